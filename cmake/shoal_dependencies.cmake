@@ -1,0 +1,10 @@
+# The packages that Shoal builds on, as Debian ships them.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(ucx REQUIRED)
+if(SHOAL_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,39 @@
+// How a bucket (the tensor of one op) is cut into chunks.
+//
+// The plan depends on the bucket and on the group's chunk size alone, never on the shard map: all ranks cut alike, also
+// while the map changes. Pieces are equal but for the last, start at multiples of 64 bytes, and their number is a multiple
+// of kDealUnit where there are that many, so that a deal over 1, 2, 3, 4, 6, 8, 12 or 24 servers is even.
+#ifndef SHOAL_CORE_BUCKET_PLAN_H_
+#define SHOAL_CORE_BUCKET_PLAN_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+#include "core/ids.h"
+
+namespace shoal {
+
+inline constexpr uint32_t kDealUnit = 24;
+inline constexpr uint32_t kChunkAlignmentBytes = 64;
+inline constexpr uint32_t kMinChunkBytes = 1024;
+inline constexpr uint32_t kMaxChunkBytes = 16u << 20;
+// A bucket may not have more chunks than this: it bounds what a layout in a peer's message can make us hold.
+inline constexpr uint32_t kMaxChunksPerBucket = 1u << 20;
+
+struct BucketPlan {
+  uint64_t element_count = 0;      // of the whole bucket
+  uint32_t elements_per_chunk = 0;  // of every chunk but the last
+  uint32_t chunk_count = 0;
+
+  uint64_t FirstElement(ChunkNumber chunk) const;
+  uint32_t ElementCount(ChunkNumber chunk) const;
+};
+
+// `max_chunk_bytes` is an upper bound for a chunk, between kMinChunkBytes and kMaxChunkBytes.
+// InvalidArgument: no elements, chunk size out of range, or more than kMaxChunksPerBucket chunks.
+absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type, uint32_t max_chunk_bytes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_BUCKET_PLAN_H_

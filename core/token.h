@@ -1,0 +1,29 @@
+// Signing and checking of group tokens: HMAC-SHA256 (RFC 2104) under a key that only the scheduler and the servers know.
+//
+// Pure functions of their arguments; any thread.
+#ifndef SHOAL_CORE_TOKEN_H_
+#define SHOAL_CORE_TOKEN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "core/frame.h"
+
+namespace shoal {
+
+inline constexpr size_t kTokenKeyBytes = 32;
+using TokenKey = std::array<std::byte, kTokenKeyBytes>;
+
+// Fills token->signature.
+void SignToken(const TokenKey& key, GroupToken* token);
+
+// Unauthenticated: wrong signature. DeadlineExceeded: expired at `now_unix_s`. InvalidArgument: rank >= group size,
+// no members, or a chunk size out of range. The text says what to do.
+absl::Status CheckToken(const TokenKey& key, const GroupToken& token, uint64_t now_unix_s);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_TOKEN_H_

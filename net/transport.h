@@ -1,0 +1,100 @@
+// The transport port: notes and payloads between one loop and its peers, received only where the receiver wants them.
+//
+// Thread: a transport belongs to one thread, which makes every call (but Wake(), which any thread may call).
+// Time: no call blocks.
+// Ownership: a buffer passed to Send or Accept is the transport's until the event with its token; until then it may be
+// read (Send) or read and written (Accept), also late.
+//
+// What every implementation keeps (each clause is a test of tests/conformance/transport_suite.h):
+//   T1  Every Send or Accept that returned OK ends in exactly one kSent or kLanded event with its token, also when the
+//       peer dies, after Close, and before the transport is destroyed (the destructor waits for the network, not for
+//       events: buffers are free after it).
+//   T2  Until that event the buffer is the transport's.
+//   T3  kPeerDown comes once per peer, after all other events of that peer. A PeerId is never used again.
+//   T4  Events come from Poll alone; Poll never blocks, and nothing ever calls back into the user.
+//   T5  Notes from one peer arrive in the order sent. Payloads may overtake notes and each other.
+//   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
+//   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was sent.
+//   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
+#ifndef SHOAL_NET_TRANSPORT_H_
+#define SHOAL_NET_TRANSPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/ids.h"
+
+namespace shoal {
+
+using PeerId = StrongId<struct PeerIdTag, uint64_t>;
+using OfferId = StrongId<struct OfferIdTag, uint64_t>;
+
+enum class TransportEventKind : uint8_t {
+  kPeerUp,    // a peer connected to us, or our Connect succeeded; notes and payloads may be sent
+  kPeerDown,  // the peer is gone; status says why (OK: after our Close, or an orderly end)
+  kNote,      // bytes: the note
+  kOffered,   // bytes: the header; payload_bytes: size of what waits; answer with Accept or Decline
+  kLanded,    // token: of Accept; status not OK: the buffer's content is undefined
+  kSent,      // token: of Send; OK: the buffer is free again. Never means that the peer took it
+};
+
+struct TransportEvent {
+  TransportEventKind kind = TransportEventKind::kPeerUp;
+  PeerId peer;
+  OfferId offer;
+  uint64_t token = 0;
+  uint64_t payload_bytes = 0;
+  std::span<const std::byte> bytes;  // valid until the next Poll
+  absl::Status status;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Starts a connection to a listener's "ip:port". The outcome is a kPeerUp or a kPeerDown event.
+  // InvalidArgument: not an address. ResourceExhausted: too many peers.
+  virtual absl::StatusOr<PeerId> Connect(const std::string& address) = 0;
+
+  // Sends a copy of at most kMaxNoteBytes. NotFound: no such peer (it may be down already): nothing was sent, no event.
+  virtual absl::Status SendNote(PeerId peer, std::span<const std::byte> note) = 0;
+
+  // Sends a header (copied, at most kMaxNoteBytes) and a payload of at least one byte. NotFound as above.
+  virtual absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                            uint64_t token) = 0;
+
+  // Takes an offer into `buffer`, whose size must equal the offer's payload_bytes (InvalidArgument otherwise, and the
+  // offer stands). NotFound: the offer is gone with its peer; no event follows.
+  virtual absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) = 0;
+
+  // Drops an offer. The sender learns nothing by it (its kSent may be OK): say so in a note where it should know.
+  virtual void Decline(OfferId offer) = 0;
+
+  // Ends a connection at once: what is in flight ends with an error, offers are dropped, kPeerDown follows.
+  virtual void Close(PeerId peer) = 0;
+
+  // Moves the network along and returns what happened, oldest first. Valid until the next Poll.
+  virtual std::span<const TransportEvent> Poll() = 0;
+
+  // Before sleeping: true if nothing is pending, and wake_fd() will become readable when something is (level triggered).
+  // False: call Poll again.
+  virtual bool Arm() = 0;
+  virtual int wake_fd() const = 0;
+
+  // Makes wake_fd() readable from any thread.
+  virtual void Wake() = 0;
+
+  // "ip:port" where peers reach this transport; empty if it does not listen.
+  virtual std::string listen_address() const = 0;
+
+  // What moves the bytes, for people: "tcp", "rc_verbs", "loopback", ...
+  virtual std::string description() const = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_TRANSPORT_H_

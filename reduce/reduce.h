@@ -1,0 +1,35 @@
+// n-way one-pass reduction of chunks: the servers' arithmetic.
+//
+// Inputs are read once, in rank order, and the output is written once. 16-bit floats are accumulated in fp32 and rounded
+// once to nearest even; the scale of kAvg and kPremulSum is part of the same pass. The bits of an element depend on the
+// inputs at its index, their order and the op alone: not on vector width, block size, length or alignment (invariant I1).
+// Pure functions, any thread, no allocation.
+#ifndef SHOAL_REDUCE_REDUCE_H_
+#define SHOAL_REDUCE_REDUCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/dtype.h"
+
+namespace shoal {
+
+inline constexpr size_t kMaxReduceInputs = 4096;
+
+struct ReduceSpec {
+  DataType dtype = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  double premul_factor = 1.0;  // kPremulSum only
+};
+
+// output[i] = op over inputs[0][i], inputs[1][i], ...; the divisor of kAvg is inputs.size(). `output` may be one of the
+// inputs, but must not overlap one in part. Between 1 and kMaxReduceInputs inputs, each of element_count elements.
+void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count);
+
+// "avx512", "avx2" or "portable": the kernels that this machine runs (chosen once, by cpuid).
+const char* ReduceKernelName();
+
+}  // namespace shoal
+
+#endif  // SHOAL_REDUCE_REDUCE_H_
