@@ -1,8 +1,8 @@
 // How a bucket (the tensor of one op) is cut into chunks.
 //
 // The plan depends on the bucket and on the group's chunk size alone, never on the shard map: all ranks cut alike, also
-// while the map changes. Pieces are equal but for the last, start at multiples of 64 bytes, and their number is a multiple
-// of kDealUnit where there are that many, so that a deal over 1, 2, 3, 4, 6, 8, 12 or 24 servers is even.
+// while the map changes. Pieces are equal but for the last, start at multiples of 64 bytes, and their number is a
+// multiple of kDealUnit where there are that many, so that a deal over 1, 2, 3, 4, 6, 8, 12 or 24 servers is even.
 #ifndef SHOAL_CORE_BUCKET_PLAN_H_
 #define SHOAL_CORE_BUCKET_PLAN_H_
 
@@ -22,7 +22,7 @@ inline constexpr uint32_t kMaxChunkBytes = 16u << 20;
 inline constexpr uint32_t kMaxChunksPerBucket = 1u << 20;
 
 struct BucketPlan {
-  uint64_t element_count = 0;      // of the whole bucket
+  uint64_t element_count = 0;       // of the whole bucket
   uint32_t elements_per_chunk = 0;  // of every chunk but the last
   uint32_t chunk_count = 0;
 

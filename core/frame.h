@@ -48,7 +48,7 @@ inline constexpr size_t kMaxMissingRanks = 8;
 #define SHOAL_REFUSALS(X)                                                                                         \
   X(kNone, 0, "none")                                                                                             \
   X(kMalformed, 1, "malformed")                  /* not a frame, or a field out of range */                       \
-  X(kWireVersion, 2, "wire-version")             /* the peer speaks another version */                            \
+  X(kOtherVersion, 2, "wire-version")            /* the peer speaks another version */                            \
   X(kBadToken, 3, "bad-token")                   /* signature, expiry or shape of the token */                    \
   X(kUnknownGroup, 4, "unknown-group")           /* no hello for this group on this connection */                 \
   X(kWrongRank, 5, "wrong-rank")                 /* the connection said hello as another rank */                  \
@@ -96,12 +96,12 @@ struct FrameHeader {
   uint64_t first_element = 0;
   uint32_t chunk_elements = 0;
   ChunkNumber chunk;
-  Rank rank;               // of the worker that this message is from or for
+  Rank rank;  // of the worker that this message is from or for
   DataType dtype = DataType::kFloat32;
   ReduceOp reduce_op = ReduceOp::kSum;
   Refusal refusal = Refusal::kNone;
-  double premul_factor = 1.0;  // kPremulSum only
-  uint32_t contributors = 0;   // kResult: how many contributions are in the sum
+  double premul_factor = 1.0;   // kPremulSum only
+  uint32_t contributors = 0;    // kResult: how many contributions are in the sum
   uint32_t payload_crc32c = 0;  // 0: not computed
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
@@ -118,8 +118,8 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes);
 struct GroupToken {
   JobId job;
   GroupId group;
-  Epoch epoch;                // of the shard map that the group works with
-  Incarnation incarnation;    // of the worker process
+  Epoch epoch;              // of the shard map that the group works with
+  Incarnation incarnation;  // of the worker process
   Rank rank;
   uint32_t group_size = 0;
   uint32_t max_chunk_bytes = 0;

@@ -1,9 +1,9 @@
 // The shard map: which reduction server owns which chunk in an epoch.
 //
-// A map is a value: computed by the scheduler, published to everybody, immutable afterwards, so it may be shared between
-// threads. A shard is one I/O thread of one server (it has an address of its own). Ownership is dealt, not drawn: the hash
-// of a bucket gives its rotation over the weighted table of shards, and its chunks are dealt from there in turn, so every
-// server carries its share of every bucket to within one chunk.
+// A map is a value: computed by the scheduler, published to everybody, immutable afterwards, so it may be shared
+// between threads. A shard is one I/O thread of one server (it has an address of its own). Ownership is dealt, not
+// drawn: the hash of a bucket gives its rotation over the weighted table of shards, and its chunks are dealt from there
+// in turn, so every server carries its share of every bucket to within one chunk.
 #ifndef SHOAL_CORE_SHARD_MAP_H_
 #define SHOAL_CORE_SHARD_MAP_H_
 
@@ -22,10 +22,10 @@ inline constexpr uint32_t kMaxShardWeight = 64;
 
 struct Shard {
   ServerId server;
-  Incarnation incarnation;     // of the server process
-  std::string server_name;     // for people
-  std::string address;         // "ip:port" of the I/O thread's listener
-  uint32_t weight = 1;         // 1 .. kMaxShardWeight
+  Incarnation incarnation;  // of the server process
+  std::string server_name;  // for people
+  std::string address;      // "ip:port" of the I/O thread's listener
+  uint32_t weight = 1;      // 1 .. kMaxShardWeight
 
   friend bool operator==(const Shard&, const Shard&) = default;
 };
@@ -45,8 +45,8 @@ class ShardMap {
   // Index into shards() of the owner of a chunk. The map must not be empty.
   uint32_t Owner(GroupId group, OpNumber op, ChunkNumber chunk) const;
 
-  // The table of indices over which chunks are dealt: index i stands in it weight(i) times, spread evenly (smooth weighted
-  // round robin, as nginx deals requests). Weights are divided by their greatest common divisor first.
+  // The table of indices over which chunks are dealt: index i stands in it weight(i) times, spread evenly (smooth
+  // weighted round robin, as nginx deals requests). Weights are divided by their greatest common divisor first.
   const std::vector<uint32_t>& deal_table() const { return deal_table_; }
 
   // Where a bucket starts in deal_table(): Owner(c) == deal_table()[(Rotation + c) % size].

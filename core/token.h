@@ -1,4 +1,5 @@
-// Signing and checking of group tokens: HMAC-SHA256 (RFC 2104) under a key that only the scheduler and the servers know.
+// Signing and checking of group tokens: HMAC-SHA256 (RFC 2104) under a key that only the scheduler and the servers
+// know.
 //
 // Pure functions of their arguments; any thread.
 #ifndef SHOAL_CORE_TOKEN_H_

@@ -80,8 +80,8 @@ class Transport {
   // Moves the network along and returns what happened, oldest first. Valid until the next Poll.
   virtual std::span<const TransportEvent> Poll() = 0;
 
-  // Before sleeping: true if nothing is pending, and wake_fd() will become readable when something is (level triggered).
-  // False: call Poll again.
+  // Before sleeping: true if nothing is pending, and wake_fd() will become readable when something is (level
+  // triggered). False: call Poll again.
   virtual bool Arm() = 0;
   virtual int wake_fd() const = 0;
 
