@@ -1,0 +1,24 @@
+# Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo format clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup:  ## install what is missing: Debian packages (as root or with sudo), a Python environment in build/venv
+	@scripts/setup.sh
+
+build:  ## set up, compile: programs in build/bin, library in build/lib, the PyTorch plugin in build/venv
+	@scripts/build.sh
+
+test: build  ## build, then run every test that needs no GPU
+	@scripts/test.sh
+
+demo: build  ## build, then train a small GPT through reduction servers and compare it with Gloo
+	@build/venv/bin/python examples/demo.py
+
+format:  ## put the C++ sources into the project's format
+	@scripts/format.sh
+
+clean:  ## remove what was built; keeps build/venv and build/tools, which take long to fetch
+	@scripts/clean.sh

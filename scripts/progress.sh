@@ -1,0 +1,60 @@
+# Sourced by the other scripts: numbered steps with their time, long commands with a log and a sign of life, clear errors.
+# A script sets `phase` (its name in the output) and `step_count` before its first step.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+repository=$PWD
+log_folder=$repository/build/logs
+step_number=0
+
+# Compile jobs: one a core, but no more than memory carries (a gRPC or torch source takes up to 2 GiB).
+memory_gib=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
+jobs=${SHOAL_JOBS:-$(nproc)}
+[ "$jobs" -le $((memory_gib / 2 + 1)) ] || jobs=$((memory_gib / 2 + 1))
+
+begin_step() { # begin_step WHAT
+  step_number=$((step_number + 1))
+  step_started=$SECONDS
+  echo "[$phase $step_number/$step_count] $1"
+}
+
+end_step() { # end_step RESULT
+  echo "[$phase $step_number/$step_count] $1 ($((SECONDS - step_started)) s)"
+}
+
+die() { # die MESSAGE...
+  printf 'error: %s\n' "$1" >&2
+  shift
+  [ $# = 0 ] || printf '       %s\n' "$@" >&2
+  exit 1
+}
+
+show_life() { # show_life LOG: says every 10 seconds that the step is alive, and what it last wrote
+  while sleep 10 > /dev/null 2>&1; do
+    local last
+    last=$(tail -c 400 "$1" | tr '\r' '\n' | tail -n 1 | cut -c 1-90)
+    echo "    $((SECONDS - step_started)) s: $last"
+  done
+}
+
+run_logged() { # run_logged NAME COMMAND...: runs it with its output in build/logs/NAME.log; on failure shows the log's end
+  local log=$log_folder/$1.log status=0 life
+  shift
+  mkdir -p "$log_folder"
+  : > "$log"
+  show_life "$log" &
+  life=$!
+  trap 'kill $life 2> /dev/null' EXIT
+  "$@" > "$log" 2>&1 < /dev/null || status=$?
+  kill "$life" 2> /dev/null || true
+  wait "$life" 2> /dev/null || true
+  trap - EXIT
+  if [ "$status" != 0 ]; then
+    echo "    the last lines of ${log#"$repository"/}:" >&2
+    tail -n 25 "$log" | sed 's/^/    | /' >&2
+  fi
+  return "$status"
+}
+
+free_gib() { # free_gib FOLDER
+  df --output=avail -BG "$1" | tail -n 1 | tr -dc '0-9'
+}
