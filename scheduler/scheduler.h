@@ -1,0 +1,43 @@
+// A whole scheduler in one object: store, machine, loop thread and gRPC host. What main() runs and what a worker process
+// embeds when no scheduler was given.
+//
+// Threads: all functions from any thread, but Stop and the destructor from one at a time. Starts one loop thread, the
+// store's writer and gRPC's own threads. Installs no signal handlers and reads no environment.
+#ifndef SHOAL_SCHEDULER_SCHEDULER_H_
+#define SHOAL_SCHEDULER_SCHEDULER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler/scheduler_config.h"
+
+namespace shoal {
+
+class Scheduler {
+ public:
+  // Loads the state, listens, and serves until Stop. InvalidArgument: a value in `config` is out of range. Unavailable:
+  // the address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
+  // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text names what to mend.
+  static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config);
+
+  ~Scheduler();  // stops
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // "ip:port" with the port that is really listened on.
+  std::string address() const;
+
+  // Ends open calls with UNAVAILABLE, waits for the threads (a second at most for calls in flight). Idempotent.
+  void Stop();
+
+ private:
+  class Parts;
+  explicit Scheduler(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_SCHEDULER_H_

@@ -1,0 +1,29 @@
+// What a scheduler can be told: one table makes flags, environment variables, --help and the printout at the start.
+#ifndef SHOAL_SCHEDULER_SCHEDULER_CONFIG_H_
+#define SHOAL_SCHEDULER_SCHEDULER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/option_table.h"
+
+namespace shoal {
+
+inline constexpr uint64_t kMinLeaseTtlMs = 100;
+inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
+
+struct SchedulerConfig {
+  // Loopback unless told otherwise: who can reach the port can join jobs and take a server's place.
+  std::string listen = "127.0.0.1:7070";  // port 0: any free port
+  std::string state_file;                 // empty: in memory
+  uint64_t lease_ttl_ms = 5000;
+  bool reflection = false;
+  bool log_events = false;  // each event as a line on stderr
+};
+
+// Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's use.
+void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_SCHEDULER_CONFIG_H_
