@@ -1,0 +1,100 @@
+// What a scheduler must still know after a restart, as plain values. state_codec.h turns it into bytes and back.
+//
+// Times of leases are not in it: after a restart every known member gets one full lease to show up again.
+#ifndef SHOAL_SCHEDULER_SCHEDULER_STATE_H_
+#define SHOAL_SCHEDULER_SCHEDULER_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/token.h"
+
+namespace shoal::scheduler {
+
+// Of a server or of a rank. Numbers are stored: never renumber.
+enum class MemberPhase : uint8_t { kLive = 1, kLost = 2, kLeft = 3 };
+
+// Of a job. kJoining: some ranks have not come yet. kFailed: a rank was lost. kEnded: all ranks left. Never renumber.
+enum class JobPhase : uint8_t { kJoining = 1, kRunning = 2, kFailed = 3, kEnded = 4 };
+
+constexpr std::string_view MemberPhaseName(MemberPhase phase) {
+  return phase == MemberPhase::kLive ? "live" : phase == MemberPhase::kLost ? "lost" : "left";
+}
+
+constexpr std::string_view JobPhaseName(JobPhase phase) {
+  return phase == JobPhase::kJoining   ? "joining"
+         : phase == JobPhase::kRunning ? "running"
+         : phase == JobPhase::kFailed  ? "failed"
+                                       : "ended";
+}
+
+struct ServerState {
+  ServerId id;
+  std::string name;
+  Incarnation incarnation;
+  Incarnation evicted_incarnation;  // whose place this one took over while it was live; 0: none
+  MemberPhase phase = MemberPhase::kLive;
+  std::string reason;  // why it is not live
+  std::string host;
+  std::vector<std::string> addresses;
+  uint32_t weight = 1;
+  uint64_t slot_memory_bytes = 0;
+  std::string transports;
+  std::string software_version;
+  uint64_t registered_at_unix_ms = 0;
+
+  friend bool operator==(const ServerState&, const ServerState&) = default;
+};
+
+struct RankState {
+  Incarnation incarnation;
+  MemberPhase phase = MemberPhase::kLive;
+  std::string reason;  // why it is not live
+  std::string host;
+  uint32_t pid = 0;
+
+  friend bool operator==(const RankState&, const RankState&) = default;
+};
+
+struct GroupState {
+  GroupId id;
+  std::string name;
+  Epoch epoch;                  // of the map that the group started with
+  std::vector<uint32_t> ranks;  // of the job, in group order
+  uint32_t max_chunk_bytes = 0;
+
+  friend bool operator==(const GroupState&, const GroupState&) = default;
+};
+
+struct JobState {
+  JobId id;
+  std::string name;
+  uint32_t world_size = 0;
+  JobPhase phase = JobPhase::kJoining;
+  uint64_t started_at_unix_ms = 0;
+  std::map<uint32_t, RankState> ranks;  // those that joined
+  std::vector<GroupState> groups;       // open ones
+
+  friend bool operator==(const JobState&, const JobState&) = default;
+};
+
+struct PersistedState {
+  std::string cluster_id;
+  TokenKey token_key{};
+  Epoch epoch;
+  uint64_t next_server_id = 1;
+  uint64_t next_job_id = 1;
+  uint64_t next_group_id = 1;
+  std::vector<ServerState> servers;  // by id
+  std::vector<JobState> jobs;        // by id; only those with a live rank
+
+  friend bool operator==(const PersistedState&, const PersistedState&) = default;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SCHEDULER_STATE_H_
