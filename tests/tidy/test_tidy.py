@@ -1,0 +1,238 @@
+"""The rules of the code that a program can check (CONTRIBUTING.md has the reasons). A failure names file, line and rule."""
+
+import pathlib
+import re
+import subprocess
+import warnings
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+THIS_FILE = pathlib.Path(__file__).resolve().relative_to(ROOT)
+
+
+def list_files() -> list[pathlib.Path]:
+    """What git tracks or would track, relative to the root."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return sorted(path for path in map(pathlib.Path, output.split("\0")) if path.name and (ROOT / path).is_file())
+
+
+FILES = list_files()
+CODE_SUFFIXES = {".cc", ".h", ".py", ".sh", ".proto", ".cmake", ".txt"}
+CXX_FILES = [path for path in FILES if path.suffix in {".cc", ".h"}]
+
+
+def read(path: pathlib.Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def fail_with(problems: list[str], advice: str) -> None:
+    if problems:
+        pytest.fail("\n".join([advice, *problems]), pytrace=False)
+
+
+def strip_comments(text: str) -> str:
+    """Blanks C++ comments and the contents of string literals; line numbers stay."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return pattern.sub(lambda match: "\n" * match.group().count("\n"), text)
+
+
+# ---- purity: core/, reduce/ and the machines decide, they don't do (docs/architecture.md, rings 1 and 2) ----
+
+IMPURE_HEADERS = re.compile(
+    r"^(chrono|ctime|time\.h|thread|stop_token|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future"
+    r"|iostream|fstream|ostream|istream|cstdio|stdio\.h|filesystem|unistd\.h|fcntl\.h|poll\.h|pthread\.h|random"
+    r"|sys/.*|netinet/.*|arpa/.*|linux/.*|net/.*|ucp/.*|ucs/.*|uct/.*|grpc.*|google/protobuf/.*|shoal/v1/.*"
+    r"|absl/time/clock\.h|absl/synchronization/.*|absl/random/.*|absl/log/.*|absl/base/thread_annotations\.h)$"
+)
+IMPURE_CALLS = re.compile(r"\b(secure_getenv|getenv|srand|rand|random_device|printf|fprintf|system_clock|steady_clock)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def is_pure(path: pathlib.Path) -> bool:
+    if path.parts[0] in {"core", "reduce"}:
+        return True
+    return path.parts[0] in {"server", "scheduler", "worker"} and path.stem.endswith("_machine")
+
+
+def line_of(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def test_pure_code_has_no_clock_thread_lock_input_output_or_randomness():
+    problems = []
+    for path in filter(is_pure, CXX_FILES):
+        text = read(path)
+        for match in INCLUDE.finditer(text):
+            header = match.group(2)
+            if IMPURE_HEADERS.match(header):
+                problems.append(f"{path}:{line_of(text, match.start())}: includes {header}")
+        code = strip_comments(text)
+        for match in IMPURE_CALLS.finditer(code):
+            problems.append(f"{path}:{line_of(code, match.start())}: uses {match.group()}")
+    fail_with(problems, "Pure code takes time, randomness and data as arguments; move the effect to a loop or an adapter:")
+
+
+# ---- layers: includes point inward ----
+
+PUBLIC_HEADER = "shoal/worker.h"
+MAY_INCLUDE = {
+    "core": {"core"},
+    "reduce": {"core", "reduce"},
+    "net": {"core", "net"},
+    "server": {"core", "reduce", "net", "proto", "server"},
+    "scheduler": {"core", "proto", "scheduler"},
+    # A worker process can host a scheduler and a server (the set-up with nothing else running).
+    "worker": {"core", "reduce", "net", "proto", "worker", "server", "scheduler"},
+    "cli": {"core", "proto", "cli"},
+    "perf": {"core", "worker", "perf"},
+    "sim": {"core", "reduce", "net", "server", "scheduler", "worker", "sim"},
+    "examples": {"worker"},
+    "pytorch": {"worker", "pytorch"},
+}
+PROJECT_FOLDERS = set(MAY_INCLUDE) | {"proto"}
+
+
+def folder_of_include(header: str) -> str | None:
+    """The project folder that a header belongs to; None: it isn't ours."""
+    if header == PUBLIC_HEADER:
+        return "worker"
+    if header.startswith("shoal/v1/"):
+        return "proto"
+    first = header.split("/")[0]
+    return first if "/" in header and first in PROJECT_FOLDERS else None
+
+
+def test_includes_point_inward():
+    problems = []
+    for path in CXX_FILES:
+        allowed = MAY_INCLUDE.get(path.parts[0])
+        if allowed is None:
+            continue
+        if path.parts[0] in {"server", "worker", "scheduler"} and path.stem.endswith("_machine"):
+            allowed = {"core", path.parts[0]}
+        text = read(path)
+        for match in INCLUDE.finditer(text):
+            folder = folder_of_include(match.group(2)) if match.group(1) == '"' else None
+            if folder is not None and folder not in allowed:
+                problems.append(f"{path}:{line_of(text, match.start())}: includes {match.group(2)}")
+    fail_with(problems, "Arrows point inward only (MAY_INCLUDE in this test says who may include whom):")
+
+
+def test_every_source_folder_is_in_the_layer_table():
+    folders = {path.parts[0] for path in CXX_FILES if len(path.parts) > 1}
+    unknown = sorted(folders - set(MAY_INCLUDE) - {"tests", "bench"})
+    fail_with(unknown, "Say in MAY_INCLUDE what these folders may include:")
+
+
+# ---- size and names ----
+
+LINES_WARNED = 500
+LINES_MAX = 600
+
+
+def test_files_are_short():
+    problems = []
+    for path in FILES:
+        if path.suffix not in CODE_SUFFIXES:
+            continue
+        lines = read(path).count("\n")
+        if lines > LINES_MAX:
+            problems.append(f"{path}: {lines} lines")
+        elif lines > LINES_WARNED:
+            warnings.warn(f"{path} has {lines} lines and wants to be two files", stacklevel=1)
+    fail_with(problems, f"More than {LINES_MAX} lines; about 400 is where a file wants to be two:")
+
+
+def test_names_say_what_is_inside():
+    banned = re.compile(r"^(.*_)?(utils?|common|helpers?|manager|impl|misc)$")
+    problems = [
+        str(path) for path in FILES for part in (*path.parts[:-1], path.name.split(".")[0]) if banned.match(part)
+    ]
+    fail_with(problems, "Name a file or folder after what is inside it:")
+
+
+def test_text_is_finished():
+    left_over = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b", re.IGNORECASE)
+    problems = []
+    for path in FILES:
+        if path == THIS_FILE or path.suffix not in CODE_SUFFIXES | {".md", ".yaml", ".js", ".html"}:
+            continue
+        for number, line in enumerate(read(path).splitlines(), start=1):
+            if left_over.search(line):
+                problems.append(f"{path}:{number}: {line.strip()}")
+    fail_with(problems, "Finish it, or open an issue and take the text out:")
+
+
+def test_sources_have_the_projects_format():
+    check = subprocess.run(["scripts/format.sh", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    complaints = [line for line in check.stderr.splitlines() if "error:" in line]
+    assert check.returncode == 0, "run `make format`:\n" + "\n".join(complaints or [check.stderr])
+
+
+# ---- what exists is used ----
+
+
+def test_every_cxx_test_is_registered():
+    problems = []
+    for path in CXX_FILES:
+        if path.parts[0] != "tests" or not path.name.endswith("_test.cc"):
+            continue
+        lists = [parent / "CMakeLists.txt" for parent in path.parents if (ROOT / parent / "CMakeLists.txt").is_file()]
+        names = [re.escape(path.relative_to(file.parent).as_posix()) for file in lists]
+        if not any(re.search(rf"(?<![\w/]){name}(?!\w)", read(file)) for name, file in zip(names, lists)):
+            problems.append(str(path))
+    fail_with(problems, "A test that no CMakeLists.txt names never runs:")
+
+
+def test_scripts_can_be_run():
+    problems = [str(path) for path in FILES if read_start(path) == b"#!" and not (ROOT / path).stat().st_mode & 0o111]
+    fail_with(problems, "Files with a #! line need chmod +x:")
+
+
+def read_start(path: pathlib.Path) -> bytes:
+    with open(ROOT / path, "rb") as file:
+        return file.read(2)
+
+
+# ---- documents point at what exists ----
+
+MARKDOWN_FILES = [path for path in FILES if path.suffix == ".md"]
+
+
+def test_stations_of_the_walk_exist():
+    walk = pathlib.Path("docs/walk_of_a_chunk.md")
+    if walk not in FILES:
+        pytest.skip("docs/walk_of_a_chunk.md is not written")
+    references = re.findall(r"`([\w./-]+\.(?:cc|h|py|proto)):([\w:~]+)`", read(walk))
+    assert references, f"{walk} names no `file:symbol`"
+    problems = []
+    for file, symbol in references:
+        if pathlib.Path(file) not in FILES:
+            problems.append(f"{file}: no such file")
+        elif not re.search(rf"\b{re.escape(symbol.split('::')[-1])}\b", read(pathlib.Path(file))):
+            problems.append(f"{file}: has no {symbol}")
+    fail_with(problems, f"{walk} names what is not there:")
+
+
+def test_links_in_documents_lead_somewhere():
+    problems = []
+    for path in MARKDOWN_FILES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", read(path)):
+            target = target.split("#")[0]
+            if target and "://" not in target and not (ROOT / path.parent / target).exists():
+                problems.append(f"{path}: {target}")
+    fail_with(problems, "These links lead nowhere:")
+
+
+def test_folders_explain_themselves():
+    readme_lines_max = 30
+    problems = []
+    for folder in sorted({path.parts[0] for path in CXX_FILES if path.parts[0] in MAY_INCLUDE} | {"tests"}):
+        readme = pathlib.Path(folder, "README.md")
+        if readme not in FILES:
+            problems.append(f"{readme} is missing")
+        elif read(readme).count("\n") > readme_lines_max and folder not in {"examples", "pytorch"}:
+            problems.append(f"{readme} has more than {readme_lines_max} lines")
+    fail_with(problems, "A folder's README.md says in 30 lines: purpose, may depend on, where to start, invariants:")
