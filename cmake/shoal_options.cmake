@@ -1,6 +1,7 @@
 # Compiler options and the helpers that every folder uses to declare its targets.
 
-set(SHOAL_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough -Wvla)
+set(SHOAL_WARNINGS -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough -Wvla
+    -Wno-missing-field-initializers)  # designated initialisers name what differs from the default
 
 if(SHOAL_SANITIZE)
   add_compile_options(-fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -129,6 +129,7 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.group.value())
       .Put(header.epoch.value())
       .Put(header.op.value())
+      .Put(header.landed_watermark.value())
       .Put(header.commit_watermark.value())
       .Put(header.bucket_elements)
       .Put(header.first_element)
@@ -168,6 +169,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   header.group = GroupId(reader.Get<uint64_t>());
   header.epoch = Epoch(reader.Get<uint64_t>());
   header.op = OpNumber(reader.Get<uint64_t>());
+  header.landed_watermark = OpNumber(reader.Get<uint64_t>());
   header.commit_watermark = OpNumber(reader.Get<uint64_t>());
   header.bucket_elements = reader.Get<uint64_t>();
   header.first_element = reader.Get<uint64_t>();

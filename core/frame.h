@@ -39,30 +39,28 @@ inline constexpr size_t kMaxMissingRanks = 8;
   X(kResult, 5, "result")          /* server: sum of a chunk */                       \
   X(kCommit, 6, "commit")          /* either: commit watermark alone */               \
   X(kWaiting, 7, "waiting")        /* server: a chunk waits for ranks; body: list */  \
-  X(kOpFailed, 8, "op-failed")     /* server: an op can't finish; reason + text */    \
+  X(kGroupFailed, 8, "group-failed")/* either: the group can't go on; text */         \
   X(kRankLost, 9, "rank-lost")     /* server: a rank of the group is gone; text */    \
   X(kLeaveGroup, 10, "leave-group")/* worker: done with the group */                  \
   X(kBye, 11, "bye")               /* either: orderly end of the connection */
 
 // Why a message was refused. Every reason is counted by name in the server's metrics.
-#define SHOAL_REFUSALS(X)                                                                                         \
-  X(kNone, 0, "none")                                                                                             \
-  X(kMalformed, 1, "malformed")                  /* not a frame, or a field out of range */                       \
-  X(kOtherVersion, 2, "wire-version")            /* the peer speaks another version */                            \
-  X(kBadToken, 3, "bad-token")                   /* signature, expiry or shape of the token */                    \
-  X(kUnknownGroup, 4, "unknown-group")           /* no hello for this group on this connection */                 \
-  X(kWrongRank, 5, "wrong-rank")                 /* the connection said hello as another rank */                  \
-  X(kRankTaken, 6, "rank-taken")                 /* another live connection holds this rank */                    \
-  X(kStaleEpoch, 7, "stale-epoch")               /* the message is of another epoch */                            \
-  X(kNotOwner, 8, "not-owner")                   /* this shard does not own the chunk */                          \
-  X(kLayoutMismatch, 9, "layout-mismatch")       /* size, dtype or op differ from the other ranks' */             \
-  X(kDuplicate, 10, "duplicate")                 /* this rank's contribution is already here */                   \
-  X(kStaleOp, 11, "stale-op")                    /* the op is finished and committed */                           \
-  X(kNoSlot, 12, "no-slot")                      /* more chunks in flight than credit was given */                \
-  X(kNoSlotMemory, 13, "no-slot-memory")         /* the server's slot memory can't hold the group */              \
-  X(kOpFailedBefore, 14, "op-failed-before")     /* the op was given up already */                                \
-  X(kDraining, 15, "draining")                   /* the server takes no new groups */                             \
-  X(kBadChecksum, 16, "bad-checksum")            /* payload does not match its CRC32C */
+#define SHOAL_REFUSALS(X)                                                                                  \
+  X(kNone, 0, "none")                                                                                      \
+  X(kMalformed, 1, "malformed")                      /* not a frame, or a field out of range */            \
+  X(kOtherVersion, 2, "wire-version")                /* the peer speaks another version */                 \
+  X(kBadToken, 3, "bad-token")                       /* signature, expiry or shape of the token */         \
+  X(kUnknownGroup, 4, "unknown-group")               /* no hello for this group on this connection */      \
+  X(kWrongRank, 5, "wrong-rank")                     /* the connection said hello as another rank */       \
+  X(kRankTaken, 6, "rank-taken")                     /* another live connection holds this rank */         \
+  X(kStaleEpoch, 7, "stale-epoch")                   /* the message is of another epoch */                 \
+  X(kLayoutMismatch, 8, "layout-mismatch")           /* size, dtype or op differ from the other ranks' */  \
+  X(kDuplicate, 9, "duplicate")                      /* this rank's contribution is already here */        \
+  X(kStaleOp, 10, "stale-op")                        /* the op is finished and committed */                \
+  X(kNoSlot, 11, "no-slot")                          /* more in flight than credit was given */            \
+  X(kNoSlotMemory, 12, "no-slot-memory")             /* the server's slot memory can't hold the group */   \
+  X(kGroupFailedBefore, 13, "group-failed-before")   /* the group was given up already */                  \
+  X(kDraining, 14, "draining")                       /* the server takes no new groups */
 // clang-format on
 
 enum class FrameType : uint8_t {
@@ -90,7 +88,9 @@ struct FrameHeader {
   GroupId group;
   Epoch epoch;
   OpNumber op;
-  // Worker to server: all results of ops up to this one have landed here. Server to worker: at every rank of the group.
+  // Worker to server: all results of ops up to this one have landed at the sender.
+  OpNumber landed_watermark;
+  // Either way: as far as the sender knows, they have landed at every rank of the group.
   OpNumber commit_watermark;
   uint64_t bucket_elements = 0;
   uint64_t first_element = 0;

@@ -1,0 +1,51 @@
+#include "core/op_ledger.h"
+
+#include <algorithm>
+
+namespace shoal {
+namespace {
+
+bool SameBucket(const OpRecord& record, const FrameHeader& push) {
+  return record.plan.element_count == push.bucket_elements && record.dtype == push.dtype &&
+         record.reduce_op == push.reduce_op && record.premul_factor == push.premul_factor;
+}
+
+bool ChunkFitsPlan(const BucketPlan& plan, const FrameHeader& push) {
+  return push.chunk.value() < plan.chunk_count && push.first_element == plan.FirstElement(push.chunk) &&
+         push.chunk_elements == plan.ElementCount(push.chunk);
+}
+
+}  // namespace
+
+OpLedger::OpLedger(uint32_t max_chunk_bytes) : max_chunk_bytes_(max_chunk_bytes), records_(kMaxUncommittedOps) {}
+
+Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
+  if (push.op <= watermark_) return Refusal::kStaleOp;
+  OpRecord& cell = records_[push.op.value() % records_.size()];
+  if (cell.op == push.op) {
+    *record = &cell;
+    if (!SameBucket(cell, push)) return Refusal::kLayoutMismatch;
+    return ChunkFitsPlan(cell.plan, push) ? Refusal::kNone : Refusal::kMalformed;
+  }
+  if (cell.op > watermark_ || push.op.value() > watermark_.value() + records_.size()) return Refusal::kNoSlot;
+  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(push.bucket_elements, push.dtype, max_chunk_bytes_);
+  if (!plan.ok() || !ChunkFitsPlan(*plan, push)) return Refusal::kMalformed;
+  cell.op = push.op;
+  cell.plan = *plan;
+  cell.dtype = push.dtype;
+  cell.reduce_op = push.reduce_op;
+  cell.premul_factor = push.premul_factor;
+  cell.registered_by = push.rank;
+  cell.summed.assign(plan->chunk_count, false);
+  *record = &cell;
+  return Refusal::kNone;
+}
+
+OpRecord* OpLedger::Find(OpNumber op) {
+  OpRecord& cell = records_[op.value() % records_.size()];
+  return cell.op == op && op > watermark_ ? &cell : nullptr;
+}
+
+void OpLedger::Commit(OpNumber watermark) { watermark_ = std::max(watermark_, watermark); }
+
+}  // namespace shoal

@@ -1,0 +1,57 @@
+// What a server knows of the ops of one group that are not committed yet: their layout, and which chunks were summed.
+//
+// The first contribution to an op registers its layout; the others must agree (invariant I7). A chunk that was summed
+// stays known until the commit watermark passes its op, so that a late copy is refused and never summed (I2). Holds at
+// most kMaxUncommittedOps ops; records are reused. One thread.
+#ifndef SHOAL_CORE_OP_LEDGER_H_
+#define SHOAL_CORE_OP_LEDGER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/bucket_plan.h"
+#include "core/frame.h"
+#include "core/ids.h"
+
+namespace shoal {
+
+// A worker has at most kMaxOpenOps ops between its own watermark and its newest push, so the group's watermark, which
+// lags by at most as much again, is never further behind than this.
+inline constexpr uint32_t kMaxOpenOps = 100;
+inline constexpr uint32_t kMaxUncommittedOps = 256;
+
+struct OpRecord {
+  OpNumber op;  // 0: the record is free
+  BucketPlan plan;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  Rank registered_by;
+  std::vector<bool> summed;  // by chunk
+};
+
+class OpLedger {
+ public:
+  explicit OpLedger(uint32_t max_chunk_bytes);
+
+  // Finds or registers the op of a push. kNone: *record is it. Else nothing changed: kStaleOp (committed already),
+  // kNoSlot (too far ahead of the watermark), kLayoutMismatch (bucket differs from the record, which *record points to
+  // then), kMalformed (the chunk does not lie where the plan has it).
+  Refusal Admit(const FrameHeader& push, OpRecord** record);
+
+  // The record of an op that was admitted and is not committed; nullptr otherwise.
+  OpRecord* Find(OpNumber op);
+
+  // Ops up to this one are done at every rank.
+  void Commit(OpNumber watermark);
+  OpNumber watermark() const { return watermark_; }
+
+ private:
+  uint32_t max_chunk_bytes_;
+  OpNumber watermark_;
+  std::vector<OpRecord> records_;  // op n lives at n % kMaxUncommittedOps
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_OP_LEDGER_H_

@@ -1,0 +1,80 @@
+#include "server/server_loop.h"
+
+#include <utility>
+#include <variant>
+
+namespace shoal {
+namespace {
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+TransportEvent Ended(TransportEventKind kind, uint64_t token, absl::Status status) {
+  TransportEvent event;
+  event.kind = kind;
+  event.token = token;
+  event.status = std::move(status);
+  return event;
+}
+
+}  // namespace
+
+ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
+                       std::span<std::byte> slot_memory)
+    : machine_(options), transport_(transport), reducer_(reducer), slot_memory_(slot_memory) {}
+
+bool ServerLoop::RunOnce(Now now) {
+  const std::span<const TransportEvent> events = transport_->Poll();
+  bool progress = !events.empty();
+  for (const TransportEvent& event : events) machine_.OnTransportEvent(event, now, &actions_);
+  for (uint64_t token : reducer_->Poll()) {
+    progress = true;
+    machine_.OnReduced(token, now, &actions_);
+  }
+  if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
+  progress = progress || !actions_.empty();
+  Execute(now);
+  return progress;
+}
+
+void ServerLoop::Execute(Now now) {
+  const auto execute = Overloaded{
+      // A note or result to a peer that is already gone needs no answer: its kPeerDown follows.
+      [this](const SendNoteAction& action) { transport_->SendNote(action.peer, action.note.view()).IgnoreError(); },
+      [this](const AcceptAction& action) {
+        absl::Status status =
+            transport_->Accept(action.offer, slot_memory_.subspan(action.offset, action.bytes), action.token);
+        if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
+      },
+      [this](const DeclineAction& action) { transport_->Decline(action.offer); },
+      [this](const SendPayloadAction& action) {
+        absl::Status status = transport_->Send(action.peer, action.header,
+                                               slot_memory_.subspan(action.offset, action.bytes), action.token);
+        if (status.ok()) return;
+        // A result that can't be sent would leave its worker waiting: better that it sees the connection end.
+        if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
+        failed_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
+      },
+      [this](const ReduceAction& action) {
+        reducer_->Start({.spec = action.spec,
+                         .first_input = slot_memory_.data() + action.offset,
+                         .stride_bytes = action.stride_bytes,
+                         .input_count = action.input_count,
+                         .elements = action.elements,
+                         .token = action.token});
+      },
+      [this](const ClosePeerAction& action) { transport_->Close(action.peer); },
+  };
+  while (!actions_.empty()) {
+    std::swap(actions_, executing_);
+    for (const ServerAction& action : executing_) std::visit(execute, action);
+    executing_.clear();
+    for (uint64_t token : reducer_->Poll()) machine_.OnReduced(token, now, &actions_);
+    for (const TransportEvent& event : failed_) machine_.OnTransportEvent(event, now, &actions_);
+    failed_.clear();
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,122 @@
+// What one I/O thread of a reduction server decides: who may contribute, what is accepted where, when a chunk is
+// summed, who gets the result, and what is refused.
+//
+// Pure: events and time in, actions out; no clock, memory or network. One thread. Nothing a peer sends can abort it or
+// make it grow: sizes are checked against the op's registered layout, tables are bounded, a refusal is a note with a
+// reason.
+//
+// Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
+// bye. A group that can't go on (a rank was lost, ranks disagree on an op) is failed as a whole: every member is told
+// why once.
+#ifndef SHOAL_SERVER_SERVER_MACHINE_H_
+#define SHOAL_SERVER_SERVER_MACHINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/now.h"
+#include "core/token.h"
+#include "server/buffer_pool.h"
+#include "server/server_events.h"
+#include "server/server_group.h"
+
+namespace shoal {
+
+struct ServerMachineOptions {
+  std::string server_name;
+  Incarnation incarnation;
+  TokenKey token_key{};
+  uint64_t slot_memory_bytes = 0;    // of this I/O thread
+  uint32_t window_bytes = 1u << 20;  // in flight per worker, as far as slot memory allows
+  uint32_t max_groups = 256;
+  uint64_t waiting_report_ns = kNsPerS;  // after so long a chunk's contributors are told who is missing
+};
+
+class ServerMachine {
+ public:
+  explicit ServerMachine(const ServerMachineOptions& options);
+
+  void OnTransportEvent(const TransportEvent& event, Now now, ServerActions* actions);
+  // The ReduceAction with this token is done.
+  void OnReduced(uint64_t token, Now now, ServerActions* actions);
+  // Does what is due by `now`; call it when NextDeadlineNs() has come (earlier is harmless).
+  void Tick(Now now, ServerActions* actions);
+  uint64_t NextDeadlineNs() const;
+
+  // From now on no new group is opened; open ones go on.
+  void Drain() { draining_ = true; }
+
+  ServerCounters counters() const;
+
+ private:
+  struct Membership {
+    uint32_t group_index;
+    Rank rank;
+  };
+  struct Peer {
+    bool said_bye = false;
+    std::vector<Membership> memberships;
+  };
+  struct GroupCell {
+    uint16_t generation = 0;
+    std::unique_ptr<ServerGroup> group;  // null: the cell is free
+  };
+  struct OperationToken {
+    uint16_t group_index = 0;
+    uint16_t generation = 0;
+    uint16_t slot = 0;
+    uint16_t rank = 0;
+  };
+
+  static uint64_t Pack(OperationToken token);
+  static OperationToken Unpack(uint64_t packed);
+
+  void OnPeerDown(const TransportEvent& event, ServerActions* actions);
+  void OnNote(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnHello(PeerId peer, const FrameHeader& header, std::span<const std::byte> body, Now now,
+               ServerActions* actions);
+  void OnLeave(PeerId peer, const FrameHeader& header, ServerActions* actions);
+  void OnBye(PeerId peer, ServerActions* actions);
+  void OnOffered(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnLanded(const TransportEvent& event, ServerActions* actions);
+  void OnSent(const TransportEvent& event, Now now, ServerActions* actions);
+
+  absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
+  // Index of the group's cell, opened if need be; -1 with a refusal and its text.
+  int OpenGroup(const GroupToken& token, Refusal* refusal, std::string* text);
+  // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
+  Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
+
+  // Puts a push into a slot. False: no slot is free now.
+  bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
+                 ServerActions* actions);
+  void RetryPending(uint32_t group_index, Now now, ServerActions* actions);
+  void RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                   ServerActions* actions);
+  void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                  ServerActions* actions);
+  void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
+  std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
+
+  void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
+  void MemberGone(uint32_t group_index, Rank rank);
+  void ReleaseIfOver(uint32_t group_index);
+  ServerGroup* Lookup(OperationToken token);
+
+  ServerMachineOptions options_;
+  BufferPool pool_;
+  bool draining_ = false;
+  std::vector<GroupCell> groups_;
+  absl::flat_hash_map<GroupId, uint32_t> group_index_;  // looked up, never walked
+  absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
+  uint64_t next_report_ns_ = kNoDeadline;
+  std::vector<Rank> receivers_;  // scratch of OnReduced
+  ServerCounters counters_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_SERVER_MACHINE_H_
