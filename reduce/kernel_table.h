@@ -1,0 +1,37 @@
+// The reduction kernels by instruction set, for reduce.cc and for tests that compare them with each other.
+//
+// This header is also compiled with AVX flags, so it defines no function: an inline function compiled that way could be
+// the copy that the linker keeps for all, and would stop the program on an older machine.
+// Immutable; any thread.
+#ifndef SHOAL_REDUCE_KERNEL_TABLE_H_
+#define SHOAL_REDUCE_KERNEL_TABLE_H_
+
+#include <cstddef>
+
+namespace shoal {
+
+inline constexpr int kReduceDataTypes = 9;
+inline constexpr int kReduceOps = 6;
+
+// The contract of Reduce() in reduce.h, in the default floating point environment. `premul_factor` is read by
+// kPremulSum alone.
+using ReduceKernel = void (*)(const std::byte* const* inputs, size_t input_count, std::byte* output,
+                              size_t element_count, double premul_factor);
+
+struct KernelTable {
+  const char* name;
+  ReduceKernel kernels[kReduceDataTypes][kReduceOps];  // [number of DataType - 1][number of ReduceOp - 1]
+};
+
+extern const KernelTable kPortableKernels;
+#if defined(SHOAL_REDUCE_X86)
+extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvx512Kernels;
+#endif
+
+// The tables that this machine can run, best first, ended by nullptr. Defined in reduce.cc.
+const KernelTable* const* RunnableKernels();
+
+}  // namespace shoal
+
+#endif  // SHOAL_REDUCE_KERNEL_TABLE_H_

@@ -1,0 +1,8 @@
+// Kernels for every machine: what the compiler makes of the template for the processor family's baseline.
+#include "reduce/kernel_template.h"
+
+namespace shoal {
+
+extern constinit const KernelTable kPortableKernels = MakeKernelTable("portable");
+
+}  // namespace shoal
