@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/frame.h"
 #include "core/ids.h"
 
 namespace shoal {

@@ -1,0 +1,28 @@
+// How much a transport may hold, fixed at construction (clauses T6 and T7 of net/transport.h).
+//
+// Limits count per peer where one slow or hostile peer could otherwise use up what the others need.
+#ifndef SHOAL_NET_TRANSPORT_LIMITS_H_
+#define SHOAL_NET_TRANSPORT_LIMITS_H_
+
+#include <cstddef>
+
+namespace shoal {
+
+struct TransportLimits {
+  // Connections, those that are still being closed included. Connect beyond it: ResourceExhausted. A peer that connects
+  // beyond it is turned away.
+  size_t max_peers = 4096;
+  // Of one peer, handed to SendNote or Send and not yet taken by the network. Beyond: ResourceExhausted.
+  size_t max_notes_per_peer = 1024;
+  size_t max_sends_per_peer = 1024;
+  // Of one peer, offered and neither accepted nor declined. A peer that goes beyond it ignores the credit that it was
+  // given: its connection is closed (kPeerDown with ResourceExhausted).
+  size_t max_offers_per_peer = 4096;
+  size_t max_held_bytes_per_peer = size_t{256} << 20;
+  // Poll stops asking the network for more at this many events, so that a flood can't keep its caller from its work.
+  size_t max_events_per_poll = 4096;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_TRANSPORT_LIMITS_H_

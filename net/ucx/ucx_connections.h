@@ -1,0 +1,150 @@
+// The inside of the UCX transport. Nothing outside net/ucx/ includes this header.
+//
+// One class in four files: ucx_transport.cc is the port's calls, ucx_peers.cc the life of a connection, ucx_receive.cc
+// what arrives, ucx_description.cc the words for people. UCX calls back from ucp_worker_progress and from
+// ucp_ep_close_nbx; a callback only notes what happened (pending_, failed_). Endpoints are closed from Poll, Close and
+// the destructor alone.
+#ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
+#define SHOAL_NET_UCX_UCX_CONNECTIONS_H_
+
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/frame.h"
+#include "net/event_list.h"
+#include "net/ucx/ucx_transport.h"
+#include "net/ucx/ucx_worker.h"
+
+namespace shoal {
+
+class UcxTransport final : public Transport {
+ public:
+  explicit UcxTransport(const UcxTransportOptions& options) : options_(options) {}
+  ~UcxTransport() override;
+
+  // Errors as of MakeUcxTransport. Once, before everything else.
+  absl::Status Start();
+
+  absl::StatusOr<PeerId> Connect(const std::string& address) override;
+  absl::Status SendNote(PeerId peer_id, std::span<const std::byte> note) override;
+  absl::Status Send(PeerId peer_id, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    uint64_t token) override;
+  absl::Status Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) override;
+  void Decline(OfferId offer_id) override;
+  void Close(PeerId peer_id) override;
+  std::span<const TransportEvent> Poll() override;
+  bool Arm() override;
+  int wake_fd() const override { return ucx_->event_fd(); }
+  void Wake() override { ucp_worker_signal(ucx_->worker()); }
+  std::string listen_address() const override { return ucx_->listen_address(); }
+  std::string description() const override;
+
+ private:
+  // Numbers of UCX's active messages.
+  enum MessageType : unsigned { kNoteMessage = 1, kPayloadMessage = 2, kGreetingMessage = 3 };
+
+  enum class PeerState {
+    kConnecting,  // by us; the peer's greeting is missing
+    kAccepted,    // by us; the peer's greeting is missing, and the user doesn't know of it
+    kUp,
+    kEnding,  // failed or closed; kPeerDown comes when nothing is in flight any more
+  };
+
+  struct Peer {
+    UcxTransport* transport = nullptr;
+    PeerId id;
+    ucp_ep_h endpoint = nullptr;  // null: there was never one, or it is closed
+    PeerState state = PeerState::kConnecting;
+    bool known_to_user = false;
+    std::string address;  // for messages
+    absl::Status why_ended;
+    bool ending_listed = false;  // in ending_
+    bool close_in_progress = false;
+    size_t operations = 0;  // in flight, of any kind
+    size_t notes = 0;       // of these
+    size_t sends = 0;       // of these
+    size_t held_bytes = 0;  // of eager payloads
+    absl::flat_hash_set<OfferId> offers;
+  };
+
+  enum class OperationKind : uint8_t { kGreeting, kNote, kSend, kAccept };
+
+  // A request that UCX works on. UCX 1.13 reads the header until the request completes, so it lives here.
+  struct Operation {
+    Peer* peer = nullptr;
+    OperationKind kind = OperationKind::kNote;
+    uint64_t token = 0;
+    OfferId offer;                                // kAccept
+    size_t payload_bytes = 0;                     // kAccept
+    std::array<std::byte, kMaxNoteBytes> header;  // the others
+  };
+
+  struct Offer {
+    Peer* peer = nullptr;
+    void* descriptor = nullptr;  // UCX's: the payload (eager) or the handle of a rendezvous
+    size_t payload_bytes = 0;
+    bool rendezvous = false;
+  };
+
+  // ucx_transport.cc
+  Operation* StartOperation(Peer& peer, OperationKind kind, uint64_t token);
+  void FinishOperation(Operation* operation, ucs_status_t status);
+  void Post(Operation* operation, MessageType type, std::span<const std::byte> header,
+            std::span<const std::byte> payload, unsigned protocol_flag);
+  absl::StatusOr<Peer*> FindReadyPeer(PeerId peer_id);
+  void ReleaseOffer(OfferId offer_id);
+
+  // ucx_peers.cc
+  Peer& AddPeer(PeerState state, std::string address);
+  absl::Status MakeEndpoint(Peer& peer, ucp_ep_params_t params);
+  static std::span<const std::byte> Greeting();
+  void SendGreeting(Peer& peer);
+  void MarkUp(Peer& peer);
+  void Fail(Peer& peer, absl::Status why);
+  void EndPeer(Peer& peer, absl::Status why);
+  void EndFailedPeers();
+  void ReportEndedPeers();
+  void AcceptConnection(ucp_conn_request_h request);
+  static void OnConnectionRequest(ucp_conn_request_h request, void* argument);
+  static void OnEndpointError(void* argument, ucp_ep_h endpoint, ucs_status_t status);
+  static void OnEndpointClosed(void* request, ucs_status_t status, void* user_data);
+
+  // ucx_receive.cc
+  absl::Status RegisterHandlers();
+  Peer* SenderOf(const ucp_am_recv_param_t* param, MessageType type);
+  ucs_status_t TakePayload(Peer& peer, std::span<const std::byte> header, void* data, size_t length, bool rendezvous);
+  static ucs_status_t OnNote(void* argument, const void* header, size_t header_length, void* data, size_t length,
+                             const ucp_am_recv_param_t* param);
+  static ucs_status_t OnPayload(void* argument, const void* header, size_t header_length, void* data, size_t length,
+                                const ucp_am_recv_param_t* param);
+  static ucs_status_t OnGreeting(void* argument, const void* header, size_t header_length, void* data, size_t length,
+                                 const ucp_am_recv_param_t* param);
+  static void OnSent(void* request, ucs_status_t status, void* user_data);
+  static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
+
+  const UcxTransportOptions options_;
+  std::unique_ptr<UcxWorker> ucx_;
+  bool stopping_ = false;
+  uint64_t next_peer_ = 1;
+  uint64_t next_offer_ = 1;
+  absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;
+  absl::flat_hash_map<ucp_ep_h, Peer*> peer_by_endpoint_;
+  std::vector<Peer*> failed_;  // endpoints that are to be closed
+  std::vector<Peer*> ending_;  // endpoints that are closed or being closed
+  absl::flat_hash_map<OfferId, Offer> offers_;
+  std::deque<Operation> operations_;  // grows with the peers, each of which has its limits
+  std::vector<Operation*> free_operations_;
+  EventList pending_;
+  EventList returned_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_UCX_UCX_CONNECTIONS_H_

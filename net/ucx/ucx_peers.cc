@@ -1,0 +1,159 @@
+// How connections come and go.
+#include <sys/socket.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/socket_address.h"
+#include "net/ucx/ucx_connections.h"
+#include "net/ucx/ucx_status.h"
+
+namespace shoal {
+
+UcxTransport::Peer& UcxTransport::AddPeer(PeerState state, std::string address) {
+  auto peer = std::make_unique<Peer>();
+  peer->transport = this;
+  peer->id = PeerId(next_peer_++);
+  peer->state = state;
+  peer->known_to_user = state == PeerState::kConnecting;
+  peer->address = std::move(address);
+  Peer& added = *peer;
+  peers_.emplace(added.id, std::move(peer));
+  return added;
+}
+
+absl::Status UcxTransport::MakeEndpoint(Peer& peer, ucp_ep_params_t params) {
+  // Without error handling for peers nothing in flight would ever end when the peer dies.
+  params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &OnEndpointError;
+  params.err_handler.arg = &peer;
+  const ucs_status_t status = ucp_ep_create(ucx_->worker(), &params, &peer.endpoint);
+  if (status != UCS_OK) {
+    peer.endpoint = nullptr;
+    return StatusFromUcs(status, absl::StrCat("connecting to ", peer.address));
+  }
+  peer_by_endpoint_[peer.endpoint] = &peer;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PeerId> UcxTransport::Connect(const std::string& address) {
+  const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
+  if (!parsed.ok()) return parsed.status();
+  if (peers_.size() >= options_.limits.max_peers) {
+    return absl::ResourceExhaustedError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
+  }
+  Peer& peer = AddPeer(PeerState::kConnecting, address);
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+  params.sockaddr.addr = parsed->get();
+  params.sockaddr.addrlen = parsed->length;
+  if (absl::Status status = MakeEndpoint(peer, params); !status.ok()) {
+    Fail(peer, std::move(status));
+  } else {
+    SendGreeting(peer);
+  }
+  return peer.id;
+}
+
+void UcxTransport::OnConnectionRequest(ucp_conn_request_h request, void* argument) {
+  static_cast<UcxTransport*>(argument)->AcceptConnection(request);
+}
+
+void UcxTransport::AcceptConnection(ucp_conn_request_h request) {
+  if (stopping_ || peers_.size() >= options_.limits.max_peers) {
+    ucp_listener_reject(ucx_->listener(), request);
+    return;
+  }
+  ucp_conn_request_attr_t attributes{};
+  attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
+  std::string address = "?";
+  if (ucp_conn_request_query(request, &attributes) == UCS_OK) address = FormatSocketAddress(attributes.client_address);
+  Peer& peer = AddPeer(PeerState::kAccepted, std::move(address));
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+  params.conn_request = request;
+  if (absl::Status status = MakeEndpoint(peer, params); !status.ok()) Fail(peer, std::move(status));
+}
+
+void UcxTransport::SendGreeting(Peer& peer) {
+  Operation* operation = StartOperation(peer, OperationKind::kGreeting, 0);
+  Post(operation, kGreetingMessage, Greeting(), {}, UCP_AM_SEND_FLAG_EAGER);
+}
+
+void UcxTransport::MarkUp(Peer& peer) {
+  peer.state = PeerState::kUp;
+  peer.known_to_user = true;
+  pending_.Add({.kind = TransportEventKind::kPeerUp, .peer = peer.id});
+}
+
+void UcxTransport::OnEndpointError(void* argument, ucp_ep_h, ucs_status_t status) {
+  Peer& peer = *static_cast<Peer*>(argument);
+  const bool was_up = peer.state == PeerState::kUp;
+  const std::string what = was_up
+                               ? absl::StrCat("the connection to ", peer.address, " ended")
+                               : absl::StrCat("connecting to ", peer.address, " failed (does anybody listen there?)");
+  peer.transport->Fail(peer, absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status))));
+}
+
+void UcxTransport::Fail(Peer& peer, absl::Status why) {
+  if (peer.state == PeerState::kEnding) return;
+  peer.state = PeerState::kEnding;
+  peer.why_ended = std::move(why);
+  failed_.push_back(&peer);
+}
+
+void UcxTransport::EndFailedPeers() {
+  // Closing an endpoint calls back, and a callback may add to failed_.
+  while (!failed_.empty()) {
+    Peer* peer = failed_.back();
+    failed_.pop_back();
+    EndPeer(*peer, peer->why_ended);
+  }
+}
+
+void UcxTransport::Close(PeerId peer_id) {
+  const auto found = peers_.find(peer_id);
+  if (found == peers_.end() || found->second->state == PeerState::kEnding) return;
+  EndPeer(*found->second, absl::OkStatus());
+}
+
+void UcxTransport::EndPeer(Peer& peer, absl::Status why) {
+  if (peer.ending_listed) return;
+  peer.ending_listed = true;
+  peer.state = PeerState::kEnding;
+  peer.why_ended = std::move(why);
+  ending_.push_back(&peer);
+  if (peer.endpoint != nullptr) {
+    peer_by_endpoint_.erase(peer.endpoint);
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    param.cb.send = &OnEndpointClosed;
+    param.user_data = &peer;
+    peer.close_in_progress = UCS_PTR_IS_PTR(ucp_ep_close_nbx(peer.endpoint, &param));
+    peer.endpoint = nullptr;
+  }
+  // After the close, or UCX would tell the peer that what nobody took has arrived.
+  while (!peer.offers.empty()) ReleaseOffer(*peer.offers.begin());
+}
+
+void UcxTransport::OnEndpointClosed(void* request, ucs_status_t, void* user_data) {
+  static_cast<Peer*>(user_data)->close_in_progress = false;
+  ucp_request_free(request);
+}
+
+void UcxTransport::ReportEndedPeers() {
+  std::erase_if(ending_, [this](Peer* peer) {
+    if (peer->operations > 0 || peer->close_in_progress) return false;
+    if (peer->known_to_user) {
+      pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer->id, .status = peer->why_ended});
+    }
+    peers_.erase(peer->id);
+    return true;
+  });
+}
+
+}  // namespace shoal

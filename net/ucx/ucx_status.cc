@@ -1,0 +1,30 @@
+#include "net/ucx/ucx_status.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+absl::Status StatusFromUcs(ucs_status_t status, const std::string& what) {
+  const std::string text = absl::StrCat(what, ": ", ucs_status_string(status));
+  switch (status) {
+    case UCS_OK:
+      return absl::OkStatus();
+    case UCS_ERR_CANCELED:
+      return absl::CancelledError(text);
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_NO_RESOURCE:
+      return absl::ResourceExhaustedError(text);
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_TIMED_OUT:
+    case UCS_ERR_IO_ERROR:
+      return absl::UnavailableError(text);
+    default:
+      return absl::InternalError(text);
+  }
+}
+
+}  // namespace shoal

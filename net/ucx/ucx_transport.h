@@ -1,0 +1,46 @@
+// The transport between machines: UCX active messages over whatever UCX finds best there (TCP, verbs, ...).
+//
+// Who sent a message: every message asks for a reply endpoint, and UCX hands us the one that we made for that
+// connection. What UCX hands over: payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's
+// memory until they are accepted; above it the sender keeps them until then (rendezvous). A connection counts as up
+// when each side has heard the other's greeting.
+//
+// kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
+// goodbye first. What was sent right before Close may not arrive.
+//
+// See net/ucx/ucx_environment.h for what a main should call before this is used.
+#ifndef SHOAL_NET_UCX_UCX_TRANSPORT_H_
+#define SHOAL_NET_UCX_UCX_TRANSPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "net/transport.h"
+#include "net/transport_limits.h"
+
+namespace shoal {
+
+struct UcxTransportOptions {
+  std::string listen_ip;  // empty: no listener, only Connect
+  uint16_t port = 0;      // 0: any free one; see listen_address()
+  // As in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"); empty: UCX_NET_DEVICES if set, else the device of each route.
+  std::string net_device;
+  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, else UCX's choice.
+  std::string transports = "tcp";
+  // 0: unknown. With many hundreds UCX prefers RDMA transports that share queue pairs.
+  size_t expected_peers = 0;
+  // Payloads of at least this size go by rendezvous. 0: all; SIZE_MAX: none.
+  size_t rendezvous_threshold_bytes = size_t{128} << 10;
+  TransportLimits limits;
+};
+
+// InvalidArgument: unknown address, device or transport. AlreadyExists: the port is taken. Internal and others: UCX
+// failed; the text has its reason.
+absl::StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const UcxTransportOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_UCX_UCX_TRANSPORT_H_

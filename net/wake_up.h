@@ -1,0 +1,48 @@
+// Sleeping in a loop until a transport has something, somebody calls, or a deadline passes.
+//
+//   while (running) {
+//     ... drain `wake_up`'s queue, Poll the transport, step ...
+//     if (transport.Arm()) WaitReadable({transport.wake_fd(), wake_up.fd()}, ns_until_next_deadline);
+//     wake_up.Drain();
+//   }
+//
+// Drain before you look at what the caller left for you, never after: then no call is missed.
+#ifndef SHOAL_NET_WAKE_UP_H_
+#define SHOAL_NET_WAKE_UP_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+namespace shoal {
+
+// An eventfd. Signal() may be called from any thread and from a signal handler; the rest belongs to the loop's thread.
+class WakeUp {
+ public:
+  // ResourceExhausted: the process has no file descriptors left.
+  static absl::StatusOr<std::unique_ptr<WakeUp>> Make();
+  ~WakeUp();
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+
+  // Makes fd() readable until the next Drain().
+  void Signal();
+  void Drain();
+  int fd() const { return fd_; }
+
+ private:
+  explicit WakeUp(int fd) : fd_(fd) {}
+
+  const int fd_;
+};
+
+// Blocks until one of `fds` (at most 8) is readable, a signal arrived or `timeout_ns` has passed (nullopt: no limit; 0
+// or less: returns at once). True if one is readable.
+bool WaitReadable(std::initializer_list<int> fds, std::optional<int64_t> timeout_ns);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_WAKE_UP_H_
