@@ -1,0 +1,158 @@
+// What a worker machine is told, what it asks of its loop, and what it tells the library's callers.
+//
+// Plain values. Tensor memory passes through as an address that the machine never follows.
+#ifndef SHOAL_WORKER_WORKER_EVENTS_H_
+#define SHOAL_WORKER_WORKER_EVENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/frame.h"
+#include "core/shard_map.h"
+#include "net/transport.h"
+
+namespace shoal {
+
+// The caller's own number of a group, chosen by whoever sends OpenGroupCommand; not used again while the group is open.
+using GroupHandle = StrongId<struct GroupHandleTag, uint16_t>;
+inline constexpr size_t kMaxWorkerGroups = 256;
+
+// What the scheduler answered to JoinGroup, as the data plane needs it.
+struct GroupInfo {
+  GroupId id;
+  std::string name;
+  Rank rank;                        // of this worker in the group
+  std::vector<uint32_t> job_ranks;  // by rank of the group
+  std::vector<std::string> hosts;   // by rank of the group, for messages
+  uint32_t max_chunk_bytes = 0;
+  std::vector<std::byte> token;         // in wire form
+  std::shared_ptr<const ShardMap> map;  // not empty
+};
+
+struct OpenGroupCommand {
+  GroupHandle group;
+  std::shared_ptr<const GroupInfo> info;
+  uint64_t deadline_ns = 0;
+};
+
+struct SubmitCommand {
+  GroupHandle group;
+  uint64_t ticket = 0;        // given back in OpDone
+  std::byte* data = nullptr;  // the library's until OpDone
+  uint64_t element_count = 0;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  uint64_t submitted_ns = 0;
+  uint64_t deadline_ns = 0;
+};
+
+struct AbortGroupCommand {
+  GroupHandle group;
+  std::string reason;
+};
+
+// Ends the group once its ops are done; GroupClosed follows.
+struct CloseGroupCommand {
+  GroupHandle group;
+};
+
+// The scheduler says that a rank of the job is gone.
+struct RankLostCommand {
+  uint32_t job_rank = 0;
+  std::string host;
+  std::string reason;
+};
+
+// Fails what is open, says goodbye to the servers; ShutdownDone follows, at the latest shortly after the deadline.
+struct ShutdownCommand {
+  uint64_t deadline_ns = 0;
+};
+
+using WorkerCommand = std::variant<OpenGroupCommand, SubmitCommand, AbortGroupCommand, CloseGroupCommand,
+                                   RankLostCommand, ShutdownCommand>;
+
+struct GroupOpened {
+  GroupHandle group;
+  absl::Status status;  // not OK: the group is gone again
+};
+
+struct OpDone {
+  GroupHandle group;
+  uint64_t ticket = 0;
+  uint64_t duration_ns = 0;
+  absl::Status status;
+};
+
+struct GroupClosed {
+  GroupHandle group;
+};
+
+struct ShutdownDone {};
+
+using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, ShutdownDone>;
+using WorkerOutcomes = std::vector<WorkerOutcome>;
+
+struct WorkerConnectAction {
+  uint32_t connection = 0;
+  std::string address;
+};
+
+struct WorkerSendNoteAction {
+  PeerId peer;
+  Note note;
+};
+
+struct WorkerSendAction {
+  PeerId peer;
+  FrameHeaderBytes header;
+  const std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+};
+
+struct WorkerAcceptAction {
+  OfferId offer;
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+};
+
+struct WorkerDeclineAction {
+  OfferId offer;
+};
+
+struct WorkerClosePeerAction {
+  PeerId peer;
+};
+
+using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerSendAction, WorkerAcceptAction,
+                                  WorkerDeclineAction, WorkerClosePeerAction>;
+using WorkerActions = std::vector<WorkerAction>;
+
+struct ShardTraffic {
+  std::string server_name;
+  std::string address;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+};
+
+struct WorkerCounters {
+  uint64_t ops_completed = 0;
+  uint64_t ops_failed = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t chunks_pushed = 0;
+  uint64_t refusals = 0;
+  uint64_t op_time_ns_total = 0;
+  uint64_t map_epoch = 0;            // of the newest group
+  std::vector<ShardTraffic> shards;  // every shard ever connected to
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_WORKER_EVENTS_H_

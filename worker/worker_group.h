@@ -1,0 +1,111 @@
+// One group in a worker: its ops in call order, and for each shard the chunks dealt to it.
+//
+// Data and rules for WorkerMachine, which owns it and talks to the servers. One thread.
+#ifndef SHOAL_WORKER_WORKER_GROUP_H_
+#define SHOAL_WORKER_WORKER_GROUP_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/bucket_plan.h"
+#include "core/credit_window.h"
+#include "core/now.h"
+#include "core/op_ledger.h"
+#include "worker/worker_events.h"
+
+namespace shoal {
+
+struct WorkerOp {
+  OpNumber number;
+  uint64_t ticket = 0;
+  std::byte* data = nullptr;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  BucketPlan plan;  // chunk_count 0: nothing to reduce
+  uint32_t rotation = 0;
+  uint64_t submitted_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint32_t chunks_landed = 0;
+  uint32_t busy = 0;      // transport operations on its memory that have not ended
+  bool reported = false;  // OpDone was said
+  // The newest word of a server on whom a chunk waits for.
+  Waiting waiting;
+  uint32_t waiting_shard = 0;
+};
+
+// A chunk in flight to a shard. Its cell is used again when it is sent and its result has landed.
+struct ChunkInFlight {
+  OpNumber op;
+  ChunkNumber chunk;
+  uint64_t position = 0;
+  bool open = false;
+  bool sent = false;     // the transport is done with the contribution
+  bool landing = false;  // the transport writes the result
+  bool landed = false;
+  OfferId held_offer;  // a result that came before `sent`
+};
+
+struct ShardLink {
+  uint32_t connection = 0;
+  bool hello_sent = false;
+  bool welcomed = false;
+  CreditWindow window;
+  std::vector<ChunkInFlight> cells;  // position p lives at p % credit
+  OpNumber reported_watermark;
+  // The next chunk dealt to this shard, if `next_known`; else where to look on from.
+  OpNumber next_op;
+  uint32_t next_chunk = 0;
+  bool next_known = false;
+};
+
+class WorkerGroup {
+ public:
+  enum class State : uint8_t { kOpening, kOpen, kFailed, kClosing };
+
+  WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t open_deadline_ns);
+
+  const GroupInfo& info() const { return *info_; }
+  uint32_t size() const { return static_cast<uint32_t>(info_->job_ranks.size()); }
+
+  // Takes an op in; its number follows from the order of calls. InvalidArgument: it can't be cut into chunks.
+  absl::Status Submit(const SubmitCommand& command);
+  // nullptr: not known (any more).
+  WorkerOp* FindOp(OpNumber number);
+
+  // True if there is a chunk to push to the link's shard now; it is then in next_op and next_chunk.
+  bool FindNext(uint32_t shard);
+  // The link whose next chunk is first in the order that all ranks share, or -1 if nothing may be pushed now.
+  int NextLink();
+
+  // Drops done ops at the front; true if the landed watermark moved.
+  bool AdvanceWatermark();
+  OpNumber landed_watermark() const { return OpNumber(first_op_ - 1); }
+
+  bool AllWelcomed() const;
+  bool Idle() const;  // no transport operation is under way on any op's memory
+  // "rank 3 on node-b"
+  std::string DescribeRank(Rank rank) const;
+
+  State state = State::kOpening;
+  absl::Status failure;  // kFailed: why
+  uint64_t open_deadline_ns;
+  uint64_t next_op_deadline_ns = kNoDeadline;
+  uint64_t commit_note_at_ns = kNoDeadline;
+  uint64_t force_at_ns = kNoDeadline;  // kFailed: when connections that hold memory are cut
+  OpNumber commit_watermark;           // newest word of the servers
+  bool close_requested = false;
+  std::vector<ShardLink> links;  // by shard of the map
+  std::deque<WorkerOp> ops;
+
+ private:
+  std::shared_ptr<const GroupInfo> info_;
+  uint64_t first_op_ = 1;  // number of ops.front()
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_WORKER_GROUP_H_

@@ -1,0 +1,484 @@
+#include "worker/worker_machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+std::string Seconds(uint64_t ns) { return absl::StrCat(static_cast<double>(ns / 100'000'000) / 10.0, " s"); }
+
+}  // namespace
+
+WorkerMachine::WorkerMachine(const WorkerMachineOptions& options) : options_(options), groups_(kMaxWorkerGroups) {}
+
+uint64_t WorkerMachine::Pack(OperationToken token) {
+  return uint64_t{token.handle} << 48 | uint64_t{token.generation} << 32 | uint64_t{token.shard} << 16 | token.cell;
+}
+
+WorkerMachine::OperationToken WorkerMachine::Unpack(uint64_t packed) {
+  return {static_cast<uint16_t>(packed >> 48), static_cast<uint16_t>(packed >> 32), static_cast<uint16_t>(packed >> 16),
+          static_cast<uint16_t>(packed)};
+}
+
+void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  if (const auto* open = std::get_if<OpenGroupCommand>(&command)) return Open(*open, now, actions, outcomes);
+  if (const auto* submit = std::get_if<SubmitCommand>(&command)) return Submit(*submit, now, outcomes);
+  if (const auto* lost = std::get_if<RankLostCommand>(&command)) return RankLost(*lost, now, actions, outcomes);
+  if (const auto* shutdown = std::get_if<ShutdownCommand>(&command)) {
+    return Shutdown(*shutdown, now, actions, outcomes);
+  }
+  if (const auto* abort = std::get_if<AbortGroupCommand>(&command)) {
+    if (groups_[abort->group.value()].group == nullptr) return;
+    return FailGroup(abort->group.value(), absl::CancelledError(absl::StrCat("the group was aborted: ", abort->reason)),
+                     now, actions, outcomes);
+  }
+  const uint16_t handle = std::get<CloseGroupCommand>(command).group.value();
+  if (groups_[handle].group == nullptr) {
+    outcomes->push_back(GroupClosed{GroupHandle(handle)});
+    return;
+  }
+  groups_[handle].group->close_requested = true;
+  CloseIfDone(handle, actions, outcomes);
+}
+
+void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  if (shutting_down_) {
+    outcomes->push_back(GroupOpened{command.group, absl::CancelledError("the worker is closing")});
+    return;
+  }
+  GroupCell& cell = groups_[command.group.value()];
+  ++cell.generation;
+  cell.group = std::make_unique<WorkerGroup>(command.info, command.deadline_ns);
+  counters_.map_epoch = command.info->map->epoch().value();
+  const std::vector<Shard>& shards = command.info->map->shards();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const uint32_t connection = FindConnection(shards[i]);
+    cell.group->links[i].connection = connection;
+    if (connections_[connection].state == Connection::State::kUp) {
+      SendHellos(connection, actions);
+    } else {
+      connections_[connection].retry_at_ns = std::min(connections_[connection].retry_at_ns, now.monotonic_ns);
+    }
+  }
+  TickConnections(now, actions);
+}
+
+void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes* outcomes) {
+  WorkerGroup* group = groups_[command.group.value()].group.get();
+  absl::Status status = group == nullptr                              ? absl::CancelledError("the group is closed")
+                        : group->state == WorkerGroup::State::kFailed ? group->failure
+                                                                      : group->Submit(command);
+  if (!status.ok()) {
+    ++counters_.ops_failed;
+    outcomes->push_back(OpDone{command.group, command.ticket, now.monotonic_ns - command.submitted_ns, status});
+    return;
+  }
+  WorkerOp& op = group->ops.back();
+  if (op.plan.chunk_count > 0) return;
+  ReportOp(command.group.value(), &op, absl::OkStatus(), now, outcomes);
+  if (group->AdvanceWatermark()) {
+    group->commit_note_at_ns = std::min(group->commit_note_at_ns, now.monotonic_ns + options_.commit_note_delay_ns);
+  }
+}
+
+void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActions* actions,
+                             WorkerOutcomes* outcomes) {
+  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+    WorkerGroup* group = groups_[handle].group.get();
+    if (group == nullptr) continue;
+    const std::vector<uint32_t>& ranks = group->info().job_ranks;
+    if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
+    FailGroup(handle,
+              absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.host,
+                                              " was lost: ", command.reason)),
+              now, actions, outcomes);
+  }
+}
+
+void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActions* actions,
+                             WorkerOutcomes* outcomes) {
+  shutting_down_ = true;
+  shutdown_deadline_ns_ = command.deadline_ns;
+  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+    WorkerGroup* group = groups_[handle].group.get();
+    if (group == nullptr) continue;
+    group->close_requested = true;
+    if (!group->ops.empty() || group->state == WorkerGroup::State::kOpening) {
+      FailGroup(handle, absl::CancelledError("the worker is closing"), now, actions, outcomes);
+    }
+    CloseIfDone(handle, actions, outcomes);
+  }
+  TickShutdown(now, actions, outcomes);
+}
+
+uint32_t WorkerMachine::FindConnection(const Shard& shard) {
+  const auto [entry, added] =
+      connection_by_address_.try_emplace(shard.address, static_cast<uint32_t>(connections_.size()));
+  if (added) connections_.push_back({.server_name = shard.server_name, .address = shard.address});
+  return entry->second;
+}
+
+void WorkerMachine::Connect(uint32_t index, WorkerActions* actions) {
+  Connection& connection = connections_[index];
+  connection.state = Connection::State::kConnecting;
+  connection.bye_sent = false;
+  connection.bye_received = false;
+  actions->push_back(WorkerConnectAction{index, connection.address});
+}
+
+void WorkerMachine::OnConnecting(uint32_t index, const absl::StatusOr<PeerId>& peer, Now now) {
+  Connection& connection = connections_[index];
+  if (!peer.ok()) {
+    connection.state = Connection::State::kDown;
+    connection.last_error = std::string(peer.status().message());
+    connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
+    return;
+  }
+  connection.peer = *peer;
+  connection_by_peer_[*peer] = index;
+}
+
+void WorkerMachine::SendHellos(uint32_t index, WorkerActions* actions) {
+  for (GroupCell& cell : groups_) {
+    if (cell.group == nullptr || cell.group->state != WorkerGroup::State::kOpening) continue;
+    for (ShardLink& link : cell.group->links) {
+      if (link.connection != index || link.hello_sent) continue;
+      link.hello_sent = true;
+      actions->push_back(WorkerSendNoteAction{
+          connections_[index].peer, MakeHello(HeaderFor(*cell.group, FrameType::kHello), cell.group->info().token)});
+    }
+  }
+}
+
+void WorkerMachine::Push(uint16_t handle, Now now, WorkerActions* actions) {
+  GroupCell& cell = groups_[handle];
+  WorkerGroup& group = *cell.group;
+  if (group.state != WorkerGroup::State::kOpen) return;
+  for (int shard = group.NextLink(); shard >= 0; shard = group.NextLink()) {
+    ShardLink& link = group.links[static_cast<size_t>(shard)];
+    Connection& connection = connections_[link.connection];
+    WorkerOp& op = *group.FindOp(link.next_op);
+    const ChunkNumber chunk(link.next_chunk);
+    const uint64_t position = link.window.Push();
+    const auto index = static_cast<uint16_t>(position % link.window.credit());
+    link.cells[index] = {.op = op.number, .chunk = chunk, .position = position, .open = true};
+    link.next_known = false;
+    ++link.next_chunk;
+    link.reported_watermark = group.landed_watermark();
+    ++op.busy;
+    FrameHeader header = HeaderFor(group, FrameType::kPush);
+    header.op = op.number;
+    header.bucket_elements = op.plan.element_count;
+    header.first_element = op.plan.FirstElement(chunk);
+    header.chunk_elements = op.plan.ElementCount(chunk);
+    header.chunk = chunk;
+    header.dtype = op.dtype;
+    header.reduce_op = op.reduce_op;
+    header.premul_factor = op.premul_factor;
+    const uint64_t element_bytes = DataTypeSize(op.dtype);
+    const uint64_t bytes = header.chunk_elements * element_bytes;
+    connection.bytes_pushed += bytes;
+    counters_.bytes_pushed += bytes;
+    ++counters_.chunks_pushed;
+    actions->push_back(WorkerSendAction{.peer = connection.peer,
+                                        .header = EncodeHeader(header),
+                                        .data = op.data + header.first_element * element_bytes,
+                                        .bytes = bytes,
+                                        .token = Pack({handle, cell.generation, static_cast<uint16_t>(shard), index})});
+  }
+  if (group.landed_watermark() > OpNumber(0) && group.commit_note_at_ns != kNoDeadline &&
+      now.monotonic_ns >= group.commit_note_at_ns) {
+    SendCommitNotes(&group, actions);
+  }
+}
+
+void WorkerMachine::SendCommitNotes(WorkerGroup* group, WorkerActions* actions) {
+  group->commit_note_at_ns = kNoDeadline;
+  for (ShardLink& link : group->links) {
+    if (link.reported_watermark >= group->landed_watermark()) continue;
+    link.reported_watermark = group->landed_watermark();
+    actions->push_back(
+        WorkerSendNoteAction{connections_[link.connection].peer, MakeNote(HeaderFor(*group, FrameType::kCommit))});
+  }
+}
+
+void WorkerMachine::FinishCell(uint16_t handle, uint32_t shard, ChunkInFlight* cell, Now now,
+                               WorkerOutcomes* outcomes) {
+  WorkerGroup& group = *groups_[handle].group;
+  WorkerOp& op = *group.FindOp(cell->op);
+  cell->open = false;
+  group.links[shard].window.Finish(cell->position);
+  if (++op.chunks_landed == op.plan.chunk_count) ReportOp(handle, &op, absl::OkStatus(), now, outcomes);
+  if (group.AdvanceWatermark()) {
+    group.commit_note_at_ns = std::min(group.commit_note_at_ns, now.monotonic_ns + options_.commit_note_delay_ns);
+  }
+}
+
+void WorkerMachine::ReportOp(uint16_t handle, WorkerOp* op, const absl::Status& status, Now now,
+                             WorkerOutcomes* outcomes) {
+  if (op->reported) return;
+  op->reported = true;
+  const uint64_t duration_ns = now.monotonic_ns - std::min(op->submitted_ns, now.monotonic_ns);
+  if (status.ok()) {
+    ++counters_.ops_completed;
+    counters_.op_time_ns_total += duration_ns;
+  } else {
+    ++counters_.ops_failed;
+  }
+  outcomes->push_back(OpDone{GroupHandle(handle), op->ticket, duration_ns, status});
+}
+
+// Called when a transport operation on the op's memory has ended.
+void WorkerMachine::OpMemoryFree(uint16_t handle, WorkerOp* op, Now now, WorkerOutcomes* outcomes) {
+  WorkerGroup& group = *groups_[handle].group;
+  --op->busy;
+  if (op->busy > 0 || group.state != WorkerGroup::State::kFailed) return;
+  ReportOp(handle, op, group.failure, now, outcomes);
+}
+
+void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, WorkerActions* actions,
+                              WorkerOutcomes* outcomes) {
+  WorkerGroup& group = *groups_[handle].group;
+  if (group.state == WorkerGroup::State::kFailed || group.state == WorkerGroup::State::kClosing) return;
+  const bool was_opening = group.state == WorkerGroup::State::kOpening;
+  group.state = WorkerGroup::State::kFailed;
+  group.failure = std::move(why);
+  group.force_at_ns = now.monotonic_ns + options_.force_after_ns;
+  const absl::string_view text = group.failure.message();
+  const Note note = MakeTextNote(HeaderFor(group, FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
+  for (ShardLink& link : group.links) {
+    const Connection& connection = connections_[link.connection];
+    if (link.hello_sent && connection.state == Connection::State::kUp) {
+      actions->push_back(WorkerSendNoteAction{connection.peer, note});
+    }
+    for (ChunkInFlight& cell : link.cells) {
+      if (cell.open && cell.held_offer != OfferId(0)) {
+        actions->push_back(WorkerDeclineAction{cell.held_offer});
+        cell.held_offer = OfferId(0);
+      }
+    }
+  }
+  for (WorkerOp& op : group.ops) {
+    if (op.busy == 0) ReportOp(handle, &op, group.failure, now, outcomes);
+  }
+  if (was_opening) {
+    outcomes->push_back(GroupOpened{GroupHandle(handle), group.failure});
+    group.close_requested = true;
+  }
+  CloseIfDone(handle, actions, outcomes);
+}
+
+void WorkerMachine::CloseIfDone(uint16_t handle, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  std::unique_ptr<WorkerGroup>& group = groups_[handle].group;
+  if (group == nullptr || !group->close_requested) return;
+  const bool failed = group->state == WorkerGroup::State::kFailed;
+  if (failed ? !group->Idle() : !group->ops.empty()) return;
+  if (!failed) SendCommitNotes(group.get(), actions);
+  const bool opened =
+      std::all_of(group->links.begin(), group->links.end(), [](const ShardLink& l) { return l.welcomed; });
+  for (const ShardLink& link : group->links) {
+    const Connection& connection = connections_[link.connection];
+    if (!link.hello_sent || connection.state != Connection::State::kUp) continue;
+    actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote(HeaderFor(*group, FrameType::kLeaveGroup))});
+  }
+  group.reset();
+  if (opened) outcomes->push_back(GroupClosed{GroupHandle(handle)});
+}
+
+void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+    if (groups_[handle].group != nullptr) TickGroup(handle, now, actions, outcomes);
+  }
+  TickConnections(now, actions);
+  if (shutting_down_) TickShutdown(now, actions, outcomes);
+}
+
+void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  WorkerGroup& group = *groups_[handle].group;
+  if (group.state == WorkerGroup::State::kOpening && now.monotonic_ns >= group.open_deadline_ns) {
+    return FailGroup(handle, absl::DeadlineExceededError(DescribeMissingServers(group)), now, actions, outcomes);
+  }
+  if (group.state == WorkerGroup::State::kOpen || group.state == WorkerGroup::State::kOpening) {
+    Push(handle, now, actions);
+    if (now.monotonic_ns >= group.next_op_deadline_ns) {
+      group.next_op_deadline_ns = kNoDeadline;
+      for (const WorkerOp& op : group.ops) {
+        if (op.reported) continue;
+        if (op.deadline_ns <= now.monotonic_ns) {
+          return FailGroup(handle, DescribeTimeout(group, op, now), now, actions, outcomes);
+        }
+        group.next_op_deadline_ns = std::min(group.next_op_deadline_ns, op.deadline_ns);
+      }
+    }
+  }
+  if (group.state == WorkerGroup::State::kFailed && now.monotonic_ns >= group.force_at_ns) {
+    group.force_at_ns = kNoDeadline;
+    for (const ShardLink& link : group.links) {
+      const bool holds_memory = std::any_of(link.cells.begin(), link.cells.end(), [](const ChunkInFlight& cell) {
+        return cell.open && (!cell.sent || cell.landing);
+      });
+      if (holds_memory) actions->push_back(WorkerClosePeerAction{connections_[link.connection].peer});
+    }
+  }
+  CloseIfDone(handle, actions, outcomes);
+}
+
+void WorkerMachine::TickConnections(Now now, WorkerActions* actions) {
+  if (shutting_down_) return;
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    const Connection& connection = connections_[index];
+    const bool idle = connection.state == Connection::State::kIdle || connection.state == Connection::State::kDown;
+    if (!idle || now.monotonic_ns < connection.retry_at_ns) continue;
+    const bool wanted = std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
+      return cell.group != nullptr && cell.group->state == WorkerGroup::State::kOpening &&
+             std::any_of(cell.group->links.begin(), cell.group->links.end(),
+                         [&](const ShardLink& link) { return link.connection == index; });
+    });
+    if (wanted) Connect(index, actions);
+  }
+}
+
+void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  if (shutdown_reported_) return;
+  const bool groups_left =
+      std::any_of(groups_.begin(), groups_.end(), [](const GroupCell& cell) { return cell.group != nullptr; });
+  const bool late = now.monotonic_ns >= shutdown_deadline_ns_;
+  if (groups_left && !late) return;
+  bool open = false;
+  for (Connection& connection : connections_) {
+    if (connection.state != Connection::State::kUp && connection.state != Connection::State::kConnecting) continue;
+    open = true;
+    if (connection.bye_received || late || connection.state == Connection::State::kConnecting) {
+      actions->push_back(WorkerClosePeerAction{connection.peer});
+    } else if (!connection.bye_sent) {
+      connection.bye_sent = true;
+      actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote({.type = FrameType::kBye})});
+    }
+  }
+  if (late) shutdown_deadline_ns_ = now.monotonic_ns + options_.force_after_ns;
+  if (open || groups_left) return;
+  shutdown_reported_ = true;
+  shutdown_deadline_ns_ = kNoDeadline;
+  outcomes->push_back(ShutdownDone{});
+}
+
+uint64_t WorkerMachine::NextDeadlineNs() const {
+  uint64_t deadline = shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline;
+  bool opening = false;
+  for (const GroupCell& cell : groups_) {
+    if (cell.group == nullptr) continue;
+    const WorkerGroup& group = *cell.group;
+    switch (group.state) {
+      case WorkerGroup::State::kOpening:
+        opening = true;
+        deadline = std::min({deadline, group.open_deadline_ns, group.next_op_deadline_ns});
+        break;
+      case WorkerGroup::State::kOpen:
+        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns});
+        break;
+      case WorkerGroup::State::kFailed:
+        deadline = std::min(deadline, group.force_at_ns);
+        break;
+      case WorkerGroup::State::kClosing:
+        break;
+    }
+  }
+  if (!opening) return deadline;
+  for (const Connection& connection : connections_) {
+    if (connection.state == Connection::State::kDown) deadline = std::min(deadline, connection.retry_at_ns);
+  }
+  return deadline;
+}
+
+absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const {
+  std::string text = absl::StrCat("all-reduce ", op.number.value(), " of group '", group.info().name, "' (",
+                                  op.plan.element_count, " ", std::string(DataTypeName(op.dtype)),
+                                  ") is not done after ", Seconds(now.monotonic_ns - op.submitted_ns), ": ");
+  if (group.state == WorkerGroup::State::kOpening) {
+    absl::StrAppend(&text, DescribeMissingServers(group));
+  } else if (op.waiting.missing_count > 0) {
+    absl::StrAppend(&text, DescribeServer(group.links[op.waiting_shard].connection), " waits for ");
+    for (uint32_t i = 0; i < op.waiting.listed_count; ++i) {
+      absl::StrAppend(&text, i > 0 ? ", " : "", group.DescribeRank(op.waiting.ranks[i]));
+    }
+    if (op.waiting.missing_count > op.waiting.listed_count) {
+      absl::StrAppend(&text, " and ", op.waiting.missing_count - op.waiting.listed_count, " more");
+    }
+    absl::StrAppend(&text, ", which made fewer calls or stopped");
+  } else {
+    absl::StrAppend(&text, op.chunks_landed, " of ", op.plan.chunk_count, " chunks are back");
+    const char* separator = "; no answer from ";
+    for (const ShardLink& link : group.links) {
+      const bool waits = std::any_of(link.cells.begin(), link.cells.end(),
+                                     [&](const ChunkInFlight& cell) { return cell.open && cell.op == op.number; });
+      if (!waits) continue;
+      absl::StrAppend(&text, separator, DescribeServer(link.connection));
+      separator = ", ";
+    }
+  }
+  return absl::DeadlineExceededError(text);
+}
+
+std::string WorkerMachine::DescribeMissingServers(const WorkerGroup& group) const {
+  std::string text = absl::StrCat("group '", group.info().name, "' is not open on");
+  for (const ShardLink& link : group.links) {
+    if (link.welcomed) continue;
+    const Connection& connection = connections_[link.connection];
+    absl::StrAppend(&text, " ", DescribeServer(link.connection));
+    if (link.hello_sent) {
+      absl::StrAppend(&text, " (connected, but no welcome)");
+    } else {
+      absl::StrAppend(&text, " (", connection.last_error.empty() ? "no connection yet" : connection.last_error, ")");
+    }
+  }
+  return text;
+}
+
+std::string WorkerMachine::DescribeServer(uint32_t index) const {
+  return absl::StrCat("server ", connections_[index].server_name, " (", connections_[index].address, ")");
+}
+
+WorkerGroup* WorkerMachine::FindGroup(GroupId id, uint16_t* handle) {
+  for (uint16_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].group == nullptr || groups_[i].group->info().id != id) continue;
+    *handle = i;
+    return groups_[i].group.get();
+  }
+  return nullptr;
+}
+
+ShardLink* WorkerMachine::FindLink(WorkerGroup* group, uint32_t connection, uint32_t* shard) {
+  for (uint32_t i = 0; i < group->links.size(); ++i) {
+    if (group->links[i].connection != connection) continue;
+    *shard = i;
+    return &group->links[i];
+  }
+  return nullptr;
+}
+
+FrameHeader WorkerMachine::HeaderFor(const WorkerGroup& group, FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.group = group.info().id;
+  header.epoch = group.info().map->epoch();
+  header.rank = group.info().rank;
+  header.landed_watermark = group.landed_watermark();
+  header.commit_watermark = group.commit_watermark;
+  return header;
+}
+
+WorkerCounters WorkerMachine::counters() const {
+  WorkerCounters counters = counters_;
+  for (const Connection& connection : connections_) {
+    counters.shards.push_back({.server_name = connection.server_name,
+                               .address = connection.address,
+                               .bytes_pushed = connection.bytes_pushed,
+                               .bytes_pulled = connection.bytes_pulled});
+  }
+  return counters;
+}
+
+}  // namespace shoal

@@ -1,0 +1,273 @@
+// The part of WorkerMachine that answers the transport.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/worker_machine.h"
+
+namespace shoal {
+namespace {
+
+absl::Status RefusalStatus(Refusal refusal, const std::string& text) {
+  switch (refusal) {
+    case Refusal::kNoSlotMemory:
+    case Refusal::kNoSlot:
+      return absl::ResourceExhaustedError(text);
+    case Refusal::kBadToken:
+      return absl::UnauthenticatedError(text);
+    case Refusal::kOtherVersion:
+      return absl::FailedPreconditionError(text);
+    case Refusal::kRankTaken:
+      return absl::AlreadyExistsError(text);
+    case Refusal::kDraining:
+      return absl::UnavailableError(text);
+    default:
+      return absl::AbortedError(text);
+  }
+}
+
+bool ResultFits(const WorkerOp& op, const WorkerGroup& group, const FrameHeader& header, uint64_t payload_bytes) {
+  return header.epoch == group.info().map->epoch() && header.rank == group.info().rank && header.dtype == op.dtype &&
+         header.reduce_op == op.reduce_op && header.bucket_elements == op.plan.element_count &&
+         header.chunk.value() < op.plan.chunk_count && header.first_element == op.plan.FirstElement(header.chunk) &&
+         header.chunk_elements == op.plan.ElementCount(header.chunk) && header.contributors == group.size() &&
+         payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+}
+
+}  // namespace
+
+void WorkerMachine::OnTransportEvent(const TransportEvent& event, Now now, WorkerActions* actions,
+                                     WorkerOutcomes* outcomes) {
+  if (event.kind == TransportEventKind::kSent) return OnSent(event, now, actions, outcomes);
+  if (event.kind == TransportEventKind::kLanded) return OnLanded(event, now, actions, outcomes);
+  const auto found = connection_by_peer_.find(event.peer);
+  if (found == connection_by_peer_.end()) return;
+  const uint32_t connection = found->second;
+  switch (event.kind) {
+    case TransportEventKind::kPeerUp:
+      return OnPeerUp(connection, actions);
+    case TransportEventKind::kPeerDown:
+      connection_by_peer_.erase(found);
+      return OnPeerDown(connection, event.status, now, actions, outcomes);
+    case TransportEventKind::kNote:
+      return OnNote(connection, event, now, actions, outcomes);
+    case TransportEventKind::kOffered:
+      return OnOffered(connection, event, now, actions, outcomes);
+    default:
+      return;
+  }
+}
+
+void WorkerMachine::OnPeerUp(uint32_t index, WorkerActions* actions) {
+  connections_[index].state = Connection::State::kUp;
+  connections_[index].last_error.clear();
+  SendHellos(index, actions);
+}
+
+void WorkerMachine::OnPeerDown(uint32_t index, const absl::Status& why, Now now, WorkerActions* actions,
+                               WorkerOutcomes* outcomes) {
+  Connection& connection = connections_[index];
+  connection.state = Connection::State::kDown;
+  if (connection.last_error.empty()) connection.last_error = std::string(why.message());
+  connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
+  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+    WorkerGroup* group = groups_[handle].group.get();
+    if (group == nullptr) continue;
+    uint32_t shard = 0;
+    ShardLink* link = FindLink(group, index, &shard);
+    if (link == nullptr) continue;
+    if (group->state == WorkerGroup::State::kOpening && !link->welcomed) {
+      link->hello_sent = false;  // said again on the next connection
+      continue;
+    }
+    FailGroup(handle,
+              absl::UnavailableError(absl::StrCat(
+                  DescribeServer(index),
+                  " was lost: ", connection.last_error.empty() ? "connection closed" : connection.last_error)),
+              now, actions, outcomes);
+  }
+}
+
+void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
+                           WorkerOutcomes* outcomes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
+  if (!header.ok()) {
+    connections_[connection].last_error = std::string(header.status().message());
+    actions->push_back(WorkerClosePeerAction{event.peer});
+    return;
+  }
+  const std::span<const std::byte> body = event.bytes.subspan(kFrameHeaderBytes);
+  uint16_t handle = 0;
+  WorkerGroup* group = nullptr;
+  switch (header->type) {
+    case FrameType::kWelcome:
+      return OnWelcome(connection, *header, body, now, outcomes);
+    case FrameType::kRefuse:
+      return OnRefuse(connection, *header, DecodeText(body), now, actions, outcomes);
+    case FrameType::kWaiting:
+      return OnWaiting(connection, *header, body);
+    case FrameType::kBye:
+      connections_[connection].bye_received = true;
+      return;
+    case FrameType::kCommit:
+      group = FindGroup(header->group, &handle);
+      if (group != nullptr) group->commit_watermark = std::max(group->commit_watermark, header->commit_watermark);
+      return;
+    case FrameType::kGroupFailed:
+    case FrameType::kRankLost:
+      group = FindGroup(header->group, &handle);
+      if (group == nullptr) return;
+      return FailGroup(handle,
+                       absl::AbortedError(absl::StrCat(group->DescribeRank(header->rank),
+                                                       header->type == FrameType::kRankLost ? " was lost: " : ": ",
+                                                       DecodeText(body))),
+                       now, actions, outcomes);
+    default:
+      return;  // nothing else concerns a worker
+  }
+}
+
+void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body, Now,
+                              WorkerOutcomes* outcomes) {
+  uint16_t handle = 0;
+  WorkerGroup* group = FindGroup(header.group, &handle);
+  const absl::StatusOr<Welcome> welcome = DecodeWelcome(body);
+  if (group == nullptr || group->state != WorkerGroup::State::kOpening || !welcome.ok()) return;
+  uint32_t shard = 0;
+  ShardLink* link = FindLink(group, connection, &shard);
+  if (link == nullptr || link->welcomed) return;
+  link->welcomed = true;
+  link->window.Open(std::min<uint32_t>(welcome->credit_chunks, 1024));
+  link->cells.assign(link->window.credit(), {});
+  if (!group->AllWelcomed()) return;
+  group->state = WorkerGroup::State::kOpen;
+  outcomes->push_back(GroupOpened{GroupHandle(handle), absl::OkStatus()});
+}
+
+void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
+                             WorkerActions* actions, WorkerOutcomes* outcomes) {
+  ++counters_.refusals;
+  uint16_t handle = 0;
+  WorkerGroup* group = FindGroup(header.group, &handle);
+  // Late copies were refused: nothing is missing.
+  if (header.refusal == Refusal::kDuplicate || header.refusal == Refusal::kStaleOp) return;
+  std::string message = absl::StrCat(DescribeServer(connection), " refused ");
+  absl::StrAppend(&message, group == nullptr ? "a message" : absl::StrCat("group '", group->info().name, "'"), " (",
+                  std::string(RefusalName(header.refusal)), ")", text.empty() ? "" : ": ", text);
+  if (group != nullptr) {
+    return FailGroup(handle, RefusalStatus(header.refusal, message), now, actions, outcomes);
+  }
+  // A refusal of the connection as such: whoever is opening over it would only hear it again.
+  connections_[connection].last_error = message;
+  for (uint16_t i = 0; i < groups_.size(); ++i) {
+    uint32_t shard = 0;
+    if (groups_[i].group == nullptr || groups_[i].group->state != WorkerGroup::State::kOpening) continue;
+    if (FindLink(groups_[i].group.get(), connection, &shard) == nullptr) continue;
+    FailGroup(i, RefusalStatus(header.refusal, message), now, actions, outcomes);
+  }
+}
+
+void WorkerMachine::OnWaiting(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body) {
+  uint16_t handle = 0;
+  uint32_t shard = 0;
+  WorkerGroup* group = FindGroup(header.group, &handle);
+  const absl::StatusOr<Waiting> waiting = DecodeWaiting(body);
+  if (group == nullptr || !waiting.ok() || FindLink(group, connection, &shard) == nullptr) return;
+  WorkerOp* op = group->FindOp(header.op);
+  if (op == nullptr) return;
+  op->waiting = *waiting;
+  op->waiting_shard = shard;
+}
+
+void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
+                              WorkerOutcomes* outcomes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
+  uint16_t handle = 0;
+  uint32_t shard = 0;
+  WorkerGroup* group = header.ok() && header->type == FrameType::kResult ? FindGroup(header->group, &handle) : nullptr;
+  ShardLink* link =
+      group != nullptr && group->state == WorkerGroup::State::kOpen ? FindLink(group, connection, &shard) : nullptr;
+  WorkerOp* op = link != nullptr ? group->FindOp(header->op) : nullptr;
+  if (op == nullptr) {
+    // Late for an op or group that ended: dropped, and counted.
+    ++counters_.refusals;
+    actions->push_back(WorkerDeclineAction{event.offer});
+    return;
+  }
+  group->commit_watermark = std::max(group->commit_watermark, header->commit_watermark);
+  const auto cell = std::find_if(link->cells.begin(), link->cells.end(), [&](const ChunkInFlight& candidate) {
+    return candidate.open && candidate.op == header->op && candidate.chunk == header->chunk;
+  });
+  if (cell == link->cells.end() || cell->landing || cell->landed || cell->held_offer != OfferId(0)) {
+    ++counters_.refusals;
+    actions->push_back(WorkerDeclineAction{event.offer});
+    return;
+  }
+  if (!ResultFits(*op, *group, *header, event.payload_bytes)) {
+    actions->push_back(WorkerDeclineAction{event.offer});
+    return FailGroup(handle,
+                     absl::InternalError(absl::StrCat(DescribeServer(connection), " sent a result for op ",
+                                                      header->op.value(), " that does not fit what was pushed")),
+                     now, actions, outcomes);
+  }
+  if (cell->sent) return AcceptResult(handle, shard, &*cell, event.offer, actions);
+  cell->held_offer = event.offer;
+}
+
+void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, OfferId offer,
+                                 WorkerActions* actions) {
+  GroupCell& group_cell = groups_[handle];
+  WorkerOp& op = *group_cell.group->FindOp(cell->op);
+  const uint64_t element_bytes = DataTypeSize(op.dtype);
+  cell->landing = true;
+  cell->held_offer = OfferId(0);
+  ++op.busy;
+  const auto index = static_cast<uint16_t>(cell->position % group_cell.group->links[shard].window.credit());
+  actions->push_back(
+      WorkerAcceptAction{.offer = offer,
+                         .data = op.data + op.plan.FirstElement(cell->chunk) * element_bytes,
+                         .bytes = op.plan.ElementCount(cell->chunk) * element_bytes,
+                         .token = Pack({handle, group_cell.generation, static_cast<uint16_t>(shard), index})});
+}
+
+void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  const OperationToken token = Unpack(event.token);
+  WorkerGroup& group = *groups_[token.handle].group;
+  ChunkInFlight& cell = group.links[token.shard].cells[token.cell];
+  cell.sent = true;
+  OpMemoryFree(token.handle, group.FindOp(cell.op), now, outcomes);
+  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, actions, outcomes);
+  if (!event.status.ok()) {
+    return FailGroup(
+        token.handle,
+        absl::UnavailableError(absl::StrCat("a push to ", DescribeServer(group.links[token.shard].connection),
+                                            " failed: ", event.status.message())),
+        now, actions, outcomes);
+  }
+  if (cell.held_offer != OfferId(0)) AcceptResult(token.handle, token.shard, &cell, cell.held_offer, actions);
+}
+
+void WorkerMachine::OnLanded(const TransportEvent& event, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  const OperationToken token = Unpack(event.token);
+  WorkerGroup& group = *groups_[token.handle].group;
+  ShardLink& link = group.links[token.shard];
+  ChunkInFlight& cell = link.cells[token.cell];
+  WorkerOp* op = group.FindOp(cell.op);
+  cell.landing = false;
+  OpMemoryFree(token.handle, op, now, outcomes);
+  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, actions, outcomes);
+  if (!event.status.ok()) {
+    return FailGroup(token.handle,
+                     absl::UnavailableError(absl::StrCat("a result from ", DescribeServer(link.connection),
+                                                         " did not arrive: ", event.status.message())),
+                     now, actions, outcomes);
+  }
+  cell.landed = true;
+  const uint64_t bytes = uint64_t{op->plan.ElementCount(cell.chunk)} * DataTypeSize(op->dtype);
+  connections_[link.connection].bytes_pulled += bytes;
+  counters_.bytes_pulled += bytes;
+  FinishCell(token.handle, token.shard, &cell, now, outcomes);
+  CloseIfDone(token.handle, actions, outcomes);
+}
+
+}  // namespace shoal
