@@ -98,8 +98,7 @@ using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, ShutdownDon
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 struct WorkerConnectAction {
-  uint32_t connection = 0;
-  std::string address;
+  uint32_t connection = 0;  // WorkerMachine::ConnectionAddress knows where to
 };
 
 struct WorkerSendNoteAction {

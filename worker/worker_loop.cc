@@ -40,7 +40,8 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
 void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
   const auto execute = Overloaded{
       [this, now](const WorkerConnectAction& action) {
-        machine_.OnConnecting(action.connection, transport_->Connect(action.address), now);
+        machine_.OnConnecting(action.connection, transport_->Connect(machine_.ConnectionAddress(action.connection)),
+                              now);
       },
       // A note to a peer that is already gone needs no answer: its kPeerDown follows.
       [this](const WorkerSendNoteAction& action) {

@@ -126,7 +126,7 @@ void WorkerMachine::Connect(uint32_t index, WorkerActions* actions) {
   connection.state = Connection::State::kConnecting;
   connection.bye_sent = false;
   connection.bye_received = false;
-  actions->push_back(WorkerConnectAction{index, connection.address});
+  actions->push_back(WorkerConnectAction{index});
 }
 
 void WorkerMachine::OnConnecting(uint32_t index, const absl::StatusOr<PeerId>& peer, Now now) {

@@ -40,6 +40,7 @@ class WorkerMachine {
   void Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   uint64_t NextDeadlineNs() const;
 
+  const std::string& ConnectionAddress(uint32_t connection) const { return connections_[connection].address; }
   WorkerCounters counters() const;
 
  private:
