@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test that needs no GPU, after scripts/build.sh. Reports in JUnit's form are left in build/reports.
 set -euo pipefail
-phase=test step_count=3
+"$(dirname "$0")/helm_tool.sh"
+phase=test step_count=2
 source "$(dirname "$0")/progress.sh"
 
 reports=$repository/build/reports
@@ -9,10 +10,6 @@ rm -rf "$reports"
 mkdir -p "$reports"
 ctest_status=0
 pytest_status=0
-
-begin_step "helm, to check the chart with"
-scripts/helm_tool.sh
-end_step "ready"
 
 begin_step "C++ tests (ctest)"
 ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs" --output-junit "$reports/ctest.xml" ||

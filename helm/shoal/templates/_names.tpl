@@ -1,0 +1,94 @@
+{{/* Names and labels. A name stays under 52 characters: a StatefulSet adds a hash and an ordinal to it. */}}
+{{- define "shoal.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "shoal.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "shoal.name" .) .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "shoal.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "shoal.scheduler.fullname" -}}
+{{ include "shoal.fullname" . }}-scheduler
+{{- end }}
+
+{{- define "shoal.server.fullname" -}}
+{{ include "shoal.fullname" . }}-server
+{{- end }}
+
+{{/* What a pod is selected by: never changes over upgrades. Call with (dict "context" $ "role" ROLE). */}}
+{{- define "shoal.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "shoal.name" .context }}
+app.kubernetes.io/instance: {{ .context.Release.Name }}
+app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{/* Labels of a pod: without the versions, so that an upgrade of the chart alone starts no pod anew. */}}
+{{- define "shoal.podLabels" -}}
+{{ include "shoal.selectorLabels" . }}
+app.kubernetes.io/part-of: shoal
+{{- end }}
+
+{{- define "shoal.labels" -}}
+{{ include "shoal.podLabels" . }}
+app.kubernetes.io/version: {{ .context.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .context.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "shoal.serviceAccountName" -}}
+{{- if .context.Values.serviceAccount.create }}
+{{- printf "%s-%s" (include "shoal.fullname" .context) .role }}
+{{- else -}}
+default
+{{- end }}
+{{- end }}
+
+{{/* Call with (dict "context" $ "image" IMAGE). */}}
+{{- define "shoal.image" -}}
+{{- if .image.digest }}
+{{- printf "%s@%s" .image.repository .image.digest }}
+{{- else }}
+{{- printf "%s:%s" .image.repository (default .context.Chart.AppVersion .image.tag) }}
+{{- end }}
+{{- end }}
+
+{{/* host:port of the scheduler; the whole name, so that trainers of other namespaces can use it too. */}}
+{{- define "shoal.scheduler.address" -}}
+{{ include "shoal.scheduler.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.port }}
+{{- end }}
+
+{{/* Both programs run without privileges, on a read-only root, as the images' user. */}}
+{{- define "shoal.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* Where pods may run and what they rank, from a role's values. */}}
+{{- define "shoal.placement" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,316 @@
+"""The chart lints, renders valid objects that fit each other, and refuses wrong values with a message that helps."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import kubernetes_validate
+import pytest
+
+from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm
+
+pytestmark = pytest.mark.timeout(600)  # the first test of a clean machine waits until helm is compiled
+
+PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
+KUBERNETES_VERSIONS = ["1.27", "1.30", "1.34", "1.37"]
+VALUES = {
+    "default": {},
+    "one small server": {
+        "server": {"replicas": 1, "podDisruptionBudget": {"enabled": False}, "topologySpread": {"enabled": False}},
+        "scheduler": {"persistence": {"enabled": False}, "reflection": True, "logEvents": False},
+        "serviceAccount": {"create": False},
+        "clientConfig": {"enabled": False},
+    },
+    "rdma on the hosts' network": {
+        "server": {
+            "replicas": 16,
+            "ioThreads": 4,
+            "transports": "rc,tcp",
+            "netDevice": "mlx5_0:1",
+            "slotMemory": "4GiB",
+            "hostNetwork": True,
+            "ipcLock": True,
+            "resources": {"limits": {"cpu": 8, "memory": "8Gi", "rdma/hca_shared_devices_a": 1}},
+            "extraEnv": [{"name": "UCX_IB_NUM_PATHS", "value": "2"}],
+            "nodeSelector": {"pool": "reduction"},
+            "tolerations": [{"key": "reduction", "operator": "Exists", "effect": "NoSchedule"}],
+            "priorityClassName": "high",
+            "podAnnotations": {"team": "training"},
+            "podLabels": {"queue": "large"},
+            "updateStrategy": "RollingUpdate",
+        }
+    },
+    "guarded": {
+        "networkPolicy": {
+            "enabled": True,
+            "trainers": [{"namespaceSelector": {"matchLabels": {"team": "training"}}, "podSelector": {}}],
+            "operators": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+        },
+        "server": {"ioThreads": 2, "image": {"digest": "sha256:" + "0" * 64}},
+        "scheduler": {"persistence": {"storageClass": "-"}, "image": {"tag": "nightly"}},
+        "imagePullSecrets": [{"name": "registry"}],
+        "fullnameOverride": "reduce",
+    },
+}
+
+
+@pytest.fixture(params=VALUES, ids=lambda name: name.replace(" ", "-"))
+def values(request) -> dict:
+    return VALUES[request.param]
+
+
+def one(objects: list[dict], kind: str, component: str) -> dict:
+    found = [
+        item
+        for item in objects
+        if item["kind"] == kind and item["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
+    assert len(found) == 1, f"{len(found)} objects of kind {kind} for the {component}"
+    return found[0]
+
+
+def container(workload: dict) -> dict:
+    (only,) = workload["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def selects(selector: dict, labels: dict) -> bool:
+    return bool(selector) and selector.items() <= labels.items()
+
+
+# ---- lint and validity ----
+
+
+def test_lint_is_content(helm: Helm, values: dict):
+    result = helm.run("lint", "--strict", str(CHART), values=values)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "[WARNING]" not in result.stdout
+
+
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+def test_objects_are_valid_on_supported_kubernetes(helm: Helm, values: dict, version: str):
+    for item in helm.render(values, "--kube-version", version):
+        try:
+            kubernetes_validate.validate(item, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            name = f"{item['kind']} {item['metadata']['name']}"
+            pytest.fail(f"{name}: {'.'.join(map(str, error.path))}: {error.message}", pytrace=False)
+
+
+def test_too_old_kubernetes_is_refused(helm: Helm):
+    result = helm.run("template", RELEASE, str(CHART), "--kube-version", "1.26")
+    assert result.returncode != 0
+    assert "kubeVersion" in result.stderr
+
+
+def test_every_object_is_in_the_releases_namespace_and_labelled(helm: Helm, values: dict):
+    for item in helm.render(values):
+        labels = item["metadata"]["labels"]
+        assert item["metadata"]["namespace"] == NAMESPACE
+        assert labels["app.kubernetes.io/instance"] == RELEASE
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+
+
+def test_names_stay_short_enough_for_pods(helm: Helm):
+    for item in helm.render({"fullnameOverride": "r" + "eduction" * 6}):
+        # A StatefulSet's pods carry a label of its name, a dash and a hash of 10; labels end at 63.
+        assert len(item["metadata"]["name"]) <= 52
+
+
+# ---- objects fit each other ----
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_selectors_meet_the_pods(helm: Helm, values: dict, role: str):
+    objects = helm.render(values)
+    workload = one(objects, "StatefulSet", role)
+    service = one(objects, "Service", role)
+    pod_labels = workload["spec"]["template"]["metadata"]["labels"]
+    assert selects(workload["spec"]["selector"]["matchLabels"], pod_labels)
+    assert selects(service["spec"]["selector"], pod_labels)
+    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
+    other = one(objects, "StatefulSet", "server" if role == "scheduler" else "scheduler")
+    assert not selects(service["spec"]["selector"], other["spec"]["template"]["metadata"]["labels"])
+    for constraint in workload["spec"]["template"]["spec"].get("topologySpreadConstraints", []):
+        assert selects(constraint["labelSelector"]["matchLabels"], pod_labels)
+
+
+def test_an_upgrade_of_the_chart_alone_starts_no_pod_anew(helm: Helm):
+    for role in ("scheduler", "server"):
+        labels = one(helm.render(), "StatefulSet", role)["spec"]["template"]["metadata"]["labels"]
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_services_lead_to_named_container_ports(helm: Helm, values: dict, role: str):
+    objects = helm.render(values)
+    ports = {port["name"]: port["containerPort"] for port in container(one(objects, "StatefulSet", role))["ports"]}
+    for port in one(objects, "Service", role)["spec"]["ports"]:
+        assert ports[port["targetPort"]] == port["port"]
+
+
+def test_servers_and_clients_are_told_the_schedulers_address(helm: Helm, values: dict):
+    objects = helm.render(values)
+    service = one(objects, "Service", "scheduler")
+    address = f"{service['metadata']['name']}.{NAMESPACE}.svc:{service['spec']['ports'][0]['port']}"
+    server = container(one(objects, "StatefulSet", "server"))
+    assert f"--scheduler={address}" in server["args"]
+    assert {"name": "SHOAL_SCHEDULER", "value": address} in server["env"]
+    for item in objects:
+        if item["kind"] == "ConfigMap":
+            assert item["data"]["SHOAL_SCHEDULER"] == address
+
+
+def test_a_server_has_one_port_a_thread_and_says_its_own_address_and_name(helm: Helm):
+    server = container(one(helm.render({"server": {"ioThreads": 3, "portBase": 7300}}), "StatefulSet", "server"))
+    assert [port["containerPort"] for port in server["ports"]] == [7300, 7301, 7302]
+    assert {"--io-threads=3", "--port-base=7300", "--advertise=$(POD_IP)", "--name=$(POD_NAME)"} <= set(server["args"])
+    fields = {item["name"]: item["valueFrom"]["fieldRef"]["fieldPath"] for item in server["env"] if "valueFrom" in item}
+    assert fields == {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
+
+
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_arguments_are_options_that_the_program_has(helm: Helm, values: dict, role: str):
+    """The real program's --help is the judge: an option that was renamed breaks the chart here."""
+    text = subprocess.run(
+        [PROGRAMS / f"shoal-{role}", "--help"], capture_output=True, text=True, check=True, timeout=30
+    ).stdout
+    offered = set(re.findall(r"--[a-z][a-z-]*", text))
+    for argument in container(one(helm.render(values), "StatefulSet", role))["args"]:
+        assert argument.split("=")[0] in offered, f"shoal-{role} has no {argument}"
+
+
+def test_the_scheduler_is_probed_on_its_grpc_port(helm: Helm):
+    scheduler = container(one(helm.render({"scheduler": {"port": 9000}}), "StatefulSet", "scheduler"))
+    assert "--listen=0.0.0.0:9000" in scheduler["args"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert scheduler[probe]["grpc"]["port"] == 9000
+
+
+def test_the_probe_program_of_servers_is_in_the_image(helm: Helm):
+    server = container(one(helm.render(), "StatefulSet", "server"))
+    dockerfile = (ROOT / "docker" / "server.Dockerfile").read_text(encoding="utf-8")
+    for probe in ("startupProbe", "readinessProbe"):
+        (program,) = server[probe]["exec"]["command"]
+        assert program in dockerfile
+    assert "livenessProbe" not in server, "a server that can't reach the scheduler must go on with its jobs"
+
+
+def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
+    workload = one(helm.render(values), "StatefulSet", "scheduler")
+    scheduler = container(workload)
+    (mount,) = scheduler["volumeMounts"]
+    assert f"--state-file={mount['mountPath']}/scheduler.state" in scheduler["args"]
+    volumes = workload["spec"].get("volumeClaimTemplates", []) + workload["spec"]["template"]["spec"].get("volumes", [])
+    names = [volume.get("metadata", volume)["name"] for volume in volumes]
+    assert names == [mount["name"]]
+
+
+def test_one_scheduler_only(helm: Helm):
+    assert one(helm.render(), "StatefulSet", "scheduler")["spec"]["replicas"] == 1
+
+
+def test_a_stopping_server_gets_the_time_it_drains_in(helm: Helm):
+    workload = one(helm.render({"server": {"drainTimeoutSeconds": 100}}), "StatefulSet", "server")
+    assert "--drain-timeout=100000" in container(workload)["args"]
+    assert workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > 100
+
+
+def test_pods_run_with_no_privilege(helm: Helm, values: dict):
+    for item in helm.render(values):
+        pod = item["spec"] if item["kind"] == "Pod" else item.get("spec", {}).get("template", {}).get("spec")
+        if pod is None:
+            continue
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+        for each in pod["containers"]:
+            assert each["securityContext"]["readOnlyRootFilesystem"] is True
+            assert each["securityContext"]["allowPrivilegeEscalation"] is False
+            assert each["securityContext"]["capabilities"]["drop"] == ["ALL"]
+            assert each["resources"]["limits"]["memory"]
+
+
+def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
+    guarded = VALUES["guarded"]
+    objects = helm.render(guarded)
+    server_policy = one(objects, "NetworkPolicy", "server")
+    server_labels = one(objects, "StatefulSet", "server")["spec"]["template"]["metadata"]["labels"]
+    assert selects(server_policy["spec"]["podSelector"]["matchLabels"], server_labels)
+    (rule,) = server_policy["spec"]["ingress"]
+    assert rule["from"] == guarded["networkPolicy"]["trainers"]
+    assert [(port["port"], port["endPort"]) for port in rule["ports"]] == [(7200, 7201), (20000, 20999)]
+    assert {"name": "UCX_TCP_PORT_RANGE", "value": "20000-20999"} in container(one(objects, "StatefulSet", "server"))["env"]
+
+    scheduler_policy = one(objects, "NetworkPolicy", "scheduler")
+    (rule,) = scheduler_policy["spec"]["ingress"]
+    assert selects(rule["from"][0]["podSelector"]["matchLabels"], server_labels)
+    assert rule["from"][1:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
+
+
+def test_switches_remove_objects(helm: Helm):
+    kinds = {item["kind"] for item in helm.render(VALUES["one small server"])}
+    assert not kinds & {"PodDisruptionBudget", "ServiceAccount", "ConfigMap", "NetworkPolicy"}
+    assert "PodDisruptionBudget" in {item["kind"] for item in helm.render()}
+
+
+def test_images_by_tag_digest_and_default(helm: Helm):
+    objects = helm.render(VALUES["guarded"])
+    assert container(one(objects, "StatefulSet", "scheduler"))["image"] == "shoal/scheduler:nightly"
+    assert container(one(objects, "StatefulSet", "server"))["image"] == "shoal/server@sha256:" + "0" * 64
+    version = re.search(r"project\(shoal VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
+    assert container(one(helm.render(), "StatefulSet", "server"))["image"] == f"shoal/server:{version.group(1)}"
+
+
+# ---- wrong values ----
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"servers": {}}, "servers"),
+        ({"server": {"replica": 3}}, "replica"),
+        ({"server": {"replicas": 0}}, "replicas"),
+        ({"server": {"replicas": "three"}}, "replicas"),
+        ({"server": {"ioThreads": 0}}, "ioThreads"),
+        ({"server": {"portBase": 70000}}, "portBase"),
+        ({"server": {"slotMemory": "256Megs"}}, "slotMemory"),
+        ({"server": {"transports": "tcp, rc"}}, "transports"),
+        ({"server": {"updateStrategy": "Recreate"}}, "updateStrategy"),
+        ({"server": {"image": {"digest": "sha256:12"}}}, "digest"),
+        ({"server": {"image": {"pullPolicy": "Sometimes"}}}, "pullPolicy"),
+        ({"server": {"resources": {"limits": {"memory": "lots"}}}}, "memory"),
+        ({"server": {"extraEnv": [{"value": "1"}]}}, "name"),
+        ({"scheduler": {"leaseTtlMs": 5}}, "leaseTtlMs"),
+        ({"scheduler": {"replicas": 3}}, "replicas"),
+        ({"scheduler": {"persistence": {"accessModes": ["Anything"]}}}, "accessModes"),
+        ({"networkPolicy": {"trainers": [{"pods": {}}]}}, "pods"),
+        ({"nameOverride": "Has Spaces"}, "nameOverride"),
+        ({"server": {"portBase": 65530, "ioThreads": 8}}, "beyond port 65535"),
+        ({"server": {"dataPortRange": {"first": 3000, "last": 2000}}}, "greater than last"),
+        ({"server": {"portBase": 20500}}, "overlaps"),
+        ({"server": {"hostNetwork": True}, "networkPolicy": {"enabled": True}}, "has no effect"),
+    ],
+    ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "",
+)
+def test_wrong_values_are_refused(helm: Helm, values: dict, said: str):
+    assert said in helm.refuse(values)
+
+
+def test_every_value_is_in_the_schema_and_every_level_is_closed(helm: Helm):
+    """A value without a schema entry is refused by helm itself (the chart renders); a level that is open is not."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    def closed(node: dict, path: str) -> list[str]:
+        problems = []
+        if "properties" in node and node.get("additionalProperties") is not False:
+            problems.append(path)
+        for name, child in {**node.get("properties", {}), **node.get("definitions", {})}.items():
+            problems += closed(child, f"{path}.{name}")
+        return problems
+
+    assert schema["$schema"].startswith("http://json-schema.org/draft-07/")
+    assert closed(schema, "values") == []
