@@ -1,5 +1,5 @@
-// A whole scheduler in one object: store, machine, loop thread and gRPC host. What main() runs and what a worker process
-// embeds when no scheduler was given.
+// A whole scheduler in one object: store, machine, loop thread and gRPC host. What main() runs and what a worker
+// process embeds when no scheduler was given.
 //
 // Threads: all functions from any thread, but Stop and the destructor from one at a time. Starts one loop thread, the
 // store's writer and gRPC's own threads. Installs no signal handlers and reads no environment.

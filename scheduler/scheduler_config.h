@@ -21,7 +21,8 @@ struct SchedulerConfig {
   bool log_events = false;  // each event as a line on stderr
 };
 
-// Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's use.
+// Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's
+// use.
 void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table);
 
 }  // namespace shoal

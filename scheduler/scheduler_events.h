@@ -1,5 +1,5 @@
-// What the scheduler's machine takes and gives: requests and events in, actions out. Plain values without behaviour; the
-// protobuf messages of the same names (proto/shoal/v1) are turned into these and back by control_messages.h.
+// What the scheduler's machine takes and gives: requests and events in, actions out. Plain values without behaviour;
+// the protobuf messages of the same names (proto/shoal/v1) are turned into these and back by control_messages.h.
 #ifndef SHOAL_SCHEDULER_SCHEDULER_EVENTS_H_
 #define SHOAL_SCHEDULER_SCHEDULER_EVENTS_H_
 
@@ -86,7 +86,7 @@ struct JoinGroup {
   uint32_t rank = 0;  // of the job
   Incarnation incarnation;
   std::string group_name;
-  std::vector<uint32_t> ranks;  // of the job, in group order
+  std::vector<uint32_t> ranks;   // of the job, in group order
   uint32_t max_chunk_bytes = 0;  // 0: kDefaultChunkBytes
   uint32_t min_servers = 0;      // 0 means 1
   uint64_t wait_ms = 0;

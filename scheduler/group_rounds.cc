@@ -1,0 +1,165 @@
+#include "scheduler/group_rounds.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "scheduler/request_checks.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kMissingShown = 8;
+
+std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes) {
+  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ", max_chunk_bytes, " bytes");
+}
+
+std::string MissingRank(const Job* job, uint32_t rank) {
+  const auto worker = job == nullptr ? std::map<uint32_t, Worker>::const_iterator() : job->workers.find(rank);
+  if (job == nullptr || worker == job->workers.end()) return absl::StrCat("rank ", rank, " (never joined the job)");
+  const RankState& state = worker->second.state;
+  if (state.phase == MemberPhase::kLive) {
+    return absl::StrCat("rank ", rank, " (on host ", state.host, ", in the job, did not ask for the group)");
+  }
+  return absl::StrCat("rank ", rank, " (on host ", state.host, ", ", std::string(MemberPhaseName(state.phase)), ": ",
+                      state.reason, ")");
+}
+
+std::string WhatIsMissing(const GroupRound& round, uint32_t server_count, const Job* job) {
+  std::vector<std::string> missing;
+  size_t missing_count = 0;
+  for (const uint32_t rank : round.ranks) {
+    if (round.waiters.contains(rank)) continue;
+    if (++missing_count <= kMissingShown) missing.push_back(MissingRank(job, rank));
+  }
+  std::string text = absl::StrJoin(missing, ", ");
+  if (missing_count > kMissingShown) absl::StrAppend(&text, " and ", missing_count - kMissingShown, " more");
+  if (server_count < round.MinServers()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
+                    " servers registered");
+  }
+  return text;
+}
+
+}  // namespace
+
+uint32_t GroupRound::MinServers() const {
+  uint32_t most = 1;
+  for (const auto& [rank, waiter] : waiters) most = std::max(most, waiter.min_servers);
+  return most;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle handle, const JoinGroup& request) {
+  std::vector<Failure> failures;
+  const uint32_t chunk_bytes = request.max_chunk_bytes == 0 ? kDefaultChunkBytes : request.max_chunk_bytes;
+  const std::pair<JobId, std::string> key(request.job, request.group_name);
+  if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
+    failures.push_back({handle, absl::ResourceExhaustedError(
+                                    absl::StrCat(kMaxRounds, " groups wait for their ranks already; try again"))});
+    return failures;
+  }
+  GroupRound& round = rounds_[key];
+  if (round.waiters.empty()) {
+    round.job = request.job;
+    round.name = request.group_name;
+    round.ranks = request.ranks;
+    round.max_chunk_bytes = chunk_bytes;
+  } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes) {
+    const absl::Status status = absl::InvalidArgumentError(
+        absl::StrCat("the ranks differ on group \"", request.group_name,
+                     "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes), ", ",
+                     Shape(request.rank, request.ranks, chunk_bytes), "; give the same list and size on every rank"));
+    for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
+    failures.push_back({handle, status});
+    rounds_.erase(key);
+    return failures;
+  }
+  const auto earlier = round.waiters.find(request.rank);
+  if (earlier != round.waiters.end()) {
+    failures.push_back(
+        {earlier->second.handle, absl::AbortedError(absl::StrCat("rank ", request.rank, " asked again for group \"",
+                                                                 request.group_name, "\"; the later request counts"))});
+  }
+  const uint64_t wait_ms = std::min(request.wait_ms, kMaxGroupWaitMs);
+  round.waiters[request.rank] = {.handle = handle,
+                                 .incarnation = request.incarnation,
+                                 .min_servers = std::max(request.min_servers, 1u),
+                                 .wait_ms = wait_ms,
+                                 .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000};
+  return failures;
+}
+
+std::optional<GroupRound> GroupRounds::TakeComplete(uint32_t server_count) {
+  for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
+    GroupRound& round = it->second;
+    if (round.waiters.size() != round.ranks.size() || server_count < round.MinServers()) continue;
+    GroupRound complete = std::move(round);
+    rounds_.erase(it);
+    return complete;
+  }
+  return std::nullopt;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, uint32_t server_count, const JobRegistry& jobs) {
+  std::vector<Failure> failures;
+  for (auto it = rounds_.begin(); it != rounds_.end();) {
+    GroupRound& round = it->second;
+    std::string missing;  // as it is before the first of them gives up
+    std::erase_if(round.waiters, [&](const auto& entry) {
+      const GroupWaiter& waiter = entry.second;
+      if (waiter.deadline_ns > now.monotonic_ns) return false;
+      if (missing.empty()) missing = WhatIsMissing(round, server_count, jobs.Find(round.job));
+      failures.push_back({waiter.handle, absl::DeadlineExceededError(absl::StrCat(
+                                             "rank ", entry.first, " waited ", Seconds(waiter.wait_ms * 1'000'000),
+                                             " in group \"", round.name, "\" for ", missing))});
+      return true;
+    });
+    it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);
+  }
+  return failures;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::FailJob(JobId job, const absl::Status& status) {
+  std::vector<Failure> failures;
+  auto it = rounds_.lower_bound({job, ""});
+  while (it != rounds_.end() && it->first.first == job) {
+    for (const auto& [rank, waiter] : it->second.waiters) failures.push_back({waiter.handle, status});
+    it = rounds_.erase(it);
+  }
+  return failures;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, uint32_t rank, const absl::Status& status) {
+  std::vector<Failure> failures;
+  auto it = rounds_.lower_bound({job, ""});
+  while (it != rounds_.end() && it->first.first == job) {
+    auto& waiters = it->second.waiters;
+    const auto waiter = waiters.find(rank);
+    if (waiter != waiters.end()) {
+      failures.push_back({waiter->second.handle, status});
+      waiters.erase(waiter);
+    }
+    it = waiters.empty() ? rounds_.erase(it) : std::next(it);
+  }
+  return failures;
+}
+
+void GroupRounds::Forget(RequestHandle handle) {
+  for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
+    auto& waiters = it->second.waiters;
+    if (std::erase_if(waiters, [&](const auto& entry) { return entry.second.handle == handle; }) == 0) continue;
+    if (waiters.empty()) rounds_.erase(it);
+    return;
+  }
+}
+
+uint64_t GroupRounds::next_deadline_ns() const {
+  uint64_t deadline = kNoDeadline;
+  for (const auto& [key, round] : rounds_) {
+    for (const auto& [rank, waiter] : round.waiters) deadline = std::min(deadline, waiter.deadline_ns);
+  }
+  return deadline;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,144 @@
+// What the scheduler decides: who is a member, which shard map is in force, which groups may open, who is lost.
+//
+// Pure: no clock, I/O, lock, log or randomness; time and random numbers (in the first state) are arguments. One thread.
+// Rule: what others will rely on is persisted first. Every reply and publication waits until the changes made before it
+// are saved; changes made while a save is under way go into the next one together. Heartbeats and status queries don't
+// wait.
+#ifndef SHOAL_SCHEDULER_SCHEDULER_MACHINE_H_
+#define SHOAL_SCHEDULER_SCHEDULER_MACHINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/shard_map.h"
+#include "scheduler/event_journal.h"
+#include "scheduler/group_rounds.h"
+#include "scheduler/job_registry.h"
+#include "scheduler/scheduler_events.h"
+#include "scheduler/scheduler_state.h"
+#include "scheduler/server_registry.h"
+
+namespace shoal::scheduler {
+
+inline constexpr uint64_t kTokenLifetimeSeconds = 7 * 24 * 3600;
+inline constexpr uint64_t kSaveRetryNs = 1'000'000'000;
+inline constexpr size_t kMaxHeldJoins = 4096;
+
+class SchedulerMachine {
+ public:
+  struct Settings {
+    uint64_t lease_ttl_ms = 5000;
+    std::string store;  // for people: where the state is kept
+  };
+
+  // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is
+  // saved before anything is answered. DataLoss: the state contradicts itself (says where).
+  static absl::StatusOr<std::unique_ptr<SchedulerMachine>> Make(const Settings& settings, const PersistedState& state,
+                                                                bool is_new, const Now& now);
+
+  std::vector<Action> Step(const Now& now, const SchedulerEvent& event);
+
+  // Does what time asks for: call it after the events at hand, at NextDeadline() at the latest. Called much later than
+  // that (the process was stopped, the machine slept), it starts every lease anew, as members could not renew theirs.
+  std::vector<Action> Tick(const Now& now);
+
+  // On the monotonic clock; kNoDeadline if nothing is due.
+  uint64_t NextDeadline() const;
+
+ private:
+  struct PublishMap {
+    std::shared_ptr<const ShardMap> map;
+  };
+  struct PublishLost {
+    RankLost lost;
+  };
+  struct AddWatcher {
+    WatcherId watcher;
+    JobId job;
+  };
+  // What waits for a save, in order.
+  using Consequence = std::variant<Reply, PublishMap, PublishLost, AddWatcher, EventRecord>;
+  struct Waiting {
+    uint64_t after = 0;  // this change must be saved
+    Consequence consequence;
+  };
+  struct HeldJoin {
+    RequestHandle handle;
+    JoinJob request;
+    JobId job;  // whose rank is held
+  };
+
+  SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, const Now& now);
+
+  void On(const Now& now, const RequestArrived& event);
+  void On(const Now& now, const RequestCancelled& event);
+  void On(const Now& now, const WatchOpened& event);
+  void On(const Now& now, const EventsOpened& event);
+  void On(const Now& now, const StreamClosed& event);
+  void On(const Now& now, const Persisted& event);
+
+  void Answer(const Now& now, RequestHandle handle, const RegisterServer& request);
+  void Answer(const Now& now, RequestHandle handle, const HeartbeatServer& request);
+  void Answer(const Now& now, RequestHandle handle, const DeregisterServer& request);
+  void Answer(const Now& now, RequestHandle handle, const JoinJob& request);
+  void Answer(const Now& now, RequestHandle handle, const JoinGroup& request);
+  void Answer(const Now& now, RequestHandle handle, const HeartbeatWorker& request);
+  void Answer(const Now& now, RequestHandle handle, const LeaveJob& request);
+  void Answer(const Now& now, RequestHandle handle, const GetCluster& request);
+  void Answer(const Now& now, RequestHandle handle, const ListServers& request);
+  void Answer(const Now& now, RequestHandle handle, const ListJobs& request);
+  void Answer(const Now& now, RequestHandle handle, const GetShardMap& request);
+
+  // Answers, unless another process holds the rank and may still be alive: then false.
+  bool TryJoin(const Now& now, RequestHandle handle, const JoinJob& request, JobId* held_by);
+  void RetryHeldJoins(const Now& now);
+  void RefuseHeldJoins(const Now& now, JobId job, uint32_t rank);
+  void RankIsGone(const Now& now, const JobRegistry::Gone& gone);
+  void RebuildMap(const Now& now);
+  void CompleteGroups(const Now& now);
+  void OpenGroup(const Now& now, const GroupRound& round);
+  bool RenewLeasesAfterStall(const Now& now);
+
+  void Change() { ++changes_; }
+  void AfterSave(Consequence consequence);
+  void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
+  void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
+  void Record(const Now& now, const std::string& kind, const std::string& subject, const std::string& reason);
+  void Carry(const Consequence& consequence);
+  void ReleaseSaved();
+  void SaveIfChanged(const Now& now);
+  PersistedState Snapshot() const;
+  std::vector<Action> TakeActions();
+
+  const Settings settings_;
+  const std::string cluster_id_;
+  const TokenKey token_key_;
+  const uint64_t started_at_unix_ms_;
+  ServerRegistry servers_;
+  JobRegistry jobs_;
+  GroupRounds rounds_;
+  EventJournal journal_;
+  std::vector<HeldJoin> held_joins_;
+  std::map<WatcherId, JobId> watchers_;
+  std::shared_ptr<const ShardMap> map_;        // with all changes
+  std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
+  uint64_t next_group_id_ = 1;
+
+  uint64_t changes_ = 0;  // made so far
+  uint64_t saved_ = 0;    // of these
+  bool save_under_way_ = false;
+  uint64_t save_not_before_ns_ = 0;
+  std::deque<Waiting> waiting_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SCHEDULER_MACHINE_H_

@@ -1,0 +1,247 @@
+// The part of SchedulerMachine that answers requests.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/frame.h"
+#include "core/token.h"
+#include "scheduler/request_checks.h"
+#include "scheduler/scheduler_machine.h"
+
+namespace shoal::scheduler {
+namespace {
+
+const char* RegistrationKind(ServerRegistry::Change change) {
+  return change == ServerRegistry::Change::kNew        ? "server-registered"
+         : change == ServerRegistry::Change::kReturned ? "server-returned"
+                                                       : "server-replaced";
+}
+
+}  // namespace
+
+// ---- servers ----
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const RegisterServer& request) {
+  const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(now, request);
+  if (!registered.ok()) return ReplyNow(handle, registered.status());
+  if (registered->change != ServerRegistry::Change::kNone) {
+    Change();
+    const ServerState& server = *servers_.Find(registered->server);
+    Record(now, RegistrationKind(registered->change), absl::StrCat("server ", server.name),
+           absl::StrCat("host ", server.host, ", ", server.addresses.size(), " I/O threads, Shoal ",
+                        server.software_version));
+    RebuildMap(now);
+  }
+  AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
+                                                    .lease_ttl_ms = settings_.lease_ttl_ms,
+                                                    .token_key = token_key_,
+                                                    .epoch = map_->epoch()})});
+  CompleteGroups(now);
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const HeartbeatServer& request) {
+  const absl::Status status = servers_.Renew(now, request);
+  if (!status.ok()) return ReplyNow(handle, status);
+  ReplyNow(handle, Response(ServerRenewed{settings_.lease_ttl_ms, published_->epoch()}));
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const DeregisterServer& request) {
+  const absl::StatusOr<bool> was_live = servers_.Deregister(request);
+  if (!was_live.ok()) return ReplyNow(handle, was_live.status());
+  if (*was_live) {
+    Change();
+    const ServerState& server = *servers_.Find(request.server);
+    Record(now, "server-left", absl::StrCat("server ", server.name), server.reason);
+    RebuildMap(now);
+  }
+  AfterSave(Reply{handle, Response(Done())});
+}
+
+void SchedulerMachine::RebuildMap(const Now& now) {
+  const Epoch next(map_->epoch().value() + 1);
+  absl::StatusOr<ShardMap> map = ShardMap::Make(next, servers_.LiveShards());
+  if (!map.ok()) return Record(now, "map-refused", "map", std::string(map.status().message()));
+  if (map->shards() == map_->shards()) return;
+  map_ = std::make_shared<const ShardMap>(*std::move(map));
+  Change();
+  AfterSave(PublishMap{map_});
+  Record(now, "map-published", absl::StrCat("map ", next.value()),
+         absl::StrCat(map_->shards().size(), " shards on ", servers_.live_count(), " servers"));
+}
+
+// ---- jobs ----
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinJob& request) {
+  JobId held_by;
+  if (TryJoin(now, handle, request, &held_by)) return;
+  if (held_joins_.size() >= kMaxHeldJoins) return ReplyNow(handle, jobs_.HolderError(now, request));
+  held_joins_.push_back({handle, request, held_by});
+}
+
+bool SchedulerMachine::TryJoin(const Now& now, RequestHandle handle, const JoinJob& request, JobId* held_by) {
+  const absl::StatusOr<JobRegistry::Joined> joined = jobs_.Join(now, request);
+  if (!joined.ok()) {
+    ReplyNow(handle, joined.status());
+    return true;
+  }
+  *held_by = joined->job;
+  if (joined->held) return false;
+  if (joined->changed) Change();
+  const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
+  if (joined->started_job) {
+    Record(now, "job-started", subject,
+           absl::StrCat("world size ", request.world_size, ", first was rank ", request.rank, " on host ",
+                        CleanText(request.host)));
+  }
+  if (joined->job_runs_now)
+    Record(now, "job-running", subject, absl::StrCat("all ", request.world_size, " ranks joined"));
+  AfterSave(Reply{handle, Response(JobJoined{joined->job, settings_.lease_ttl_ms, servers_.live_count()})});
+  return true;
+}
+
+void SchedulerMachine::RetryHeldJoins(const Now& now) {
+  std::vector<HeldJoin> held = std::exchange(held_joins_, {});
+  for (HeldJoin& each : held) {
+    if (!TryJoin(now, each.handle, each.request, &each.job)) held_joins_.push_back(std::move(each));
+  }
+}
+
+void SchedulerMachine::RefuseHeldJoins(const Now& now, JobId job, uint32_t rank) {
+  std::erase_if(held_joins_, [&](const HeldJoin& held) {
+    if (held.job != job || held.request.rank != rank) return false;
+    ReplyNow(held.handle, jobs_.HolderError(now, held.request));
+    return true;
+  });
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const HeartbeatWorker& request) {
+  const absl::Status status = jobs_.Renew(now, request);
+  if (!status.ok()) return ReplyNow(handle, status);
+  ReplyNow(handle, Response(WorkerRenewed{settings_.lease_ttl_ms}));
+  RefuseHeldJoins(now, request.job, request.rank);
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const LeaveJob& request) {
+  const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request);
+  if (!gone.ok()) return ReplyNow(handle, gone.status());
+  RankIsGone(now, *gone);
+  AfterSave(Reply{handle, Response(Done())});
+  RetryHeldJoins(now);
+}
+
+void SchedulerMachine::RankIsGone(const Now& now, const JobRegistry::Gone& gone) {
+  Change();
+  const std::string job = absl::StrCat("job \"", gone.job_name, "\"");
+  if (gone.lost) {
+    Record(now, "rank-lost", gone.who, gone.rank.reason);
+    AfterSave(PublishLost{gone.rank});
+  }
+  ReplyNow(rounds_.FailRank(gone.rank.job, gone.rank.rank,
+                            absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
+  if (gone.failed_job_now) {
+    const std::string reason = absl::StrCat(gone.who, " was lost: ", gone.rank.reason);
+    Record(now, "job-failed", job, reason);
+    ReplyNow(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
+  }
+  if (gone.ended_job_now) Record(now, "job-ended", job, "all ranks left");
+}
+
+// ---- groups ----
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGroup& request) {
+  const absl::StatusOr<Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) return ReplyNow(handle, status);
+  if ((*job)->phase == JobPhase::kFailed) return ReplyNow(handle, absl::AbortedError((*job)->failure));
+  ReplyNow(rounds_.Add(now, handle, request));
+  CompleteGroups(now);
+}
+
+void SchedulerMachine::CompleteGroups(const Now& now) {
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_.live_count())) OpenGroup(now, *round);
+}
+
+void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
+  const GroupId group(next_group_id_++);
+  Change();
+  // All waiters are live members, so the first of them finds the job.
+  const auto& [first_rank, first] = *round.waiters.begin();
+  Job* job = *jobs_.FindMember(round.job, first_rank, first.incarnation);
+  std::vector<std::string> hosts;
+  for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
+  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
+    const GroupWaiter& waiter = round.waiters.at(round.ranks[i]);
+    GroupToken token;
+    token.job = round.job;
+    token.group = group;
+    token.epoch = map_->epoch();
+    token.incarnation = waiter.incarnation;
+    token.rank = Rank(i);
+    token.group_size = static_cast<uint32_t>(round.ranks.size());
+    token.max_chunk_bytes = round.max_chunk_bytes;
+    token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
+    SignToken(token_key_, &token);
+    AfterSave(Reply{waiter.handle,
+                    Response(GroupJoined{.group = group, .token = EncodeToken(token), .map = map_, .hosts = hosts})});
+  }
+  Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
+         absl::StrCat(round.ranks.size(), " ranks, chunks of ", round.max_chunk_bytes, " bytes, map ",
+                      map_->epoch().value()));
+  jobs_.AddGroup(job, {.id = group,
+                       .name = round.name,
+                       .epoch = map_->epoch(),
+                       .ranks = round.ranks,
+                       .max_chunk_bytes = round.max_chunk_bytes});
+}
+
+// ---- status ----
+
+void SchedulerMachine::Answer(const Now&, RequestHandle handle, const GetCluster&) {
+  ReplyNow(handle, Response(ClusterView{.cluster_id = cluster_id_,
+                                        .epoch = published_->epoch(),
+                                        .servers_live = servers_.live_count(),
+                                        .servers_lost = servers_.lost_count(),
+                                        .jobs = jobs_.live_job_count(),
+                                        .workers = jobs_.live_worker_count(),
+                                        .started_at_unix_ms = started_at_unix_ms_,
+                                        .lease_ttl_ms = settings_.lease_ttl_ms,
+                                        .store = settings_.store}));
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ListServers&) {
+  ReplyNow(handle, Response(servers_.Views(now)));
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ListJobs&) {
+  std::vector<JobView> views;
+  for (const auto& [id, job] : jobs_.jobs()) {
+    JobView& view = views.emplace_back();
+    view.job = id;
+    view.name = job.name;
+    view.world_size = job.world_size;
+    view.phase = job.phase;
+    view.started_at_unix_ms = job.started_at_unix_ms;
+    for (const auto& [rank, worker] : job.workers) {
+      view.ranks.push_back({.rank = rank,
+                            .state = worker.state,
+                            .last_heartbeat_age_ms = (now.monotonic_ns - worker.last_heartbeat_ns) / 1'000'000,
+                            .load = worker.load});
+    }
+    for (const GroupState& group : job.groups) view.groups.push_back({group, true});
+    for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
+         ++it) {
+      const GroupRound& round = it->second;
+      GroupView& waiting = view.groups.emplace_back();
+      waiting.state.name = round.name;
+      waiting.state.ranks = round.ranks;
+      waiting.state.max_chunk_bytes = round.max_chunk_bytes;
+    }
+  }
+  ReplyNow(handle, Response(std::move(views)));
+}
+
+void SchedulerMachine::Answer(const Now&, RequestHandle handle, const GetShardMap&) {
+  ReplyNow(handle, Response(published_));
+}
+
+}  // namespace shoal::scheduler
