@@ -27,6 +27,7 @@ class ServerLoop {
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   void Drain() { machine_.Drain(); }
+  void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
   ServerCounters counters() const { return machine_.counters(); }
 
  private:

@@ -48,6 +48,8 @@ class ServerMachine {
 
   // From now on no new group is opened; open ones go on.
   void Drain() { draining_ = true; }
+  // Tokens are checked with this key from now on; open groups go on. For a scheduler that lost its state.
+  void SetTokenKey(const TokenKey& key) { options_.token_key = key; }
 
   ServerCounters counters() const;
 

@@ -1,0 +1,158 @@
+#include "server/io_thread.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/inline_reducer.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kPublishIntervalNs = 100 * kNsPerMs;
+
+Now ReadClocks() {
+  timespec monotonic{};
+  timespec unix_time{};
+  clock_gettime(CLOCK_MONOTONIC, &monotonic);
+  clock_gettime(CLOCK_REALTIME, &unix_time);
+  return {
+      .monotonic_ns = static_cast<uint64_t>(monotonic.tv_sec) * kNsPerS + static_cast<uint64_t>(monotonic.tv_nsec),
+      .unix_ms = static_cast<uint64_t>(unix_time.tv_sec) * 1000 + static_cast<uint64_t>(unix_time.tv_nsec) / kNsPerMs};
+}
+
+}  // namespace
+
+IoThread::IoThread(const IoThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up)
+    : options_(options), memory_(std::move(memory)), wake_up_(std::move(wake_up)) {}
+
+absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(const IoThreadOptions& options) {
+  absl::StatusOr<std::unique_ptr<SlotMemory>> memory = SlotMemory::Map(options.slot_memory_bytes);
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
+  if (!wake_up.ok()) return wake_up.status();
+  std::unique_ptr<IoThread> io_thread(new IoThread(options, *std::move(memory), *std::move(wake_up)));
+  std::promise<absl::StatusOr<Listening>> promise;
+  std::future<absl::StatusOr<Listening>> future = promise.get_future();
+  io_thread->thread_ = std::thread(&IoThread::Run, io_thread.get(), std::move(promise));
+  absl::StatusOr<Listening> listening = future.get();
+  if (!listening.ok()) return listening.status();
+  io_thread->address_ = std::move(listening->address);
+  io_thread->transport_name_ = std::move(listening->transport_name);
+  return io_thread;
+}
+
+IoThread::~IoThread() { Stop(); }
+
+template <typename Change>
+void IoThread::Order(Change change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change(&orders_);
+  }
+  has_orders_.store(true, std::memory_order_release);
+  wake_up_->Signal();
+}
+
+void IoThread::Serve(const ServerMachineOptions& options) {
+  Order([&](Orders* orders) { orders->serve = options; });
+}
+
+void IoThread::SetTokenKey(const TokenKey& key) {
+  Order([&](Orders* orders) { orders->token_key = key; });
+}
+
+void IoThread::Drain() {
+  Order([](Orders* orders) { orders->drain = true; });
+}
+
+void IoThread::Stop() {
+  if (!thread_.joinable()) return;
+  Order([](Orders* orders) { orders->stop = true; });
+  thread_.join();
+}
+
+ServerCounters IoThread::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+bool IoThread::drained() const {
+  const std::lock_guard lock(mutex_);
+  return drained_;
+}
+
+void IoThread::Run(std::promise<absl::StatusOr<Listening>> listening) {
+  pthread_setname_np(pthread_self(), absl::StrCat("shoal-io-", options_.index).c_str());
+  absl::StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options_.transport);
+  if (!made.ok()) return listening.set_value(made.status());
+  const std::unique_ptr<Transport> transport = *std::move(made);
+  listening.set_value(Listening{.address = transport->listen_address(), .transport_name = transport->description()});
+  std::optional<ServerMachineOptions> machine_options = AwaitServe();
+  if (!machine_options.has_value()) return;
+  machine_options->slot_memory_bytes = memory_->bytes().size();
+  InlineReducer reducer;
+  ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes());
+  RunLoop(transport.get(), &loop);
+}
+
+// Peers that connect this early wait in the listener's backlog.
+std::optional<ServerMachineOptions> IoThread::AwaitServe() {
+  while (true) {
+    WaitReadable({wake_up_->fd()}, std::nullopt);
+    wake_up_->Drain();
+    const std::lock_guard lock(mutex_);
+    if (orders_.stop) return std::nullopt;
+    if (orders_.serve.has_value()) return orders_.serve;
+  }
+}
+
+void IoThread::RunLoop(Transport* transport, ServerLoop* loop) {
+  uint64_t progress_ns = 0;
+  uint64_t published_ns = 0;
+  while (!has_orders_.exchange(false, std::memory_order_acquire) || TakeOrders(loop)) {
+    const Now now = ReadClocks();
+    const bool progress = loop->RunOnce(now);
+    if (progress) {
+      progress_ns = now.monotonic_ns;
+      if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
+    } else if (now.monotonic_ns - progress_ns < options_.spin_ns) {
+      continue;
+    }
+    Publish(*loop);
+    published_ns = now.monotonic_ns;
+    if (progress || !transport->Arm()) continue;
+    std::optional<int64_t> timeout_ns;
+    if (const uint64_t deadline_ns = loop->NextDeadlineNs(); deadline_ns != kNoDeadline) {
+      timeout_ns = static_cast<int64_t>(deadline_ns) - static_cast<int64_t>(now.monotonic_ns);
+    }
+    WaitReadable({transport->wake_fd(), wake_up_->fd()}, timeout_ns);
+    wake_up_->Drain();
+  }
+}
+
+bool IoThread::TakeOrders(ServerLoop* loop) {
+  Orders orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders = std::exchange(orders_, {});
+  }
+  if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
+  if (orders.drain) {
+    draining_ = true;
+    loop->Drain();
+  }
+  return !orders.stop;
+}
+
+void IoThread::Publish(const ServerLoop& loop) {
+  const ServerCounters counters = loop.counters();
+  const std::lock_guard lock(mutex_);
+  counters_ = counters;
+  drained_ = draining_ && counters.groups_open == 0;
+}
+
+}  // namespace shoal

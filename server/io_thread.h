@@ -1,0 +1,102 @@
+// One I/O thread of a server with all that it owns: transport, slot memory, reducer and loop.
+//
+// Threads: the thread makes and destroys its transport itself and is the only one that touches what it owns; the
+// functions below may be called from any other thread, one at a time. They hand over orders and read what was published
+// last.
+#ifndef SHOAL_SERVER_IO_THREAD_H_
+#define SHOAL_SERVER_IO_THREAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "core/token.h"
+#include "net/transport.h"
+#include "net/ucx/ucx_transport.h"
+#include "net/wake_up.h"
+#include "server/server_loop.h"
+#include "server/slot_memory.h"
+
+namespace shoal {
+
+struct IoThreadOptions {
+  uint32_t index = 0;
+  UcxTransportOptions transport;
+  uint64_t slot_memory_bytes = 0;
+  uint64_t spin_ns = 0;
+};
+
+class IoThread {
+ public:
+  // Listens when it returns, and answers from Serve on. Errors of MakeUcxTransport, SlotMemory and WakeUp.
+  static absl::StatusOr<std::unique_ptr<IoThread>> Start(const IoThreadOptions& options);
+  ~IoThread();  // stops
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  const std::string& address() const { return address_; }                // "ip:port"
+  const std::string& transport_name() const { return transport_name_; }  // for people
+
+  // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
+  void Serve(const ServerMachineOptions& options);
+  void SetTokenKey(const TokenKey& key);
+  // No new group is opened from now on.
+  void Drain();
+  // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
+  void Stop();
+
+  // As of at most kPublishIntervalNs ago.
+  ServerCounters counters() const;
+  // True once the thread has taken Drain in and no group is open.
+  bool drained() const;
+
+ private:
+  struct Listening {
+    std::string address;
+    std::string transport_name;
+  };
+  struct Orders {
+    std::optional<ServerMachineOptions> serve;
+    std::optional<TokenKey> token_key;
+    bool drain = false;
+    bool stop = false;
+  };
+
+  IoThread(const IoThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up);
+
+  template <typename Change>
+  void Order(Change change);
+
+  // The rest runs on the thread.
+  void Run(std::promise<absl::StatusOr<Listening>> listening);
+  std::optional<ServerMachineOptions> AwaitServe();
+  void RunLoop(Transport* transport, ServerLoop* loop);
+  // False: stop.
+  bool TakeOrders(ServerLoop* loop);
+  void Publish(const ServerLoop& loop);
+
+  const IoThreadOptions options_;
+  const std::unique_ptr<SlotMemory> memory_;
+  const std::unique_ptr<WakeUp> wake_up_;
+  std::string address_;
+  std::string transport_name_;
+
+  std::atomic<bool> has_orders_ = false;
+  mutable std::mutex mutex_;
+  Orders orders_;            // under mutex_
+  ServerCounters counters_;  // under mutex_
+  bool drained_ = false;     // under mutex_
+
+  bool draining_ = false;  // of the thread alone
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_IO_THREAD_H_

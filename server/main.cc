@@ -1,0 +1,126 @@
+// shoal-server: a reduction server as a process of its own.
+//
+// Exit codes: 0 after SIGTERM or SIGINT; 1 when it can't start or lost its place in the cluster; 2 for bad usage.
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/now.h"
+#include "core/option_table.h"
+#include "core/version.h"
+#include "net/ucx/ucx_environment.h"
+#include "net/wake_up.h"
+#include "server/server.h"
+#include "server/server_config.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+constexpr int64_t kDrainPollNs = 20 * kNsPerMs;
+
+std::optional<std::string> LookUpEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+void PrintLine(std::string_view line) { std::cerr << "shoal-server: " << line << std::endl; }
+
+int Fail(const absl::Status& status, int exit_code) {
+  PrintLine(std::string(status.message()));
+  return exit_code;
+}
+
+// From now on SIGTERM and SIGINT only make the descriptor readable; threads started later inherit that. -1: impossible.
+int CatchSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  if (sigprocmask(SIG_BLOCK, &signals, nullptr) != 0) return -1;
+  return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+std::string TakeSignalName(int signal_fd) {
+  signalfd_siginfo info{};
+  if (read(signal_fd, &info, sizeof(info)) != sizeof(info)) return "a signal";
+  return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+void DrainAndStop(const ServerConfig& config, const std::string& signal_name, int signal_fd, Server* server) {
+  PrintLine(absl::StrCat(signal_name, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
+                         " ms to end, another signal ends them at once"));
+  server->Drain(signal_name);
+  const auto polls = static_cast<int64_t>(config.drain_timeout_ms * kNsPerMs / kDrainPollNs);
+  bool signalled_again = false;
+  for (int64_t i = 0; i < polls && !server->drained() && !signalled_again; ++i) {
+    signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
+  }
+  if (!server->drained()) PrintLine("ending with open groups: their workers will see a lost server");
+  server->Stop(signal_name);
+}
+
+int Serve(const ServerConfig& config) {
+  const int signal_fd = CatchSignals();
+  if (signal_fd < 0) return Fail(absl::InternalError("the kernel gives no descriptor for signals"), kExitFailure);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, PrintLine, signal_fd);
+  if (absl::IsCancelled(server.status())) return Fail(server.status(), kExitOk);
+  if (!server.ok()) return Fail(server.status(), kExitFailure);
+  std::cout << "shoal-server " << (*server)->name() << " listening on " << absl::StrJoin((*server)->addresses(), ",")
+            << std::endl;
+  while (!WaitReadable({signal_fd, (*server)->failure_fd()}, std::nullopt)) {
+  }
+  if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
+    (*server)->Stop("lost its place");
+    return Fail(failure, kExitFailure);
+  }
+  DrainAndStop(config, TakeSignalName(signal_fd), signal_fd, server->get());
+  return kExitOk;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  ServerConfig config;
+  bool help = false;
+  bool version = false;
+  OptionTable options;
+  DeclareServerOptions(&config, &options);
+  options.Flag("help", "", "Print this and exit.", &help);
+  options.Flag("version", "", "Print the version and exit.", &version);
+  const std::string help_text =
+      options.Help("shoal-server --scheduler HOST:PORT --advertise IP [options]",
+                   "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back.\n"
+                   "SIGTERM and SIGINT end it in good order.");
+  absl::Status status = options.Parse(arguments, LookUpEnvironment);
+  if (status.ok() && help) {
+    std::cout << help_text << std::flush;
+    return kExitOk;
+  }
+  if (status.ok() && version) {
+    std::cout << "shoal-server " << kSoftwareVersion << std::endl;
+    return kExitOk;
+  }
+  if (status.ok()) status = CheckServerConfig(config);
+  if (!status.ok()) return Fail(status, kExitUsage);
+  std::cout << "shoal-server " << kSoftwareVersion << " with\n" << options.Effective() << std::flush;
+  return Serve(config);
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  shoal::PrepareUcxEnvironment(argv);
+  return shoal::Main({argv + 1, argv + argc});
+}

@@ -1,0 +1,277 @@
+#include "server/server.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/wake_up.h"
+#include "server/grpc_control_link.h"
+#include "server/io_thread.h"
+#include "server/local_address.h"
+#include "server/registration_machine.h"
+#include "server/slot_memory.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kDeregisterTimeoutMs = 2000;
+
+Now ReadClock() {
+  timespec monotonic{};
+  clock_gettime(CLOCK_MONOTONIC, &monotonic);
+  return {.monotonic_ns = static_cast<uint64_t>(monotonic.tv_sec) * kNsPerS + static_cast<uint64_t>(monotonic.tv_nsec)};
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown-host";
+}
+
+absl::StatusOr<Incarnation> DrawIncarnation() {
+  uint64_t number = 0;
+  while (number == 0) {
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+      return absl::InternalError(absl::StrCat("the kernel gives no random number: ", std::strerror(errno)));
+    }
+  }
+  return Incarnation(number);
+}
+
+void AddCounters(const ServerCounters& more, ServerCounters* sum) {
+  sum->bytes_in += more.bytes_in;
+  sum->bytes_out += more.bytes_out;
+  sum->contributions_landed += more.contributions_landed;
+  sum->chunks_reduced += more.chunks_reduced;
+  sum->groups_failed += more.groups_failed;
+  // A group is open on every I/O thread that owns chunks of it, and a worker is connected to each.
+  sum->groups_open = std::max(sum->groups_open, more.groups_open);
+  sum->peers = std::max(sum->peers, more.peers);
+  sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
+  for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
+}
+
+}  // namespace
+
+class Server::Parts {
+ public:
+  Parts(const ServerConfig& config, LogSink log, std::unique_ptr<WakeUp> stop_wake_up,
+        std::unique_ptr<WakeUp> failure_wake_up)
+      : config_(config),
+        log_(std::move(log)),
+        stop_wake_up_(std::move(stop_wake_up)),
+        failure_wake_up_(std::move(failure_wake_up)) {}
+  ~Parts() { Stop("the server object was destroyed"); }
+
+  absl::Status Listen();
+  absl::Status Register(int cancel_fd);
+  void Serve();
+  void Drain(std::string_view reason);
+  bool drained() const;
+  void Stop(std::string_view reason);
+
+  const std::string& name() const { return registration_.name; }
+  const std::vector<std::string>& addresses() const { return registration_.addresses; }
+  ServerCounters counters() const;
+  int failure_fd() const { return failure_wake_up_->fd(); }
+  absl::Status failure() const;
+
+ private:
+  void KeepLease();
+  void LeaveCluster(std::string_view reason);
+  // Makes the call that the machine asks for and hands its answer in.
+  void Execute(const RegistrationStep& step);
+  void LogReports();
+
+  const ServerConfig config_;
+  const LogSink log_;
+  const std::unique_ptr<WakeUp> stop_wake_up_;
+  const std::unique_ptr<WakeUp> failure_wake_up_;
+  ServerRegistration registration_;
+  std::vector<std::unique_ptr<IoThread>> io_threads_;
+  // Of the starting thread until control_thread_ runs, then of that, and after its end of the stopping one.
+  std::unique_ptr<ControlLink> control_link_;
+  std::optional<RegistrationMachine> machine_;
+  std::thread control_thread_;
+  std::atomic<bool> leaving_ = false;
+  mutable std::mutex mutex_;
+  absl::Status failure_;  // under mutex_
+};
+
+absl::Status Server::Parts::Listen() {
+  for (uint32_t i = 0; i < config_.io_threads; ++i) {
+    IoThreadOptions options;
+    options.index = i;
+    options.transport.listen_ip = config_.advertise;
+    options.transport.port = config_.port_base == 0 ? uint16_t{0} : static_cast<uint16_t>(config_.port_base + i);
+    options.transport.net_device = config_.net_device;
+    options.transport.transports = config_.transports;
+    options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
+    options.spin_ns = uint64_t{config_.spin_us} * 1000;
+    absl::StatusOr<std::unique_ptr<IoThread>> io_thread = IoThread::Start(options);
+    if (!io_thread.ok()) return io_thread.status();
+    registration_.addresses.push_back((*io_thread)->address());
+    registration_.transports = (*io_thread)->transport_name();
+    io_threads_.push_back(*std::move(io_thread));
+  }
+  const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
+  if (!incarnation.ok()) return incarnation.status();
+  registration_.incarnation = *incarnation;
+  registration_.host = HostName();
+  const std::string& first = registration_.addresses.front();
+  registration_.name =
+      config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
+  registration_.weight = config_.weight;
+  registration_.slot_memory_bytes = config_.slot_memory_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::Register(int cancel_fd) {
+  control_link_ = MakeGrpcControlLink(config_.scheduler);
+  machine_.emplace(config_.scheduler, config_.timeout_ms, registration_.incarnation.value(), ReadClock());
+  while (!machine_->was_registered()) {
+    const Now now = ReadClock();
+    const RegistrationStep step = machine_->Next(now);
+    if (step.kind == RegistrationStep::Kind::kGiveUp) return machine_->failure();
+    const uint64_t wait_ns = step.kind == RegistrationStep::Kind::kWait ? step.wait_until_ns - now.monotonic_ns : 0;
+    if (cancel_fd >= 0 && WaitReadable({cancel_fd}, static_cast<int64_t>(wait_ns))) {
+      return absl::CancelledError(absl::StrCat("stopped before the scheduler at ", config_.scheduler, " answered"));
+    }
+    if (cancel_fd < 0 && wait_ns > 0) WaitReadable({stop_wake_up_->fd()}, static_cast<int64_t>(wait_ns));
+    Execute(step);
+  }
+  return absl::OkStatus();
+}
+
+void Server::Parts::Serve() {
+  const ServerMachineOptions options{.server_name = registration_.name,
+                                     .incarnation = registration_.incarnation,
+                                     .token_key = machine_->lease().token_key,
+                                     .window_bytes = static_cast<uint32_t>(config_.window_bytes)};
+  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) io_thread->Serve(options);
+  control_thread_ = std::thread(&Parts::KeepLease, this);
+}
+
+void Server::Parts::KeepLease() {
+  while (!leaving_) {
+    const Now now = ReadClock();
+    const RegistrationStep step = machine_->Next(now);
+    if (step.kind == RegistrationStep::Kind::kGiveUp) {
+      {
+        const std::lock_guard lock(mutex_);
+        failure_ = machine_->failure();
+      }
+      failure_wake_up_->Signal();
+      return;
+    }
+    if (step.kind == RegistrationStep::Kind::kWait) {
+      WaitReadable({stop_wake_up_->fd()}, static_cast<int64_t>(step.wait_until_ns - now.monotonic_ns));
+    } else {
+      Execute(step);
+    }
+  }
+}
+
+void Server::Parts::Execute(const RegistrationStep& step) {
+  if (step.kind == RegistrationStep::Kind::kRegister) {
+    const TokenKey key_before = machine_->lease().token_key;
+    machine_->OnRegistered(control_link_->Register(registration_, step.timeout_ms), ReadClock());
+    if (machine_->lease().token_key != key_before) {
+      for (const std::unique_ptr<IoThread>& io_thread : io_threads_) {
+        io_thread->SetTokenKey(machine_->lease().token_key);
+      }
+    }
+  } else if (step.kind == RegistrationStep::Kind::kRenew) {
+    const ServerLease& lease = machine_->lease();
+    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, counters(), step.timeout_ms),
+                        ReadClock());
+  }
+  LogReports();
+}
+
+void Server::Parts::LogReports() {
+  // A call that was cut short because the server leaves is no outage.
+  for (const std::string& line : machine_->TakeReports()) {
+    if (!leaving_) log_(line);
+  }
+}
+
+void Server::Parts::LeaveCluster(std::string_view reason) {
+  if (!control_thread_.joinable()) return;
+  leaving_ = true;
+  stop_wake_up_->Signal();
+  control_link_->StopRenewing();
+  control_thread_.join();
+  const absl::Status status = control_link_->Deregister(machine_->lease().server, registration_.incarnation,
+                                                        std::string(reason), kDeregisterTimeoutMs);
+  if (!status.ok() && !absl::IsNotFound(status)) {
+    log_(absl::StrCat("could not tell the scheduler at ", config_.scheduler, " that this server leaves (",
+                      status.message(), "); it will notice when the lease runs out"));
+  }
+}
+
+void Server::Parts::Drain(std::string_view reason) {
+  LeaveCluster(reason);
+  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) io_thread->Drain();
+}
+
+bool Server::Parts::drained() const {
+  return std::all_of(io_threads_.begin(), io_threads_.end(), [](const auto& thread) { return thread->drained(); });
+}
+
+void Server::Parts::Stop(std::string_view reason) {
+  LeaveCluster(reason);
+  io_threads_.clear();
+}
+
+ServerCounters Server::Parts::counters() const {
+  ServerCounters sum;
+  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) AddCounters(io_thread->counters(), &sum);
+  return sum;
+}
+
+absl::Status Server::Parts::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, LogSink log, int cancel_fd) {
+  absl::Status status = CheckServerConfig(config);
+  if (status.ok()) status = CheckLocalAddress(config.advertise);
+  if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<WakeUp>> stop_wake_up = WakeUp::Make();
+  if (!stop_wake_up.ok()) return stop_wake_up.status();
+  absl::StatusOr<std::unique_ptr<WakeUp>> failure_wake_up = WakeUp::Make();
+  if (!failure_wake_up.ok()) return failure_wake_up.status();
+  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(stop_wake_up), *std::move(failure_wake_up));
+  status = parts->Listen();
+  if (status.ok()) status = parts->Register(cancel_fd);
+  if (!status.ok()) return status;
+  parts->Serve();
+  return std::unique_ptr<Server>(new Server(std::move(parts)));
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Server::~Server() = default;
+
+const std::string& Server::name() const { return parts_->name(); }
+std::vector<std::string> Server::addresses() const { return parts_->addresses(); }
+ServerCounters Server::counters() const { return parts_->counters(); }
+void Server::Drain(std::string_view reason) { parts_->Drain(reason); }
+bool Server::drained() const { return parts_->drained(); }
+void Server::Stop(std::string_view reason) { parts_->Stop(reason); }
+int Server::failure_fd() const { return parts_->failure_fd(); }
+absl::Status Server::failure() const { return parts_->failure(); }
+
+}  // namespace shoal

@@ -1,0 +1,66 @@
+// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. What main() runs and
+// what a worker process hosts.
+//
+// Threads: functions from any thread, one at a time. Starts the I/O threads, a thread that keeps the lease, and gRPC's
+// own. Installs no signal handlers, reads no environment, never ends the process.
+// Order at the start: listeners first (their ports are what is registered), then the registration (its answer has the
+// key that group tokens are checked with), then the loops.
+#ifndef SHOAL_SERVER_SERVER_H_
+#define SHOAL_SERVER_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/server_config.h"
+#include "server/server_events.h"
+
+namespace shoal {
+
+class Server {
+ public:
+  // Takes a line for people, without a line end. Called from the starting and the server's control thread, not from two
+  // at once.
+  using LogSink = std::function<void(std::string_view line)>;
+
+  // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this machine
+  // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
+  // scheduler did not register it within timeout_ms. FailedPrecondition and others: the scheduler refused it.
+  // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to mend.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, LogSink log, int cancel_fd = -1);
+
+  ~Server();  // stops
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  const std::string& name() const;
+  std::vector<std::string> addresses() const;  // "ip:port", one per I/O thread
+  ServerCounters counters() const;             // of all I/O threads, at most a few 100 ms old
+
+  // Leaves the cluster (workers get no new chunks to send here from the next map on) and opens no new group. Open
+  // groups go on. Idempotent.
+  void Drain(std::string_view reason);
+  // After Drain: no group is open.
+  bool drained() const;
+  // Drains, cuts the connections, ends the threads. Waits at most a few seconds. Idempotent.
+  void Stop(std::string_view reason);
+
+  // Becomes readable when the server has lost its place in the cluster for good; failure() then says why. It goes on to
+  // serve the groups that it has; end it.
+  int failure_fd() const;
+  absl::Status failure() const;
+
+ private:
+  class Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_SERVER_H_

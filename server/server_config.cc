@@ -1,0 +1,102 @@
+#include "server/server_config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/shard_map.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kMaxPort = 65535;
+constexpr uint64_t kMaxTimeoutMs = 24ull * 3600 * 1000;
+
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = text.substr(0, colon);
+  const std::string port_text = text.substr(colon + 1);
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const auto is_visible = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  uint32_t port = 0;
+  return std::all_of(host.begin(), host.end(), is_visible) && (bracketed || host.find(':') == std::string::npos) &&
+         std::all_of(port_text.begin(), port_text.end(), is_digit) && absl::SimpleAtoi(port_text, &port) && port >= 1 &&
+         port <= kMaxPort;
+}
+
+}  // namespace
+
+void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
+  table->String("scheduler", "SHOAL_SERVER_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
+                &config->scheduler);
+  table->String("advertise", "SHOAL_SERVER_ADVERTISE", "IP",
+                "Address of this machine that workers connect to; the server listens there. Required.",
+                &config->advertise);
+  table->String("name", "SHOAL_SERVER_NAME", "NAME",
+                "Name in the cluster, unique; a restarted server that keeps its name takes its place again. "
+                "None: HOSTNAME-PORT.",
+                &config->name);
+  table->Uint32("io-threads", "SHOAL_SERVER_IO_THREADS", "N",
+                "Threads that receive, sum and send; each listens on a port of its own.", &config->io_threads, 1,
+                kMaxServerIoThreads);
+  table->Bytes("slot-memory", "SHOAL_SERVER_SLOT_MEMORY",
+               "Memory for chunks that are being summed, shared equally by the I/O threads.",
+               &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
+  table->Bytes("window", "SHOAL_SERVER_WINDOW",
+               "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows.",
+               &config->window_bytes, 1024, std::numeric_limits<uint32_t>::max());
+  table->Uint32("port-base", "SHOAL_SERVER_PORT_BASE", "PORT",
+                "Port of the first I/O thread, the next ones follow it. 0: any free ports.", &config->port_base, 0,
+                kMaxPort);
+  table->String("net-device", "SHOAL_SERVER_NET_DEVICE", "DEVICE",
+                "UCX network device of the data plane, as eth0 or mlx5_0:1. None: UCX chooses.", &config->net_device);
+  table->String("transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
+                "UCX transports of the data plane, separated by commas; workers need one of them.",
+                &config->transports);
+  table->Uint32("weight", "SHOAL_SERVER_WEIGHT", "N",
+                "Share of the chunks that each I/O thread gets, beside the other servers' weights.", &config->weight, 1,
+                kMaxShardWeight);
+  table->Uint32("spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
+                "How long an idle I/O thread looks for work before it sleeps. Costs a core, saves wake-ups.",
+                &config->spin_us, 0, 1'000'000);
+  table->Uint64("timeout", "SHOAL_SERVER_TIMEOUT", "MS",
+                "How long to try to register at the start. Later outages of the scheduler are sat out.",
+                &config->timeout_ms, 1, kMaxTimeoutMs);
+  table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
+                "After SIGTERM or SIGINT: how long open groups get to end.", &config->drain_timeout_ms, 0,
+                kMaxTimeoutMs);
+}
+
+absl::Status CheckServerConfig(const ServerConfig& config) {
+  if (config.scheduler.empty()) {
+    return absl::InvalidArgumentError("no scheduler given; give --scheduler HOST:PORT (or SHOAL_SERVER_SCHEDULER)");
+  }
+  if (!IsHostAndPort(config.scheduler)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--scheduler takes HOST:PORT with a port from 1 to 65535, as 10.0.0.7:7070, not \"", config.scheduler, "\""));
+  }
+  if (config.advertise.empty()) {
+    return absl::InvalidArgumentError(
+        "no address given; give --advertise IP (or SHOAL_SERVER_ADVERTISE), the address of this machine that workers "
+        "reach");
+  }
+  if (config.port_base != 0 && config.port_base + config.io_threads - 1 > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat("--port-base ", config.port_base, " with --io-threads ",
+                                                   config.io_threads, " goes beyond port ", kMaxPort));
+  }
+  if (config.slot_memory_bytes / config.io_threads < kMinSlotMemoryBytesPerIoThread) {
+    return absl::InvalidArgumentError(absl::StrCat("--slot-memory ", config.slot_memory_bytes,
+                                                   " is too little for --io-threads ", config.io_threads,
+                                                   "; each needs at least ", kMinSlotMemoryBytesPerIoThread, " bytes"));
+  }
+  if (config.transports.empty()) {
+    return absl::InvalidArgumentError("--transports is empty; give UCX transports, as tcp or rc,ud,tcp");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,42 @@
+// What a reduction server can be told: one table makes flags, environment variables, --help and the printout at the
+// start.
+#ifndef SHOAL_SERVER_SERVER_CONFIG_H_
+#define SHOAL_SERVER_SERVER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/option_table.h"
+
+namespace shoal {
+
+inline constexpr uint32_t kMaxServerIoThreads = 64;
+inline constexpr uint64_t kMinSlotMemoryBytesPerIoThread = 64u << 10;
+
+struct ServerConfig {
+  std::string scheduler;  // "host:port"
+  std::string advertise;  // IP address that workers connect to
+  std::string name;       // empty: made from the host's name and the first port
+  uint32_t io_threads = 1;
+  uint64_t slot_memory_bytes = 256u << 20;  // of all I/O threads together
+  uint64_t window_bytes = 1u << 20;         // in flight per worker and I/O thread
+  uint32_t port_base = 0;                   // of the first I/O thread; 0: any free ports
+  std::string net_device;                   // empty: UCX chooses
+  std::string transports = "tcp";
+  uint32_t weight = 1;                 // of each I/O thread in the shard map
+  uint32_t spin_us = 0;                // an idle I/O thread looks so long for work before it sleeps
+  uint64_t timeout_ms = 30'000;        // for registering at the start
+  uint64_t drain_timeout_ms = 10'000;  // for open groups to end after a signal
+};
+
+// Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.
+void DeclareServerOptions(ServerConfig* config, OptionTable* table);
+
+// InvalidArgument names the option that is missing or fits badly with another, and what to give. Looks at the values
+// alone: whether this machine has the address and the memory shows when the server starts.
+absl::Status CheckServerConfig(const ServerConfig& config);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_SERVER_CONFIG_H_
