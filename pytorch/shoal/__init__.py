@@ -1,0 +1,16 @@
+"""Shoal for PyTorch: importing this package registers the torch.distributed backend "shoal".
+
+    import shoal
+    torch.distributed.init_process_group("shoal")
+
+With nothing else running, rank 0 hosts a scheduler and the first rank of each node a reduction server. With
+SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's cluster are used. `python -m shoal.info` prints the settings.
+"""
+
+from shoal.backend import register
+from shoal.membership import statistics
+
+__all__ = ["register", "statistics"]
+__version__ = "0.1.0"
+
+register()

@@ -1,0 +1,98 @@
+"""The c10d backend's registration and its factory."""
+
+import urllib.parse
+
+import torch
+import torch.distributed as dist
+
+try:
+    from shoal import _C
+except ImportError as error:
+    raise ImportError(
+        f"shoal's extension does not fit torch {torch.__version__} ({error}). It is compiled against one torch: "
+        "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
+    ) from error
+
+from shoal import membership
+
+_registered = False
+
+
+def register() -> None:
+    """Makes init_process_group("shoal") and init_method="shoal://..." work. Calling it again changes nothing."""
+    global _registered
+    if not _registered:
+        dist.Backend.register_backend("shoal", create_backend, extended_api=True, devices=["cpu", "cuda"])
+        dist.register_rendezvous_handler("shoal", _rendezvous)
+        _registered = True
+
+
+def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> dist.Backend:
+    """Called by init_process_group and new_group, on the ranks of the group."""
+    is_default = not options.global_ranks_in_group
+    if is_default:
+        membership.count_default_group()
+    session = group = joined = None
+    try:
+        if options.group_size > 1:
+            joined = membership.for_group(options)
+            session = joined.session
+            group = session.create_group(
+                name=options.group_id,
+                ranks=list(options.global_ranks_in_group),
+                max_chunk_bytes=joined.settings.chunk_bytes,
+                timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
+            )
+        cpu_inner, cuda_inner = _inner_backends(options, backend_options)
+        return _C.ShoalBackend(
+            rank=options.group_rank,
+            size=options.group_size,
+            timeout=options.timeout,
+            session=session,
+            group=group,
+            cpu_inner=cpu_inner,
+            cuda_inner=cuda_inner,
+        )
+    except BaseException:
+        if is_default and joined is not None:
+            joined.close()
+        raise
+
+
+def _inner_backends(
+    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object
+) -> tuple[dist.Backend, dist.Backend | None]:
+    """Gloo, and NCCL where there are GPUs. `backend_options` (pg_options) may be those of one of the two."""
+    store = dist.PrefixStore(f"shoal_inner/{membership.generation()}", options.store)
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout
+    has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
+    nccl_options = None
+    if has_nccl:
+        is_for_nccl = isinstance(backend_options, dist.ProcessGroupNCCL.Options)
+        nccl_options = backend_options if is_for_nccl else dist.ProcessGroupNCCL.Options()
+        nccl_options._timeout = timeout
+        backend_options = None if is_for_nccl else backend_options
+    if isinstance(backend_options, dist.ProcessGroupGloo._Options):
+        backend_options._timeout = timeout
+        cpu_inner = dist.ProcessGroupGloo(dist.PrefixStore("cpu", store), rank, size, backend_options)
+    elif backend_options is None:
+        cpu_inner = dist.ProcessGroupGloo(dist.PrefixStore("cpu", store), rank, size, timeout=timeout)
+    else:
+        raise TypeError(
+            f"shoal: pg_options of type {type(backend_options).__name__}: expected ProcessGroupNCCL.Options or "
+            "ProcessGroupGloo._Options (they go to the inner backend), or None"
+        )
+    if not has_nccl:
+        return cpu_inner, None
+    return cpu_inner, dist.ProcessGroupNCCL(dist.PrefixStore("cuda", store), rank, size, nccl_options)
+
+
+def _rendezvous(url: str, **kwargs):
+    """init_method="shoal://HOST:PORT?job_name=...": Shoal's settings in the URL; ranks and store as with env://."""
+    parts = urllib.parse.urlparse(url)
+    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+    rank, world_size = int(query.pop("rank", -1)), int(query.pop("world_size", -1))
+    if parts.netloc:
+        query["scheduler"] = parts.netloc
+    membership.remember_query(query)
+    yield from dist.rendezvous("env://", rank, world_size, **kwargs)

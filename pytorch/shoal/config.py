@@ -1,0 +1,128 @@
+"""Every setting of the package, where it comes from and what it may be.
+
+A setting is read from the query of `init_method="shoal://HOST:PORT?name=value&..."`, else from its environment variable,
+else it has its default. Values that make no sense raise ValueError with the name, the value and what is expected.
+"""
+
+import dataclasses
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping
+
+
+def parse_address(text: str) -> str:
+    host, separator, port = text.rpartition(":")
+    if not (separator and host and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError("HOST:PORT")
+    return text
+
+
+def parse_job_name(text: str) -> str:
+    if not 1 <= len(text) <= 200:
+        raise ValueError("a name of 1 to 200 characters")
+    return text
+
+
+def parse_count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError("a number of at least 1")
+    return int(text)
+
+
+def parse_bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([KM]?)(?:i?B)?", text)
+    if match is None or int(match[1]) == 0:
+        raise ValueError("a number of bytes, such as 65536, 64K or 1M")
+    return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]]
+
+
+def parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < 1e6:
+        raise ValueError("seconds, more than 0")
+    return seconds
+
+
+def parse_text(text: str) -> str:
+    return text
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    name: str  # in Config and in the query
+    variable: str
+    parse: Callable[[str], object]
+    default: object
+    meaning: str
+
+
+SETTINGS = (
+    Setting("scheduler", "SHOAL_SCHEDULER", parse_address, None,
+            "HOST:PORT of the cluster's scheduler; unset: rank 0 hosts one, and each node's first rank a server"),
+    Setting("job_name", "SHOAL_JOB_NAME", parse_job_name, None,
+            "names the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
+    Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
+            "wait for so many servers; unset: 1, or one a node when the job hosts them itself"),
+    Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
+            "largest piece of a tensor on the wire, equal on all ranks; 0: the library's default"),
+    Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
+            "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
+    Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
+            "UCX transports, comma-separated; empty: tcp"),
+    Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
+            "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
+)  # fmt: skip
+
+# Read by other parts: the library's place at run and build time, the programs' folder of the tests.
+OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_BIN")
+# The programs have variables of their own.
+PROGRAM_PREFIXES = ("SHOAL_SCHEDULER_", "SHOAL_SERVER_", "SHOAL_PERF_", "SHOAL_CTL_")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    scheduler: str | None
+    job_name: str | None
+    min_servers: int | None
+    chunk_bytes: int
+    net_device: str
+    transports: str
+    timeout: float | None
+
+
+def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
+    """Returns the configuration, and for each setting where it came from. Raises ValueError."""
+    unknown = sorted(set(query) - {setting.name for setting in SETTINGS})
+    if unknown:
+        raise ValueError(f"init_method: unknown setting {unknown[0]!r}{_suggest(unknown[0], [s.name for s in SETTINGS])}")
+    values, sources = {}, {}
+    for setting in SETTINGS:
+        if setting.name in query:
+            text, source = query[setting.name], f"init_method's {setting.name}"
+        elif environment.get(setting.variable):  # an empty variable counts as not set
+            text, source = environment[setting.variable], setting.variable
+        else:
+            values[setting.name], sources[setting.name] = setting.default, "default"
+            continue
+        try:
+            values[setting.name], sources[setting.name] = setting.parse(text), source
+        except ValueError as error:
+            raise ValueError(f"{source}={text!r}: expected {error}") from None
+    return Config(**values), sources
+
+
+def warn_about_unknown_variables(environment: Mapping[str, str]) -> None:
+    known = [setting.variable for setting in SETTINGS] + list(OTHER_VARIABLES)
+    for name in sorted(environment):
+        if name.startswith("SHOAL_") and name not in known and not name.startswith(PROGRAM_PREFIXES):
+            warnings.warn(f"unknown environment variable {name} is ignored{_suggest(name, known)}", stacklevel=2)
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"

@@ -1,0 +1,222 @@
+"""This process's membership in a Shoal job: joined by the first process group, left with the last one or at exit.
+
+One membership serves all process groups of the process. It holds what the process hosts (an embedded scheduler, a
+server) and stops that only when every rank has left.
+"""
+
+import atexit
+import datetime
+import logging
+import os
+import pathlib
+import socket
+import threading
+
+import torch.distributed as dist
+
+from shoal import _C, config, placement
+
+logger = logging.getLogger("shoal")
+
+JOIN_SECONDS = 300
+# How long a process that hosts something waits for the other ranks to leave; a rank that was killed never says so.
+LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
+
+_lock = threading.Lock()
+_current: "Membership | None" = None
+_query: dict[str, str] = {}  # of the last init_method="shoal://..."
+_generation = 0  # default groups that this process made: keeps their keys in a shared store apart
+
+
+class Membership:
+    """Joins with join_with_store or join_alone, once."""
+
+    def __init__(self, settings: config.Config) -> None:
+        self.settings = settings
+        self.session: _C.Session | None = None
+        self.process_id = os.getpid()
+        self._scheduler_host: _C.Host | None = None
+        self._server_host: _C.Host | None = None
+        self._leave_store: dist.Store | None = None  # only of a job that hosts its own scheduler
+        self._plan: placement.Plan | None = None
+        self._rank = 0
+        self._world_size = 1
+
+    def join_timeout(self, group_timeout: datetime.timedelta) -> datetime.timedelta:
+        if self.settings.timeout is not None:
+            return datetime.timedelta(seconds=self.settings.timeout)
+        return min(group_timeout, datetime.timedelta(seconds=JOIN_SECONDS))
+
+    def join_with_store(self, store: dist.Store, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
+        """Joins with all ranks of the default group. Raises DistBackendError or ValueError."""
+        self._rank, self._world_size = rank, world_size
+        place = placement.describe_this_rank(self.settings.scheduler, self.settings.net_device)
+        self._plan = placement.agree(store, rank, world_size, place, timeout, self._decide)
+        if self._plan.server_ranks:
+            self._leave_store = store
+        if rank in self._plan.server_ranks:
+            self._server_host = _C.host_server(
+                scheduler=self._plan.scheduler,
+                advertise="127.0.0.1" if self._plan.on_one_node else place.address,
+                net_device=self._net_device(),
+                transports=self.settings.transports,
+                timeout_ms=_milliseconds(timeout),
+            )
+        self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)
+
+    def join_alone(self, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
+        """Joins without asking the other ranks: some of them don't use Shoal, so the scheduler must be given."""
+        if self.settings.scheduler is None:
+            raise ValueError(
+                "a process group with backend shoal beside a default group of another backend needs SHOAL_SCHEDULER: "
+                'only init_process_group("shoal") can host a scheduler and servers by itself'
+            )
+        self._rank, self._world_size = rank, world_size
+        self._connect(self.settings.scheduler, self._job_name(), self.settings.min_servers or 1, timeout)
+
+    def close(self) -> None:
+        """Leaves the job. Idempotent; does nothing in a forked child."""
+        if os.getpid() == self.process_id and self.session is not None:
+            self.session.close()  # ends in _stop_hosts
+
+    def stop_hosts(self, others_joined: bool = True) -> None:
+        """Stops what this process hosts: when all ranks have left or LEAVE_TIMEOUT is over, or else at once."""
+        global _current
+        with _lock:
+            if _current is self:
+                _current = None
+        store = self._leave_store if others_joined else None
+        self._leave_store = None
+        if store is not None:
+            self._count_out(store, "left", self._world_size, wait=self._server_host is not None)
+        if self._server_host is not None:
+            self._server_host.stop()
+            if store is not None:
+                servers = len(self._plan.server_ranks)
+                self._count_out(store, "stopped", servers, wait=self._scheduler_host is not None)
+        if self._scheduler_host is not None:
+            self._scheduler_host.stop()
+
+    def _decide(self, places: list[placement.RankPlace]) -> placement.Plan:
+        """Runs on rank 0."""
+        if self.settings.scheduler is not None:
+            return placement.Plan(
+                self.settings.scheduler, self._job_name(), [], self.settings.min_servers or 1, on_one_node=False
+            )
+        server_ranks = placement.server_ranks_of(places)
+        on_one_node = len(server_ranks) == 1
+        self._scheduler_host = _C.host_scheduler(("127.0.0.1" if on_one_node else places[0].address) + ":0")
+        address = self._scheduler_host.address
+        logger.info("no scheduler given: rank 0 hosts one at %s, ranks %s host servers", address, server_ranks)
+        min_servers = self.settings.min_servers or len(server_ranks)
+        return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
+
+    def _connect(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> None:
+        self.session = _C.Session(
+            scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
+            host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
+            net_device=self._net_device(), transports=self.settings.transports, on_closed=self.stop_hosts,
+        )  # fmt: skip
+
+    def _net_device(self) -> str:
+        if not self.settings.net_device and self._plan is not None and self._plan.on_one_node:
+            return "lo"
+        return self.settings.net_device
+
+    def _job_name(self) -> str:
+        """The same on all ranks without asking; another one for each time that the process joins."""
+        environment = os.environ
+        name = self.settings.job_name
+        if name is None:
+            run = environment.get("TORCHELASTIC_RUN_ID", "none")
+            if run == "none":  # torchrun's default: several jobs may have it
+                run = f"{environment.get('MASTER_ADDR', 'localhost')}-{environment.get('MASTER_PORT', '0')}"
+            name = f"{run}-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        return name[-190:] if _generation <= 1 else f"{name[-190:]}.{_generation}"
+
+    def _count_out(self, store: dist.Store, key: str, expected: int, wait: bool) -> None:
+        try:
+            if store.add(key, 1) == expected:
+                store.set(f"all_{key}", "1")
+            if wait:
+                store.wait([f"all_{key}"], LEAVE_TIMEOUT)
+        except RuntimeError as error:  # the store's process is gone, or a rank never came
+            logger.info("not all ranks said goodbye (%s): %s", key, error)
+
+
+def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> Membership:
+    """The process's membership; joins the job if this is its first process group."""
+    global _current
+    with _lock:
+        current = _current
+    if current is not None and current.process_id == os.getpid():
+        return current
+    load_library()
+    if options.group_rank == 0:
+        config.warn_about_unknown_variables(os.environ)
+    membership = Membership(config.read_config(os.environ, _query)[0])
+    timeout = membership.join_timeout(options.timeout)
+    try:
+        if options.global_ranks_in_group:
+            membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout)
+        else:
+            store = dist.PrefixStore(f"shoal/{_generation}", options.store)
+            membership.join_with_store(store, options.group_rank, options.group_size, timeout)
+    except BaseException:
+        membership.stop_hosts(others_joined=False)
+        raise
+    with _lock:
+        _current = membership
+    return membership
+
+
+def count_default_group() -> int:
+    """Counts the default groups of this process, and returns how many there were with this one."""
+    global _generation
+    _generation += 1
+    return _generation
+
+
+def generation() -> int:
+    return _generation
+
+
+def remember_query(query: dict[str, str]) -> None:
+    global _query
+    _query = query
+
+
+def current_query() -> dict[str, str]:
+    return _query
+
+
+def library_path() -> str:
+    """SHOAL_LIBRARY, else the library in the package."""
+    return os.environ.get("SHOAL_LIBRARY") or str(pathlib.Path(__file__).resolve().parent / "lib" / "libshoal.so")
+
+
+def load_library() -> None:
+    """Loads libshoal.so; raises DistBackendError that says how to find it."""
+    _C.load_library(library_path())
+
+
+def statistics() -> dict:
+    """What this process's all-reduces did so far; see `shoal_statistics` in worker.h for the fields. `shards` lists the
+    bytes to and from each server thread. Empty when the process is in no job."""
+    with _lock:
+        current = _current
+    if current is None or current.session is None or current.process_id != os.getpid():
+        return {}
+    return current.session.statistics()
+
+
+def _milliseconds(timeout: datetime.timedelta) -> int:
+    return max(1, int(timeout.total_seconds() * 1000))
+
+
+@atexit.register
+def _leave_at_exit() -> None:
+    with _lock:
+        current = _current
+    if current is not None:
+        current.close()

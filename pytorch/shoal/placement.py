@@ -1,0 +1,135 @@
+"""Who hosts what when no scheduler is given, agreed through the process group's store.
+
+Every rank says which node it is on and at which address it can be reached. Rank 0 decides from that: it hosts the
+scheduler, and the first rank of each node a reduction server. It publishes the plan, or why there is none.
+"""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import socket
+from collections.abc import Callable
+
+from torch.distributed import DistBackendError, Store
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What all ranks agree on before they join."""
+
+    scheduler: str  # "host:port"
+    job_name: str
+    server_ranks: list[int]  # ranks that host a server in their process; empty: the cluster has its own
+    min_servers: int
+    on_one_node: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class RankPlace:
+    """Where a rank runs, and the scheduler that it was told about."""
+
+    node: str
+    address: str
+    scheduler: str | None
+
+
+def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
+    return RankPlace(node_identity(), local_address(net_device), scheduler)
+
+
+def node_identity() -> str:
+    """Ranks with equal identities share a network namespace's host: a host name alone may be used twice."""
+    try:
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()}/{boot}"
+
+
+def local_address(net_device: str) -> str:
+    """This host's IP address that other nodes reach it at: of the device if one is named, else of the route to
+    MASTER_ADDR, else of the default route; 127.0.0.1 if there is no network."""
+    if net_device and net_device != "lo":
+        return device_address(net_device.split(",")[0].split(":")[0])
+    for target in (os.environ.get("MASTER_ADDR"), "192.0.2.1"):  # the latter is an address for documentation
+        address = _address_of_route(target) if target else None
+        if address and not address.startswith("127."):
+            return address
+    return "127.0.0.1"
+
+
+def device_address(device: str) -> str:
+    import fcntl
+    import struct
+
+    get_interface_address = 0x8915  # SIOCGIFADDR
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe, get_interface_address, struct.pack("256s", device.encode()[:15]))
+        except OSError as error:
+            raise ValueError(f"SHOAL_NET_DEVICE={device}: no IPv4 address ({error.strerror})") from None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def _address_of_route(target: str) -> str | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))  # a datagram socket: nothing is sent
+            return probe.getsockname()[0]
+        except OSError:
+            return None
+
+
+def server_ranks_of(places: list[RankPlace]) -> list[int]:
+    """The first rank of each node."""
+    first_of_node: dict[str, int] = {}
+    for rank, place in enumerate(places):
+        first_of_node.setdefault(place.node, rank)
+    return sorted(first_of_node.values())
+
+
+def check_schedulers(places: list[RankPlace]) -> None:
+    for rank, place in enumerate(places):
+        if place.scheduler != places[0].scheduler:
+            raise ValueError(
+                f"rank 0 has scheduler {places[0].scheduler or '(none)'}, rank {rank} has {place.scheduler or '(none)'}: "
+                "set SHOAL_SCHEDULER to the same value on all ranks, or on none"
+            )
+
+
+def agree(
+    store: Store, rank: int, world_size: int, place: RankPlace, timeout: datetime.timedelta,
+    decide: Callable[[list[RankPlace]], Plan],
+) -> Plan:  # fmt: skip
+    """Waits until rank 0 has decided; `decide` runs there. Raises DistBackendError on all ranks if it failed."""
+    store.set(f"place/{rank}", json.dumps(dataclasses.asdict(place)))
+    if rank == 0:
+        _publish_plan(store, world_size, timeout, decide)
+    try:
+        store.wait(["plan"], timeout)
+    except RuntimeError as error:
+        raise DistBackendError(f"shoal: rank {rank} waited {timeout} for rank 0's plan in vain: {error}") from None
+    answer = json.loads(store.get("plan"))
+    if "error" in answer:
+        raise DistBackendError(f"shoal: rank 0 could not set up the job: {answer['error']}")
+    return Plan(**answer)
+
+
+def _publish_plan(
+    store: Store, world_size: int, timeout: datetime.timedelta, decide: Callable[[list[RankPlace]], Plan]
+) -> None:
+    keys = [f"place/{rank}" for rank in range(world_size)]
+    try:
+        try:
+            store.wait(keys, timeout)
+        except RuntimeError:
+            missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
+            raise ValueError(f"after {timeout} these ranks had not come: {missing}") from None
+        places = [RankPlace(**json.loads(store.get(key))) for key in keys]
+        check_schedulers(places)
+        answer = dataclasses.asdict(decide(places))
+    except (RuntimeError, ValueError, OSError) as error:
+        answer = {"error": str(error)}
+    store.set("plan", json.dumps(answer))

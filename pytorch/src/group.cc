@@ -1,0 +1,146 @@
+// Group of session.h: keeps the order of the calls.
+#include <utility>
+
+#include "pytorch/src/session.h"
+
+namespace shoal::pytorch {
+namespace {
+
+// How long a full submit queue is left alone when none of this group's operations ends meanwhile.
+constexpr std::chrono::milliseconds kRetryWhenFull{5};
+
+shoal_error MakeError(shoal_code code, const std::string& message) {
+  shoal_error error = {};
+  error.code = code;
+  message.copy(error.message, sizeof(error.message) - 1);
+  return error;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Session> session, shoal_group* group) : session_(std::move(session)), group_(group) {}
+
+Group::~Group() {
+  if (session_->forked()) {
+    if (feeder_.joinable()) feeder_.detach();  // it exists in the parent only
+    return;
+  }
+  Close();
+}
+
+void Group::Submit(Operation operation) {
+  session_->ThrowIfForked();
+  shoal_error error = {};
+  {
+    std::lock_guard lock(mutex_);
+    Outcome outcome = Outcome::kFull;
+    if (closing_) {
+      outcome = Outcome::kFailed;
+      error = MakeError(SHOAL_CANCELLED, "the process group is destroyed or aborted");
+    } else if (pending_.empty() && !operation.wait_until_ready) {
+      outcome = TrySubmit(operation, error);
+    }
+    if (outcome == Outcome::kAccepted) return;
+    if (outcome == Outcome::kFull) {
+      pending_.push_back(std::move(operation));
+      if (!feeder_.joinable()) feeder_ = std::thread([self = shared_from_this()] { self->Feed(); });
+      changed_.notify_all();
+      return;
+    }
+  }
+  operation.done(error);
+}
+
+Group::Outcome Group::TrySubmit(Operation& operation, shoal_error& error) {
+  auto done = std::move(operation.done);
+  operation.done = [self = shared_from_this(), done](const shoal_error& result) {
+    {
+      std::lock_guard lock(self->mutex_);
+      --self->open_;
+      self->changed_.notify_all();
+    }
+    done(result);
+  };
+  ++open_;
+  const shoal_code code = session_->Start(group_, operation, error);
+  if (code == SHOAL_OK) return Outcome::kAccepted;
+  --open_;
+  operation.done = std::move(done);
+  if (code == SHOAL_RESOURCE_EXHAUSTED) return Outcome::kFull;
+  error.code = code;
+  return Outcome::kFailed;
+}
+
+void Group::Feed() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closing_ || !pending_.empty(); });
+    if (closing_) return;
+    Operation& next = pending_.front();  // stays in the queue, so that no later call overtakes it
+    shoal_error error = {};
+    Outcome outcome = Outcome::kFailed;
+    if (next.wait_until_ready) {
+      lock.unlock();
+      try {
+        next.wait_until_ready();
+      } catch (const std::exception& exception) {
+        error =
+            MakeError(SHOAL_INTERNAL, std::string("copying the tensor from the device failed: ") + exception.what());
+      }
+      lock.lock();
+      next.wait_until_ready = nullptr;
+    }
+    if (closing_) return;
+    if (error.code == SHOAL_OK) outcome = TrySubmit(next, error);
+    if (outcome == Outcome::kFull) {
+      changed_.wait_for(lock, kRetryWhenFull);
+      continue;
+    }
+    Operation operation = std::move(pending_.front());
+    pending_.pop_front();
+    if (outcome == Outcome::kFailed) {
+      lock.unlock();
+      operation.done(error);
+      operation = {};
+      lock.lock();
+    }
+  }
+}
+
+void Group::Abort(const std::string& reason) {
+  session_->ThrowIfForked();
+  std::lock_guard lock(mutex_);
+  if (group_ != nullptr) session_->library().shoal_group_abort(group_, reason.c_str());
+}
+
+void Group::Close() {
+  shoal_group* group = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    if (closing_) return;
+    closing_ = true;
+    changed_.notify_all();
+  }
+  if (feeder_.get_id() == std::this_thread::get_id()) {
+    feeder_.detach();  // Close was called by a `done`
+  } else if (feeder_.joinable()) {
+    feeder_.join();
+  }
+  std::deque<Operation> pending;
+  {
+    std::lock_guard lock(mutex_);
+    pending.swap(pending_);
+    group = std::exchange(group_, nullptr);
+    if (open_ > 0) {
+      const std::string reason =
+          "the process group was destroyed with " + std::to_string(open_) + " all-reduce(s) open";
+      session_->library().shoal_group_abort(group, reason.c_str());
+    }
+  }
+  for (Operation& operation : pending) {
+    operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"));
+  }
+  session_->library().shoal_group_close(group);
+}
+
+}  // namespace shoal::pytorch

@@ -1,0 +1,171 @@
+// The Python module shoal._C. Policy (configuration, who hosts what) is in the Python files beside it.
+#include <pybind11/chrono.h>
+#include <pybind11/functional.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include <utility>
+
+#include "pytorch/src/session.h"
+#include "pytorch/src/shoal_backend.h"
+#include "pytorch/src/shoal_library.h"
+
+namespace shoal::pytorch {
+namespace {
+
+using GilReleased = py::call_guard<py::gil_scoped_release>;
+
+const ShoalLibrary* loaded_library = nullptr;  // set by load_library, under the GIL
+
+const ShoalLibrary& Library() {
+  if (loaded_library == nullptr) throw ShoalError(SHOAL_FAILED_PRECONDITION, "call load_library first");
+  return *loaded_library;
+}
+
+py::dict StatisticsToDict(Session& session) {
+  shoal_statistics statistics;
+  std::vector<shoal_server_statistics> servers;
+  {
+    py::gil_scoped_release released;
+    statistics = session.Statistics();
+    servers = session.ServerStatistics();
+  }
+  py::dict result;
+  result["ops_completed"] = statistics.ops_completed;
+  result["ops_failed"] = statistics.ops_failed;
+  result["bytes_pushed"] = statistics.bytes_pushed;
+  result["bytes_pulled"] = statistics.bytes_pulled;
+  result["chunks_pushed"] = statistics.chunks_pushed;
+  result["refusals"] = statistics.refusals;
+  result["op_time_ns_total"] = statistics.op_time_ns_total;
+  result["map_epoch"] = statistics.map_epoch;
+  result["shard_count"] = statistics.shard_count;
+  result["server_count"] = statistics.server_count;
+  py::list shards;
+  for (const shoal_server_statistics& server : servers) {
+    py::dict shard;
+    shard["name"] = std::string(server.name);
+    shard["address"] = std::string(server.address);
+    shard["bytes_pushed"] = server.bytes_pushed;
+    shard["bytes_pulled"] = server.bytes_pulled;
+    shards.append(std::move(shard));
+  }
+  result["shards"] = std::move(shards);
+  return result;
+}
+
+// A backend may die wherever its last reference is dropped, with the GIL or without; closing it waits for threads that
+// may need the GIL.
+void ShutDownWithoutGil(ShoalBackend& backend) {
+  if (PyGILState_Check() != 0) {
+    py::gil_scoped_release released;
+    backend.shutdown();
+  } else {
+    backend.shutdown();
+  }
+}
+
+class PythonShoalBackend final : public ShoalBackend {
+ public:
+  using ShoalBackend::ShoalBackend;
+  ~PythonShoalBackend() override {
+    if (Py_IsInitialized() == 0) return;
+    try {
+      ShutDownWithoutGil(*this);
+    } catch (const std::exception& error) {
+      TORCH_WARN("shoal: closing a process group failed: ", error.what());
+    }
+  }
+};
+
+void DefineSession(py::module_& module) {
+  py::class_<Group, std::shared_ptr<Group>>(module, "Group");
+  py::class_<Session, std::shared_ptr<Session>>(module, "Session")
+      .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
+                       std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
+                       std::string transports, std::function<void()> on_closed) {
+             SessionOptions options{std::move(scheduler), std::move(job_name),   rank,
+                                    world_size,           std::move(host_name),  min_servers,
+                                    timeout_ms,           std::move(net_device), std::move(transports)};
+             const ShoalLibrary& library = Library();
+             py::gil_scoped_release released;
+             return Session::Connect(library, options, std::move(on_closed));
+           }),
+           py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
+           py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
+           py::arg("transports"), py::arg("on_closed"))
+      .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
+           py::arg("timeout_ms"), GilReleased())
+      .def("close", &Session::Close, GilReleased())
+      .def_property_readonly("forked", &Session::forked)
+      .def("statistics", &StatisticsToDict);
+}
+
+void DefineHosts(py::module_& module) {
+  py::class_<Host>(module, "Host")
+      .def_property_readonly("address", &Host::address)
+      .def("stop", &Host::Stop, GilReleased());
+  module.def(
+      "host_scheduler",
+      [](const std::string& listen) {
+        const ShoalLibrary& library = Library();
+        py::gil_scoped_release released;
+        return Host::StartScheduler(library, listen);
+      },
+      py::arg("listen"));
+  module.def(
+      "host_server",
+      [](const std::string& scheduler, const std::string& advertise, const std::string& net_device,
+         const std::string& transports, uint64_t timeout_ms) {
+        const ShoalLibrary& library = Library();
+        py::gil_scoped_release released;
+        return Host::StartServer(library, scheduler, advertise, net_device, transports, timeout_ms);
+      },
+      py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("net_device"), py::arg("transports"),
+      py::arg("timeout_ms"));
+}
+
+void DefineBackend(py::module_& module) {
+  py::class_<ShoalBackend, c10::intrusive_ptr<ShoalBackend>, c10d::Backend>(module, "ShoalBackend")
+      .def(py::init([](int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
+                       std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
+                       c10::intrusive_ptr<c10d::Backend> cuda_inner) {
+             return c10::intrusive_ptr<ShoalBackend>(
+                 c10::make_intrusive<PythonShoalBackend>(rank, size, timeout, std::move(session), std::move(group),
+                                                         std::move(cpu_inner), std::move(cuda_inner)));
+           }),
+           py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("session").none(true),
+           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true));
+}
+
+void DefineErrors(py::module_& module) {
+  module.attr("_DistBackendError") = py::module_::import("torch.distributed").attr("DistBackendError");
+  py::register_local_exception_translator([](std::exception_ptr exception) {
+    try {
+      if (exception) std::rethrow_exception(exception);
+    } catch (const ShoalError& error) {
+      const py::object type = py::module_::import("shoal._C").attr("_DistBackendError");
+      PyErr_SetString(type.ptr(), error.what());
+    }
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  module.doc() = "Shoal's c10d backend";
+  // The bases (c10d::Backend) must be known to pybind first.
+  py::module_::import("torch");
+  DefineErrors(module);
+  DefineSession(module);
+  DefineHosts(module);
+  DefineBackend(module);
+  module.def(
+      "load_library", [](const std::string& path) { loaded_library = &LoadShoalLibrary(path); }, py::arg("path"));
+  module.def("library_path", [] { return Library().path; });
+  module.def("library_version", [] { return std::string(Library().shoal_version()); });
+  module.attr("abi_version") = SHOAL_ABI_VERSION;
+  module.attr("built_for_torch") = TORCH_VERSION;
+}
+
+}  // namespace shoal::pytorch

@@ -1,0 +1,272 @@
+#include "pytorch/src/session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::pytorch {
+namespace {
+
+constexpr uint64_t kFetchTimeoutMs = 3600 * 1000;  // only for the call's own sake: what it waits for has a deadline
+
+const char* NullIfEmpty(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+}  // namespace
+
+// ---- Session ----
+
+std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const SessionOptions& options,
+                                          std::function<void()> on_closed) {
+  shoal_worker_options worker_options = {};
+  worker_options.struct_size = sizeof(worker_options);
+  worker_options.scheduler = options.scheduler.c_str();
+  worker_options.job_name = options.job_name.c_str();
+  worker_options.rank = options.rank;
+  worker_options.world_size = options.world_size;
+  worker_options.host_name = NullIfEmpty(options.host_name);
+  worker_options.min_servers = options.min_servers;
+  worker_options.timeout_ms = options.timeout_ms;
+  worker_options.net_device = NullIfEmpty(options.net_device);
+  worker_options.transports = NullIfEmpty(options.transports);
+  shoal_worker* worker = nullptr;
+  shoal_error error = {};
+  library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
+                "rank " + std::to_string(options.rank) + " can't join job \"" + options.job_name + "\" at scheduler " +
+                    options.scheduler);
+  return std::shared_ptr<Session>(new Session(library, worker, std::move(on_closed)));
+}
+
+Session::Session(const ShoalLibrary& library, shoal_worker* worker, std::function<void()> on_closed)
+    : library_(library), process_id_(getpid()), on_closed_(std::move(on_closed)), worker_(worker) {}
+
+Session::~Session() {
+  if (forked()) {
+    for (std::thread& thread : threads_) thread.detach();  // they exist in the parent only
+    return;
+  }
+  Close();
+}
+
+void Session::ThrowIfForked() const {
+  if (forked()) {
+    throw ShoalError(SHOAL_FAILED_PRECONDITION,
+                     "this process was forked after init_process_group(\"shoal\"): collectives belong to the parent. "
+                     "Start processes with \"spawn\", or call init_process_group in the child.");
+  }
+}
+
+shoal_worker* Session::OpenWorker() {
+  if (worker_ == nullptr) {
+    throw ShoalError(SHOAL_FAILED_PRECONDITION, "the shoal session of this process is closed");
+  }
+  return worker_;
+}
+
+std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
+                                            uint32_t max_chunk_bytes, uint64_t timeout_ms) {
+  ThrowIfForked();
+  shoal_worker* worker = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    worker = OpenWorker();
+  }
+  shoal_group_options options = {};
+  options.struct_size = sizeof(options);
+  options.name = name.c_str();
+  options.ranks = ranks.empty() ? nullptr : ranks.data();
+  options.rank_count = static_cast<uint32_t>(ranks.size());
+  options.max_chunk_bytes = max_chunk_bytes;
+  options.timeout_ms = timeout_ms;
+  shoal_group* handle = nullptr;
+  shoal_error error = {};
+  library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,
+                 "can't create process group \"" + name + "\"");
+  auto group = std::make_shared<Group>(shared_from_this(), handle);
+  std::lock_guard lock(mutex_);
+  groups_.push_back(group);
+  return group;
+}
+
+void Session::CloseGroup(const std::shared_ptr<Group>& group) {
+  if (forked()) return;
+  group->Close();
+  bool last = false;
+  {
+    std::lock_guard lock(mutex_);
+    std::erase(groups_, group);
+    last = groups_.empty();
+  }
+  if (last) Close();
+}
+
+void Session::Close() {
+  if (forked()) return;
+  std::vector<std::shared_ptr<Group>> groups;
+  {
+    std::lock_guard lock(mutex_);
+    if (close_called_) return;
+    close_called_ = true;
+    groups.swap(groups_);
+  }
+  for (const std::shared_ptr<Group>& group : groups) group->Close();
+
+  shoal_worker* worker = nullptr;
+  std::vector<std::thread> threads;
+  std::function<void()> on_closed;
+  {
+    std::unique_lock lock(mutex_);
+    // All groups are closed, so every completion is on its way. Fetch them all: a thread in shoal_next_completion must
+    // not meet shoal_worker_close.
+    changed_.wait(lock, [&] { return unfetched_ <= 0 && !fetching_; });
+    closing_ = true;
+    worker = std::exchange(worker_, nullptr);
+    threads.swap(threads_);
+    on_closed.swap(on_closed_);
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();  // Close was called by a `done`
+    } else {
+      thread.join();
+    }
+  }
+  library_.shoal_worker_close(worker);
+  if (on_closed) on_closed();
+}
+
+shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error& error) {
+  shoal_all_reduce_options options = {};
+  options.struct_size = sizeof(options);
+  options.dtype = operation.dtype;
+  options.op = operation.op;
+  options.premul_factor = operation.premul_factor;
+  options.timeout_ms = operation.timeout_ms;
+  options.notify = 1;
+  {
+    std::lock_guard lock(mutex_);
+    options.user_data = next_user_data_++;
+    open_.emplace(options.user_data, std::move(operation.done));
+  }
+  shoal_op* op = nullptr;
+  const shoal_code code = library_.shoal_all_reduce(group, operation.data, operation.count, &options, &op, &error);
+  std::lock_guard lock(mutex_);
+  if (code == SHOAL_OK) {
+    library_.shoal_op_release(op);
+    ++unfetched_;
+    WakeFetcher();
+  } else {
+    auto entry = open_.extract(options.user_data);
+    operation.done = std::move(entry.mapped());
+  }
+  return code;
+}
+
+void Session::WakeFetcher() {
+  if (fetching_ || unfetched_ <= 0) return;
+  if (idle_threads_ == 0) {
+    threads_.emplace_back([self = shared_from_this()] { self->FetchCompletions(); });
+  } else {
+    changed_.notify_all();
+  }
+}
+
+// Leader and followers: one thread waits in the library. With a completion in hand it lets another take its place, and
+// then runs the callback, which may take long or wait for a later operation (a DDP hook that starts another
+// all-reduce).
+void Session::FetchCompletions() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_threads_;
+    changed_.wait(lock, [&] { return closing_ || (!fetching_ && unfetched_ > 0); });
+    --idle_threads_;
+    if (closing_) return;
+    fetching_ = true;
+    lock.unlock();
+    shoal_completion completion = {};
+    const shoal_code code = library_.shoal_next_completion(worker_, kFetchTimeoutMs, &completion);
+    lock.lock();
+    fetching_ = false;
+    if (code == SHOAL_DEADLINE_EXCEEDED) continue;
+    if (code != SHOAL_OK) {
+      completion.result.code = code;
+      std::string("the worker stopped before the all-reduce was complete")
+          .copy(completion.result.message, sizeof(completion.result.message) - 1);
+      FailAll(completion.result, lock);
+      continue;
+    }
+    --unfetched_;
+    auto entry = open_.extract(completion.user_data);
+    WakeFetcher();
+    changed_.notify_all();
+    if (entry.empty()) continue;
+    lock.unlock();
+    entry.mapped()(completion.result);
+    entry = {};  // the callback's memory (tensors) is freed without the lock
+    lock.lock();
+  }
+}
+
+void Session::FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock) {
+  auto open = std::exchange(open_, {});
+  unfetched_ = 0;
+  changed_.notify_all();
+  lock.unlock();
+  for (auto& [user_data, done] : open) done(error);
+  open.clear();
+  lock.lock();
+}
+
+shoal_statistics Session::Statistics() {
+  ThrowIfForked();
+  std::lock_guard lock(mutex_);
+  shoal_statistics statistics = {};
+  statistics.struct_size = sizeof(statistics);
+  const shoal_code code = library_.shoal_worker_statistics(OpenWorker(), &statistics);
+  library_.Check(code, shoal_error{code, ""}, "can't read the worker's statistics");
+  return statistics;
+}
+
+std::vector<shoal_server_statistics> Session::ServerStatistics() {
+  ThrowIfForked();
+  std::lock_guard lock(mutex_);
+  shoal_worker* worker = OpenWorker();
+  std::vector<shoal_server_statistics> entries(library_.shoal_worker_server_statistics(worker, nullptr, 0));
+  const uint32_t count =
+      library_.shoal_worker_server_statistics(worker, entries.data(), static_cast<uint32_t>(entries.size()));
+  entries.resize(std::min<size_t>(entries.size(), count));
+  return entries;
+}
+
+// ---- Host ----
+
+std::unique_ptr<Host> Host::StartScheduler(const ShoalLibrary& library, const std::string& listen) {
+  shoal_host* host = nullptr;
+  shoal_error error = {};
+  library.Check(library.shoal_host_scheduler(listen.c_str(), &host, &error), error,
+                "can't start the embedded scheduler on " + listen);
+  return std::unique_ptr<Host>(new Host(library, host));
+}
+
+std::unique_ptr<Host> Host::StartServer(const ShoalLibrary& library, const std::string& scheduler,
+                                        const std::string& advertise, const std::string& net_device,
+                                        const std::string& transports, uint64_t timeout_ms) {
+  shoal_host_server_options options = {};
+  options.struct_size = sizeof(options);
+  options.scheduler = scheduler.c_str();
+  options.advertise = advertise.c_str();
+  options.net_device = NullIfEmpty(net_device);
+  options.transports = NullIfEmpty(transports);
+  options.timeout_ms = timeout_ms;
+  shoal_host* host = nullptr;
+  shoal_error error = {};
+  library.Check(library.shoal_host_server(&options, &host, &error), error,
+                "can't start the embedded server on " + advertise);
+  return std::unique_ptr<Host>(new Host(library, host));
+}
+
+void Host::Stop() {
+  if (host_ == nullptr || getpid() != process_id_) return;
+  library_.shoal_host_stop(std::exchange(host_, nullptr));
+}
+
+}  // namespace shoal::pytorch

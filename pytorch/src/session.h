@@ -1,0 +1,169 @@
+// This process's membership in a Shoal job, and the groups in it, without any torch.
+//
+// A Session owns the worker handle and the threads that fetch completions. A Group owns a group handle and submits its
+// operations in the order of the calls, also those whose memory is not ready yet.
+//
+// Threads: every method may be called from any thread. `done` and `wait_until_ready` run on threads of this file
+// (`done` also on the caller's) and with no lock held. A `done` may block for as long as it likes, also on another
+// operation: then another thread goes on fetching completions. fork(): in a child every call throws ShoalError, and
+// destructors free nothing.
+#ifndef SHOAL_PYTORCH_SRC_SESSION_H_
+#define SHOAL_PYTORCH_SRC_SESSION_H_
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "pytorch/src/shoal_library.h"
+
+namespace shoal::pytorch {
+
+// One all-reduce in place. The memory at `data` must stay until `done` was called; it is called exactly once.
+struct Operation {
+  void* data = nullptr;
+  uint64_t count = 0;
+  shoal_dtype dtype = SHOAL_FLOAT32;
+  shoal_reduce_op op = SHOAL_SUM;
+  double premul_factor = 0;
+  uint64_t timeout_ms = 0;                       // 0: the group's
+  std::function<void()> wait_until_ready;        // empty: the memory holds the contribution already
+  std::function<void(const shoal_error&)> done;  // must not throw
+};
+
+struct SessionOptions {
+  std::string scheduler;  // "host:port"
+  std::string job_name;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  std::string host_name;
+  uint32_t min_servers = 0;  // 0: the library's default
+  uint64_t timeout_ms = 0;
+  std::string net_device;  // empty: UCX chooses
+  std::string transports;  // empty: the library's default
+};
+
+class Session;
+
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  Group(std::shared_ptr<Session> session, shoal_group* group);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // Queues the operation; errors arrive in its `done`.
+  void Submit(Operation operation);
+  // Ends open operations with CANCELLED; later ones end at once.
+  void Abort(const std::string& reason);
+  // Ends what is still open (none, in an orderly program) and frees the group. Idempotent.
+  void Close();
+
+ private:
+  enum class Outcome { kAccepted, kFull, kFailed };
+
+  void Feed();
+  Outcome TrySubmit(Operation& operation, shoal_error& error);
+
+  const std::shared_ptr<Session> session_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  shoal_group* group_;             // nullptr once closed
+  std::deque<Operation> pending_;  // not accepted by the library yet, in order of the calls
+  uint64_t open_ = 0;              // accepted and not done
+  bool closing_ = false;
+  std::thread feeder_;  // started by the first operation that can't be submitted at once
+
+  friend class Session;
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // Joins the job; waits. Throws ShoalError. `on_closed` runs once, at the end of Close.
+  static std::shared_ptr<Session> Connect(const ShoalLibrary& library, const SessionOptions& options,
+                                          std::function<void()> on_closed);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. Throws ShoalError.
+  std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
+                                     uint32_t max_chunk_bytes, uint64_t timeout_ms);
+
+  // Closes the group; with the last one, the session.
+  void CloseGroup(const std::shared_ptr<Group>& group);
+
+  // Closes all groups, then the worker, joins the threads and runs on_closed. Idempotent. Call without Python's GIL.
+  void Close();
+
+  shoal_statistics Statistics();
+  std::vector<shoal_server_statistics> ServerStatistics();
+
+  const ShoalLibrary& library() const { return library_; }
+  bool forked() const { return getpid() != process_id_; }
+  void ThrowIfForked() const;
+
+ private:
+  friend class Group;
+
+  Session(const ShoalLibrary& library, shoal_worker* worker, std::function<void()> on_closed);
+
+  // Submits to the library; `done` runs on a completion thread if this returns SHOAL_OK, and is given back otherwise.
+  shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
+  void FetchCompletions();
+  void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
+  void WakeFetcher();          // mutex_ held
+  shoal_worker* OpenWorker();  // mutex_ held; throws ShoalError if closed
+
+  const ShoalLibrary& library_;
+  const pid_t process_id_;
+  std::function<void()> on_closed_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  shoal_worker* worker_;  // nullptr once closed
+  std::vector<std::shared_ptr<Group>> groups_;
+  std::unordered_map<uint64_t, std::function<void(const shoal_error&)>> open_;  // by user_data
+  uint64_t next_user_data_ = 1;
+  int64_t unfetched_ = 0;  // accepted by the library and not fetched
+  bool fetching_ = false;  // one thread is in shoal_next_completion
+  uint32_t idle_threads_ = 0;
+  bool close_called_ = false;
+  bool closing_ = false;              // the threads end
+  std::vector<std::thread> threads_;  // each holds the session
+};
+
+// A scheduler or a server inside this process. Threads: one at a time.
+class Host {
+ public:
+  // Throw ShoalError.
+  static std::unique_ptr<Host> StartScheduler(const ShoalLibrary& library, const std::string& listen);
+  static std::unique_ptr<Host> StartServer(const ShoalLibrary& library, const std::string& scheduler,
+                                           const std::string& advertise, const std::string& net_device,
+                                           const std::string& transports, uint64_t timeout_ms);
+  ~Host() { Stop(); }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  std::string address() const { return host_ == nullptr ? "" : library_.shoal_host_address(host_); }
+  void Stop();
+
+ private:
+  Host(const ShoalLibrary& library, shoal_host* host) : library_(library), host_(host), process_id_(getpid()) {}
+
+  const ShoalLibrary& library_;
+  shoal_host* host_;
+  const pid_t process_id_;
+};
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_SESSION_H_

@@ -1,0 +1,117 @@
+// The c10d backend "shoal": all-reduce of dense tensors through the reduction servers, everything else through inner
+// backends (Gloo for the CPU, NCCL for CUDA).
+//
+// What goes to the servers is a function of device, dtype, operation and layout alone, so that all ranks choose alike:
+// strided CPU or CUDA tensors of float32, float64, float16, bfloat16, int8, int16, int32, int64 or uint8, with SUM,
+// AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. Not inside start/endCoalescing and not while a CUDA graph
+// records.
+//
+// Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any.
+// Errors: c10::Error; those of the servers arrive through the work as DistBackendError.
+// torch renames and adds virtual functions in every release. Those that not every supported release has are declared
+// here without `override`: they override where the base class has them, and are plain methods elsewhere.
+#ifndef SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
+#define SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "pytorch/src/all_reduce_work.h"
+#include "pytorch/src/session.h"
+
+namespace shoal::pytorch {
+
+class ShoalBackend : public c10d::Backend {
+ public:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+  using Tensors = std::vector<at::Tensor>;
+
+  // `session` and `group` are nullptr for a group of one rank, which needs no servers. `cuda_inner` may be nullptr:
+  // then cpu_inner gets CUDA tensors too.
+  ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
+               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner);
+  ~ShoalBackend() override;
+
+  const std::string getBackendName() const override { return "shoal"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override;
+
+  // ---- delegated ----
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr gather_into_tensor(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts);
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_sizes,
+                        std::vector<int64_t>& input_sizes, const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+
+  bool supportsCoalescing() const;
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  void eagerConnectSingleDevice(at::Device device) override;
+  void setBoundDeviceId(std::optional<at::Device> device);
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
+
+  // ---- the group's life ----
+  uint64_t getSequenceNumberForGroup() override { return sequence_number_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void addEphemeralTimeout(const std::chrono::milliseconds& timeout);
+  c10d::ErrorType getError() override;
+  void abort() override;
+  // Closes the group, and with the last group of the process the session. Idempotent.
+  void shutdown() override;
+
+ private:
+  // For Work::abort and errors: outlives the backend while works are open.
+  struct State {
+    std::atomic<int> first_error{SHOAL_OK};
+  };
+
+  c10d::Backend& Inner(const c10::Device& device) const;
+  c10d::Backend& Inner(const Tensors& tensors) const;
+  c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : *cpu_inner_; }
+  bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
+  void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
+
+  const c10::intrusive_ptr<Options> options_;
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  const BackendPtr cpu_inner_;
+  const BackendPtr cuda_inner_;
+  std::mutex mutex_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Group> group_;
+  std::atomic<bool> shut_down_{false};
+  std::atomic<uint64_t> sequence_number_{0};
+  bool coalescing_ = false;
+};
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_

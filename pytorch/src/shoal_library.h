@@ -1,0 +1,63 @@
+// libshoal.so behind a table of functions, loaded at run time.
+//
+// The library is not linked: torch's libtorch_cpu exports google::protobuf symbols of its own, which would take the
+// place of the library's if both were in the global scope. dlopen with RTLD_LOCAL keeps them apart, and an extension
+// without the dependency can still be imported when the library or UCX is missing.
+//
+// Threads: Load from any thread; the table is immutable afterwards. Ownership: the library is never unloaded.
+#ifndef SHOAL_PYTORCH_SRC_SHOAL_LIBRARY_H_
+#define SHOAL_PYTORCH_SRC_SHOAL_LIBRARY_H_
+
+#include <stdexcept>
+#include <string>
+
+#include "worker/include/shoal/worker.h"
+
+namespace shoal::pytorch {
+
+// What the library refused, with its own words. Python sees torch.distributed.DistBackendError.
+class ShoalError : public std::runtime_error {
+ public:
+  ShoalError(shoal_code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  shoal_code code() const { return code_; }
+
+ private:
+  shoal_code code_;
+};
+
+#define SHOAL_LIBRARY_FUNCTIONS(F)  \
+  F(shoal_abi_version)              \
+  F(shoal_version)                  \
+  F(shoal_code_name)                \
+  F(shoal_worker_connect)           \
+  F(shoal_worker_close)             \
+  F(shoal_group_create)             \
+  F(shoal_group_abort)              \
+  F(shoal_group_close)              \
+  F(shoal_all_reduce)               \
+  F(shoal_op_release)               \
+  F(shoal_next_completion)          \
+  F(shoal_worker_statistics)        \
+  F(shoal_worker_server_statistics) \
+  F(shoal_host_scheduler)           \
+  F(shoal_host_server)              \
+  F(shoal_host_address)             \
+  F(shoal_host_stop)
+
+struct ShoalLibrary {
+#define SHOAL_DECLARE_FUNCTION(name) decltype(&::name) name = nullptr;
+  SHOAL_LIBRARY_FUNCTIONS(SHOAL_DECLARE_FUNCTION)
+#undef SHOAL_DECLARE_FUNCTION
+  std::string path;
+
+  // Throws ShoalError with the code's name, what was tried and the library's sentence unless `code` is SHOAL_OK.
+  void Check(shoal_code code, const shoal_error& error, const std::string& what) const;
+};
+
+// Loads the library at `path` (the first call decides; a later call with another path throws ShoalError). Throws
+// ShoalError when it can't be loaded or its ABI is not the one that this extension was built for.
+const ShoalLibrary& LoadShoalLibrary(const std::string& path);
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_SHOAL_LIBRARY_H_

@@ -1,0 +1,95 @@
+#include "pytorch/src/staged_tensor.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <map>
+#include <mutex>
+
+namespace shoal::pytorch {
+namespace {
+
+struct CopyStreams {
+  c10::Stream to_host;
+  c10::Stream to_device;
+};
+
+// The same two streams for all copies of a device: copies of one direction share a copy engine anyway.
+CopyStreams StreamsOf(c10::Device device) {
+  static std::mutex mutex;
+  static auto* streams = new std::map<c10::DeviceIndex, CopyStreams>();
+  std::lock_guard lock(mutex);
+  auto found = streams->find(device.index());
+  if (found == streams->end()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    CopyStreams made{guard.getStreamFromGlobalPool(device, true), guard.getStreamFromGlobalPool(device, true)};
+    found = streams->emplace(device.index(), made).first;
+  }
+  return found->second;
+}
+
+// Copies below autograd: gradients, version counters and inference mode don't concern a collective.
+void Copy(const at::Tensor& to, const at::Tensor& from) {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  to.copy_(from, /*non_blocking=*/true);
+}
+
+template <typename Guard>
+bool IsCapturingStream(const Guard& guard, const c10::Stream& stream) {
+  if constexpr (requires { guard.isStreamCapturing(stream); }) {  // not in every torch that we build against
+    return guard.isStreamCapturing(stream);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace
+
+StagedTensor StagedTensor::Stage(const at::Tensor& tensor) {
+  StagedTensor staged;
+  staged.tensor_ = tensor;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  if (tensor.device().is_cpu()) {
+    staged.host_ = tensor.contiguous();
+    return staged;
+  }
+  const c10::Device device = tensor.device();
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const CopyStreams streams = StreamsOf(device);
+  staged.return_stream_ = streams.to_device;
+  staged.host_ = at::empty(tensor.sizes(), tensor.options().device(c10::kCPU).pinned_memory(true));
+
+  c10::Event produced(device.type());
+  produced.record(guard.getStream(device));
+  produced.block(streams.to_host);
+  c10::StreamGuard on_copy_stream(streams.to_host);
+  Copy(staged.host_, tensor);
+  guard.recordDataPtrOnStream(tensor.storage().data_ptr(), streams.to_host);
+  staged.staged_ = std::make_shared<c10::Event>(device.type());
+  staged.staged_->record(streams.to_host);
+  return staged;
+}
+
+void StagedTensor::WaitUntilStaged() {
+  if (staged_) staged_->synchronize();
+}
+
+void StagedTensor::CopyBack() {
+  if (!on_device()) {
+    if (!host_.is_same(tensor_)) Copy(tensor_, host_);
+    return;
+  }
+  const c10::impl::VirtualGuardImpl guard(tensor_.device().type());
+  c10::StreamGuard on_copy_stream(*return_stream_);
+  Copy(tensor_, host_);
+  guard.recordDataPtrOnStream(tensor_.storage().data_ptr(), *return_stream_);
+}
+
+bool IsCapturing(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return false;
+  const c10::impl::VirtualGuardImpl guard(tensor.device().type());
+  return IsCapturingStream(guard, guard.getStream(tensor.device()));
+}
+
+}  // namespace shoal::pytorch

@@ -1,0 +1,51 @@
+// One tensor of an all-reduce, and the contiguous host memory that stands for it while the servers reduce it.
+//
+// A contiguous CPU tensor stands for itself. Another CPU tensor is copied, and copied back. A CUDA tensor goes through
+// pinned host memory: the copy to the host waits on a stream of its own for the caller's current stream; the copy back
+// is only enqueued, and what follows has to be ordered after it by stream (CopyBack's stream is current in the guard).
+// No CUDA library is linked: all of it goes through c10's device guard interface, which libtorch_cuda registers.
+//
+// Threads: Stage on the caller's thread, then WaitUntilStaged and CopyBack on any one thread at a time. All may throw
+// c10::Error (no memory, a device error).
+#ifndef SHOAL_PYTORCH_SRC_STAGED_TENSOR_H_
+#define SHOAL_PYTORCH_SRC_STAGED_TENSOR_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include <memory>
+#include <optional>
+
+namespace shoal::pytorch {
+
+class StagedTensor {
+ public:
+  // Copies nothing if the tensor is on the CPU and contiguous.
+  static StagedTensor Stage(const at::Tensor& tensor);
+
+  void* host_data() const { return host_.data_ptr(); }
+  bool on_device() const { return !tensor_.device().is_cpu(); }
+
+  // Blocks until the host memory holds the tensor's content. Only on_device() tensors need it.
+  void WaitUntilStaged();
+
+  // Puts the host memory's content into the tensor. For CUDA: enqueues it on `return_stream()`.
+  void CopyBack();
+
+  // The stream that CUDA results of this device come back on.
+  std::optional<c10::Stream> return_stream() const { return return_stream_; }
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor host_;
+  std::shared_ptr<c10::Event> staged_;
+  std::optional<c10::Stream> return_stream_;
+};
+
+// Whether the caller's current stream on the tensor's device records a CUDA graph: host work can't be part of that.
+bool IsCapturing(const at::Tensor& tensor);
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_STAGED_TENSOR_H_
