@@ -25,6 +25,9 @@ std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return absl::StrCat("no answer within ", timeout_ms, " ms");
   }
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return absl::StrCat("what answers there is no scheduler of Shoal (", text, ")");
+  }
   const bool of_connection = absl::StartsWith(text, "failed to connect") || absl::StartsWith(text, "DNS resolution");
   const size_t colon = text.rfind(": ");
   return of_connection && colon != std::string::npos ? text.substr(colon + 2) : text;

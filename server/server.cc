@@ -17,10 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "net/wake_up.h"
 #include "server/grpc_control_link.h"
-#include "server/io_thread.h"
 #include "server/local_address.h"
 #include "server/registration_machine.h"
+#include "server/server_thread.h"
 #include "server/slot_memory.h"
+#include "server/start_thread.h"
 
 namespace shoal {
 namespace {
@@ -75,7 +76,7 @@ class Server::Parts {
 
   absl::Status Listen();
   absl::Status Register(int cancel_fd);
-  void Serve();
+  absl::Status Serve();
   void Drain(std::string_view reason);
   bool drained() const;
   void Stop(std::string_view reason);
@@ -98,7 +99,7 @@ class Server::Parts {
   const std::unique_ptr<WakeUp> stop_wake_up_;
   const std::unique_ptr<WakeUp> failure_wake_up_;
   ServerRegistration registration_;
-  std::vector<std::unique_ptr<IoThread>> io_threads_;
+  std::vector<std::unique_ptr<ServerThread>> threads_;
   // Of the starting thread until control_thread_ runs, then of that, and after its end of the stopping one.
   std::unique_ptr<ControlLink> control_link_;
   std::optional<RegistrationMachine> machine_;
@@ -110,7 +111,7 @@ class Server::Parts {
 
 absl::Status Server::Parts::Listen() {
   for (uint32_t i = 0; i < config_.io_threads; ++i) {
-    IoThreadOptions options;
+    ServerThreadOptions options;
     options.index = i;
     options.transport.listen_ip = config_.advertise;
     options.transport.port = config_.port_base == 0 ? uint16_t{0} : static_cast<uint16_t>(config_.port_base + i);
@@ -118,11 +119,11 @@ absl::Status Server::Parts::Listen() {
     options.transport.transports = config_.transports;
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
-    absl::StatusOr<std::unique_ptr<IoThread>> io_thread = IoThread::Start(options);
-    if (!io_thread.ok()) return io_thread.status();
-    registration_.addresses.push_back((*io_thread)->address());
-    registration_.transports = (*io_thread)->transport_name();
-    io_threads_.push_back(*std::move(io_thread));
+    absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
+    if (!thread.ok()) return thread.status();
+    registration_.addresses.push_back((*thread)->address());
+    registration_.transports = (*thread)->transport_name();
+    threads_.push_back(*std::move(thread));
   }
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
@@ -153,13 +154,16 @@ absl::Status Server::Parts::Register(int cancel_fd) {
   return absl::OkStatus();
 }
 
-void Server::Parts::Serve() {
+absl::Status Server::Parts::Serve() {
   const ServerMachineOptions options{.server_name = registration_.name,
                                      .incarnation = registration_.incarnation,
                                      .token_key = machine_->lease().token_key,
                                      .window_bytes = static_cast<uint32_t>(config_.window_bytes)};
-  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) io_thread->Serve(options);
-  control_thread_ = std::thread(&Parts::KeepLease, this);
+  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Serve(options);
+  absl::StatusOr<std::thread> started = StartThread("shoal-control", [this] { KeepLease(); });
+  if (!started.ok()) return started.status();
+  control_thread_ = *std::move(started);
+  return absl::OkStatus();
 }
 
 void Server::Parts::KeepLease() {
@@ -187,8 +191,8 @@ void Server::Parts::Execute(const RegistrationStep& step) {
     const TokenKey key_before = machine_->lease().token_key;
     machine_->OnRegistered(control_link_->Register(registration_, step.timeout_ms), ReadClock());
     if (machine_->lease().token_key != key_before) {
-      for (const std::unique_ptr<IoThread>& io_thread : io_threads_) {
-        io_thread->SetTokenKey(machine_->lease().token_key);
+      for (const std::unique_ptr<ServerThread>& thread : threads_) {
+        thread->SetTokenKey(machine_->lease().token_key);
       }
     }
   } else if (step.kind == RegistrationStep::Kind::kRenew) {
@@ -222,21 +226,21 @@ void Server::Parts::LeaveCluster(std::string_view reason) {
 
 void Server::Parts::Drain(std::string_view reason) {
   LeaveCluster(reason);
-  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) io_thread->Drain();
+  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Drain();
 }
 
 bool Server::Parts::drained() const {
-  return std::all_of(io_threads_.begin(), io_threads_.end(), [](const auto& thread) { return thread->drained(); });
+  return std::all_of(threads_.begin(), threads_.end(), [](const auto& thread) { return thread->drained(); });
 }
 
 void Server::Parts::Stop(std::string_view reason) {
   LeaveCluster(reason);
-  io_threads_.clear();
+  threads_.clear();
 }
 
 ServerCounters Server::Parts::counters() const {
   ServerCounters sum;
-  for (const std::unique_ptr<IoThread>& io_thread : io_threads_) AddCounters(io_thread->counters(), &sum);
+  for (const std::unique_ptr<ServerThread>& thread : threads_) AddCounters(thread->counters(), &sum);
   return sum;
 }
 
@@ -257,8 +261,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(stop_wake_up), *std::move(failure_wake_up));
   status = parts->Listen();
   if (status.ok()) status = parts->Register(cancel_fd);
+  if (status.ok()) status = parts->Serve();
   if (!status.ok()) return status;
-  parts->Serve();
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 

@@ -3,8 +3,8 @@
 // Threads: the thread makes and destroys its transport itself and is the only one that touches what it owns; the
 // functions below may be called from any other thread, one at a time. They hand over orders and read what was published
 // last.
-#ifndef SHOAL_SERVER_IO_THREAD_H_
-#define SHOAL_SERVER_IO_THREAD_H_
+#ifndef SHOAL_SERVER_SERVER_THREAD_H_
+#define SHOAL_SERVER_SERVER_THREAD_H_
 
 #include <atomic>
 #include <cstdint>
@@ -25,20 +25,20 @@
 
 namespace shoal {
 
-struct IoThreadOptions {
+struct ServerThreadOptions {
   uint32_t index = 0;
   UcxTransportOptions transport;
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
 };
 
-class IoThread {
+class ServerThread {
  public:
   // Listens when it returns, and answers from Serve on. Errors of MakeUcxTransport, SlotMemory and WakeUp.
-  static absl::StatusOr<std::unique_ptr<IoThread>> Start(const IoThreadOptions& options);
-  ~IoThread();  // stops
-  IoThread(const IoThread&) = delete;
-  IoThread& operator=(const IoThread&) = delete;
+  static absl::StatusOr<std::unique_ptr<ServerThread>> Start(const ServerThreadOptions& options);
+  ~ServerThread();  // stops
+  ServerThread(const ServerThread&) = delete;
+  ServerThread& operator=(const ServerThread&) = delete;
 
   const std::string& address() const { return address_; }                // "ip:port"
   const std::string& transport_name() const { return transport_name_; }  // for people
@@ -68,20 +68,20 @@ class IoThread {
     bool stop = false;
   };
 
-  IoThread(const IoThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up);
+  ServerThread(const ServerThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up);
 
   template <typename Change>
   void Order(Change change);
 
   // The rest runs on the thread.
-  void Run(std::promise<absl::StatusOr<Listening>> listening);
+  void Run(std::promise<absl::StatusOr<Listening>>* listening);
   std::optional<ServerMachineOptions> AwaitServe();
   void RunLoop(Transport* transport, ServerLoop* loop);
   // False: stop.
   bool TakeOrders(ServerLoop* loop);
   void Publish(const ServerLoop& loop);
 
-  const IoThreadOptions options_;
+  const ServerThreadOptions options_;
   const std::unique_ptr<SlotMemory> memory_;
   const std::unique_ptr<WakeUp> wake_up_;
   std::string address_;
@@ -99,4 +99,4 @@ class IoThread {
 
 }  // namespace shoal
 
-#endif  // SHOAL_SERVER_IO_THREAD_H_
+#endif  // SHOAL_SERVER_SERVER_THREAD_H_

@@ -1,6 +1,5 @@
-#include "server/io_thread.h"
+#include "server/server_thread.h"
 
-#include <pthread.h>
 #include <time.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/inline_reducer.h"
+#include "server/start_thread.h"
 
 namespace shoal {
 namespace {
@@ -26,29 +26,34 @@ Now ReadClocks() {
 
 }  // namespace
 
-IoThread::IoThread(const IoThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up)
+ServerThread::ServerThread(const ServerThreadOptions& options, std::unique_ptr<SlotMemory> memory,
+                           std::unique_ptr<WakeUp> wake_up)
     : options_(options), memory_(std::move(memory)), wake_up_(std::move(wake_up)) {}
 
-absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(const IoThreadOptions& options) {
+absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerThreadOptions& options) {
   absl::StatusOr<std::unique_ptr<SlotMemory>> memory = SlotMemory::Map(options.slot_memory_bytes);
   if (!memory.ok()) return memory.status();
   absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
   if (!wake_up.ok()) return wake_up.status();
-  std::unique_ptr<IoThread> io_thread(new IoThread(options, *std::move(memory), *std::move(wake_up)));
-  std::promise<absl::StatusOr<Listening>> promise;
-  std::future<absl::StatusOr<Listening>> future = promise.get_future();
-  io_thread->thread_ = std::thread(&IoThread::Run, io_thread.get(), std::move(promise));
+  std::unique_ptr<ServerThread> thread(new ServerThread(options, *std::move(memory), *std::move(wake_up)));
+  // A std::function must be copyable, so the promise is shared.
+  const auto promise = std::make_shared<std::promise<absl::StatusOr<Listening>>>();
+  std::future<absl::StatusOr<Listening>> future = promise->get_future();
+  absl::StatusOr<std::thread> started = StartThread(absl::StrCat("shoal-io-", options.index),
+                                                    [self = thread.get(), promise] { self->Run(promise.get()); });
+  if (!started.ok()) return started.status();
+  thread->thread_ = *std::move(started);
   absl::StatusOr<Listening> listening = future.get();
   if (!listening.ok()) return listening.status();
-  io_thread->address_ = std::move(listening->address);
-  io_thread->transport_name_ = std::move(listening->transport_name);
-  return io_thread;
+  thread->address_ = std::move(listening->address);
+  thread->transport_name_ = std::move(listening->transport_name);
+  return thread;
 }
 
-IoThread::~IoThread() { Stop(); }
+ServerThread::~ServerThread() { Stop(); }
 
 template <typename Change>
-void IoThread::Order(Change change) {
+void ServerThread::Order(Change change) {
   {
     const std::lock_guard lock(mutex_);
     change(&orders_);
@@ -57,40 +62,39 @@ void IoThread::Order(Change change) {
   wake_up_->Signal();
 }
 
-void IoThread::Serve(const ServerMachineOptions& options) {
+void ServerThread::Serve(const ServerMachineOptions& options) {
   Order([&](Orders* orders) { orders->serve = options; });
 }
 
-void IoThread::SetTokenKey(const TokenKey& key) {
+void ServerThread::SetTokenKey(const TokenKey& key) {
   Order([&](Orders* orders) { orders->token_key = key; });
 }
 
-void IoThread::Drain() {
+void ServerThread::Drain() {
   Order([](Orders* orders) { orders->drain = true; });
 }
 
-void IoThread::Stop() {
+void ServerThread::Stop() {
   if (!thread_.joinable()) return;
   Order([](Orders* orders) { orders->stop = true; });
   thread_.join();
 }
 
-ServerCounters IoThread::counters() const {
+ServerCounters ServerThread::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
 }
 
-bool IoThread::drained() const {
+bool ServerThread::drained() const {
   const std::lock_guard lock(mutex_);
   return drained_;
 }
 
-void IoThread::Run(std::promise<absl::StatusOr<Listening>> listening) {
-  pthread_setname_np(pthread_self(), absl::StrCat("shoal-io-", options_.index).c_str());
+void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   absl::StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options_.transport);
-  if (!made.ok()) return listening.set_value(made.status());
+  if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
-  listening.set_value(Listening{.address = transport->listen_address(), .transport_name = transport->description()});
+  listening->set_value(Listening{.address = transport->listen_address(), .transport_name = transport->description()});
   std::optional<ServerMachineOptions> machine_options = AwaitServe();
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();
@@ -100,7 +104,7 @@ void IoThread::Run(std::promise<absl::StatusOr<Listening>> listening) {
 }
 
 // Peers that connect this early wait in the listener's backlog.
-std::optional<ServerMachineOptions> IoThread::AwaitServe() {
+std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
   while (true) {
     WaitReadable({wake_up_->fd()}, std::nullopt);
     wake_up_->Drain();
@@ -110,7 +114,7 @@ std::optional<ServerMachineOptions> IoThread::AwaitServe() {
   }
 }
 
-void IoThread::RunLoop(Transport* transport, ServerLoop* loop) {
+void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
   while (!has_orders_.exchange(false, std::memory_order_acquire) || TakeOrders(loop)) {
@@ -134,7 +138,7 @@ void IoThread::RunLoop(Transport* transport, ServerLoop* loop) {
   }
 }
 
-bool IoThread::TakeOrders(ServerLoop* loop) {
+bool ServerThread::TakeOrders(ServerLoop* loop) {
   Orders orders;
   {
     const std::lock_guard lock(mutex_);
@@ -148,7 +152,7 @@ bool IoThread::TakeOrders(ServerLoop* loop) {
   return !orders.stop;
 }
 
-void IoThread::Publish(const ServerLoop& loop) {
+void ServerThread::Publish(const ServerLoop& loop) {
   const ServerCounters counters = loop.counters();
   const std::lock_guard lock(mutex_);
   counters_ = counters;
