@@ -1,0 +1,79 @@
+// shoal-scheduler: keeps the membership of a cluster and the shard map.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/option_table.h"
+#include "core/version.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/scheduler_config.h"
+
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+std::optional<std::string> LookUpEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+int Fail(int exit_code, const absl::Status& status) {
+  std::fprintf(stderr, "shoal-scheduler: %s\n", std::string(status.message()).c_str());
+  return exit_code;
+}
+
+// Serves until SIGINT or SIGTERM, which all threads started from here on leave to this one.
+int Serve(const shoal::SchedulerConfig& config, const std::string& effective) {
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGINT);
+  sigaddset(&stop_signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+
+  const auto scheduler = shoal::Scheduler::Start(config);
+  if (!scheduler.ok()) return Fail(kExitFailure, scheduler.status());
+  std::printf("shoal-scheduler %s with:\n%s", shoal::kSoftwareVersion, effective.c_str());
+  if (config.state_file.empty()) {
+    std::printf("State is kept in memory: after a restart servers and jobs have to come anew (--state-file PATH).\n");
+  }
+  std::printf("shoal-scheduler listening on %s\n", (*scheduler)->address().c_str());
+  std::fflush(stdout);
+
+  int signal_number = 0;
+  sigwait(&stop_signals, &signal_number);
+  (*scheduler)->Stop();
+  std::printf("shoal-scheduler stopped by signal %d\n", signal_number);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  shoal::SchedulerConfig config;
+  config.log_events = true;
+  bool help = false;
+  bool version = false;
+  shoal::OptionTable options;
+  shoal::DeclareSchedulerOptions(&config, &options);
+  options.Flag("help", "", "Show this and exit.", &help);
+  options.Flag("version", "", "Show the version and exit.", &version);
+  const absl::Status status = options.Parse({argv + 1, argv + argc}, LookUpEnvironment);
+  if (!status.ok()) return Fail(kExitUsage, status);
+  if (help) {
+    std::printf("%s", options
+                          .Help("shoal-scheduler [options]",
+                                "Keeps the membership of a Shoal cluster and the shard map: reduction servers register "
+                                "here,\nworkers join jobs here. Gradients never pass through it.")
+                          .c_str());
+    return 0;
+  }
+  if (version) {
+    std::printf("shoal-scheduler %s\n", shoal::kSoftwareVersion);
+    return 0;
+  }
+  return Serve(config, options.Effective());
+}
