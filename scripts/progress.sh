@@ -31,7 +31,7 @@ die() { # die MESSAGE...
 show_life() { # show_life LOG: says what a long command last wrote, or after a minute of silence that it is still at work
   local last shown='' shown_at=$SECONDS
   while sleep 10 > /dev/null 2>&1; do
-    last=$(tail -c 2000 "$1" | tr '\r' '\n' | grep '[[:alnum:]]' | tail -n 1 | sed 's/^ *//' | cut -c 1-90)
+    last=$(tail -c 2000 "$1" | tr '\r' '\n' | grep '[[:alnum:]]' | tail -n 1 | sed 's/^ *//' | cut -c 1-90 || true)
     if [ "$last" != "$shown" ] || [ $((SECONDS - shown_at)) -ge 60 ]; then
       echo "    $((SECONDS - step_started)) s: $last"
       shown=$last shown_at=$SECONDS
