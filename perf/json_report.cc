@@ -1,0 +1,120 @@
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "perf/report.h"
+#include "perf/time_statistics.h"
+
+namespace shoal {
+namespace {
+
+std::string Quote(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char letter : text) {
+    const unsigned char byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      absl::StrAppend(&quoted, "\\", std::string(1, letter));
+    } else if (byte < 0x20) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", byte);
+    } else {
+      quoted.push_back(letter);
+    }
+  }
+  return quoted + "\"";
+}
+
+// JSON knows no infinity and no NaN.
+std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.10g", value) : "null"; }
+
+// Values are JSON already.
+std::string Object(const std::vector<std::pair<std::string, std::string>>& fields, const std::string& indent) {
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : fields) lines.push_back(absl::StrCat(indent, "  ", Quote(name), ": ", value));
+  return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n", indent, "}");
+}
+
+std::string List(const std::vector<std::string>& values) { return absl::StrCat("[", absl::StrJoin(values, ", "), "]"); }
+
+std::string MachineJson(const MachineFacts& machine) {
+  return Object({{"host_name", Quote(machine.host_name)},
+                 {"cpu_model", Quote(machine.cpu_model)},
+                 {"cpu_count", absl::StrCat(machine.cpu_count)},
+                 {"kernel", Quote(machine.kernel)},
+                 {"architecture", Quote(machine.architecture)},
+                 {"memory_bytes", absl::StrCat(machine.memory_bytes)},
+                 {"load_average_1min", Number(machine.load_average_1min)}},
+                "  ");
+}
+
+std::string ServersJson(const ClusterFacts& cluster) {
+  std::vector<std::string> shards;
+  for (const ServerTraffic& shard : cluster.shards) {
+    shards.push_back(Object({{"name", Quote(shard.name)},
+                             {"address", Quote(shard.address)},
+                             {"bytes_pushed", absl::StrCat(shard.bytes_pushed)},
+                             {"bytes_pulled", absl::StrCat(shard.bytes_pulled)}},
+                            "    "));
+  }
+  return List(shards);
+}
+
+std::string MeasurementJson(const Measurement& measurement) {
+  return Object({{"bytes", absl::StrCat(measurement.bytes)},
+                 {"count", absl::StrCat(measurement.element_count)},
+                 {"dtype", Quote(std::string(DataTypeName(measurement.dtype)))},
+                 {"op", Quote(std::string(ReduceOpName(measurement.op)))},
+                 {"in_flight", absl::StrCat(measurement.in_flight)},
+                 {"time_us", Number(measurement.time_us)},
+                 {"time_us_min", Number(measurement.op_time_us.min)},
+                 {"time_us_p50", Number(measurement.op_time_us.p50)},
+                 {"time_us_p99", Number(measurement.op_time_us.p99)},
+                 {"time_us_max", Number(measurement.op_time_us.max)},
+                 {"algbw_bytes_per_s", Number(measurement.AlgorithmBandwidth())},
+                 {"busbw_bytes_per_s", Number(measurement.BusBandwidth())},
+                 {"checked", measurement.checked ? "true" : "false"},
+                 {"wrong", absl::StrCat(measurement.wrong)},
+                 {"digest", Quote(measurement.checked ? absl::StrFormat("%016x", measurement.digest) : "")}},
+                "    ");
+}
+
+}  // namespace
+
+std::string JsonReport(const PerfOptions& options, const RunFacts& facts,
+                       const std::vector<Measurement>& measurements) {
+  std::vector<std::string> arguments;
+  for (const std::string& argument : facts.arguments) arguments.push_back(Quote(argument));
+  std::vector<std::string> results;
+  uint64_t wrong = 0;
+  for (const Measurement& measurement : measurements) {
+    results.push_back(MeasurementJson(measurement));
+    wrong += measurement.wrong;
+  }
+  return Object({{"program", Quote("shoal-perf")},
+                 {"software_version", Quote(facts.software_version)},
+                 {"arguments", List(arguments)},
+                 {"started_at", Quote(facts.started_at)},
+                 {"machine", MachineJson(facts.machine)},
+                 {"job", Quote(options.job)},
+                 {"scheduler", Quote(options.scheduler)},
+                 {"world_size", absl::StrCat(options.world_size)},
+                 {"ranks_on_this_machine", absl::StrCat(options.spawn == 0 ? 1 : options.spawn)},
+                 {"server_count", absl::StrCat(facts.cluster.server_count)},
+                 {"map_epoch", absl::StrCat(facts.cluster.map_epoch)},
+                 {"servers", ServersJson(facts.cluster)},
+                 {"transports", Quote(options.transports)},
+                 {"net_device", Quote(options.net_device)},
+                 {"max_chunk_bytes", absl::StrCat(options.chunk_bytes)},
+                 {"in_flight", absl::StrCat(options.in_flight)},
+                 {"iterations", absl::StrCat(options.iterations)},
+                 {"warmup_iterations", absl::StrCat(options.warmup_iterations)},
+                 {"check_rounds", absl::StrCat(options.check_rounds)},
+                 {"wrong", absl::StrCat(wrong)},
+                 {"results", List(results)}},
+                "") +
+         "\n";
+}
+
+}  // namespace shoal

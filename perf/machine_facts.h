@@ -1,0 +1,28 @@
+// What the measuring machine is: a number without it says nothing.
+#ifndef SHOAL_PERF_MACHINE_FACTS_H_
+#define SHOAL_PERF_MACHINE_FACTS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace shoal {
+
+struct MachineFacts {
+  std::string host_name;
+  std::string cpu_model;
+  uint32_t cpu_count = 0;  // that this process may use
+  std::string kernel;
+  std::string architecture;
+  uint64_t memory_bytes = 0;
+  double load_average_1min = 0;
+};
+
+// What can't be found out stays empty or 0. Any thread.
+MachineFacts GatherMachineFacts();
+
+// The time now in UTC, as in 2026-01-31T12:00:00Z.
+std::string TimeNowText();
+
+}  // namespace shoal
+
+#endif  // SHOAL_PERF_MACHINE_FACTS_H_

@@ -1,0 +1,203 @@
+#include "perf/perf_options.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/bucket_plan.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kMaxSweepSizes = 10000;
+
+void DeclareSweep(PerfOptions* options, OptionTable* table) {
+  table->Bytes("minbytes,b", "", "Smallest size to reduce. 25M is 25 MiB.", &options->min_bytes, 1, kMaxPerfBytes);
+  table->Bytes("maxbytes,e", "", "Largest size to reduce. 0: as --minbytes.", &options->max_bytes, 0, kMaxPerfBytes);
+  table->Bytes("stepbytes,i", "", "Added from one size to the next, unless --stepfactor is above 1.",
+               &options->step_bytes, 1, kMaxPerfBytes);
+  table->Uint32("stepfactor,f", "", "FACTOR", "Multiplies one size to the next. 1: --stepbytes counts.",
+                &options->step_factor, 1, 1u << 20);
+  table->Uint32("iters,n", "", "OPS", "Timed all-reduces for each size.", &options->iterations, 1, 10000000);
+  table->Uint32("warmup_iters,w", "", "OPS", "All-reduces before those that are timed.", &options->warmup_iterations, 0,
+                10000000);
+  table->Uint32("check,c", "", "ROUNDS",
+                "Checks before the timing: each is one all-reduce of small integers, whose result must be exact, and "
+                "one of random numbers against a reference in float64. 0: none.",
+                &options->check_rounds, 0, 1000);
+  table->String(
+      "datatype,d", "", "TYPE",
+      "float32 (float), float64 (double), float16 (half), bfloat16, int8, int16, int32, int64, uint8, or all.",
+      &options->dtype_text);
+  table->String("op,o", "", "OP", "sum, avg, premul-sum (mulsum; by 0.5), min, max, prod, or all.", &options->op_text);
+}
+
+void DeclareHow(PerfOptions* options, OptionTable* table) {
+  table->Uint32("in-flight", "", "OPS", "All-reduces in flight at a time, each on a tensor of its own.",
+                &options->in_flight, 1, 1024);
+  table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
+               kMaxChunkBytes);
+  table->String("json", "", "FILE", "Rank 0 also writes the results here, with what was run and where.",
+                &options->json_path);
+  table->Uint32("timeout", "", "SECONDS", "For joining, and for each all-reduce.", &options->timeout_s, 1, 86400);
+}
+
+void DeclareWhere(PerfOptions* options, OptionTable* table) {
+  table->Uint32("spawn", "", "RANKS", "Forks that many ranks on this machine. 0: this process is the rank of --rank.",
+                &options->spawn, 0, kMaxPerfRanks);
+  table->Uint32("servers", "", "SERVERS",
+                "With --spawn and no --scheduler: reduction servers to run beside the ranks, with a scheduler, as "
+                "processes of their own. 0: one.",
+                &options->servers, 0, 64);
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "The scheduler of a running cluster.",
+                &options->scheduler);
+  table->String("job", "", "NAME", "Name of the job, the same on all ranks. None: shoal-perf, with --spawn a new one.",
+                &options->job);
+  table->Uint32("world-size", "WORLD_SIZE", "RANKS", "Ranks of the job, the same on all ranks. Needed without --spawn.",
+                &options->world_size, 0, kMaxPerfRanks);
+  table->Uint32("rank", "RANK", "RANK", "Rank of this process, from 0.", &options->rank, 0, kMaxPerfRanks - 1);
+  table->Uint32("min-servers", "", "SERVERS", "Waits until so many reduction servers are registered.",
+                &options->min_servers, 1, 4096);
+  table->String("net-device", "", "DEVICE", "UCX device for the data plane, such as eth0 or lo. None: UCX chooses.",
+                &options->net_device);
+  table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
+  table->Flag("help,h", "", "Prints this text.", &options->help);
+  table->Flag("version", "", "Prints the version.", &options->version);
+}
+
+void Declare(PerfOptions* options, OptionTable* table) {
+  DeclareSweep(options, table);
+  DeclareHow(options, table);
+  DeclareWhere(options, table);
+}
+
+absl::Status ParseDtypes(PerfOptions* options) {
+  static constexpr std::pair<std::string_view, DataType> kAliases[] = {
+      {"float", DataType::kFloat32}, {"double", DataType::kFloat64}, {"half", DataType::kFloat16}};
+  const std::string& text = options->dtype_text;
+  if (text == "all") {
+    for (uint8_t number = 0; number < 255; ++number) {
+      if (const auto type = DataTypeFromWire(number)) options->dtypes.push_back(*type);
+    }
+    return absl::OkStatus();
+  }
+  std::optional<DataType> type = DataTypeFromName(text);
+  for (const auto& [alias, meant] : kAliases) {
+    if (text == alias) type = meant;
+  }
+  if (!type) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--datatype \"", text, "\" is unknown; take float32, float64, float16, bfloat16, int8, int16, int32, int64, ",
+        "uint8, or all"));
+  }
+  options->dtypes = {*type};
+  return absl::OkStatus();
+}
+
+absl::Status ParseOps(PerfOptions* options) {
+  const std::string& text = options->op_text;
+  if (text == "all") {
+    for (uint8_t number = 0; number < 255; ++number) {
+      if (const auto op = ReduceOpFromWire(number)) options->ops.push_back(*op);
+    }
+    return absl::OkStatus();
+  }
+  const std::optional<ReduceOp> op = ReduceOpFromName(text == "mulsum" ? "premul-sum" : text);
+  if (!op) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--op \"", text, "\" is unknown; take sum, avg, premul-sum, min, max, prod, or all"));
+  }
+  options->ops = {*op};
+  return absl::OkStatus();
+}
+
+absl::Status CheckSweep(PerfOptions* options) {
+  if (options->max_bytes == 0) options->max_bytes = options->min_bytes;
+  if (options->max_bytes < options->min_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--maxbytes ", options->max_bytes, " is below --minbytes ",
+                                                   options->min_bytes, "; give -e at least what -b is"));
+  }
+  if (options->step_factor == 1 && (options->max_bytes - options->min_bytes) / options->step_bytes >= kMaxSweepSizes) {
+    return absl::InvalidArgumentError(absl::StrCat("the sweep has more than ", kMaxSweepSizes,
+                                                   " sizes; take a larger --stepbytes, or --stepfactor 2"));
+  }
+  if (options->chunk_bytes != 0 && options->chunk_bytes < kMinChunkBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--chunk-bytes ", options->chunk_bytes, " is below the least of ", kMinChunkBytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlace(PerfOptions* options) {
+  if (options->spawn == 0) {
+    if (options->scheduler.empty()) {
+      return absl::InvalidArgumentError(
+          "nothing to run on: give --spawn N for N ranks on this machine, or --scheduler HOST:PORT with --world-size "
+          "and "
+          "--rank for one rank of a cluster");
+    }
+    if (options->servers != 0) {
+      return absl::InvalidArgumentError("--servers is for --spawn without --scheduler; the cluster has its servers");
+    }
+    if (options->rank >= options->world_size) {
+      return absl::InvalidArgumentError(absl::StrCat("--rank ", options->rank, " is not below --world-size ",
+                                                     options->world_size, "; ranks count from 0"));
+    }
+    if (options->job.empty()) options->job = "shoal-perf";
+    return absl::OkStatus();
+  }
+  if (options->world_size != 0 && options->world_size != options->spawn) {
+    return absl::InvalidArgumentError(absl::StrCat("--spawn ", options->spawn, " forks all ranks, but --world-size is ",
+                                                   options->world_size, "; leave --world-size away"));
+  }
+  options->world_size = options->spawn;
+  if (!options->scheduler.empty() && options->servers != 0) {
+    return absl::InvalidArgumentError("--servers hosts servers of its own and --scheduler names others: give only one");
+  }
+  if (options->scheduler.empty()) {
+    options->servers = std::max(options->servers, 1u);
+    options->min_servers = options->servers;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments,
+                                             const OptionTable::EnvironmentLookup& lookup) {
+  PerfOptions options;
+  OptionTable table;
+  Declare(&options, &table);
+  if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
+  if (options.help || options.version) return options;
+  for (const auto check : {ParseDtypes, ParseOps, CheckSweep, CheckPlace}) {
+    if (absl::Status status = check(&options); !status.ok()) return status;
+  }
+  return options;
+}
+
+std::string PerfHelp() {
+  PerfOptions options;
+  OptionTable table;
+  Declare(&options, &table);
+  return table.Help(
+      "shoal-perf --spawn N [options]\n       shoal-perf --scheduler HOST:PORT --job NAME --world-size N "
+      "--rank R [options]",
+      "Measures and checks all-reduce through reduction servers. Flags and columns are those of "
+      "nccl-tests.\nRank 0 prints; times are the maximum over all ranks. Exits with 1 after an error or a "
+      "wrong element.");
+}
+
+std::vector<uint64_t> SweepSizes(const PerfOptions& options) {
+  std::vector<uint64_t> sizes;
+  uint64_t bytes = options.min_bytes;
+  while (bytes <= options.max_bytes) {
+    sizes.push_back(bytes);
+    bytes = options.step_factor > 1 ? bytes * options.step_factor : bytes + options.step_bytes;
+  }
+  return sizes;
+}
+
+}  // namespace shoal

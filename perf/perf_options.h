@@ -1,0 +1,65 @@
+// What shoal-perf was asked to do. Flags and their meaning follow nccl-tests where it has them.
+//
+// Values; any thread.
+#ifndef SHOAL_PERF_PERF_OPTIONS_H_
+#define SHOAL_PERF_PERF_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+#include "core/option_table.h"
+
+namespace shoal {
+
+inline constexpr uint32_t kMaxPerfRanks = 4096;
+inline constexpr uint64_t kMaxPerfBytes = uint64_t{1} << 40;
+
+struct PerfOptions {
+  uint64_t min_bytes = 25u << 20;
+  uint64_t max_bytes = 0;  // 0: as min_bytes; filled in by ParsePerfOptions
+  uint64_t step_bytes = 1u << 20;
+  uint32_t step_factor = 1;  // above 1 it replaces step_bytes
+  uint32_t iterations = 20;
+  uint32_t warmup_iterations = 5;
+  uint32_t check_rounds = 1;
+  std::string dtype_text = "float32";
+  std::string op_text = "sum";
+  std::vector<DataType> dtypes;  // filled in by ParsePerfOptions
+  std::vector<ReduceOp> ops;
+
+  uint32_t in_flight = 1;
+  uint64_t chunk_bytes = 0;  // 0: the cluster's default
+  std::string json_path;
+
+  uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
+  uint32_t servers = 0;  // to host beside them, where no scheduler is given
+  std::string scheduler;
+  std::string job;
+  uint32_t world_size = 0;
+  uint32_t rank = 0;
+  uint32_t min_servers = 1;
+  std::string net_device;
+  std::string transports = "tcp";
+  uint32_t timeout_s = 60;
+
+  bool help = false;
+  bool version = false;
+};
+
+// InvalidArgument: the text says which option is wrong and what to write instead. With `help` or `version` nothing else
+// is checked.
+absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments,
+                                             const OptionTable::EnvironmentLookup& lookup);
+
+// The text of --help: every option with its default and unit.
+std::string PerfHelp();
+
+// The sizes of the sweep in bytes, smallest first.
+std::vector<uint64_t> SweepSizes(const PerfOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PERF_PERF_OPTIONS_H_

@@ -1,0 +1,91 @@
+#include "perf/rank_process.h"
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "perf/benchmark.h"
+#include "perf/report.h"
+#include "perf/session.h"
+
+namespace shoal {
+namespace {
+
+void Complain(const PerfOptions& options, const std::string& text) {
+  std::fprintf(stderr, "shoal-perf rank %u: %s\n", options.rank, text.c_str());
+}
+
+void Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+SessionOptions MakeSessionOptions(const PerfOptions& options) {
+  SessionOptions session;
+  session.scheduler = options.scheduler;
+  session.job = options.job;
+  session.rank = options.rank;
+  session.world_size = options.world_size;
+  session.min_servers = options.min_servers;
+  session.max_chunk_bytes = static_cast<uint32_t>(options.chunk_bytes);
+  session.timeout_ms = uint64_t{1000} * options.timeout_s;
+  session.net_device = options.net_device;
+  session.transports = options.transports;
+  return session;
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (file.good()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("can't write --json ", path, "; is its folder there, and may we write to it?"));
+}
+
+}  // namespace
+
+int RunRank(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  RunFacts facts;
+  facts.arguments = arguments;
+  facts.software_version = shoal_version();
+  facts.started_at = TimeNowText();
+  facts.machine = GatherMachineFacts();
+  const absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(MakeSessionOptions(options));
+  if (!session.ok()) {
+    Complain(options, std::string(session.status().message()));
+    return kExitFailed;
+  }
+  const bool reports = options.rank == 0;
+  facts.cluster = (*session)->Facts();
+  if (reports) Print(TableHeader(options, facts));
+
+  std::vector<Measurement> measurements;
+  uint64_t wrong = 0;
+  const absl::Status status = RunBenchmark(
+      options, session->get(),
+      [&](const Measurement& measurement) {
+        measurements.push_back(measurement);
+        wrong += measurement.wrong;
+        if (reports) Print(TableRow(measurement));
+      },
+      [&](const std::string& text) { Complain(options, text); });
+  if (!status.ok()) {
+    Complain(options, std::string(status.message()));
+    return kExitFailed;
+  }
+  facts.cluster = (*session)->Facts();
+  if (!reports) return wrong == 0 ? kExitOk : kExitFailed;
+  Print(TableFooter(measurements));
+  if (!options.json_path.empty()) {
+    const absl::Status written = WriteFile(options.json_path, JsonReport(options, facts, measurements));
+    if (!written.ok()) {
+      Complain(options, std::string(written.message()));
+      return kExitFailed;
+    }
+  }
+  return wrong == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace shoal

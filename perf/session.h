@@ -1,0 +1,81 @@
+// This process's rank in the job, over the public C interface of the worker library.
+//
+// Thread: one. Ownership: a tensor passed to Start is the library's until its op was waited for or destroyed.
+#ifndef SHOAL_PERF_SESSION_H_
+#define SHOAL_PERF_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+#include "shoal/worker.h"
+
+namespace shoal {
+
+// The code of a shoal_error is that of absl::StatusCode.
+absl::Status StatusFromShoal(shoal_code code, const shoal_error& error);
+
+struct SessionOptions {
+  std::string scheduler;
+  std::string job;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  uint32_t min_servers = 1;
+  uint32_t max_chunk_bytes = 0;  // 0: the cluster's default
+  uint64_t timeout_ms = 0;
+  std::string net_device;
+  std::string transports;
+};
+
+struct ServerTraffic {
+  std::string name;
+  std::string address;
+  uint64_t bytes_pushed = 0;  // by this rank
+  uint64_t bytes_pulled = 0;
+};
+
+struct ClusterFacts {
+  uint32_t server_count = 0;
+  uint64_t map_epoch = 0;
+  std::vector<ServerTraffic> shards;
+};
+
+class Session {
+ public:
+  // Waits for the op's end first (its own deadline at the latest): until then its tensor's memory may be written.
+  struct ReleaseOp {
+    void operator()(shoal_op* op) const;
+  };
+  using Op = std::unique_ptr<shoal_op, ReleaseOp>;
+
+  // Joins the job and opens one group of all its ranks. Errors: see shoal_worker_connect and shoal_group_create.
+  static absl::StatusOr<std::unique_ptr<Session>> Join(const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Starts an all-reduce in place. Errors: see shoal_all_reduce.
+  absl::StatusOr<Op> Start(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
+  // Waits for its end. Errors: how the op ended.
+  absl::Status Wait(const Op& op);
+  absl::Status AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
+
+  uint32_t rank() const { return options_.rank; }
+  uint32_t world_size() const { return options_.world_size; }
+  ClusterFacts Facts() const;
+
+ private:
+  explicit Session(const SessionOptions& options) : options_(options) {}
+
+  SessionOptions options_;
+  shoal_worker* worker_ = nullptr;
+  shoal_group* group_ = nullptr;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_PERF_SESSION_H_

@@ -1,0 +1,273 @@
+#include "perf/test_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/hash.h"
+#include "perf/number_format.h"
+
+namespace shoal {
+namespace {
+
+// SplitMix64's step, inlined here because checks make billions of numbers.
+uint64_t Mix(uint64_t state) {
+  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
+  state = (state ^ (state >> 27)) * 0x94d049bb133111ebu;
+  return state ^ (state >> 31);
+}
+
+// Draws of one rank, or (as kNoRank) those that all ranks share.
+class Draws {
+ public:
+  static constexpr uint64_t kNoRank = ~uint64_t{0};
+  Draws(const TestData& test, uint64_t rank) : state_(StableHash({test.seed, rank})) {}
+  uint64_t At(uint64_t index) const { return Mix(state_ + index * 0x9e3779b97f4a7c15u); }
+
+ private:
+  uint64_t state_;
+};
+
+// The integer that `rank` contributes to a test of small integers.
+template <typename Format>
+int SmallInteger(const TestData& test, uint64_t draw, bool is_chosen_rank) {
+  constexpr bool kIsSigned = !std::is_same_v<typename Format::Stored, uint8_t>;
+  if (test.op == ReduceOp::kProd) {
+    // One rank gives 2, the others 1, so that no product leaves the range.
+    const int magnitude = is_chosen_rank ? 2 : 1;
+    return kIsSigned && (draw & 1u) != 0 ? -magnitude : magnitude;
+  }
+  return kIsSigned ? static_cast<int>(draw % 5) - 2 : static_cast<int>(draw % 4);
+}
+
+// A float with random sign and mantissa, and |x| in [1/16, 1).
+template <typename Format>
+typename Format::Stored RandomFloat(uint64_t draw) {
+  using Stored = typename Format::Stored;
+  const uint64_t mantissa = draw >> (64 - Format::kMantissaBits);
+  const uint64_t exponent = static_cast<uint64_t>(Format::kExponentBias) - 1 - (draw & 3u);
+  const uint64_t sign = (draw >> 2) & 1u;
+  const uint64_t bits = (sign << (8 * sizeof(Stored) - 1)) | (exponent << Format::kMantissaBits) | mantissa;
+  Stored stored;
+  if constexpr (sizeof(Stored) == 2) {
+    stored = static_cast<uint16_t>(bits);
+  } else if constexpr (sizeof(Stored) == 4) {
+    const uint32_t word = static_cast<uint32_t>(bits);
+    std::memcpy(&stored, &word, sizeof(stored));
+  } else {
+    std::memcpy(&stored, &bits, sizeof(stored));
+  }
+  return stored;
+}
+
+template <typename Format>
+typename Format::Stored Contribution(const TestData& test, uint64_t draw, bool is_chosen_rank) {
+  using Stored = typename Format::Stored;
+  if (test.kind == NumberKind::kSmallIntegers) {
+    const int integer = SmallInteger<Format>(test, draw, is_chosen_rank);
+    if constexpr (Format::kIsFloat) return Format::Encode(static_cast<typename Format::Wide>(integer));
+    return static_cast<Stored>(integer);
+  }
+  if constexpr (Format::kIsFloat) return RandomFloat<Format>(draw);
+  return static_cast<Stored>(draw);
+}
+
+uint64_t ChosenRank(const TestData& test, const Draws& shared, uint64_t index) {
+  return test.op == ReduceOp::kProd ? shared.At(index) % test.rank_count : 0;
+}
+
+// Integers, both kinds: modulo 2^64, cut to the type at the end.
+template <typename Format>
+class IntegerExpectation {
+ public:
+  using Stored = typename Format::Stored;
+
+  explicit IntegerExpectation(const TestData& test) : test_(test) {}
+
+  void Add(Stored value) {
+    const uint64_t wide = static_cast<uint64_t>(static_cast<int64_t>(value));
+    switch (test_.op) {
+      case ReduceOp::kMin:
+        extreme_ = count_ == 0 ? value : std::min(extreme_, value);
+        break;
+      case ReduceOp::kMax:
+        extreme_ = count_ == 0 ? value : std::max(extreme_, value);
+        break;
+      case ReduceOp::kProd:
+        total_ = count_ == 0 ? wide : total_ * wide;
+        break;
+      case ReduceOp::kPremulSum:
+        total_ += static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(value) * kPerfPremulFactor));
+        break;
+      default:
+        total_ += wide;
+    }
+    ++count_;
+  }
+
+  bool Accepts(Stored result) const { return result == Expected(); }
+  std::string Text() const { return absl::StrCat(static_cast<int64_t>(Expected())); }
+  static std::string Show(Stored value) { return absl::StrCat(static_cast<int64_t>(value)); }
+
+ private:
+  Stored Expected() const {
+    if (test_.op == ReduceOp::kMin || test_.op == ReduceOp::kMax) return extreme_;
+    const Stored total = static_cast<Stored>(total_);
+    if (test_.op == ReduceOp::kAvg) return static_cast<Stored>(static_cast<int64_t>(total) / count_);
+    return total;
+  }
+
+  const TestData& test_;
+  uint64_t total_ = 0;
+  Stored extreme_{};
+  int64_t count_ = 0;
+};
+
+// Floats. Small integers are exact in the sum's type, so the result is known to the bit. Random numbers are summed in
+// float64 (float64 itself: in long double) and may differ by what rounding can do: u for each operation of the fold,
+// relative to the sum of magnitudes, and one rounding to the stored type.
+template <typename Format>
+class FloatExpectation {
+ public:
+  using Stored = typename Format::Stored;
+  using Wide = typename Format::Wide;
+  using Reference = std::conditional_t<std::is_same_v<Wide, double>, long double, double>;
+
+  explicit FloatExpectation(const TestData& test) : test_(test) {}
+
+  void Add(Stored stored) {
+    Reference value = static_cast<Reference>(Format::Decode(stored));
+    if (test_.op == ReduceOp::kPremulSum) value *= static_cast<Reference>(kPerfPremulFactor);
+    magnitudes_ += std::fabs(value);
+    if (count_ == 0) {
+      total_ = value;
+    } else if (test_.op == ReduceOp::kMin) {
+      total_ = std::min(total_, value);
+    } else if (test_.op == ReduceOp::kMax) {
+      total_ = std::max(total_, value);
+    } else if (test_.op == ReduceOp::kProd) {
+      total_ *= value;
+    } else {
+      total_ += value;
+    }
+    ++count_;
+  }
+
+  bool Accepts(Stored result) const {
+    const Reference value = static_cast<Reference>(Format::Decode(result));
+    if (test_.kind == NumberKind::kSmallIntegers) {
+      return value == static_cast<Reference>(Format::Decode(ExactResult()));
+    }
+    return std::fabs(value - Expected()) <= Tolerance();  // false for NaN
+  }
+
+  std::string Text() const {
+    if (test_.kind == NumberKind::kSmallIntegers) return Show(ExactResult());
+    return absl::StrFormat("%.9g +- %.2g", static_cast<double>(Expected()), static_cast<double>(Tolerance()));
+  }
+  static std::string Show(Stored value) { return absl::StrFormat("%.9g", static_cast<double>(Format::Decode(value))); }
+
+ private:
+  Stored ExactResult() const {
+    Wide total = static_cast<Wide>(total_);
+    if (test_.op == ReduceOp::kAvg) total /= static_cast<Wide>(count_);
+    return Format::Encode(total);
+  }
+
+  Reference Expected() const { return test_.op == ReduceOp::kAvg ? total_ / static_cast<Reference>(count_) : total_; }
+
+  Reference Tolerance() const {
+    if (test_.op == ReduceOp::kMin || test_.op == ReduceOp::kMax) return 0;
+    const Reference unit = std::ldexp(Reference{1}, -Format::kSumBits) * Reference{1.01};
+    const Reference folds = static_cast<Reference>(count_ - 1);
+    Reference error = 0;
+    if (test_.op == ReduceOp::kProd) {
+      error = folds * unit * std::fabs(total_);
+    } else if (test_.op == ReduceOp::kAvg) {
+      error = folds * unit * magnitudes_ / static_cast<Reference>(count_) + unit * std::fabs(Expected());
+    } else {
+      error = folds * unit * magnitudes_;
+    }
+    if (Format::kMantissaBits + 1 < Format::kSumBits) {
+      error += std::ldexp(std::fabs(Expected()) + error, -Format::kMantissaBits - 1);
+    }
+    return error + std::ldexp(Reference{1}, Format::kLeastExponent) * static_cast<Reference>(count_);
+  }
+
+  const TestData& test_;
+  Reference total_ = 0;
+  Reference magnitudes_ = 0;
+  int64_t count_ = 0;
+};
+
+template <typename Format, bool kIsFloat>
+struct ExpectationFor {
+  using Type = IntegerExpectation<Format>;
+};
+template <typename Format>
+struct ExpectationFor<Format, true> {
+  using Type = FloatExpectation<Format>;
+};
+
+template <typename Format>
+CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t element_count) {
+  using Stored = typename Format::Stored;
+  std::vector<Draws> draws;
+  for (uint32_t rank = 0; rank < test.rank_count; ++rank) draws.emplace_back(test, rank);
+  const Draws shared(test, Draws::kNoRank);
+  CheckOutcome outcome;
+  for (uint64_t i = 0; i < element_count; ++i) {
+    typename ExpectationFor<Format, Format::kIsFloat>::Type expectation(test);
+    const uint64_t chosen = ChosenRank(test, shared, i);
+    for (uint32_t rank = 0; rank < test.rank_count; ++rank) {
+      expectation.Add(Contribution<Format>(test, draws[rank].At(i), rank == chosen));
+    }
+    Stored result;
+    std::memcpy(&result, data + i * sizeof(Stored), sizeof(Stored));
+    if (expectation.Accepts(result)) continue;
+    if (outcome.wrong == 0) {
+      outcome.first_wrong = absl::StrCat("element ", i, " of ", element_count, " is ", expectation.Show(result),
+                                         " and should be ", expectation.Text());
+    }
+    ++outcome.wrong;
+  }
+  return outcome;
+}
+
+template <typename Format>
+void FillAs(const TestData& test, uint32_t rank, std::byte* data, uint64_t element_count) {
+  using Stored = typename Format::Stored;
+  const Draws draws(test, rank);
+  const Draws shared(test, Draws::kNoRank);
+  for (uint64_t i = 0; i < element_count; ++i) {
+    const Stored stored = Contribution<Format>(test, draws.At(i), rank == ChosenRank(test, shared, i));
+    std::memcpy(data + i * sizeof(Stored), &stored, sizeof(Stored));
+  }
+}
+
+}  // namespace
+
+void FillContribution(const TestData& test, uint32_t rank, std::byte* data, uint64_t element_count) {
+  WithNumberFormat(test.dtype, [&]<typename Format>(Format) { FillAs<Format>(test, rank, data, element_count); });
+}
+
+CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t element_count) {
+  return WithNumberFormat(test.dtype,
+                          [&]<typename Format>(Format) { return CheckAs<Format>(test, data, element_count); });
+}
+
+uint64_t DigestBits(uint64_t digest, const std::byte* data, uint64_t byte_count) {
+  digest = StableHash({digest, byte_count});
+  for (uint64_t at = 0; at < byte_count; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min<uint64_t>(sizeof(word), byte_count - at));
+    digest = Mix(digest ^ word) + 0x9e3779b97f4a7c15u;
+  }
+  return digest;
+}
+
+}  // namespace shoal

@@ -1,0 +1,47 @@
+// The numbers that ranks reduce, and the check of what comes back.
+//
+// Every number is a function of (seed, rank, index), so any rank can make every rank's data again and check the whole
+// result alone. Pure functions; any thread.
+#ifndef SHOAL_PERF_TEST_DATA_H_
+#define SHOAL_PERF_TEST_DATA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+
+namespace shoal {
+
+inline constexpr double kPerfPremulFactor = 0.5;  // of kPremulSum
+
+enum class NumberKind : uint8_t {
+  kSmallIntegers,  // every sum, product and quotient is known to the bit
+  kRandom,         // floats: |x| < 1, checked within the error that rounding may make; integers: any, checked exactly
+};
+
+struct TestData {
+  NumberKind kind = NumberKind::kSmallIntegers;
+  uint64_t seed = 0;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  uint32_t rank_count = 1;
+};
+
+// Writes the contribution of `rank`: `element_count` elements at `data`.
+void FillContribution(const TestData& test, uint32_t rank, std::byte* data, uint64_t element_count);
+
+struct CheckOutcome {
+  uint64_t wrong = 0;       // elements
+  std::string first_wrong;  // for people: index, what it is and what it should be; empty if none is wrong
+};
+
+// Compares a result with what the contributions of all ranks give.
+CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t element_count);
+
+// A digest of the bits: equal on all ranks and in every run, or the result is not reproducible.
+uint64_t DigestBits(uint64_t digest, const std::byte* data, uint64_t byte_count);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PERF_TEST_DATA_H_

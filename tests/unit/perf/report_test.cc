@@ -1,0 +1,141 @@
+#include "perf/report.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+PerfOptions SomeOptions() {
+  PerfOptions options;
+  options.world_size = 4;
+  options.spawn = 4;
+  options.max_bytes = options.min_bytes;
+  options.job = "a \"quoted\" job\nwith a line";
+  options.scheduler = "127.0.0.1:1234";
+  return options;
+}
+
+RunFacts SomeFacts() {
+  RunFacts facts;
+  facts.arguments = {"--spawn", "4", "\\"};
+  facts.software_version = "1.2.3";
+  facts.started_at = "2026-01-31T12:00:00Z";
+  facts.machine = {"node", "Some CPU", 2, "Linux 6.1", "x86_64", uint64_t{8} << 30, 0.5};
+  facts.cluster = {2, 7, {{"shoal-0", "127.0.0.1:1", 100, 200}, {"shoal-1", "127.0.0.1:2", 101, 201}}};
+  return facts;
+}
+
+Measurement SomeMeasurement() {
+  Measurement measurement;
+  measurement.bytes = 25u << 20;
+  measurement.element_count = measurement.bytes / 4;
+  measurement.rank_count = 4;
+  measurement.time_us = 26214.4;
+  measurement.op_time_us = {20000, 26000, 30000, 31000};
+  measurement.checked = true;
+  measurement.wrong = 3;
+  measurement.digest = 0xabc;
+  return measurement;
+}
+
+google::protobuf::Struct ParseJson(const std::string& text) {
+  google::protobuf::Struct parsed;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &parsed);
+  EXPECT_TRUE(status.ok()) << status.ToString() << "\n" << text;
+  return parsed;
+}
+
+TEST(Report, BytesAsPeopleWriteThem) {
+  EXPECT_EQ(FormatBytes(0), "0");
+  EXPECT_EQ(FormatBytes(1000), "1000");
+  EXPECT_EQ(FormatBytes(1024), "1K");
+  EXPECT_EQ(FormatBytes(25u << 20), "25M");
+  EXPECT_EQ(FormatBytes((25u << 20) + 1), "26214401");
+  EXPECT_EQ(FormatBytes(uint64_t{3} << 30), "3G");
+}
+
+TEST(Report, BandwidthOfNcclTests) {
+  const Measurement measurement = SomeMeasurement();
+  EXPECT_DOUBLE_EQ(measurement.AlgorithmBandwidth(), 1e9);
+  EXPECT_DOUBLE_EQ(measurement.BusBandwidth(), 1.5e9);
+}
+
+TEST(Report, TableHasTheColumnsOfNcclTests) {
+  const std::string header = TableHeader(SomeOptions(), SomeFacts());
+  size_t at = 0;
+  for (const char* column :
+       {"size", "count", "type", "redop", "time", "algbw", "busbw", "#wrong", "min", "p50", "p99"}) {
+    at = header.rfind(column);
+    ASSERT_NE(at, std::string::npos) << column;
+  }
+  EXPECT_THAT(header, HasSubstr("4 ranks, 2 servers"));
+  for (size_t line = 0; line < header.size(); line = header.find('\n', line) + 1) EXPECT_EQ(header[line], '#');
+
+  std::vector<std::string> cells;
+  std::string cell;
+  for (const char letter : TableRow(SomeMeasurement())) {
+    if (letter != ' ' && letter != '\n') {
+      cell.push_back(letter);
+    } else if (!cell.empty()) {
+      cells.push_back(cell);
+      cell.clear();
+    }
+  }
+  EXPECT_THAT(cells, ::testing::ElementsAre("26214400", "6553600", "float32", "sum", "26214", "1.00", "1.50", "3",
+                                            "20000", "26000", "30000"));
+}
+
+TEST(Report, FooterCountsWrongElements) {
+  EXPECT_THAT(TableFooter({SomeMeasurement(), SomeMeasurement()}), HasSubstr("6 FAILED"));
+  EXPECT_THAT(TableFooter({}), HasSubstr("0 OK"));
+}
+
+TEST(Report, JsonHasTheAgreedFields) {
+  const auto report = ParseJson(JsonReport(SomeOptions(), SomeFacts(), {SomeMeasurement(), SomeMeasurement()}));
+  const auto& fields = report.fields();
+  for (const char* name : {"software_version", "arguments", "started_at", "machine", "job", "scheduler", "world_size",
+                           "server_count", "servers", "results", "iterations", "transports"}) {
+    EXPECT_TRUE(fields.contains(name)) << name;
+  }
+  EXPECT_EQ(fields.at("job").string_value(), "a \"quoted\" job\nwith a line");
+  EXPECT_EQ(fields.at("arguments").list_value().values(2).string_value(), "\\");
+  EXPECT_EQ(fields.at("machine").struct_value().fields().at("cpu_model").string_value(), "Some CPU");
+  EXPECT_EQ(fields.at("servers").list_value().values(1).struct_value().fields().at("bytes_pushed").number_value(), 101);
+  EXPECT_EQ(fields.at("wrong").number_value(), 6);
+  ASSERT_EQ(fields.at("results").list_value().values_size(), 2);
+  const auto& result = fields.at("results").list_value().values(0).struct_value().fields();
+  EXPECT_EQ(result.at("bytes").number_value(), 26214400);
+  EXPECT_EQ(result.at("dtype").string_value(), "float32");
+  EXPECT_EQ(result.at("op").string_value(), "sum");
+  EXPECT_EQ(result.at("in_flight").number_value(), 1);
+  EXPECT_EQ(result.at("time_us_min").number_value(), 20000);
+  EXPECT_EQ(result.at("time_us_p50").number_value(), 26000);
+  EXPECT_EQ(result.at("time_us_p99").number_value(), 30000);
+  EXPECT_EQ(result.at("algbw_bytes_per_s").number_value(), 1e9);
+  EXPECT_EQ(result.at("busbw_bytes_per_s").number_value(), 1.5e9);
+  EXPECT_EQ(result.at("wrong").number_value(), 3);
+  EXPECT_EQ(result.at("digest").string_value(), "0000000000000abc");
+}
+
+TEST(Report, JsonOfNoResults) {
+  const auto report = ParseJson(JsonReport(SomeOptions(), {}, {}));
+  EXPECT_EQ(report.fields().at("results").list_value().values_size(), 0);
+}
+
+TEST(Report, MachineFactsAreFound) {
+  const MachineFacts facts = GatherMachineFacts();
+  EXPECT_FALSE(facts.host_name.empty());
+  EXPECT_THAT(facts.kernel, HasSubstr("Linux"));
+  EXPECT_GE(facts.cpu_count, 1u);
+  EXPECT_GT(facts.memory_bytes, 1u << 20);
+  EXPECT_EQ(TimeNowText().size(), std::string("2026-01-31T12:00:00Z").size());
+}
+
+}  // namespace
+}  // namespace shoal
