@@ -1,0 +1,67 @@
+"""Fixtures of the PyTorch tests: a cluster of one scheduler and two servers, shared by all of them."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+START_SECONDS = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    scheduler: str
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Variables that put a job of its own onto this cluster."""
+        return {
+            "SHOAL_SCHEDULER": self.scheduler,
+            "SHOAL_JOB_NAME": f"test-{uuid.uuid4().hex[:12]}",
+            "SHOAL_MIN_SERVERS": "2",
+            "SHOAL_NET_DEVICE": "lo",
+        } | more
+
+
+def program(name: str) -> str:
+    path = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin")) / name
+    assert path.is_file(), f"{path} is missing: run `make build`, or set SHOAL_BIN"
+    return str(path)
+
+
+def start_program(log: pathlib.Path, name: str, *arguments: str) -> tuple[subprocess.Popen, str]:
+    """Starts a scheduler or server and returns it with the first address of its "listening" line."""
+    with open(log, "wb") as file:
+        process = subprocess.Popen([program(name), *arguments], stdout=file, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        match = re.search(r"listening on ([\w.:-]+:\d+)", log.read_text())
+        if match is not None:
+            return process, match[1]
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    raise AssertionError(f"{name} did not start:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    logs = tmp_path_factory.mktemp("cluster")
+    processes = []
+    try:
+        scheduler, address = start_program(logs / "scheduler", "shoal-scheduler", "--listen", "127.0.0.1:0")
+        processes.append(scheduler)
+        for number in range(2):
+            options = ("--scheduler", address, "--advertise", "127.0.0.1")
+            processes.append(start_program(logs / f"server{number}", "shoal-server", *options)[0])
+        yield Cluster(address)
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()

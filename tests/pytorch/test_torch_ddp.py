@@ -1,0 +1,89 @@
+"""DistributedDataParallel and its hooks: the weights that Gloo gives."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from rank_processes import run_ranks
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+RANKS = 4
+STEPS = 8
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def train(hook: str, **ddp_options) -> list[torch.Tensor]:
+    model = DistributedDataParallel(make_model(), bucket_cap_mb=0.1, **ddp_options)
+    if hook == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif hook == "bf16":
+        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    elif hook == "power_sgd":
+        state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=2, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    for step in range(STEPS):
+        inputs = torch.randn(16, 64, generator=generator)
+        with model.no_sync() if step == 3 else torch.enable_grad():
+            nn.functional.cross_entropy(model(inputs), inputs[:, :10].argmax(1)).backward()
+        if step != 3:
+            optimizer.step()
+            optimizer.zero_grad()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize(("hook", "tolerance"), [("none", 1e-6), ("fp16", 1e-3), ("bf16", 1e-2), ("power_sgd", 1e-3)])
+def test_weights_are_those_of_gloo(cluster, hook, tolerance):
+    with_shoal = run_ranks(RANKS, train, hook, environment=cluster.environment())
+    with_gloo = run_ranks(RANKS, train, hook, backend="gloo")
+    for rank in range(1, RANKS):
+        for ours, first in zip(with_shoal[rank], with_shoal[0]):
+            assert torch.equal(ours, first), "ranks differ"
+    for ours, theirs in zip(with_shoal[0], with_gloo[0]):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+class HalfUsed(nn.Module):
+    """Each rank leaves another parameter out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (self.first if dist.get_rank() % 2 == 0 else self.second)(inputs)
+
+
+def train_half_used() -> list[torch.Tensor]:
+    model = DistributedDataParallel(HalfUsed(), find_unused_parameters=True)
+    for _ in range(3):
+        model(torch.ones(4, 8) * (dist.get_rank() + 1)).sum().backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def test_find_unused_parameters(cluster):
+    with_shoal = run_ranks(2, train_half_used, environment=cluster.environment())
+    with_gloo = run_ranks(2, train_half_used, backend="gloo")
+    for ours, theirs in zip(with_shoal[0], with_gloo[0]):
+        torch.testing.assert_close(ours, theirs)
+
+
+def train_uneven() -> int:
+    model = DistributedDataParallel(nn.Linear(8, 8))
+    steps = 0
+    with model.join():
+        for _ in range(2 + 3 * dist.get_rank()):
+            model(torch.ones(4, 8)).sum().backward()
+            steps += 1
+    return steps
+
+
+def test_join_with_uneven_inputs(cluster):
+    assert run_ranks(2, train_uneven, environment=cluster.environment()) == [2, 5]

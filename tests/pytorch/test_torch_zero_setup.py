@@ -1,0 +1,150 @@
+"""init_process_group("shoal") under plain torchrun, with nothing else running; and the demo as people run it."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT
+
+RUN_SECONDS = 150
+
+SCRIPT = """
+import torch, torch.distributed as dist, shoal
+dist.init_process_group("shoal")
+tensor = torch.full((100_000,), float(dist.get_rank()))
+dist.all_reduce(tensor)
+assert (tensor == sum(range(dist.get_world_size()))).all()
+statistics = shoal.statistics()
+assert statistics["server_count"] == 1 and statistics["ops_completed"] == 1, statistics
+assert "127.0.0.1" in statistics["shards"][0]["address"], statistics
+{end}
+"""
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+    kept |= {name: os.environ[name] for name in ("SHOAL_LIBRARY", "SHOAL_BIN") if name in os.environ}
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
+
+
+def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_SECONDS, env=clean_environment(**environment), check=False
+    )
+
+
+@pytest.mark.parametrize("end", ["dist.destroy_process_group()", "pass  # atexit has to do it"])
+def test_plain_torchrun_needs_nothing_else(tmp_path, end):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(end=end))
+    started = time.monotonic()
+    result = torchrun("--nproc-per-node", "3", str(script))
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - started < 60
+
+
+def test_an_error_in_one_rank_ends_the_job(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(end="if dist.get_rank() == 1: raise ValueError('on purpose')\ndist.all_reduce(tensor)"))
+    result = torchrun("--nproc-per-node", "2", str(script))
+    assert result.returncode != 0 and "on purpose" in result.stderr
+
+
+def test_url_with_settings(tmp_path):
+    script = tmp_path / "script.py"
+    text = SCRIPT.format(end="").replace('"shoal")', '"shoal", init_method="shoal://?chunk_bytes=64K&job_name=named")')
+    script.write_text(text)
+    result = torchrun("--nproc-per-node", "2", str(script))
+    assert result.returncode == 0, result.stderr
+    script.write_text(text.replace("job_name", "jobname"))
+    result = torchrun("--nproc-per-node", "2", str(script))
+    assert result.returncode != 0 and "did you mean job_name" in result.stderr
+
+
+def test_info_prints_what_is_in_effect():
+    command = [sys.executable, "-m", "shoal.info"]
+    environment = clean_environment(SHOAL_MIN_SERVERS="3")
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "ABI 1" in result.stdout and "SHOAL_MIN_SERVERS" in result.stdout
+    environment["SHOAL_MIN_SERVERS"] = "none"
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert result.returncode == 1 and "SHOAL_MIN_SERVERS='none'" in result.stdout
+
+
+def test_backend_is_found_without_import(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        'dist.init_process_group("shoal")\ntensor = torch.ones(3)\ndist.all_reduce(tensor)\nassert (tensor == 2).all()\n'
+    )
+    result = torchrun("--nproc-per-node", "2", str(script))
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.timeout(240)
+def test_example_trains_without_a_cluster(tmp_path):
+    text, summary = tmp_path / "text", tmp_path / "summary.json"
+    text.write_bytes(b"".join((ROOT / name).read_bytes() for name in ("worker/include/shoal/worker.h", ".clang-format")) * 8)
+    result = torchrun(
+        "--nproc-per-node", "2", str(ROOT / "examples/train_gpt.py"), "--text", str(text), "--steps", "6",
+        "--report-every", "2", "--width", "48", "--layers", "2", "--heads", "2", "--summary", str(summary),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    measured = json.loads(summary.read_text())
+    assert len(set(measured["digests"])) == 1 and measured["losses"][-1] < measured["losses"][0]
+    assert measured["shards"][0]["bytes_pushed"] > 0
+    assert "step    6/6" in result.stdout and "pushed:" in result.stdout
+
+
+def children_of_session(marker: str) -> list[str]:
+    """Command lines of running processes whose environment has the marker."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if marker.encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue  # ended meanwhile, or not ours
+    return [line for line in found if line]
+
+
+def start_demo(marker: str, *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "examples/demo.py"), "--ranks", "2", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_environment(TEST_MARKER=marker),
+        start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+def test_demo_compares_and_leaves_nothing_behind(cluster):
+    marker = f"demo-{os.getpid()}-whole"
+    process = start_demo(marker, "--steps", "3")
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    assert "The loss curves of 3 steps differ by at most" in output and "Where to look next" in output
+    assert children_of_session(marker) == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_demo_interrupted_leaves_nothing_behind(cluster, number):
+    marker = f"demo-{os.getpid()}-{number.name}"
+    process = start_demo(marker, "--steps", "100000")
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("step "):
+            process.send_signal(number)
+            break
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, "".join(seen) + rest
+    assert children_of_session(marker) == []
