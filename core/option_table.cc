@@ -266,6 +266,7 @@ std::string OptionTable::Help(const std::string& usage, const std::string& summa
 std::string OptionTable::Effective() const {
   std::string text;
   for (const Option& option : options_) {
+    if (option.long_name == "help" || option.long_name == "version") continue;
     const std::string value = option.show();
     absl::StrAppend(&text, "  ", option.DashedName(), "=", value.empty() ? "(none)" : value,
                     option.unit.empty() ? "" : " ", option.unit, " (", option.source, ")\n");

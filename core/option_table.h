@@ -60,7 +60,8 @@ class OptionTable {
   // its default and its variable.
   std::string Help(const std::string& usage, const std::string& summary) const;
 
-  // What is in effect, an option a line, with where it came from (default, environment, command line).
+  // What is in effect, an option a line, with where it came from (default, environment, command line). Options named
+  // help and version are left out.
   std::string Effective() const;
 
  private:

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/version.h"
 
@@ -64,6 +66,11 @@ absl::Status CheckRequest(const RegisterServer& request) {
                                                      CleanText(address),
                                                      "\"; give ip:port with a port from 1 to 65535"));
     }
+  }
+  if (std::set<std::string>(request.addresses.begin(), request.addresses.end()).size() != request.addresses.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave an address twice (",
+                                                   absl::StrJoin(request.addresses, ", "),
+                                                   "); each I/O thread has one of its own"));
   }
   if (request.weight > kMaxShardWeight) {
     return absl::InvalidArgumentError(

@@ -47,11 +47,12 @@ std::vector<Action> SchedulerMachine::Step(const Now& now, const SchedulerEvent&
 
 std::vector<Action> SchedulerMachine::Tick(const Now& now) {
   if (!RenewLeasesAfterStall(now)) {
-    for (const ServerState& server : servers_.ExpireLeases(now)) {
+    const std::vector<ServerState> lost = servers_.ExpireLeases(now);
+    for (const ServerState& server : lost) {
       Change();
       Record(now, "server-lost", absl::StrCat("server ", server.name), server.reason);
     }
-    RebuildMap(now);
+    if (!lost.empty()) RebuildMap(now);
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
     for (const JobRegistry::Gone& each : gone) RankIsGone(now, each);
     if (!gone.empty()) RetryHeldJoins(now);
