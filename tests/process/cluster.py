@@ -1,0 +1,225 @@
+"""A small cluster of the real programs on loopback, for tests: processes whose output is watched, and what they say."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
+LIBRARY = PROGRAMS.parent / "lib" / "libshoal.so"
+RANK_PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
+LOOPBACK = "127.0.0.1"
+PATIENCE_S = 30.0  # for what takes a second on an idle machine
+POLL_INTERVAL_S = 0.05
+
+SCHEDULER_LISTENS = r"^shoal-scheduler listening on (\S+)$"
+SERVER_LISTENS = r"^shoal-server (\S+) listening on (\S+)$"
+
+
+def program(name: str) -> str:
+    path = PROGRAMS / name
+    assert path.exists(), f"{path} is missing: run make build, or set SHOAL_BIN to the folder of the programs"
+    return str(path)
+
+
+class Process:
+    """A started program. Its output (both streams) is read as it comes; waiting is always bounded."""
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None):
+        self.command = command
+        hidden = ("SHOAL_", "WORLD_SIZE", "RANK")
+        surroundings = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=surroundings | (environment or {}),
+            start_new_session=True,
+        )
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            with self._changed:
+                self._lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @property
+    def output(self) -> str:
+        with self._changed:
+            return "\n".join(self._lines)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait_for_line(self, pattern: str, timeout_s: float = PATIENCE_S) -> re.Match[str]:
+        """The first line of the output in which the pattern is found, also when it came before the call."""
+        expression = re.compile(pattern)
+        deadline = time.monotonic() + timeout_s
+        seen = 0
+        with self._changed:
+            while True:
+                for line in self._lines[seen:]:
+                    match = expression.search(line)
+                    if match:
+                        return match
+                seen = len(self._lines)
+                assert not self._ended, f"ended without a line like {pattern!r}:\n{self}"
+                assert self._changed.wait(max(deadline - time.monotonic(), 0)), f"no line like {pattern!r}:\n{self}"
+
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
+        """The exit code; -N after signal N. The output is complete then."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout_s} s:\n{self}") from None
+        self._reader.join(timeout_s)
+        return code
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def say(self, line: str = "go on") -> None:
+        """Gives the program a line on its standard input."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end_group(self) -> None:
+        """Kills the process and all that it started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self._reader.join(PATIENCE_S)
+        self.process.stdout.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+
+    def __str__(self) -> str:
+        return f"$ {' '.join(self.command)}\n" + "\n".join(self._lines)
+
+
+class Cluster:
+    """Starts programs of one cluster and asks its scheduler. Everything that was started dies with it."""
+
+    def __init__(self) -> None:
+        self._processes: list[Process] = []
+        self.scheduler_address = ""
+
+    def start(self, command: list[str], environment: dict[str, str] | None = None) -> Process:
+        process = Process(command, environment)
+        self._processes.append(process)
+        return process
+
+    def start_scheduler(self, *options: str, listen: str = f"{LOOPBACK}:0", lease_ttl_ms: int = 5000) -> Process:
+        scheduler = self.start(
+            [program("shoal-scheduler"), "--listen", listen, "--lease-ttl", str(lease_ttl_ms), *options]
+        )
+        self.scheduler_address = scheduler.wait_for_line(SCHEDULER_LISTENS).group(1)
+        return scheduler
+
+    def launch_server(self, *options: str, scheduler: str = "", advertise: str = LOOPBACK) -> Process:
+        """Without waiting for it."""
+        address = scheduler or self.scheduler_address
+        return self.start([program("shoal-server"), "--scheduler", address, "--advertise", advertise, *options])
+
+    def start_server(self, name: str, *options: str) -> Process:
+        """Registered when this returns."""
+        server = self.launch_server("--name", name, *options)
+        server.wait_for_line(SERVER_LISTENS)
+        return server
+
+    def start_rank(self, rank: int, world_size: int, *options: str) -> Process:
+        """A rank of the job "test" (rank_program.py), without waiting for it."""
+        return self.start(
+            [sys.executable, str(RANK_PROGRAM), "--library", str(LIBRARY), "--scheduler", self.scheduler_address]
+            + ["--rank", str(rank), "--world-size", str(world_size), *options]
+        )
+
+    def start_ranks(self, world_size: int, *options: str) -> list[Process]:
+        return [self.start_rank(rank, world_size, *options) for rank in range(world_size)]
+
+    def shoalctl(self, *arguments: str) -> list[dict]:
+        """The JSON documents that the command prints, one a line or one in all."""
+        command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
+        return parse_documents(result.stdout)
+
+    def servers(self) -> dict[str, dict]:
+        """By name."""
+        (document,) = self.shoalctl("servers")
+        return {server["name"]: server for server in document.get("servers", [])}
+
+    def epoch(self) -> int:
+        (document,) = self.shoalctl("map")
+        return int(document.get("epoch", 0))
+
+    def events(self) -> list[dict]:
+        return self.shoalctl("events")
+
+    def wait_until(self, condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> object:
+        """What the condition returned when it was true for the first time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            result = condition()
+            if result:
+                return result
+            assert time.monotonic() < deadline, f"within {timeout_s} s not so: {what}\n{self}"
+            time.sleep(POLL_INTERVAL_S)
+
+    def wait_for_server(self, name: str, state: str, timeout_s: float = PATIENCE_S) -> dict:
+        def server_in_state() -> dict | None:
+            server = self.servers().get(name)
+            return server if server and server["state"] == state else None
+
+        return self.wait_until(server_in_state, f"server {name} is {state}", timeout_s)
+
+    def wait_for_event(self, kind: str, subject: str, timeout_s: float = PATIENCE_S) -> dict:
+        def matching_event() -> dict | None:
+            events = [e for e in self.events() if e["kind"] == kind and subject in e.get("subject", "")]
+            return events[-1] if events else None
+
+        return self.wait_until(matching_event, f"an event {kind} about {subject}", timeout_s)
+
+    def end(self) -> None:
+        for process in reversed(self._processes):
+            process.end_group()
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(process) for process in self._processes)
+
+
+def parse_documents(text: str) -> list[dict]:
+    decoder = json.JSONDecoder()
+    documents = []
+    rest = text.strip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        documents.append(document)
+        rest = rest[end:].strip()
+    return documents

@@ -1,0 +1,200 @@
+"""One rank of a job, through the C ABI of libshoal.so alone. Prints what happens; a refusal as its code and text.
+
+Its inputs depend on rank, round and count alone, and their sum on the order in which they are added, so equal digests
+mean that the same bits were added in the same order.
+"""
+
+import argparse
+import array
+import ctypes
+import hashlib
+import random
+import sys
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+
+FLOAT32 = 1
+SUM = 1
+NO_LIMIT_MS = 2**64 - 1
+
+
+class Error(Structure):
+    _fields_ = [("code", c_int), ("message", c_char * 2044)]
+
+
+class SizedStructure(Structure):
+    def __init__(self, **values):
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
+
+
+class WorkerOptions(SizedStructure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("scheduler", c_char_p),
+        ("job_name", c_char_p),
+        ("rank", c_uint32),
+        ("world_size", c_uint32),
+        ("host_name", c_char_p),
+        ("min_servers", c_uint32),
+        ("timeout_ms", c_uint64),
+        ("net_device", c_char_p),
+        ("transports", c_char_p),
+    ]
+
+
+class GroupOptions(SizedStructure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("ranks", POINTER(c_uint32)),
+        ("rank_count", c_uint32),
+        ("max_chunk_bytes", c_uint32),
+        ("timeout_ms", c_uint64),
+    ]
+
+
+class AllReduceOptions(SizedStructure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("op", c_int),
+        ("premul_factor", c_double),
+        ("timeout_ms", c_uint64),
+        ("notify", c_int),
+        ("user_data", c_uint64),
+    ]
+
+
+class HostServerOptions(SizedStructure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("scheduler", c_char_p),
+        ("advertise", c_char_p),
+        ("name", c_char_p),
+        ("io_threads", c_uint32),
+        ("slot_memory_bytes", c_uint64),
+        ("net_device", c_char_p),
+        ("transports", c_char_p),
+        ("timeout_ms", c_uint64),
+    ]
+
+
+class Refused(Exception):
+    pass
+
+
+class Library:
+    """The calls of worker.h; those that return a code raise Refused with its name and text."""
+
+    def __init__(self, path: str):
+        self.handle = ctypes.CDLL(path)
+        self.handle.shoal_code_name.restype = c_char_p
+        self.handle.shoal_host_address.restype = c_char_p
+        self.handle.shoal_host_address.argtypes = [c_void_p]
+        for name in ("shoal_op_release", "shoal_group_close", "shoal_worker_close", "shoal_host_stop"):
+            getattr(self.handle, name).argtypes = [c_void_p]
+
+    def call(self, name: str, *arguments) -> None:
+        error = Error()
+        code = getattr(self.handle, name)(*arguments, byref(error))
+        if code != 0:
+            raise Refused(f"{self.handle.shoal_code_name(code).decode()}: {error.message.decode()}")
+
+
+def make_input(rank: int, round_number: int, count: int) -> array.array:
+    source = random.Random(1000 * round_number + rank)
+    return array.array("f", (source.uniform(-1, 1) * 2.0 ** source.randrange(-12, 12) for _ in range(count)))
+
+
+def all_reduce(library: Library, group: c_void_p, data: array.array, timeout_ms: int) -> None:
+    memory = (ctypes.c_char * (len(data) * data.itemsize)).from_buffer(data)
+    options = AllReduceOptions(dtype=FLOAT32, op=SUM, timeout_ms=timeout_ms)
+    operation = c_void_p()
+    library.call("shoal_all_reduce", group, memory, c_uint64(len(data)), byref(options), byref(operation))
+    try:
+        library.call("shoal_op_wait", operation, c_uint64(NO_LIMIT_MS))
+    finally:
+        library.handle.shoal_op_release(operation)
+
+
+def host_cluster(library: Library, servers: int) -> tuple[str, list[c_void_p]]:
+    """A scheduler and servers inside this process."""
+    scheduler = c_void_p()
+    library.call("shoal_host_scheduler", b"127.0.0.1:0", byref(scheduler))
+    address = library.handle.shoal_host_address(scheduler)
+    hosts = [scheduler]
+    for _ in range(servers):
+        server = c_void_p()
+        options = HostServerOptions(scheduler=address, advertise=b"127.0.0.1")
+        library.call("shoal_host_server", byref(options), byref(server))
+        hosts.append(server)
+    return address.decode(), hosts
+
+
+def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace) -> None:
+    digest = hashlib.sha256()
+    for round_number in range(options.rounds):
+        data = make_input(options.rank, round_number, options.count)
+        all_reduce(library, group, data, options.timeout_ms)
+        digest.update(data.tobytes())
+        print(f"round {round_number} done", flush=True)
+        if options.hold:
+            sys.stdin.readline()
+    print(f"digest {digest.hexdigest()}", flush=True)
+
+
+def run(library: Library, options: argparse.Namespace) -> None:
+    hosts = []
+    if options.host_servers:
+        options.scheduler, hosts = host_cluster(library, options.host_servers)
+        print(f"hosting {options.scheduler}", flush=True)
+    worker = c_void_p()
+    group = c_void_p()
+    worker_options = WorkerOptions(
+        scheduler=options.scheduler.encode(),
+        job_name=options.job.encode(),
+        rank=options.rank,
+        world_size=options.world_size,
+        min_servers=options.min_servers,
+        timeout_ms=options.timeout_ms,
+    )
+    group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes)
+    try:
+        library.call("shoal_worker_connect", byref(worker_options), byref(worker))
+        print("joined", flush=True)
+        library.call("shoal_group_create", worker, byref(group_options), byref(group))
+        print("group open", flush=True)
+        reduce_rounds(library, group, options)
+    finally:
+        library.handle.shoal_group_close(group)
+        library.handle.shoal_worker_close(worker)
+        if hosts:
+            sys.stdin.readline()  # the other ranks still need what is hosted here
+        for host in reversed(hosts):
+            library.handle.shoal_host_stop(host)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--scheduler", default="")
+    parser.add_argument("--host-servers", type=int, default=0)
+    parser.add_argument("--job", default="test")
+    parser.add_argument("--world-size", type=int, required=True)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--min-servers", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--chunk-bytes", type=int, default=0)
+    parser.add_argument("--timeout-ms", type=int, default=60000)
+    parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
+    options = parser.parse_args()
+    try:
+        run(Library(options.library), options)
+    except Refused as refused:
+        print(refused, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

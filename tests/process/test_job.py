@@ -1,0 +1,261 @@
+"""Ranks of a job through real servers: the bits of the sums, and what happens when somebody is missing, wrong or dies."""
+
+import json
+import re
+import signal
+
+import pytest
+
+from cluster import LOOPBACK, SERVER_LISTENS, Cluster, Process, program
+from test_server_bad_input import pour_garbage
+
+WORLD_SIZE = 4
+SHORT_TIMEOUT_MS = "3000"
+
+
+def digests(ranks: list[Process]) -> set[str]:
+    """Of ranks that must end well."""
+    found = set()
+    for rank in ranks:
+        found.add(rank.wait_for_line(r"^digest (\w+)$").group(1))
+        rank_exit = rank.wait()
+        assert rank_exit == 0, f"{rank}"
+    return found
+
+
+def refusal(rank: Process) -> str:
+    """Of a rank that must fail with an error of the library."""
+    assert rank.wait() == 1, f"{rank}"
+    return rank.output.splitlines()[-1]
+
+
+def wait_for_line_of_all(ranks: list[Process], pattern: str) -> None:
+    for rank in ranks:
+        rank.wait_for_line(pattern)
+
+
+@pytest.mark.timeout(300)
+def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster):
+    count = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no multiple of one
+    found: dict[str, set[str]] = {}
+    cluster.start_scheduler()
+    for servers, chunk_sizes in [(1, [65536, 65536]), (2, [16384, 65536, 1 << 20]), (4, [65536])]:
+        while len(cluster.servers()) < servers:
+            cluster.start_server(f"server-{len(cluster.servers())}")
+        for number, chunk_bytes in enumerate(chunk_sizes):
+            job = f"{servers} servers, {chunk_bytes} bytes, run {number}"
+            options = ["--job", job, "--chunk-bytes", str(chunk_bytes), "--min-servers", str(servers), *count]
+            found[job] = digests(cluster.start_ranks(WORLD_SIZE, *options))
+    host = cluster.start_rank(0, WORLD_SIZE, "--host-servers", "2", "--min-servers", "2", *count)
+    cluster.scheduler_address = host.wait_for_line(r"^hosting (\S+)$").group(1)
+    others = [cluster.start_rank(rank, WORLD_SIZE, "--min-servers", "2", *count) for rank in range(1, WORLD_SIZE)]
+    found["two servers inside rank 0"] = digests(others)
+    host.say()
+    found["rank 0 itself"] = digests([host])
+    assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
+
+
+def test_chunks_are_spread_over_servers_to_within_one(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=600)
+    names = ["a", "b", "c"]
+    for name in names:
+        cluster.start_server(name)
+    chunk_bytes, chunks = 16384, 100
+    size = ["--count", str(chunks * chunk_bytes // 4), "--chunk-bytes", str(chunk_bytes), "--min-servers", "3"]
+    digests(cluster.start_ranks(2, *size))
+
+    def reduced() -> list[int]:
+        servers = cluster.servers()
+        return [int(servers[name].get("load", {}).get("chunks_reduced", 0)) for name in names]
+
+    cluster.wait_until(lambda: sum(reduced()) == chunks, "each chunk was reduced once, on one server")
+    assert max(reduced()) - min(reduced()) <= 1
+
+
+def test_ranks_may_come_in_any_order(cluster: Cluster):
+    cluster.start_scheduler()
+    ranks = []
+    for rank in [3, 1, 0, 2]:
+        ranks.append(cluster.start_rank(rank, WORLD_SIZE, "--min-servers", "1"))
+        if rank == 3:
+            cluster.start_server("alpha")  # even after the first rank
+        ranks[-1].wait_for_line("^joined$")
+    assert len(digests(ranks)) == 1
+
+
+def test_shoal_perf_as_one_process_for_each_rank(cluster: Cluster, tmp_path):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    cluster.start_server("beta")
+    report = tmp_path / "report.json"
+    sizes = ["-b", "1K", "-e", "1M", "-f", "32", "-n", "3", "-w", "1", "--min-servers", "2", "--json", str(report)]
+    ranks = [
+        cluster.start([program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
+                      + ["--world-size", str(WORLD_SIZE), "--rank", str(rank), *sizes])
+        for rank in [2, 3, 0, 1]
+    ]
+    for rank in ranks:
+        assert rank.wait() == 0, f"{rank}"
+    results = json.loads(report.read_text())["results"]
+    assert [result["bytes"] for result in results] == [1 << 10, 1 << 15, 1 << 20]
+    assert all(result["wrong"] == 0 for result in results)
+
+
+def test_second_process_with_a_rank_is_told_who_holds_it(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    holder = cluster.start_rank(1, 2)
+    holder.wait_for_line("^joined$")
+    text = refusal(cluster.start_rank(1, 2))
+    assert text.startswith("ALREADY_EXISTS")
+    assert str(holder.pid) in text
+    assert len(digests([cluster.start_rank(0, 2), holder])) == 1, "the holder was not disturbed"
+
+
+def test_world_sizes_that_differ(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    first = cluster.start_rank(0, 2)
+    first.wait_for_line("^joined$")
+    text = refusal(cluster.start_rank(1, 3))
+    assert text.startswith("INVALID_ARGUMENT")
+    assert re.search(r"world size.*\b3\b.*\b2\b|world size.*\b2\b.*\b3\b", text)
+
+
+def test_missing_rank_is_named(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = [cluster.start_rank(rank, 3, "--timeout-ms", SHORT_TIMEOUT_MS) for rank in (0, 2)]
+    for rank in ranks:
+        text = refusal(rank)
+        assert text.startswith("DEADLINE_EXCEEDED")
+        assert re.search(r"rank.*\b1\b", text)
+
+
+def test_missing_servers_are_counted(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    text = refusal(cluster.start_rank(0, 1, "--min-servers", "2", "--timeout-ms", SHORT_TIMEOUT_MS))
+    assert text.startswith("DEADLINE_EXCEEDED")
+    assert re.search(r"\b1 of 2\b", text)
+
+
+def test_unreachable_scheduler(cluster: Cluster):
+    cluster.scheduler_address = f"{LOOPBACK}:1"
+    text = refusal(cluster.start_rank(0, 1, "--timeout-ms", SHORT_TIMEOUT_MS))
+    assert f"{LOOPBACK}:1" in text
+
+
+def test_no_memory_for_slots_is_told_to_the_worker(cluster: Cluster):
+    cluster.start_scheduler()
+    server = cluster.start_server("tiny", "--slot-memory", "64K")
+    for rank in cluster.start_ranks(2, "--chunk-bytes", "65536", "--job", "large"):
+        text = refusal(rank)
+        assert text.startswith("RESOURCE_EXHAUSTED")
+        assert "server tiny has no memory for the slots" in text
+        assert "--slot-memory" in text
+    assert len(digests(cluster.start_ranks(2, "--chunk-bytes", "4096", "--job", "small"))) == 1
+    assert server.running()
+
+
+def test_i7_garbage_does_not_disturb_a_running_job(cluster: Cluster):
+    cluster.start_scheduler()
+    server = cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    held = pour_garbage(server.wait_for_line(SERVER_LISTENS).group(2)) + pour_garbage(cluster.scheduler_address)
+    for rank in ranks:
+        rank.say()
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    for rank in ranks:
+        rank.say()
+    assert len(digests(ranks)) == 1
+    assert len(digests(cluster.start_ranks(2, "--job", "another"))) == 1
+    for connection in held:
+        connection.close()
+
+
+def test_i6_running_job_does_not_need_the_scheduler(cluster: Cluster):
+    scheduler = cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    for rank in ranks:
+        rank.say()
+    wait_for_line_of_all(ranks, "^round 1 done$")
+
+
+def test_i8_killed_rank_fails_the_others_and_leaves_another_job_alone(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    cluster.start_server("alpha")
+    bystanders = cluster.start_ranks(2, "--job", "bystanders", "--rounds", "2", "--hold")
+    ranks = cluster.start_ranks(3, "--rounds", "2", "--hold")
+    wait_for_line_of_all([*ranks, *bystanders], "^round 0 done$")
+    ranks[2].send(signal.SIGKILL)
+    for rank in ranks[:2]:
+        rank.say()
+    for rank in ranks[:2]:
+        text = refusal(rank)
+        assert text.startswith("ABORTED")
+        assert "rank 2" in text
+    for _ in range(2):
+        for rank in bystanders:
+            rank.say()
+    assert len(digests(bystanders)) == 1
+    cluster.wait_until(lambda: cluster.servers()["alpha"].get("load", {}).get("groups_open", 0) == 0, "slots are free")
+
+
+def test_killed_server_fails_the_pending_op_and_is_named(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    server = cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    server.send(signal.SIGKILL)
+    for rank in ranks:
+        rank.say()
+    for rank in ranks:
+        text = refusal(rank)
+        assert text.startswith("UNAVAILABLE")
+        assert "alpha" in text
+
+
+def test_signalled_server_lets_open_groups_end(cluster: Cluster):
+    cluster.start_scheduler()
+    server = cluster.start_server("alpha", "--drain-timeout", "60000")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    server.send(signal.SIGTERM)
+    cluster.wait_for_server("alpha", "left")
+    for rank in ranks:
+        rank.say()
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    assert server.running()
+    for rank in ranks:
+        rank.say()
+    assert len(digests(ranks)) == 1
+    assert server.wait() == 0
+    assert "ending with open groups" not in server.output
+
+
+@pytest.mark.parametrize("how", ["drain timeout", "second signal"])
+def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
+    cluster.start_scheduler()
+    patience_ms = "200" if how == "drain timeout" else "600000"
+    server = cluster.start_server("alpha", "--drain-timeout", patience_ms)
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    server.send(signal.SIGTERM)
+    if how == "second signal":
+        server.wait_for_line("leaving the cluster")
+        cluster.wait_for_server("alpha", "left")
+        server.send(signal.SIGTERM)
+    assert server.wait() == 0
+    assert "ending with open groups" in server.output
+    for rank in ranks:
+        rank.say()
+    for rank in ranks:
+        assert refusal(rank).startswith("UNAVAILABLE")
+
+
