@@ -31,12 +31,12 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type,
   const uint64_t alignment_elements = kChunkAlignmentBytes / element_bytes;
   const uint64_t max_elements = max_chunk_bytes / kChunkAlignmentBytes * alignment_elements;
   uint64_t pieces = DivideUp(element_count, max_elements);
+  if (pieces >= kDealUnit) pieces = RoundUp(pieces, kDealUnit);
   if (pieces > kMaxChunksPerBucket) {
     return absl::InvalidArgumentError(absl::StrCat("a bucket of ", element_count, " elements has more than ",
                                                    kMaxChunksPerBucket, " chunks of ", max_chunk_bytes,
                                                    " bytes: use larger chunks"));
   }
-  if (pieces >= kDealUnit) pieces = RoundUp(pieces, kDealUnit);
   const uint64_t per_chunk = RoundUp(DivideUp(element_count, pieces), alignment_elements);
   return BucketPlan{.element_count = element_count,
                     .elements_per_chunk = static_cast<uint32_t>(per_chunk),

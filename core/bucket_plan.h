@@ -2,7 +2,8 @@
 //
 // The plan depends on the bucket and on the group's chunk size alone, never on the shard map: all ranks cut alike, also
 // while the map changes. Pieces are equal but for the last, start at multiples of 64 bytes, and their number is a
-// multiple of kDealUnit where there are that many, so that a deal over 1, 2, 3, 4, 6, 8, 12 or 24 servers is even.
+// multiple of kDealUnit where there are that many (unless rounding to 64 bytes saves a piece), so that a deal over 1,
+// 2, 3, 4, 6, 8, 12 or 24 servers is even.
 #ifndef SHOAL_CORE_BUCKET_PLAN_H_
 #define SHOAL_CORE_BUCKET_PLAN_H_
 

@@ -1,13 +1,16 @@
 #include "core/op_ledger.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace shoal {
 namespace {
 
+// Factors are compared by their bits: 0.0 and -0.0 give different results, and which rank's is taken must not matter.
 bool SameBucket(const OpRecord& record, const FrameHeader& push) {
   return record.plan.element_count == push.bucket_elements && record.dtype == push.dtype &&
-         record.reduce_op == push.reduce_op && record.premul_factor == push.premul_factor;
+         record.reduce_op == push.reduce_op &&
+         std::bit_cast<uint64_t>(record.premul_factor) == std::bit_cast<uint64_t>(push.premul_factor);
 }
 
 bool ChunkFitsPlan(const BucketPlan& plan, const FrameHeader& push) {
@@ -27,7 +30,7 @@ Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
     if (!SameBucket(cell, push)) return Refusal::kLayoutMismatch;
     return ChunkFitsPlan(cell.plan, push) ? Refusal::kNone : Refusal::kMalformed;
   }
-  if (cell.op > watermark_ || push.op.value() > watermark_.value() + records_.size()) return Refusal::kNoSlot;
+  if (!MayPushOp(push.op, watermark_)) return Refusal::kNoSlot;
   const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(push.bucket_elements, push.dtype, max_chunk_bytes_);
   if (!plan.ok() || !ChunkFitsPlan(*plan, push)) return Refusal::kMalformed;
   cell.op = push.op;
@@ -47,5 +50,11 @@ OpRecord* OpLedger::Find(OpNumber op) {
 }
 
 void OpLedger::Commit(OpNumber watermark) { watermark_ = std::max(watermark_, watermark); }
+
+bool OpLedger::TakeAnnouncement() {
+  if (watermark_.value() - announced_.value() < kCommitAnnounceOps) return false;
+  announced_ = watermark_;
+  return true;
+}
 
 }  // namespace shoal

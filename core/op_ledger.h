@@ -15,10 +15,17 @@
 
 namespace shoal {
 
-// A worker has at most kMaxOpenOps ops between its own watermark and its newest push, so the group's watermark, which
-// lags by at most as much again, is never further behind than this.
-inline constexpr uint32_t kMaxOpenOps = 100;
 inline constexpr uint32_t kMaxUncommittedOps = 256;
+// A server tells its workers when its watermark has moved by so many ops since it last told them.
+inline constexpr uint32_t kCommitAnnounceOps = kMaxUncommittedOps / 4;
+
+// Whether a worker that knows of this commit watermark may push to the op. Its push carries the watermark, so a server
+// that knew less learns it by the push itself, and an honest worker is never refused with kNoSlot. And no worker waits
+// for ever: once an op has landed at all ranks, every server hears so from every rank and announces it, at the latest
+// kCommitAnnounceOps later.
+inline bool MayPushOp(OpNumber op, OpNumber commit_watermark) {
+  return op <= commit_watermark || op.value() - commit_watermark.value() <= kMaxUncommittedOps;
+}
 
 struct OpRecord {
   OpNumber op;  // 0: the record is free
@@ -45,10 +52,13 @@ class OpLedger {
   // Ops up to this one are done at every rank.
   void Commit(OpNumber watermark);
   OpNumber watermark() const { return watermark_; }
+  // True if the watermark is to be told to the workers; they count as told then.
+  bool TakeAnnouncement();
 
  private:
   uint32_t max_chunk_bytes_;
   OpNumber watermark_;
+  OpNumber announced_;
   std::vector<OpRecord> records_;  // op n lives at n % kMaxUncommittedOps
 };
 

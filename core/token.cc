@@ -41,6 +41,10 @@ absl::Status CheckToken(const TokenKey& key, const GroupToken& token, uint64_t n
     return absl::InvalidArgumentError(
         absl::StrCat("the group token is for rank ", token.rank.value(), " of ", token.group_size));
   }
+  if (token.group_size > kMaxGroupSize) {
+    return absl::InvalidArgumentError(absl::StrCat("the group token is for a group of ", token.group_size,
+                                                   " ranks; a server sums at most ", kMaxGroupSize));
+  }
   if (token.max_chunk_bytes < kMinChunkBytes || token.max_chunk_bytes > kMaxChunkBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the group token's chunk size of ", token.max_chunk_bytes, " bytes is out of range"));

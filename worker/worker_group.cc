@@ -46,7 +46,7 @@ bool WorkerGroup::FindNext(uint32_t shard) {
     link.next_chunk = 0;
   }
   const std::vector<uint32_t>& table = info_->map->deal_table();
-  while (link.next_op.value() < first_op_ + kMaxOpenOps) {
+  while (MayPushOp(link.next_op, commit_watermark)) {
     const WorkerOp* op = FindOp(link.next_op);
     if (op == nullptr) return false;
     for (; link.next_chunk < op->plan.chunk_count; ++link.next_chunk) {

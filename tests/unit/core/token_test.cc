@@ -1,0 +1,89 @@
+#include "core/token.h"
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "core/bucket_plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kNowS = 1'800'000'000;
+
+TokenKey Key(uint8_t first) {
+  TokenKey key{};
+  for (size_t i = 0; i < key.size(); ++i) key[i] = std::byte(first + i);
+  return key;
+}
+
+GroupToken Signed(const TokenKey& key) {
+  GroupToken token;
+  token.job = JobId(1);
+  token.group = GroupId(2);
+  token.epoch = Epoch(3);
+  token.incarnation = Incarnation(4);
+  token.rank = Rank(5);
+  token.group_size = 8;
+  token.max_chunk_bytes = 65536;
+  token.expires_at_unix_s = kNowS + 60;
+  SignToken(key, &token);
+  return token;
+}
+
+TEST(Token, ASignedTokenIsTakenAndItsSignatureIsFrozen) {
+  const GroupToken token = Signed(Key(1));
+  EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
+  const absl::string_view bytes(reinterpret_cast<const char*>(token.signature.data()), token.signature.size());
+  // HMAC-SHA256 as Python's hmac module computes it over the 52 signed bytes.
+  EXPECT_EQ(absl::BytesToHexString(bytes), "2e51dcec98c9bf123cf2c7bfb2c0001c611d03b63bdd3890e5bcf1b99f888733");
+}
+
+TEST(Token, EveryChangedByteIsNoticed) {
+  const auto bytes = EncodeToken(Signed(Key(1)));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      auto changed = bytes;
+      changed[i] ^= std::byte(1 << bit);
+      const absl::Status status = CheckToken(Key(1), *DecodeToken(changed), kNowS);
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << "byte " << i;
+    }
+  }
+}
+
+TEST(Token, AnotherKeyIsRefusedAndTheTextSaysWhatToDo) {
+  const absl::Status status = CheckToken(Key(2), Signed(Key(1)), kNowS);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("do not belong to the same scheduler"));
+}
+
+TEST(Token, ExpiresToTheSecond) {
+  const GroupToken token = Signed(Key(1));
+  EXPECT_TRUE(CheckToken(Key(1), token, kNowS + 59).ok());
+  const absl::Status status = CheckToken(Key(1), token, kNowS + 60);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ran out at unix time 1800000060 and it is 1800000060 now"));
+}
+
+TEST(Token, FieldsOutOfRangeAreRefusedEvenWhenSigned) {
+  const auto check = [](auto change) {
+    GroupToken token = Signed(Key(1));
+    change(&token);
+    SignToken(Key(1), &token);
+    const absl::Status status = CheckToken(Key(1), token, kNowS);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(check([](GroupToken* t) { t->rank = Rank(8); }), HasSubstr("rank 8 of 8"));
+  EXPECT_THAT(check([](GroupToken* t) { t->group_size = 0; }), HasSubstr("rank 5 of 0"));
+  EXPECT_THAT(check([](GroupToken* t) { t->group_size = kMaxGroupSize + 1; }),
+              HasSubstr("4097 ranks; a server sums at most 4096"));
+  EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMinChunkBytes - 1; }), HasSubstr("1023 bytes"));
+  EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMaxChunkBytes + 1; }), HasSubstr("out of range"));
+}
+
+}  // namespace
+}  // namespace shoal
