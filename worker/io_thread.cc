@@ -1,0 +1,181 @@
+#include "worker/io_thread.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "net/wake_up.h"
+#include "server/start_thread.h"
+#include "worker/clock.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kOpenGraceMs = 5'000;
+constexpr uint64_t kCountersTimeoutMs = 5'000;
+
+}  // namespace
+
+IoThread::IoThread(std::unique_ptr<Transport> transport, CompletionQueue* completions)
+    : transport_(std::move(transport)),
+      completions_(completions),
+      queue_(transport_.get()),
+      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions(), transport_.get())),
+      groups_(kMaxWorkerGroups) {}
+
+absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
+                                                          CompletionQueue* completions) {
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), completions));
+  absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
+  if (!thread.ok()) return thread.status();
+  io->thread_ = *std::move(thread);
+  return io;
+}
+
+IoThread::~IoThread() { Stop(0); }
+
+absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr<const GroupInfo> info,
+                                                                 uint64_t deadline_ns) {
+  GroupHandle handle;
+  {
+    const std::lock_guard lock(mutex_);
+    if (handles_in_use_.all()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next"));
+    }
+    uint16_t free = 0;
+    while (handles_in_use_[free]) ++free;
+    handles_in_use_.set(free);
+    handle = GroupHandle(free);
+  }
+  auto group = std::make_shared<CallerGroup>(handle, info);
+  absl::Status status = queue_.OpenGroup({.group = handle, .info = std::move(info), .deadline_ns = deadline_ns}, group);
+  if (status.ok()) status = group->WaitOpened(deadline_ns + kOpenGraceMs * kNsPerMs);
+  if (!status.ok()) return status;
+  return group;
+}
+
+absl::StatusOr<WorkerCounters> IoThread::Counters() {
+  auto request = std::make_shared<CountersRequest>();
+  if (!queue_.Ask(request).ok()) {
+    const std::lock_guard lock(mutex_);
+    return last_counters_;
+  }
+  WorkerCounters counters;
+  if (request->Wait(DeadlineIn(kCountersTimeoutMs), &counters)) return counters;
+  return absl::UnavailableError("the worker's I/O thread does not answer; please report this");
+}
+
+void IoThread::Stop(uint64_t goodbye_ms) {
+  queue_.Close({.deadline_ns = DeadlineIn(goodbye_ms)});
+  const std::lock_guard lock(stop_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void IoThread::Run() {
+  SubmittedBatch batch;
+  WorkerOutcomes outcomes;
+  while (!shutdown_done_) {
+    queue_.Take(&batch);
+    Register(&batch);
+    const bool progress = loop_->RunOnce(ReadNow(), batch.commands, &outcomes);
+    Deliver(outcomes);
+    outcomes.clear();
+    for (const auto& request : batch.counters_requests) request->Answer(loop_->counters());
+    if (!progress && !shutdown_done_) Sleep();
+  }
+  EndWhatIsLeft();
+}
+
+void IoThread::Sleep() {
+  // The second look: a call between the first and Arm has woken a transport that was not armed yet.
+  if (!queue_.PrepareToSleep() || !transport_->Arm() || !queue_.PrepareToSleep()) return;
+  const uint64_t deadline_ns = loop_->NextDeadlineNs();
+  std::optional<int64_t> timeout_ns;
+  if (deadline_ns != kNoDeadline) timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
+  WaitReadable({transport_->wake_fd()}, timeout_ns);
+}
+
+void IoThread::Register(SubmittedBatch* batch) {
+  for (std::shared_ptr<CallerOp>& op : batch->ops) {
+    const uint64_t ticket = op->ticket();
+    ops_[ticket] = std::move(op);
+  }
+  for (std::shared_ptr<CallerGroup>& group : batch->groups) {
+    const uint16_t handle = group->handle().value();
+    groups_[handle] = std::move(group);
+  }
+}
+
+void IoThread::Deliver(const WorkerOutcomes& outcomes) {
+  for (const WorkerOutcome& outcome : outcomes) {
+    if (const auto* done = std::get_if<OpDone>(&outcome)) {
+      Deliver(*done);
+    } else if (const auto* opened = std::get_if<GroupOpened>(&outcome)) {
+      Deliver(*opened);
+    } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
+      Deliver(*closed);
+    } else {
+      shutdown_done_ = true;
+    }
+  }
+}
+
+void IoThread::Deliver(const GroupOpened& outcome) {
+  groups_[outcome.group.value()]->SetOpened(outcome.status);
+  if (!outcome.status.ok()) Deliver(GroupClosed{outcome.group});
+}
+
+void IoThread::Deliver(const OpDone& outcome) {
+  const auto found = ops_.find(outcome.ticket);
+  if (found == ops_.end()) return;
+  const std::shared_ptr<CallerOp> op = std::move(found->second);
+  ops_.erase(found);
+  // A failed op fails its group; arguments that can't be reduced were refused before they came here.
+  if (!outcome.status.ok()) op->group().SetFailure(outcome.status);
+  Complete(op, outcome.status, outcome.duration_ns);
+}
+
+void IoThread::Deliver(const GroupClosed& outcome) {
+  std::shared_ptr<CallerGroup>& group = groups_[outcome.group.value()];
+  if (group == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    handles_in_use_.reset(outcome.group.value());
+  }
+  group->SetClosed();
+  group.reset();
+}
+
+void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {
+  if (!op->notify()) op->group().RemoveOp();
+  op->Complete(status, duration_ns);
+  if (op->notify()) completions_->Push(op);
+}
+
+// The machine ended all it knew of. This is for calls that came after its last word, and for memory that the network
+// gives back only with the transport.
+void IoThread::EndWhatIsLeft() {
+  SubmittedBatch batch;
+  queue_.Take(&batch);
+  Register(&batch);
+  const absl::Status closed = absl::CancelledError("the worker is closed");
+  {
+    const std::lock_guard lock(mutex_);
+    last_counters_ = loop_->counters();
+    for (const auto& request : batch.counters_requests) request->Answer(last_counters_);
+  }
+  loop_.reset();
+  transport_.reset();
+  for (const auto& [ticket, op] : ops_) Complete(op, closed, 0);
+  ops_.clear();
+  for (std::shared_ptr<CallerGroup>& group : groups_) {
+    if (group == nullptr) continue;
+    group->SetFailure(closed);
+    group->SetOpened(closed);
+    group->SetClosed();
+    group.reset();
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,80 @@
+// The worker's I/O thread: drives a WorkerLoop over a transport, and tells callers what came of their calls.
+//
+// Thread: any, but Stop from one at a time. The transport and the loop belong to the thread that Start makes.
+#ifndef SHOAL_WORKER_IO_THREAD_H_
+#define SHOAL_WORKER_IO_THREAD_H_
+
+#include <bitset>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "net/transport.h"
+#include "worker/caller_records.h"
+#include "worker/submit_queue.h"
+#include "worker/worker_loop.h"
+
+namespace shoal {
+
+class IoThread {
+ public:
+  // `completions` outlives the thread. ResourceExhausted: the process can't have another thread.
+  static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
+                                                         CompletionQueue* completions);
+  ~IoThread();  // stops
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  // Opens a group on its servers and waits for that. Errors: those of the machine; ResourceExhausted: kMaxWorkerGroups
+  // are open; Cancelled: stopped.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns);
+
+  SubmitQueue& queue() { return queue_; }
+
+  // As they are now; of a stopped thread as they were at its end. Unavailable: the thread does not answer.
+  absl::StatusOr<WorkerCounters> Counters();
+
+  // Ends open ops with Cancelled, says goodbye to the servers (giving up after `goodbye_ms`) and joins the thread. Then
+  // every op is complete and every group closed. Idempotent.
+  void Stop(uint64_t goodbye_ms);
+
+ private:
+  IoThread(std::unique_ptr<Transport> transport, CompletionQueue* completions);
+
+  void Run();
+  // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
+  void Register(SubmittedBatch* batch);
+  void Deliver(const WorkerOutcomes& outcomes);
+  void Deliver(const GroupOpened& outcome);
+  void Deliver(const OpDone& outcome);
+  void Deliver(const GroupClosed& outcome);
+  void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
+  void Sleep();
+  void EndWhatIsLeft();
+
+  std::unique_ptr<Transport> transport_;
+  CompletionQueue* const completions_;
+  SubmitQueue queue_;
+  std::unique_ptr<WorkerLoop> loop_;
+
+  // Of the I/O thread alone.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
+  std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
+  bool shutdown_done_ = false;
+
+  std::mutex mutex_;
+  std::bitset<kMaxWorkerGroups> handles_in_use_;  // under mutex_
+  WorkerCounters last_counters_;                  // under mutex_; set when the thread ends
+
+  std::mutex stop_mutex_;
+  std::thread thread_;  // joined under stop_mutex_
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_IO_THREAD_H_

@@ -1,0 +1,115 @@
+#include "worker/job_membership.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/start_thread.h"
+#include "worker/clock.h"
+
+namespace shoal {
+namespace {
+
+// Of a lease, so that two heartbeats may be lost before it is over.
+constexpr uint64_t kHeartbeatsPerLease = 3;
+constexpr uint64_t kFirstWatchRetryMs = 100;
+constexpr uint64_t kMaxWatchRetryMs = 5000;
+
+}  // namespace
+
+JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, const JobMember& member, const JoinedJob& job)
+    : scheduler_(scheduler), io_(io), member_(member), job_(job) {}
+
+absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(SchedulerClient* scheduler, IoThread* io,
+                                                                    const JobMember& member, const JoinedJob& job) {
+  std::unique_ptr<JobMembership> membership(new JobMembership(scheduler, io, member, job));
+  JobMembership* raw = membership.get();
+  absl::StatusOr<std::thread> heartbeats = StartThread("shoal-lease", [raw] { raw->SendHeartbeats(); });
+  if (!heartbeats.ok()) return heartbeats.status();
+  membership->heartbeat_thread_ = *std::move(heartbeats);
+  absl::StatusOr<std::thread> watch = StartThread("shoal-watch", [raw] { raw->FollowWatch(); });
+  if (!watch.ok()) return watch.status();
+  membership->watch_thread_ = *std::move(watch);
+  return membership;
+}
+
+JobMembership::~JobMembership() { Stop(); }
+
+void JobMembership::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    stop_requested_.notify_all();
+  }
+  if (heartbeat_thread_.joinable()) heartbeat_thread_.join();
+  if (watch_thread_.joinable()) watch_thread_.join();
+}
+
+absl::Status JobMembership::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+std::shared_ptr<const ShardMap> JobMembership::map() const {
+  const std::lock_guard lock(mutex_);
+  return map_;
+}
+
+bool JobMembership::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+bool JobMembership::Sleep(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  return !stop_requested_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stopping_; });
+}
+
+void JobMembership::SendHeartbeats() {
+  uint64_t period_ns = job_.lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease;
+  while (Sleep(period_ns)) {
+    const absl::StatusOr<WorkerCounters> counters = io_->Counters();
+    const absl::StatusOr<uint64_t> lease_ttl_ms = scheduler_->Heartbeat(
+        member_, job_.id, counters.ok() ? *counters : WorkerCounters(), MonotonicNs() + period_ns);
+    if (lease_ttl_ms.ok()) {
+      period_ns = std::max<uint64_t>(*lease_ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
+    } else if (absl::IsNotFound(lease_ttl_ms.status())) {
+      const std::lock_guard lock(mutex_);
+      status_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", scheduler_->address(),
+                                                           " ended this worker's membership in job '", member_.job_name,
+                                                           "': ", lease_ttl_ms.status().message(), "; connect again"));
+      return;
+    } else if (absl::IsUnavailable(lease_ttl_ms.status())) {
+      // The stream's connection is no better, but may take minutes to notice.
+      scheduler_->EndWatches();
+    }
+  }
+}
+
+void JobMembership::FollowWatch() {
+  std::minstd_rand random{std::random_device{}()};
+  uint64_t retry_ms = kFirstWatchRetryMs;
+  do {
+    const std::unique_ptr<SchedulerClient::WatchStream> stream = scheduler_->Watch(job_.id);
+    WatchNews news;
+    while (!stopping() && stream->Read(&news)) {
+      retry_ms = kFirstWatchRetryMs;
+      if (news.map != nullptr) {
+        const std::lock_guard lock(mutex_);
+        map_ = std::move(news.map);
+      }
+      // A rank of a job is lost once; a stream that was opened again repeats the losses.
+      for (RankLostCommand& lost : news.lost_ranks) {
+        if (!lost_ranks_told_.insert(lost.job_rank).second) continue;
+        io_->queue().Post(std::move(lost)).IgnoreError();  // refused only by a worker that is closing
+      }
+    }
+    if (!status().ok()) return;
+    const uint64_t wait_ms = retry_ms / 2 + std::uniform_int_distribution<uint64_t>(0, retry_ms / 2)(random);
+    retry_ms = std::min(2 * retry_ms, kMaxWatchRetryMs);
+    if (!Sleep(wait_ms * kNsPerMs)) return;
+  } while (true);
+}
+
+}  // namespace shoal

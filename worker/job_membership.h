@@ -1,0 +1,68 @@
+// Keeps this process a member of its job: renews the lease and follows what the scheduler says of the others.
+//
+// Thread: any. Two threads of its own: one sends heartbeats, one reads the Watch stream. Losses of ranks go to the I/O
+// thread's queue. A scheduler that is away changes nothing (invariant I6): both threads try again until Stop. When the
+// scheduler says that the lease is over, the membership ends; groups that are open go on without it.
+#ifndef SHOAL_WORKER_JOB_MEMBERSHIP_H_
+#define SHOAL_WORKER_JOB_MEMBERSHIP_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/io_thread.h"
+#include "worker/scheduler_client.h"
+
+namespace shoal {
+
+class JobMembership {
+ public:
+  // `scheduler` and `io` outlive it. ResourceExhausted: the process can't have more threads.
+  static absl::StatusOr<std::unique_ptr<JobMembership>> Start(SchedulerClient* scheduler, IoThread* io,
+                                                              const JobMember& member, const JoinedJob& job);
+  ~JobMembership();  // stops
+  JobMembership(const JobMembership&) = delete;
+  JobMembership& operator=(const JobMembership&) = delete;
+
+  // OK, or how the scheduler ended the membership (FailedPrecondition).
+  absl::Status status() const;
+  // The newest map that the scheduler published; nullptr before the first.
+  std::shared_ptr<const ShardMap> map() const;
+
+  // Call SchedulerClient::CancelCalls first: it ends the call and the stream that the threads wait in. Idempotent; one
+  // thread at a time.
+  void Stop();
+
+ private:
+  JobMembership(SchedulerClient* scheduler, IoThread* io, const JobMember& member, const JoinedJob& job);
+
+  void SendHeartbeats();
+  void FollowWatch();
+  // False: Stop was called.
+  bool Sleep(uint64_t ns);
+  bool stopping() const;
+
+  SchedulerClient* const scheduler_;
+  IoThread* const io_;
+  const JobMember member_;
+  const JoinedJob job_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable stop_requested_;
+  // Under mutex_:
+  bool stopping_ = false;
+  absl::Status status_;
+  std::shared_ptr<const ShardMap> map_;
+
+  std::set<uint32_t> lost_ranks_told_;  // of the watch thread alone
+  std::thread heartbeat_thread_;
+  std::thread watch_thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_JOB_MEMBERSHIP_H_

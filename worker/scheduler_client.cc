@@ -1,0 +1,351 @@
+#include "worker/scheduler_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/frame.h"
+#include "core/version.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+#include "worker/clock.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kFirstReconnectDelayMs = 100;
+constexpr int kMaxReconnectDelayMs = 1000;
+constexpr int kConnectTimeoutMs = 3000;
+constexpr uint64_t kFirstRetryNs = 50 * kNsPerMs;
+constexpr uint64_t kMaxRetryNs = kNsPerS;
+constexpr uint64_t kServerPollNs = 100 * kNsPerMs;
+// The scheduler answers a wait that is over; its answer needs some time to get here.
+constexpr uint64_t kAnswerGraceNs = 2 * kNsPerS;
+constexpr uint64_t kLeaveTimeoutMs = 2000;
+
+std::string Seconds(uint64_t ns) { return absl::StrFormat("%.3g s", static_cast<double>(ns) / 1e9); }
+
+// gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
+std::string ShortReason(const std::string& text) {
+  const bool of_connection = absl::StartsWith(text, "failed to connect") || absl::StartsWith(text, "DNS resolution");
+  const size_t colon = text.rfind(": ");
+  return of_connection && colon != std::string::npos ? text.substr(colon + 2) : text;
+}
+
+uint64_t Jittered(uint64_t ns) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return ns / 2 + std::uniform_int_distribution<uint64_t>(0, ns / 2)(random);
+}
+
+absl::StatusOr<std::shared_ptr<const ShardMap>> ParseMap(const v1::ShardMap& message) {
+  std::vector<Shard> shards;
+  shards.reserve(static_cast<size_t>(message.shards_size()));
+  for (const v1::Shard& shard : message.shards()) {
+    shards.push_back({.server = ServerId(shard.server_id()),
+                      .incarnation = Incarnation(shard.incarnation()),
+                      .server_name = shard.server_name(),
+                      .address = shard.address(),
+                      .weight = shard.weight()});
+  }
+  absl::StatusOr<ShardMap> map = ShardMap::Make(Epoch(message.epoch()), std::move(shards));
+  if (!map.ok()) return absl::InternalError(absl::StrCat("the scheduler's shard map: ", map.status().message()));
+  return std::make_shared<const ShardMap>(*std::move(map));
+}
+
+absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, const GroupRequest& request) {
+  GroupInfo info;
+  info.id = GroupId(response.group_id());
+  info.name = request.name;
+  info.job_ranks = request.ranks;
+  info.hosts.assign(response.hosts().begin(), response.hosts().end());
+  info.token.resize(response.token().size());
+  std::memcpy(info.token.data(), response.token().data(), info.token.size());
+  const absl::StatusOr<GroupToken> token = DecodeToken(info.token);
+  if (!token.ok()) return absl::InternalError(absl::StrCat("the scheduler's token: ", token.status().message()));
+  info.rank = token->rank;
+  info.max_chunk_bytes = token->max_chunk_bytes;
+  absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
+  if (!map.ok()) return map.status();
+  info.map = *std::move(map);
+  const bool fits = token->group == info.id && token->group_size == info.job_ranks.size() &&
+                    info.hosts.size() == info.job_ranks.size() && token->epoch == info.map->epoch() &&
+                    info.rank.value() < info.job_ranks.size() && !info.map->empty();
+  if (fits) return info;
+  return absl::InternalError(absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (",
+                                          request.ranks.size(), " ranks, ", info.hosts.size(), " hosts, ",
+                                          info.map->shards().size(), " shards, token for ", token->group_size, ")"));
+}
+
+}  // namespace
+
+absl::Status CheckSchedulerAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
+      port <= 65535 && address.find_first_of("/ ") == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the scheduler's address is \"", address, "\"; give HOST:PORT, for example 127.0.0.1:7070"));
+}
+
+class SchedulerClient::Connection {
+ public:
+  explicit Connection(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectDelayMs);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectDelayMs);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
+    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  }
+
+  v1::Scheduler::Stub& stub() { return *stub_; }
+
+ private:
+  std::unique_ptr<v1::Scheduler::Stub> stub_;
+};
+
+// Keeps a call's context where CancelCalls finds it.
+class SchedulerClient::CallScope {
+ public:
+  CallScope(SchedulerClient* client, std::set<grpc::ClientContext*>* calls) : client_(client), calls_(calls) {
+    const std::lock_guard lock(client_->mutex_);
+    if (client_->cancelled_) context_.TryCancel();
+    calls_->insert(&context_);
+  }
+  ~CallScope() {
+    const std::lock_guard lock(client_->mutex_);
+    calls_->erase(&context_);
+  }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+  grpc::ClientContext* context() { return &context_; }
+
+ private:
+  SchedulerClient* const client_;
+  std::set<grpc::ClientContext*>* const calls_;
+  grpc::ClientContext context_;
+};
+
+class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
+ public:
+  GrpcWatchStream(SchedulerClient* client, JobId job)
+      : connection_(client->connection()), call_(client, &client->watches_) {
+    v1::WatchRequest request;
+    request.set_job_id(job.value());
+    reader_ = connection_->stub().Watch(call_.context(), request);
+  }
+
+  ~GrpcWatchStream() override {
+    call_.context()->TryCancel();
+    v1::WatchResponse response;
+    while (reader_->Read(&response)) {
+    }
+    reader_->Finish();
+  }
+
+  bool Read(WatchNews* news) override {
+    v1::WatchResponse response;
+    if (!reader_->Read(&response)) return false;
+    *news = WatchNews();
+    if (response.has_map()) {
+      // A map that makes no sense changes nothing; groups get theirs with JoinGroup, which says what is wrong.
+      absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
+      if (map.ok()) news->map = *std::move(map);
+    }
+    for (const v1::RankLost& lost : response.lost_ranks()) {
+      news->lost_ranks.push_back({.job_rank = lost.rank(), .host = lost.host(), .reason = lost.reason()});
+    }
+    return true;
+  }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  CallScope call_;
+  std::unique_ptr<grpc::ClientReader<v1::WatchResponse>> reader_;
+};
+
+SchedulerClient::SchedulerClient(std::string address)
+    : address_(std::move(address)), connection_(std::make_shared<Connection>(address_)) {}
+
+SchedulerClient::~SchedulerClient() = default;
+
+std::shared_ptr<SchedulerClient::Connection> SchedulerClient::connection() {
+  const std::lock_guard lock(mutex_);
+  return connection_;
+}
+
+void SchedulerClient::Reconnect(const std::shared_ptr<Connection>& broken) {
+  const std::lock_guard lock(mutex_);
+  if (connection_ == broken) connection_ = std::make_shared<Connection>(address_);
+}
+
+bool SchedulerClient::Sleep(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  return !cancelled_changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return cancelled_; });
+}
+
+template <typename Method, typename Request, typename Response>
+absl::Status SchedulerClient::Call(Method method, const Request& request, uint64_t deadline_ns, bool cancellable,
+                                   Response* response) {
+  const std::shared_ptr<Connection> connection = this->connection();
+  const std::chrono::nanoseconds timeout(NsUntil(deadline_ns));
+  const auto deadline = std::chrono::system_clock::now() + timeout;
+  grpc::Status status;
+  if (cancellable) {
+    CallScope call(this, &calls_);
+    call.context()->set_deadline(deadline);
+    status = (connection->stub().*method)(call.context(), request, response);
+  } else {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    status = (connection->stub().*method)(&context, request, response);
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      // gRPC's own words: the deadline passed here. The scheduler's words name whom it waited for.
+      if (status.error_message() != "Deadline Exceeded") break;
+      // The connection may lead to a host that is gone without a word; gRPC would keep it for many minutes.
+      Reconnect(connection);
+      return absl::UnavailableError("no answer");
+    case grpc::StatusCode::UNAVAILABLE:
+      return absl::UnavailableError(ShortReason(status.error_message()));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::FailedPreconditionError(absl::StrCat("what answers at ", address_,
+                                                        " is not a Shoal scheduler of this version (",
+                                                        status.error_message(), "); check the address"));
+    case grpc::StatusCode::CANCELLED:
+      return absl::CancelledError("the worker is closed");
+    default:
+      break;
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+template <typename Method, typename Request, typename Response>
+absl::Status SchedulerClient::CallPatiently(Method method, const Request& request, uint64_t deadline_ns,
+                                            Response* response) {
+  const uint64_t timeout_ns = NsUntil(deadline_ns);
+  for (uint64_t retry_ns = kFirstRetryNs;; retry_ns = std::min(2 * retry_ns, kMaxRetryNs)) {
+    const absl::Status status = Call(method, request, deadline_ns, true, response);
+    if (!absl::IsUnavailable(status)) return status;
+    const uint64_t left_ns = NsUntil(deadline_ns);
+    if (left_ns == 0) {
+      return absl::UnavailableError(absl::StrCat("no scheduler answered at ", address_, " within ", Seconds(timeout_ns),
+                                                 " (", status.message(), "): is shoal-scheduler running there?"));
+    }
+    if (!Sleep(std::min(Jittered(retry_ns), left_ns))) return absl::CancelledError("the worker is closed");
+  }
+}
+
+absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint32_t min_servers,
+                                                   uint64_t deadline_ns) {
+  v1::JoinJobRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_job_name(member.job_name);
+  request.set_world_size(member.world_size);
+  request.set_rank(member.rank);
+  request.set_incarnation(member.incarnation.value());
+  request.set_host(member.host);
+  request.set_pid(static_cast<uint32_t>(getpid()));
+  const uint64_t timeout_ns = NsUntil(deadline_ns);
+  // Joining again under the same incarnation changes nothing, renews the lease and counts the servers.
+  while (true) {
+    v1::JoinJobResponse response;
+    const absl::Status status = CallPatiently(&v1::Scheduler::Stub::JoinJob, request, deadline_ns, &response);
+    if (!status.ok()) return status;
+    if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
+    const JoinedJob joined = {.id = JobId(response.job_id()),
+                              .lease_ttl_ms = response.lease_ttl_ms(),
+                              .server_count = response.server_count()};
+    if (joined.server_count >= min_servers) return joined;
+    const uint64_t left_ns = NsUntil(deadline_ns);
+    const std::string missing =
+        absl::StrCat(joined.server_count, " of ", min_servers, " reduction servers registered with the scheduler at ",
+                     address_, " after ", Seconds(timeout_ns));
+    if (left_ns == 0) {
+      LeaveJob(member, joined.id, missing, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+      return absl::DeadlineExceededError(absl::StrCat(missing, ": start more, or ask for fewer"));
+    }
+    if (!Sleep(std::min(kServerPollNs, left_ns))) return absl::CancelledError("the worker is closed");
+  }
+}
+
+absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, JobId job, const GroupRequest& group,
+                                                     uint64_t deadline_ns) {
+  v1::JoinGroupRequest request;
+  request.set_job_id(job.value());
+  request.set_rank(member.rank);
+  request.set_incarnation(member.incarnation.value());
+  request.set_group_name(group.name);
+  for (const uint32_t rank : group.ranks) request.add_ranks(rank);
+  request.set_max_chunk_bytes(group.max_chunk_bytes);
+  request.set_min_servers(group.min_servers);
+  request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));
+  v1::JoinGroupResponse response;
+  const absl::Status status =
+      CallPatiently(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, &response);
+  if (!status.ok()) return status;
+  return ParseGroup(response, group);
+}
+
+absl::StatusOr<uint64_t> SchedulerClient::Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
+                                                    uint64_t deadline_ns) {
+  v1::HeartbeatWorkerRequest request;
+  request.set_job_id(job.value());
+  request.set_rank(member.rank);
+  request.set_incarnation(member.incarnation.value());
+  request.mutable_load()->set_ops_completed(load.ops_completed);
+  request.mutable_load()->set_ops_failed(load.ops_failed);
+  request.mutable_load()->set_bytes_pushed(load.bytes_pushed);
+  request.mutable_load()->set_bytes_pulled(load.bytes_pulled);
+  request.mutable_load()->set_op_time_ns_total(load.op_time_ns_total);
+  v1::HeartbeatWorkerResponse response;
+  const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatWorker, request, deadline_ns, true, &response);
+  if (!status.ok()) return status;
+  if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
+  return response.lease_ttl_ms();
+}
+
+absl::Status SchedulerClient::LeaveJob(const JobMember& member, JobId job, const std::string& reason, bool failed,
+                                       uint64_t deadline_ns) {
+  v1::LeaveJobRequest request;
+  request.set_job_id(job.value());
+  request.set_rank(member.rank);
+  request.set_incarnation(member.incarnation.value());
+  request.set_reason(reason);
+  request.set_failed(failed);
+  v1::LeaveJobResponse response;
+  return Call(&v1::Scheduler::Stub::LeaveJob, request, deadline_ns, false, &response);
+}
+
+std::unique_ptr<SchedulerClient::WatchStream> SchedulerClient::Watch(JobId job) {
+  return std::make_unique<GrpcWatchStream>(this, job);
+}
+
+void SchedulerClient::EndWatches() {
+  const std::lock_guard lock(mutex_);
+  for (grpc::ClientContext* context : watches_) context->TryCancel();
+}
+
+void SchedulerClient::CancelCalls() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (grpc::ClientContext* context : calls_) context->TryCancel();
+  for (grpc::ClientContext* context : watches_) context->TryCancel();
+  cancelled_changed_.notify_all();
+}
+
+}  // namespace shoal

@@ -1,0 +1,130 @@
+// What a worker says to the scheduler, over gRPC.
+//
+// Thread: any. Every call blocks until its answer or its deadline (on MonotonicNs()); CancelCalls ends them early with
+// Cancelled. Calls that may wait for the scheduler to come (JoinJob, JoinGroup) try again while it can't be reached.
+// Errors of all calls: the scheduler's own code and message; Unavailable "no scheduler answered at H:P within 30 s ..."
+// when there was no answer; FailedPrecondition when what answers is not a scheduler of ours.
+#ifndef SHOAL_WORKER_SCHEDULER_CLIENT_H_
+#define SHOAL_WORKER_SCHEDULER_CLIENT_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "worker/worker_events.h"
+
+namespace grpc {
+class ClientContext;
+}
+
+namespace shoal {
+
+// Who this process is in its job.
+struct JobMember {
+  std::string job_name;
+  uint32_t rank = 0;
+  uint32_t world_size = 0;
+  Incarnation incarnation;
+  std::string host;
+};
+
+struct JoinedJob {
+  JobId id;
+  uint64_t lease_ttl_ms = 0;
+  uint32_t server_count = 0;
+};
+
+struct GroupRequest {
+  std::string name;
+  std::vector<uint32_t> ranks;   // of the job, in group order
+  uint32_t max_chunk_bytes = 0;  // 0: the scheduler's default
+  uint32_t min_servers = 1;
+};
+
+// What a Watch stream brings: each part is empty if nothing changed.
+struct WatchNews {
+  std::shared_ptr<const ShardMap> map;
+  std::vector<RankLostCommand> lost_ranks;
+};
+
+// InvalidArgument: not "host:port".
+absl::Status CheckSchedulerAddress(const std::string& address);
+
+class SchedulerClient {
+ public:
+  // An open Watch stream. One thread.
+  class WatchStream {
+   public:
+    virtual ~WatchStream() = default;
+    // Blocks. False: the stream is over.
+    virtual bool Read(WatchNews* news) = 0;
+  };
+
+  // `address` is "host:port". Connects with the first call.
+  explicit SchedulerClient(std::string address);
+  ~SchedulerClient();
+
+  const std::string& address() const { return address_; }
+
+  // Waits until `min_servers` servers are registered, too. AlreadyExists: another process holds the rank.
+  // InvalidArgument: the world size differs from the job's, and others. DeadlineExceeded: too few servers; the job is
+  // left again.
+  absl::StatusOr<JoinedJob> JoinJob(const JobMember& member, uint32_t min_servers, uint64_t deadline_ns);
+
+  // Waits for the other ranks and for servers. DeadlineExceeded names who is missing. NotFound: no member any more.
+  absl::StatusOr<GroupInfo> JoinGroup(const JobMember& member, JobId job, const GroupRequest& request,
+                                      uint64_t deadline_ns);
+
+  // The lease's length in ms. NotFound: the lease is over. After silence the next call uses a new connection.
+  absl::StatusOr<uint64_t> Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
+                                     uint64_t deadline_ns);
+
+  // Works after CancelCalls as well. `failed`: the other ranks are told that this one is lost.
+  absl::Status LeaveJob(const JobMember& member, JobId job, const std::string& reason, bool failed,
+                        uint64_t deadline_ns);
+
+  // Must end before the client does. After CancelCalls its first Read is false.
+  std::unique_ptr<WatchStream> Watch(JobId job);
+
+  // Ends open streams, so that they are opened again on a connection that works.
+  void EndWatches();
+
+  // Ends all calls and streams, and later ones at once.
+  void CancelCalls();
+
+ private:
+  class Connection;
+  class CallScope;
+  class GrpcWatchStream;
+
+  template <typename Method, typename Request, typename Response>
+  absl::Status Call(Method method, const Request& request, uint64_t deadline_ns, bool cancellable, Response* response);
+  // Calls again while the scheduler can't be reached.
+  template <typename Method, typename Request, typename Response>
+  absl::Status CallPatiently(Method method, const Request& request, uint64_t deadline_ns, Response* response);
+  std::shared_ptr<Connection> connection();
+  void Reconnect(const std::shared_ptr<Connection>& broken);
+  // False: CancelCalls was called.
+  bool Sleep(uint64_t ns);
+
+  const std::string address_;
+  std::mutex mutex_;
+  std::condition_variable cancelled_changed_;
+  // Under mutex_:
+  std::shared_ptr<Connection> connection_;
+  std::set<grpc::ClientContext*> calls_;
+  std::set<grpc::ClientContext*> watches_;
+  bool cancelled_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_SCHEDULER_CLIENT_H_

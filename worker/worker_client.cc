@@ -1,0 +1,176 @@
+#include "worker/worker_client.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/bucket_plan.h"
+#include "net/ucx/ucx_transport.h"
+#include "worker/clock.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kGoodbyeMs = 2000;
+constexpr uint64_t kLeaveTimeoutMs = 2000;
+
+Incarnation DrawIncarnation() {
+  std::random_device random;
+  uint64_t value = 0;
+  while (value == 0) value = uint64_t{random()} << 32 | random();
+  return Incarnation(value);
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options) {
+  UcxTransportOptions ucx;
+  ucx.net_device = options.net_device;
+  ucx.transports = options.transports;
+  return MakeUcxTransport(ucx);
+}
+
+}  // namespace
+
+WorkerClient::WorkerClient(const WorkerClientOptions& options)
+    : options_(options),
+      member_({.job_name = options.job_name,
+               .rank = options.rank,
+               .world_size = options.world_size,
+               .incarnation = DrawIncarnation(),
+               .host = options.host_name}),
+      scheduler_(options.scheduler) {}
+
+absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options));
+  if (absl::Status status = client->Start(); !status.ok()) return status;
+  return client;
+}
+
+absl::Status WorkerClient::Start() {
+  // First what can go wrong in this process alone: nobody else notices then.
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
+  if (!transport.ok()) return transport.status();
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), &completions_);
+  if (!io.ok()) return io.status();
+  const absl::StatusOr<JoinedJob> job =
+      scheduler_.JoinJob(member_, options_.min_servers, DeadlineIn(options_.timeout_ms));
+  if (!job.ok()) return job.status();
+  job_ = job->id;
+  io_ = *std::move(io);
+  absl::StatusOr<std::unique_ptr<JobMembership>> membership =
+      JobMembership::Start(&scheduler_, io_.get(), member_, *job);
+  if (!membership.ok()) return membership.status();
+  membership_ = *std::move(membership);
+  return absl::OkStatus();
+}
+
+WorkerClient::~WorkerClient() { Close(); }
+
+void WorkerClient::Close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_) return;
+  closed_ = true;
+  scheduler_.CancelCalls();
+  if (membership_ != nullptr) membership_->Stop();
+  if (io_ == nullptr) return;  // never joined
+  const absl::StatusOr<WorkerCounters> before = io_->Counters();
+  io_->Stop(kGoodbyeMs);
+  const absl::StatusOr<WorkerCounters> after = io_->Counters();
+  const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
+  const std::string reason = ops_were_open ? "it closed with all-reduces open" : "it closed";
+  // If nobody hears it, the lease ends the membership.
+  scheduler_.LeaveJob(member_, job_, reason, ops_were_open, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+  completions_.Close();
+}
+
+absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
+                                                                       std::vector<uint32_t> ranks,
+                                                                       uint32_t max_chunk_bytes, uint64_t timeout_ms) {
+  if (absl::Status status = membership_->status(); !status.ok()) return status;
+  if (ranks.empty()) {
+    ranks.resize(options_.world_size);
+    std::iota(ranks.begin(), ranks.end(), 0u);
+  }
+  const uint64_t deadline_ns = DeadlineIn(timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
+  const GroupRequest request = {
+      .name = name, .ranks = std::move(ranks), .max_chunk_bytes = max_chunk_bytes, .min_servers = options_.min_servers};
+  absl::StatusOr<GroupInfo> info = scheduler_.JoinGroup(member_, job_, request, deadline_ns);
+  if (!info.ok()) return info.status();
+  {
+    const std::lock_guard lock(map_mutex_);
+    newest_group_map_ = info->map;
+  }
+  return io_->OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), deadline_ns);
+}
+
+absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::shared_ptr<CallerGroup>& group,
+                                                                  const AllReduceCall& call) {
+  if (absl::Status failure = group->failure(); !failure.ok()) {
+    if (absl::IsCancelled(failure) || absl::IsAborted(failure)) return failure;
+    return absl::AbortedError(absl::StrCat("group '", group->info().name,
+                                           "' is broken since an earlier all-reduce failed: ", failure.message()));
+  }
+  if (call.element_count > 0) {
+    const absl::StatusOr<BucketPlan> plan =
+        MakeBucketPlan(call.element_count, call.dtype, group->info().max_chunk_bytes);
+    if (!plan.ok()) return plan.status();
+  }
+  if (absl::Status status = group->AddOp(); !status.ok()) return status;
+  const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
+  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  auto op = std::make_shared<CallerOp>(group, ticket, deadline_ns, call.notify, call.user_data);
+  const SubmitCommand command = {.group = group->handle(),
+                                 .ticket = ticket,
+                                 .data = call.data,
+                                 .element_count = call.element_count,
+                                 .dtype = call.dtype,
+                                 .reduce_op = call.reduce_op,
+                                 .premul_factor = call.premul_factor,
+                                 .submitted_ns = MonotonicNs(),
+                                 .deadline_ns = deadline_ns};
+  if (absl::Status status = io_->queue().Submit(command, op); !status.ok()) {
+    group->RemoveOp();
+    return status;
+  }
+  return op;
+}
+
+void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) {
+  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", reason)));
+  // A worker that is closed has ended the group already.
+  io_->queue().Post(AbortGroupCommand{.group = group->handle(), .reason = reason}).IgnoreError();
+}
+
+void WorkerClient::CloseGroup(CallerGroup* group) {
+  group->SetFailure(absl::CancelledError("the group is closed"));
+  io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
+  group->WaitClosed();
+}
+
+absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
+  absl::StatusOr<WorkerCounters> counters = io_->Counters();
+  if (!counters.ok()) return counters.status();
+  WorkerStatistics statistics;
+  statistics.counters = *std::move(counters);
+  const std::shared_ptr<const ShardMap> map = NewestMap();
+  if (map == nullptr) return statistics;
+  statistics.map_epoch = map->epoch().value();
+  statistics.shard_count = static_cast<uint32_t>(map->shards().size());
+  std::set<ServerId> servers;
+  for (const Shard& shard : map->shards()) servers.insert(shard.server);
+  statistics.server_count = static_cast<uint32_t>(servers.size());
+  return statistics;
+}
+
+std::shared_ptr<const ShardMap> WorkerClient::NewestMap() const {
+  const std::shared_ptr<const ShardMap> published = membership_->map();
+  const std::lock_guard lock(map_mutex_);
+  if (published == nullptr || newest_group_map_ == nullptr) {
+    return published == nullptr ? newest_group_map_ : published;
+  }
+  return published->epoch() > newest_group_map_->epoch() ? published : newest_group_map_;
+}
+
+}  // namespace shoal

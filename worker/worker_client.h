@@ -1,0 +1,107 @@
+// This process's membership in a job, with its groups and ops: what the public C functions stand on.
+//
+// Thread: any, all at the same time. Ownership: handles of callers share a client; Close ends what it does and frees
+// its threads and connections, later calls return Cancelled.
+#ifndef SHOAL_WORKER_WORKER_CLIENT_H_
+#define SHOAL_WORKER_WORKER_CLIENT_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/caller_records.h"
+#include "worker/io_thread.h"
+#include "worker/job_membership.h"
+#include "worker/scheduler_client.h"
+
+namespace shoal {
+
+struct WorkerClientOptions {
+  std::string scheduler;  // "host:port"
+  std::string job_name;
+  uint32_t rank = 0;
+  uint32_t world_size = 0;
+  std::string host_name;
+  uint32_t min_servers = 1;
+  uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
+  std::string net_device;        // empty: UCX chooses
+  std::string transports = "tcp";
+};
+
+struct AllReduceCall {
+  std::byte* data = nullptr;
+  uint64_t element_count = 0;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  uint64_t timeout_ms = 0;  // 0: the worker's
+  bool notify = false;
+  uint64_t user_data = 0;
+};
+
+struct WorkerStatistics {
+  WorkerCounters counters;
+  uint64_t map_epoch = 0;
+  uint32_t shard_count = 0;
+  uint32_t server_count = 0;
+};
+
+class WorkerClient {
+ public:
+  // Errors: those of SchedulerClient::JoinJob and MakeUcxTransport.
+  static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
+  ~WorkerClient();  // closes
+  WorkerClient(const WorkerClient&) = delete;
+  WorkerClient& operator=(const WorkerClient&) = delete;
+
+  // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of SchedulerClient::JoinGroup and
+  // IoThread::OpenGroup; FailedPrecondition: the scheduler ended this worker's membership.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(const std::string& name, std::vector<uint32_t> ranks,
+                                                           uint32_t max_chunk_bytes, uint64_t timeout_ms);
+
+  // Starts an all-reduce. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
+  // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
+                                                      const AllReduceCall& call);
+
+  void AbortGroup(CallerGroup* group, const std::string& reason);
+  // Waits until the group's ops are complete and its end is known.
+  void CloseGroup(CallerGroup* group);
+
+  absl::StatusOr<WorkerStatistics> Statistics();
+  CompletionQueue& completions() { return completions_; }
+
+  // Ends open ops with Cancelled, closes groups, leaves the job and joins all threads. Takes a few seconds at most,
+  // also when nobody answers. Idempotent.
+  void Close();
+
+ private:
+  explicit WorkerClient(const WorkerClientOptions& options);
+
+  absl::Status Start();
+  // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
+  std::shared_ptr<const ShardMap> NewestMap() const;
+
+  const WorkerClientOptions options_;
+  const JobMember member_;
+  SchedulerClient scheduler_;
+  CompletionQueue completions_;
+  JobId job_;
+  std::unique_ptr<IoThread> io_;
+  std::unique_ptr<JobMembership> membership_;
+  std::atomic<uint64_t> next_ticket_ = 1;
+
+  mutable std::mutex map_mutex_;
+  std::shared_ptr<const ShardMap> newest_group_map_;  // under map_mutex_
+
+  std::mutex close_mutex_;
+  bool closed_ = false;  // under close_mutex_
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_WORKER_CLIENT_H_
