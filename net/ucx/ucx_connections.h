@@ -53,6 +53,7 @@ class UcxTransport final : public Transport {
   enum class PeerState {
     kConnecting,  // by us; the peer's greeting is missing
     kAccepted,    // by us; the peer's greeting is missing, and the user doesn't know of it
+    kAbandoned,   // closed by the user while it was kConnecting; the endpoint is closed when that is over
     kUp,
     kEnding,  // failed or closed; kPeerDown comes when nothing is in flight any more
   };
@@ -110,6 +111,7 @@ class UcxTransport final : public Transport {
   void Fail(Peer& peer, absl::Status why);
   void EndPeer(Peer& peer, absl::Status why);
   void EndFailedPeers();
+  bool AnyConnecting() const;
   void ReportEndedPeers();
   void AcceptConnection(ucp_conn_request_h request);
   static void OnConnectionRequest(ucp_conn_request_h request, void* argument);

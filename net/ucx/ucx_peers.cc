@@ -1,7 +1,7 @@
 // How connections come and go.
 #include <sys/socket.h>
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -116,8 +116,25 @@ void UcxTransport::EndFailedPeers() {
 
 void UcxTransport::Close(PeerId peer_id) {
   const auto found = peers_.find(peer_id);
-  if (found == peers_.end() || found->second->state == PeerState::kEnding) return;
-  EndPeer(*found->second, absl::OkStatus());
+  if (found == peers_.end()) return;
+  Peer& peer = *found->second;
+  if (peer.state == PeerState::kConnecting) {
+    // UCX 1.13 keeps asking whether a connecting socket is writable. Closed now, its number may be given to a socket
+    // that UCX's other thread accepts, which then gets the answer and ends the process (an assertion in
+    // tcp_sockcm_ep.c).
+    peer.state = PeerState::kAbandoned;
+    peer.known_to_user = false;
+    pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer.id});
+  } else if (peer.state == PeerState::kUp) {
+    EndPeer(peer, absl::OkStatus());
+  }
+}
+
+bool UcxTransport::AnyConnecting() const {
+  return std::ranges::any_of(peers_, [](const auto& entry) {
+    const PeerState state = entry.second->state;
+    return state == PeerState::kConnecting || state == PeerState::kAccepted || state == PeerState::kAbandoned;
+  });
 }
 
 void UcxTransport::EndPeer(Peer& peer, absl::Status why) {

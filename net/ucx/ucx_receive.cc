@@ -63,6 +63,9 @@ UcxTransport::Peer* UcxTransport::SenderOf(const ucp_am_recv_param_t* param, Mes
       if (type == kGreetingMessage) return peer;
       Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " did not greet first")));
       return nullptr;
+    case PeerState::kAbandoned:
+      Fail(*peer, absl::CancelledError("closed while it was being connected"));
+      return nullptr;
     case PeerState::kEnding:
       return nullptr;
   }

@@ -16,6 +16,10 @@ constexpr int kMaxProgressCallsPerPoll = 64;
 // Closing an endpoint by force only takes what is local. This is for the case that UCX is wrong about that.
 constexpr auto kMaxShutdownTime = std::chrono::seconds(5);
 
+// Time for connections that are being made to get past the point where closing them is dangerous (see
+// UcxTransport::Close).
+constexpr auto kMaxSettleTime = std::chrono::milliseconds(100);
+
 }  // namespace
 
 absl::Status UcxTransport::Start() {
@@ -30,6 +34,11 @@ absl::Status UcxTransport::Start() {
 UcxTransport::~UcxTransport() {
   if (ucx_ == nullptr) return;
   stopping_ = true;
+  const auto settled = std::chrono::steady_clock::now() + kMaxSettleTime;
+  while (AnyConnecting() && std::chrono::steady_clock::now() < settled) {
+    ucp_worker_progress(ucx_->worker());
+    EndFailedPeers();
+  }
   for (const auto& [id, peer] : peers_) EndPeer(*peer, absl::OkStatus());
   const auto deadline = std::chrono::steady_clock::now() + kMaxShutdownTime;
   ReportEndedPeers();
@@ -44,7 +53,8 @@ UcxTransport::~UcxTransport() {
 
 absl::StatusOr<UcxTransport::Peer*> UcxTransport::FindReadyPeer(PeerId peer_id) {
   const auto found = peers_.find(peer_id);
-  if (found == peers_.end() || found->second->state == PeerState::kEnding) {
+  if (found == peers_.end() || found->second->state == PeerState::kEnding ||
+      found->second->state == PeerState::kAbandoned) {
     return absl::NotFoundError(absl::StrCat("there is no connection ", peer_id.value(), " (any more)"));
   }
   if (found->second->state != PeerState::kUp) {
