@@ -1,0 +1,150 @@
+#include "cli/shoalctl.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/status_client.h"
+#include "cli/tables.h"
+#include "core/version.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|map|events";
+constexpr char kSummary[] =
+    "Shows what a Shoal cluster is doing, as its scheduler knows it. Changes nothing.\n\n"
+    "Commands:\n"
+    "  status   the cluster, its servers and its jobs\n"
+    "  servers  reduction servers, with load and last heartbeat\n"
+    "  jobs     training jobs, with their ranks' progress and who was lost\n"
+    "  map      the shard map: which server owns which share\n"
+    "  events   what happened lately and why; --follow: and what happens from now on";
+
+struct Command {
+  std::string name;
+  std::string scheduler;
+  double timeout_s = 5;
+  bool json = false;
+  bool follow = false;
+  bool help = false;
+  bool version = false;
+};
+
+void DeclareOptions(Command* command, OptionTable* table) {
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "The scheduler to ask.", &command->scheduler);
+  table->Flag("json", "", "JSON instead of tables, with the field names of proto/shoal/v1/status.proto.",
+              &command->json);
+  table->Flag("follow", "", "events: go on with events as they happen.", &command->follow);
+  table->Double("timeout", "", "S", "How long to wait for the scheduler.", &command->timeout_s);
+  table->Flag("help", "", "Show this and exit.", &command->help);
+  table->Flag("version", "", "Show the version and exit.", &command->version);
+}
+
+template <typename Message>
+absl::Status Show(const absl::StatusOr<Message>& answer, bool json, std::string (*text)(const Message&),
+                  std::ostream& out) {
+  if (!answer.ok()) return answer.status();
+  out << (json ? ToJson(*answer) + "\n" : text(*answer));
+  return absl::OkStatus();
+}
+
+template <typename Messages>
+std::string JsonList(const Messages& messages) {
+  return absl::StrCat(
+      "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
+}
+
+absl::Status ShowStatus(const Command& command, StatusClient* client, std::ostream& out) {
+  const auto cluster = client->GetCluster();
+  if (!cluster.ok()) return cluster.status();
+  const auto servers = client->ListServers();
+  if (!servers.ok()) return servers.status();
+  const auto jobs = client->ListJobs();
+  if (!jobs.ok()) return jobs.status();
+  if (command.json) {
+    out << "{\"cluster\":" << ToJson(*cluster) << ",\"servers\":" << JsonList(servers->servers())
+        << ",\"jobs\":" << JsonList(jobs->jobs()) << "}\n";
+  } else {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+    out << ClusterText(*cluster, command.scheduler, static_cast<uint64_t>(now_ms)) << "\n"
+        << ServersText(*servers) << "\n"
+        << JobsText(*jobs);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShowEvents(const Command& command, StatusClient* client, std::ostream& out) {
+  return client->ListEvents(command.follow, [&](const v1::Event& event) {
+    out << (command.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
+    return out.good();
+  });
+}
+
+absl::Status Run(const Command& command, std::ostream& out) {
+  StatusClient client(command.scheduler, static_cast<uint64_t>(std::llround(command.timeout_s * 1000)));
+  if (command.name == "status") return ShowStatus(command, &client, out);
+  if (command.name == "servers") return Show(client.ListServers(), command.json, ServersText, out);
+  if (command.name == "jobs") return Show(client.ListJobs(), command.json, JobsText, out);
+  if (command.name == "map") return Show(client.GetShardMap(), command.json, MapText, out);
+  return ShowEvents(command, &client, out);
+}
+
+absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
+  if (words.size() != 1) {
+    return absl::InvalidArgumentError(
+        words.empty() ? "say which: status, servers, jobs, map or events"
+                      : absl::StrCat("one command at a time, not \"", absl::StrJoin(words, " "), "\""));
+  }
+  command->name = words[0];
+  const std::string known[] = {"status", "servers", "jobs", "map", "events"};
+  if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown command \"", command->name, "\"; there are status, servers, jobs, map and events"));
+  }
+  if (command->follow && command->name != "events") return absl::InvalidArgumentError("--follow is for events");
+  if (!(command->timeout_s >= 0.001 && command->timeout_s <= 86400)) {
+    return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
+  }
+  if (command->scheduler.empty()) {
+    return absl::InvalidArgumentError("which scheduler? Give --scheduler HOST:PORT or set SHOAL_SCHEDULER");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
+                std::ostream& out, std::ostream& err) {
+  Command command;
+  OptionTable options;
+  DeclareOptions(&command, &options);
+  std::vector<std::string> words;
+  absl::Status status = options.Parse(arguments, lookup, &words);
+  if (status.ok() && command.help) {
+    out << options.Help(kUsage, kSummary);
+    return kExitOk;
+  }
+  if (status.ok() && command.version) {
+    out << "shoalctl " << kSoftwareVersion << "\n";
+    return kExitOk;
+  }
+  if (status.ok()) status = CheckUsage(words, &command);
+  if (!status.ok()) {
+    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help says more)\n";
+    return kExitUsage;
+  }
+  status = Run(command, out);
+  if (!status.ok()) {
+    err << "shoalctl: " << std::string(status.message()) << "\n";
+    return kExitFailure;
+  }
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

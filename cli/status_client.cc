@@ -1,0 +1,85 @@
+#include "cli/status_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::cli {
+namespace {
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& scheduler) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
+  return grpc::CreateCustomChannel(scheduler, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
+}
+
+}  // namespace
+
+StatusClient::StatusClient(const std::string& scheduler, uint64_t timeout_ms)
+    : scheduler_(scheduler), timeout_ms_(timeout_ms), stub_(v1::Status::NewStub(OpenChannel(scheduler))) {}
+
+absl::Status StatusClient::Explain(const grpc::Status& status) const {
+  std::string text = status.error_message();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
+                        "); is shoal-scheduler running there? Give its address with --scheduler HOST:PORT");
+  } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    text = absl::StrCat("the scheduler at ", scheduler_, " did not answer within ", timeout_ms_,
+                        " ms; check the address, or wait longer with --timeout S");
+  } else if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    text = absl::StrCat("what listens at ", scheduler_, " is no shoal-scheduler of this version (", text, ")");
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), text);
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<Response> StatusClient::Call(grpc::Status (v1::Status::Stub::*method)(grpc::ClientContext*,
+                                                                                     const Request&, Response*)) {
+  grpc::ClientContext context;
+  SetDeadline(timeout_ms_, &context);
+  Response response;
+  const grpc::Status status = ((*stub_).*method)(&context, Request(), &response);
+  if (!status.ok()) return Explain(status);
+  return response;
+}
+
+absl::StatusOr<v1::Cluster> StatusClient::GetCluster() {
+  return Call<v1::Cluster, v1::GetClusterRequest>(&v1::Status::Stub::GetCluster);
+}
+
+absl::StatusOr<v1::ListServersResponse> StatusClient::ListServers() {
+  return Call<v1::ListServersResponse, v1::ListServersRequest>(&v1::Status::Stub::ListServers);
+}
+
+absl::StatusOr<v1::ListJobsResponse> StatusClient::ListJobs() {
+  return Call<v1::ListJobsResponse, v1::ListJobsRequest>(&v1::Status::Stub::ListJobs);
+}
+
+absl::StatusOr<v1::ShardMap> StatusClient::GetShardMap() {
+  return Call<v1::ShardMap, v1::GetShardMapRequest>(&v1::Status::Stub::GetShardMap);
+}
+
+absl::Status StatusClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
+  // A stream that is followed has no deadline, so find out first whether anybody is there.
+  const absl::StatusOr<v1::Cluster> cluster = GetCluster();
+  if (!cluster.ok()) return cluster.status();
+  grpc::ClientContext context;
+  if (!follow) SetDeadline(timeout_ms_, &context);
+  v1::ListEventsRequest request;
+  request.set_follow(follow);
+  const auto reader = stub_->ListEvents(&context, request);
+  v1::Event event;
+  bool wants_more = true;
+  while (wants_more && reader->Read(&event)) wants_more = take(event);
+  if (!wants_more) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  return status.ok() || !wants_more ? absl::OkStatus() : Explain(status);
+}
+
+}  // namespace shoal::cli
