@@ -54,13 +54,13 @@ void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions
   cell.group = std::make_unique<WorkerGroup>(command.info, command.deadline_ns);
   counters_.map_epoch = command.info->map->epoch().value();
   const std::vector<Shard>& shards = command.info->map->shards();
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const uint32_t connection = FindConnection(shards[i]);
-    cell.group->links[i].connection = connection;
-    if (connections_[connection].state == Connection::State::kUp) {
-      SendHellos(connection, actions);
+  for (size_t i = 0; i < shards.size(); ++i) cell.group->links[i].connection = FindConnection(shards[i]);
+  for (const ShardLink& link : cell.group->links) {
+    Connection& connection = connections_[link.connection];
+    if (connection.state == Connection::State::kUp) {
+      SendHellos(link.connection, actions);
     } else {
-      connections_[connection].retry_at_ns = std::min(connections_[connection].retry_at_ns, now.monotonic_ns);
+      connection.retry_at_ns = std::min(connection.retry_at_ns, now.monotonic_ns);
     }
   }
   TickConnections(now, actions);

@@ -1,0 +1,55 @@
+// A simulated process (or thread of one): something that the world runs when it has been woken or its deadline has
+// come.
+//
+// The node's clock is the world's plus an offset of its own, as monotonic clocks of different machines have nothing to
+// do with each other. One thread (the world's).
+#ifndef SHOAL_SIM_NODE_H_
+#define SHOAL_SIM_NODE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/now.h"
+#include "sim/world.h"
+
+namespace shoal::sim {
+
+class Node {
+ public:
+  Node(World* world, std::string name, uint64_t wake_delay_ns);
+  virtual ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // Runs soon (not at once: another process gets its turn first, by chance).
+  void Wake();
+  // Nothing runs before then; what was woken runs afterwards.
+  void PauseUntil(uint64_t world_ns);
+  const std::string& name() const { return name_; }
+
+ protected:
+  // Does what there is to do. Returns the next deadline on the node's clock (kNoDeadline: none).
+  virtual uint64_t Run(Now now) = 0;
+
+  World& world() { return *world_; }
+  Now LocalNow() const;
+  // For world events that must not find a node that is gone: they hold this and look at it first.
+  std::weak_ptr<bool> alive() const { return alive_; }
+
+ private:
+  void RunNow();
+  void ScheduleAt(uint64_t world_ns);
+
+  World* world_;
+  std::string name_;
+  uint64_t wake_delay_ns_;
+  uint64_t clock_offset_ns_;
+  uint64_t paused_until_ns_ = 0;
+  uint64_t scheduled_ns_ = kNoDeadline;  // of the earliest run asked for
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_NODE_H_

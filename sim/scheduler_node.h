@@ -1,0 +1,34 @@
+// A simulated scheduler process: the real loop and machine on the simulated control plane and store.
+#ifndef SHOAL_SIM_SCHEDULER_NODE_H_
+#define SHOAL_SIM_SCHEDULER_NODE_H_
+
+#include <memory>
+#include <string>
+
+#include "scheduler/scheduler_loop.h"
+#include "sim/node.h"
+#include "sim/profile.h"
+#include "sim/sim_control.h"
+#include "sim/sim_store.h"
+
+namespace shoal::sim {
+
+class SchedulerNode : public Node {
+ public:
+  // Loads its state from `store`; both ports outlive it. Up from now on.
+  SchedulerNode(World* world, const Profile& profile, SimControl* control, SimStore* store);
+  // The process dies.
+  ~SchedulerNode() override;
+
+ protected:
+  uint64_t Run(Now now) override;
+
+ private:
+  SimControl* control_;
+  SimStore* store_;
+  std::unique_ptr<scheduler::SchedulerLoop> loop_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SCHEDULER_NODE_H_

@@ -1,0 +1,60 @@
+// A simulated reduction server process: the real loops (one for each I/O thread) and the real registration machine.
+#ifndef SHOAL_SIM_SERVER_NODE_H_
+#define SHOAL_SIM_SERVER_NODE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/registration_machine.h"
+#include "server/server_loop.h"
+#include "sim/checkers.h"
+#include "sim/node.h"
+#include "sim/profile.h"
+#include "sim/sim_control.h"
+#include "sim/sim_reducer.h"
+#include "sim/sim_transport.h"
+
+namespace shoal::sim {
+
+class ServerNode : public Node {
+ public:
+  ServerNode(World* world, const Profile& profile, uint32_t number, SimNetwork* network, SimControl* control,
+             Checkers* checkers);
+  // The process dies.
+  ~ServerNode() override = default;
+
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  // Reports what is still open, once everybody is gone.
+  void CheckAtEnd() const;
+
+ protected:
+  uint64_t Run(Now now) override;
+
+ private:
+  struct IoThread {
+    std::vector<std::byte> memory;
+    std::unique_ptr<SimTransport> transport;
+    std::unique_ptr<SimReducer> reducer;
+    std::unique_ptr<ServerLoop> loop;  // from the registration on
+  };
+
+  void StartLoops();
+  uint64_t StepRegistration(Now now);
+  ServerCounters Counters() const;
+
+  const Profile& profile_;
+  SimControl* control_;
+  Checkers* checkers_;
+  Incarnation incarnation_;
+  std::vector<IoThread> threads_;
+  std::vector<std::string> addresses_;
+  std::optional<RegistrationMachine> registration_;
+  bool call_under_way_ = false;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SERVER_NODE_H_

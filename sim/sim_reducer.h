@@ -1,0 +1,48 @@
+// The Reducer port under virtual time: a sum takes a while, is computed at its end, and jobs may finish in any order.
+#ifndef SHOAL_SIM_SIM_REDUCER_H_
+#define SHOAL_SIM_SIM_REDUCER_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/inline_reducer.h"
+#include "server/reducer.h"
+#include "sim/world.h"
+
+namespace shoal::sim {
+
+class SimReducer : public Reducer {
+ public:
+  SimReducer(World* world, uint64_t max_ns, std::function<void()> wake)
+      : world_(world), max_ns_(max_ns), wake_(std::move(wake)), alive_(std::make_shared<bool>(true)) {}
+
+  void Start(const ReduceJob& job) override {
+    world_->After(world_->random().Below(max_ns_ + 1), [this, job, alive = std::weak_ptr<bool>(alive_)] {
+      if (alive.expired()) return;
+      RunReduceJob(job, &inputs_);
+      done_.push_back(job.token);
+      wake_();
+    });
+  }
+
+  std::span<const uint64_t> Poll() override {
+    polled_.clear();
+    std::swap(polled_, done_);
+    return polled_;
+  }
+
+ private:
+  World* world_;
+  uint64_t max_ns_;
+  std::function<void()> wake_;
+  std::shared_ptr<bool> alive_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<uint64_t> done_;
+  std::vector<uint64_t> polled_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SIM_REDUCER_H_

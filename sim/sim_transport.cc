@@ -1,0 +1,308 @@
+#include "sim/sim_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr std::byte kScribble{0xa5};
+
+}  // namespace
+
+std::unique_ptr<SimTransport> SimNetwork::MakeTransport(bool listen, std::function<void()> wake) {
+  const std::string address = absl::StrCat("sim:", next_address_++);
+  auto transport = std::make_unique<SimTransport>(this, address, listen, std::move(wake));
+  if (listen) listeners_[address] = transport.get();
+  return transport;
+}
+
+void SimNetwork::Clog(const std::string& a, const std::string& b, uint64_t until_ns) {
+  clogs_.push_back({a, b, until_ns});
+}
+
+std::string SimNetwork::ResetRandomConnection() {
+  std::vector<std::shared_ptr<Connection>> candidates;
+  for (const auto& [number, connection] : connections_) {
+    if (connection->established && connection->ends[0].transport != nullptr &&
+        connection->ends[1].transport != nullptr) {
+      candidates.push_back(connection);
+    }
+  }
+  if (candidates.empty()) return "";
+  const std::shared_ptr<Connection> connection = candidates[world_->random().Below(candidates.size())];
+  world_->TraceText(absl::StrCat("reset ", connection->ends[0].name, " - ", connection->ends[1].name));
+  for (const End& end : connection->ends) {
+    SimTransport* transport = end.transport;
+    const PeerId peer = end.peer;
+    world_->After(world_->random().Below(profile_.latency_ns * 4), [connection, transport, peer] {
+      for (const End& now : connection->ends) {
+        if (now.transport == transport) transport->Drop(peer, absl::UnavailableError("connection reset"));
+      }
+    });
+  }
+  return connection->ends[0].name;
+}
+
+uint64_t SimNetwork::ArrivalNs(const Connection& connection, uint64_t bytes) {
+  uint64_t at = world_->now_ns() + profile_.latency_ns + world_->random().Below(profile_.jitter_ns + 1) +
+                bytes * profile_.ns_per_kib / 1024;
+  std::erase_if(clogs_, [this](const Clogged& clog) { return clog.until_ns <= world_->now_ns(); });
+  for (const Clogged& clog : clogs_) {
+    const auto touches = [&](const std::string& name) {
+      return name.empty() || name == connection.ends[0].name || name == connection.ends[1].name;
+    };
+    if (touches(clog.a) && touches(clog.b)) at = std::max(at, clog.until_ns + world_->random().Below(50'000));
+  }
+  return at;
+}
+
+SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake)
+    : network_(network),
+      world_(network->world()),
+      address_(std::move(address)),
+      listen_(listen),
+      wake_(std::move(wake)) {}
+
+SimTransport::~SimTransport() {
+  if (listen_) network_->listeners_.erase(address_);
+  wake_ = [] {};
+  std::vector<PeerId> peers;
+  for (const auto& [id, peer] : peers_) peers.push_back(id);
+  for (PeerId peer : peers) {
+    PeerState* state = Find(peer);
+    const std::shared_ptr<Connection> connection = state->connection;
+    const int other = 1 - state->end;
+    Drop(peer, absl::CancelledError("the transport was destroyed"));
+    world_->After(network_->profile_.latency_ns, [connection, other] {
+      const SimNetwork::End& end = connection->ends[other];
+      if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
+    });
+  }
+  // Events that were already asked for must not find this transport: its ends are null now.
+}
+
+SimTransport::PeerState* SimTransport::Find(PeerId peer) {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() || found->second.closing ? nullptr : &found->second;
+}
+
+void SimTransport::Push(TransportEvent event, std::span<const std::byte> bytes) {
+  world_->Trace({static_cast<uint64_t>(event.kind), event.peer.value(), event.token, event.payload_bytes});
+  inbox_.push_back({std::move(event), {bytes.begin(), bytes.end()}});
+  wake_();
+}
+
+absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
+  const PeerId peer(next_peer_++);
+  auto connection = std::make_shared<Connection>();
+  connection->ends[0] = {.transport = this, .peer = peer, .name = address_};
+  connection->ends[1].name = address;
+  network_->connections_[network_->next_connection_++] = connection;
+  peers_[peer] = {.connection = connection, .end = 0};
+  world_->At(network_->ArrivalNs(*connection, 0), [network = network_, connection, address] {
+    SimTransport* caller = connection->ends[0].transport;
+    if (caller == nullptr) return;
+    const auto listener = network->listeners_.find(address);
+    if (listener == network->listeners_.end()) {
+      caller->Drop(connection->ends[0].peer, absl::UnavailableError(absl::StrCat("nobody listens on ", address)));
+      return;
+    }
+    SimTransport* callee = listener->second;
+    const PeerId callee_peer(callee->next_peer_++);
+    callee->peers_[callee_peer] = {.connection = connection, .end = 1};
+    connection->ends[1].transport = callee;
+    connection->ends[1].peer = callee_peer;
+    connection->established = true;
+    callee->Push({.kind = TransportEventKind::kPeerUp, .peer = callee_peer});
+    caller->Push({.kind = TransportEventKind::kPeerUp, .peer = connection->ends[0].peer});
+  });
+  return peer;
+}
+
+absl::Status SimTransport::SendNote(PeerId peer, std::span<const std::byte> note) {
+  PeerState* state = Find(peer);
+  if (state == nullptr) return absl::NotFoundError("no such peer");
+  const std::shared_ptr<Connection> connection = state->connection;
+  SimNetwork::End& target = connection->ends[1 - state->end];
+  // T5: notes keep their order.
+  const uint64_t at = std::max(network_->ArrivalNs(*connection, 0), target.last_note_ns + 1);
+  target.last_note_ns = at;
+  const int to = 1 - state->end;
+  world_->At(at, [connection, to, bytes = std::vector<std::byte>(note.begin(), note.end())] {
+    const SimNetwork::End& end = connection->ends[to];
+    if (end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
+    end.transport->Push({.kind = TransportEventKind::kNote, .peer = end.peer}, bytes);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                                uint64_t token) {
+  PeerState* state = Find(peer);
+  if (state == nullptr) return absl::NotFoundError("no such peer");
+  auto message = std::make_shared<Message>();
+  message->connection = state->connection;
+  message->from = state->end;
+  message->header.assign(header.begin(), header.end());
+  message->payload = payload;
+  message->payload_bytes = payload.size();
+  message->token = token;
+  state->sending.push_back(message);
+  Random& random = world_->random();
+  const uint64_t arrival = network_->ArrivalNs(*message->connection, payload.size());
+  const int to = 1 - state->end;
+  if (random.Chance(network_->profile_.eager_per_million)) {
+    world_->At(world_->now_ns() + random.Below(arrival - world_->now_ns()), [message] {
+      SimTransport* sender = message->connection->ends[message->from].transport;
+      if (message->dead || sender == nullptr || !message->at_sender) return;
+      message->copy.assign(message->payload.begin(), message->payload.end());
+      message->payload = message->copy;
+      sender->Depart(message, absl::OkStatus());
+    });
+  }
+  const auto arrive = [message, to] {
+    const SimNetwork::End& end = message->connection->ends[to];
+    if (message->dead || end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
+    end.transport->Arrive(end.peer, message);
+  };
+  world_->At(arrival, arrive);
+  if (random.Chance(network_->profile_.duplicate_per_million)) {
+    // A faulty peer says it again, with its own copy of the payload.
+    auto again = std::make_shared<Message>(*message);
+    again->copy.assign(payload.begin(), payload.end());
+    again->payload = again->copy;
+    again->at_sender = false;
+    again->wants_token = false;
+    world_->At(arrival + random.Below(network_->profile_.latency_ns * 20), [again, to] {
+      const SimNetwork::End& end = again->connection->ends[to];
+      if (end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
+      end.transport->Arrive(end.peer, again);
+    });
+  }
+  return absl::OkStatus();
+}
+
+void SimTransport::Arrive(PeerId peer, std::shared_ptr<Message> message) {
+  const OfferId offer(next_offer_++);
+  const std::vector<std::byte> header = message->header;
+  const uint64_t bytes = message->payload_bytes;
+  offers_[offer] = {peer, std::move(message)};
+  Push({.kind = TransportEventKind::kOffered, .peer = peer, .offer = offer, .payload_bytes = bytes}, header);
+}
+
+// The sender is done with a message: its memory is free.
+void SimTransport::Depart(const std::shared_ptr<Message>& message, absl::Status status) {
+  if (!message->at_sender) return;
+  message->at_sender = false;
+  const PeerId peer = message->connection->ends[message->from].peer;
+  std::erase(peers_[peer].sending, message);
+  Push({.kind = TransportEventKind::kSent, .peer = peer, .token = message->token, .status = std::move(status)});
+}
+
+absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) {
+  const auto found = offers_.find(offer);
+  if (found == offers_.end()) return absl::NotFoundError("the offer is gone");
+  const auto [peer, message] = found->second;
+  if (buffer.size() != message->payload_bytes)
+    return absl::InvalidArgumentError("the buffer is not of the offer's size");
+  offers_.erase(found);
+  std::memset(buffer.data(), static_cast<int>(kScribble), buffer.size());
+  const uint64_t landing = next_landing_++;
+  PeerState& state = peers_[peer];
+  state.landings[landing] = {message, buffer, token, peer};
+  const std::shared_ptr<Connection> connection = state.connection;
+  const int end_index = state.end;
+  const uint64_t delay = message->at_sender ? 2 * network_->profile_.latency_ns : 1;
+  world_->At(network_->ArrivalNs(*connection, buffer.size()) + delay, [connection, end_index, landing] {
+    const SimNetwork::End& end = connection->ends[end_index];
+    if (end.transport != nullptr) end.transport->Land(end.peer, landing);
+  });
+  return absl::OkStatus();
+}
+
+void SimTransport::Land(PeerId peer, uint64_t landing_number) {
+  PeerState* state = Find(peer);
+  if (state == nullptr) return;
+  const auto found = state->landings.find(landing_number);
+  if (found == state->landings.end()) return;
+  const Landing landing = found->second;
+  state->landings.erase(found);
+  const std::shared_ptr<Message> message = landing.message;
+  std::memcpy(landing.buffer.data(), message->payload.data(), landing.buffer.size());
+  SimTransport* sender = message->connection->ends[message->from].transport;
+  if (message->at_sender && sender != nullptr) {
+    world_->After(network_->profile_.latency_ns, [message] {
+      SimTransport* still = message->connection->ends[message->from].transport;
+      if (still != nullptr) still->Depart(message, absl::OkStatus());
+    });
+  }
+  Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token});
+}
+
+void SimTransport::Decline(OfferId offer) {
+  const auto found = offers_.find(offer);
+  if (found == offers_.end()) return;
+  const std::shared_ptr<Message> message = found->second.second;
+  offers_.erase(found);
+  if (!message->at_sender) return;
+  world_->After(network_->profile_.latency_ns, [message] {
+    SimTransport* sender = message->connection->ends[message->from].transport;
+    if (sender != nullptr) sender->Depart(message, absl::OkStatus());
+  });
+}
+
+void SimTransport::Close(PeerId peer) {
+  PeerState* state = Find(peer);
+  if (state == nullptr) return;
+  const std::shared_ptr<Connection> connection = state->connection;
+  const int other = 1 - state->end;
+  Drop(peer, absl::OkStatus());
+  world_->At(network_->ArrivalNs(*connection, 0), [connection, other] {
+    const SimNetwork::End& end = connection->ends[other];
+    if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
+  });
+}
+
+void SimTransport::Drop(PeerId peer, absl::Status why) {
+  PeerState* state = Find(peer);
+  if (state == nullptr) return;
+  state->closing = true;
+  state->connection->ends[state->end].transport = nullptr;
+  std::erase_if(offers_, [&](const auto& entry) { return entry.second.first == peer; });
+  const absl::Status ended = why.ok() ? absl::CancelledError("the connection was closed") : why;
+  std::vector<TransportEvent> events;
+  for (const std::shared_ptr<Message>& message : state->sending) {
+    // What the other side has accepted may still land there: it has a copy of its own from here on.
+    message->copy.assign(message->payload.begin(), message->payload.end());
+    message->payload = message->copy;
+    message->at_sender = false;
+    message->dead = true;
+    events.push_back({.kind = TransportEventKind::kSent, .peer = peer, .token = message->token, .status = ended});
+  }
+  for (const auto& [number, landing] : state->landings) {
+    // T2: late bytes of a connection that ended.
+    std::memset(landing.buffer.data(), static_cast<int>(world_->random().Next() & 0xff), landing.buffer.size());
+    events.push_back({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = ended});
+  }
+  for (size_t i = events.size(); i > 1; --i) std::swap(events[i - 1], events[world_->random().Below(i)]);
+  for (TransportEvent& event : events) Push(std::move(event));
+  Push({.kind = TransportEventKind::kPeerDown, .peer = peer, .status = std::move(why)});
+  peers_.erase(peer);
+}
+
+std::span<const TransportEvent> SimTransport::Poll() {
+  polled_.clear();
+  std::swap(polled_, inbox_);
+  events_.clear();
+  for (Stored& stored : polled_) {
+    stored.event.bytes = stored.bytes;
+    events_.push_back(stored.event);
+  }
+  return events_;
+}
+
+}  // namespace shoal::sim

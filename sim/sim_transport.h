@@ -1,0 +1,158 @@
+// The Transport port under virtual time, with a network that can be slow, unfair, cut and hostile.
+//
+// Keeps T1..T8 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
+// reset come in any order, a payload is read when it lands and not when it is sent, a buffer that was given to Accept
+// is scribbled over until it is complete (and may be written late), so whoever touches memory too early fails a seed.
+// One thread (the world's).
+#ifndef SHOAL_SIM_SIM_TRANSPORT_H_
+#define SHOAL_SIM_SIM_TRANSPORT_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/transport.h"
+#include "sim/world.h"
+
+namespace shoal::sim {
+
+struct NetworkProfile {
+  uint64_t latency_ns = 20'000;
+  uint64_t jitter_ns = 30'000;           // added at random to each message
+  uint64_t ns_per_kib = 1'000;           // of payload
+  uint32_t eager_per_million = 500'000;  // payloads that leave their sender at once
+  uint32_t duplicate_per_million = 0;    // pushes and results that arrive twice (as a faulty peer would send them)
+};
+
+class SimTransport;
+
+// Who reaches whom. Outlives its transports.
+class SimNetwork {
+ public:
+  SimNetwork(World* world, const NetworkProfile& profile) : world_(world), profile_(profile) {}
+
+  // `wake` is called (from a world event) when Poll will have something to say.
+  std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake);
+
+  // Messages that start before then on a connection between the two addresses ("" is any) arrive after it.
+  void Clog(const std::string& a, const std::string& b, uint64_t until_ns);
+  // Cuts a connection at random; both sides notice after a while. The name of the side that connected; "" if there is
+  // no connection.
+  std::string ResetRandomConnection();
+  const NetworkProfile& profile() const { return profile_; }
+  World* world() const { return world_; }
+
+ private:
+  friend class SimTransport;
+  struct End {
+    SimTransport* transport = nullptr;  // null: that side is down
+    PeerId peer;                        // as that side calls the other
+    std::string name;
+    uint64_t last_note_ns = 0;  // arrival of the newest note towards this end
+  };
+  struct Connection {
+    End ends[2];
+    bool established = false;
+  };
+  struct Clogged {
+    std::string a, b;
+    uint64_t until_ns;
+  };
+
+  uint64_t ArrivalNs(const Connection& connection, uint64_t bytes);
+
+  World* world_;
+  NetworkProfile profile_;
+  uint64_t next_address_ = 1;
+  std::map<std::string, SimTransport*> listeners_;
+  std::map<uint64_t, std::shared_ptr<Connection>> connections_;
+  uint64_t next_connection_ = 1;
+  std::vector<Clogged> clogs_;
+};
+
+class SimTransport : public Transport {
+ public:
+  SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake);
+  ~SimTransport() override;
+
+  absl::StatusOr<PeerId> Connect(const std::string& address) override;
+  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override;
+  absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    uint64_t token) override;
+  absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
+  void Decline(OfferId offer) override;
+  void Close(PeerId peer) override;
+  std::span<const TransportEvent> Poll() override;
+  bool Arm() override { return inbox_.empty(); }
+  int wake_fd() const override { return -1; }  // virtual time has no file descriptors: the world wakes the node
+  void Wake() override { wake_(); }
+  std::string listen_address() const override { return listen_ ? address_ : ""; }
+  std::string description() const override { return "sim"; }
+
+  const std::string& name() const { return address_; }
+
+ private:
+  friend class SimNetwork;
+  using Connection = SimNetwork::Connection;
+
+  // A payload on its way, until its sender and its receiver are both done with it.
+  struct Message {
+    std::shared_ptr<Connection> connection;
+    int from = 0;  // index of the sending end
+    std::vector<std::byte> header;
+    std::span<const std::byte> payload;  // the sender's memory, while `at_sender`
+    std::vector<std::byte> copy;         // of an eager payload that left its sender
+    uint64_t payload_bytes = 0;
+    uint64_t token = 0;
+    bool at_sender = true;    // kSent is still owed
+    bool wants_token = true;  // false for the second arrival of a duplicate: nobody waits for it
+    bool dead = false;
+  };
+  struct Landing {
+    std::shared_ptr<Message> message;
+    std::span<std::byte> buffer;
+    uint64_t token = 0;
+    PeerId peer;
+  };
+  struct PeerState {
+    std::shared_ptr<Connection> connection;
+    int end = 0;
+    std::vector<std::shared_ptr<Message>> sending;
+    std::map<uint64_t, Landing> landings;  // by landing number
+    bool closing = false;
+  };
+  struct Stored {
+    TransportEvent event;
+    std::vector<std::byte> bytes;
+  };
+
+  void Push(TransportEvent event, std::span<const std::byte> bytes = {});
+  void Arrive(PeerId peer, std::shared_ptr<Message> message);
+  void Depart(const std::shared_ptr<Message>& message, absl::Status status);
+  void Land(PeerId peer, uint64_t landing);
+  // Ends the peer on this side: completions in any order, then kPeerDown.
+  void Drop(PeerId peer, absl::Status why);
+  PeerState* Find(PeerId peer);
+
+  SimNetwork* network_;
+  World* world_;
+  std::string address_;
+  bool listen_;
+  std::function<void()> wake_;
+  std::map<PeerId, PeerState> peers_;
+  std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
+  uint64_t next_peer_ = 1;
+  uint64_t next_offer_ = 1;
+  uint64_t next_landing_ = 1;
+  std::deque<Stored> inbox_;
+  std::deque<Stored> polled_;
+  std::vector<TransportEvent> events_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SIM_TRANSPORT_H_

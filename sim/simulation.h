@@ -1,0 +1,30 @@
+// One seed from start to end: builds the cluster of a profile, lets the faults happen, waits for the end, checks.
+#ifndef SHOAL_SIM_SIMULATION_H_
+#define SHOAL_SIM_SIMULATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/profile.h"
+
+namespace shoal::sim {
+
+struct Report {
+  uint64_t seed = 0;
+  uint64_t digest = 0;  // of everything that happened
+  uint64_t events = 0;
+  uint64_t virtual_ns = 0;
+  uint64_t ops_ok = 0;
+  uint64_t ops_failed = 0;
+  uint64_t refusals = 0;
+  std::vector<std::string> failures;  // empty: all checks held
+  std::vector<std::string> trace;     // the last lines, if asked for
+};
+
+// `trace_lines`: how many lines of the trace to keep.
+Report Simulate(const Profile& profile, size_t trace_lines);
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SIMULATION_H_

@@ -1,0 +1,273 @@
+#include "sim/worker_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/version.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr uint64_t kCallTimeoutNs = 2 * kNsPerS;
+constexpr uint64_t kGroupWaitMs = 15'000;
+constexpr uint64_t kRetryNs = 50 * kNsPerMs;
+
+}  // namespace
+
+WorkerNode::WorkerNode(World* world, const Profile& profile, uint32_t job, uint32_t rank, SimNetwork* network,
+                       SimControl* control, Checkers* checkers)
+    : Node(world, absl::StrCat("job-", job, "-rank-", rank), profile.wake_delay_ns),
+      profile_(profile),
+      job_number_(job),
+      rank_(rank),
+      control_(control),
+      checkers_(checkers),
+      incarnation_(world->random().Next()),
+      transport_(network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
+      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{}, transport_.get())) {
+  const JobProfile& shape = profile.jobs[job];
+  Group everybody{.name = "all", .rank = rank};
+  Group every_second{.name = "even", .rank = rank / 2};
+  for (uint32_t r = 0; r < shape.ranks; ++r) {
+    everybody.ranks.push_back(r);
+    if (r % 2 == 0) every_second.ranks.push_back(r);
+  }
+  groups_.push_back(everybody);
+  if (shape.subgroup && rank % 2 == 0) groups_.push_back(every_second);
+  Join();
+}
+
+// What was in flight never ends for a process that died; its memory goes with it.
+WorkerNode::~WorkerNode() {
+  loop_.reset();
+  transport_.reset();
+}
+
+void WorkerNode::Join() {
+  scheduler::JoinJob request;
+  request.control_version = kControlVersion;
+  request.software_version = kSoftwareVersion;
+  request.job_name = absl::StrCat("job-", job_number_);
+  request.world_size = profile_.jobs[job_number_].ranks;
+  request.rank = rank_;
+  request.incarnation = incarnation_;
+  request.host = name();
+  control_->Call(alive(), request, kCallTimeoutNs, [this](const absl::StatusOr<scheduler::Response>& response) {
+    if (!response.ok()) {
+      if (!absl::IsUnavailable(response.status())) return GiveUp("join", response.status());
+      world().After(kRetryNs, [this, alive = alive()] {
+        if (!alive.expired()) Join();
+      });
+      return;
+    }
+    job_ = std::get<scheduler::JobJoined>(*response).job;
+    control_->Watch(alive(), job_, [this](const scheduler::SendWatch& update) {
+      for (const scheduler::RankLost& lost : update.lost_ranks) {
+        commands_.push_back(RankLostCommand{lost.rank, lost.host, lost.reason});
+      }
+      Wake();
+    });
+    Heartbeat();
+    JoinGroups(0);
+  });
+}
+
+void WorkerNode::Heartbeat() {
+  if (finished_) return;
+  scheduler::HeartbeatWorker request;
+  request.job = job_;
+  request.rank = rank_;
+  request.incarnation = incarnation_;
+  control_->Call(alive(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
+  world().After(profile_.lease_ttl_ms * kNsPerMs / 4, [this, alive = alive()] {
+    if (!alive.expired()) Heartbeat();
+  });
+}
+
+void WorkerNode::JoinGroups(size_t next) {
+  if (next == groups_.size() || shutting_down_) return;
+  scheduler::JoinGroup request;
+  request.job = job_;
+  request.rank = rank_;
+  request.incarnation = incarnation_;
+  request.group_name = groups_[next].name;
+  request.ranks = groups_[next].ranks;
+  request.max_chunk_bytes = profile_.max_chunk_bytes;
+  request.min_servers = profile_.servers;
+  request.wait_ms = kGroupWaitMs;
+  control_->Call(alive(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
+                 [this, next](const absl::StatusOr<scheduler::Response>& response) {
+                   if (!response.ok()) {
+                     if (!absl::IsUnavailable(response.status())) return GiveUp("join group", response.status());
+                     world().After(kRetryNs, [this, next, alive = alive()] {
+                       if (!alive.expired()) JoinGroups(next);
+                     });
+                     return;
+                   }
+                   const auto& joined = std::get<scheduler::GroupJoined>(*response);
+                   auto info = std::make_shared<GroupInfo>();
+                   info->id = joined.group;
+                   info->name = groups_[next].name;
+                   info->rank = Rank(groups_[next].rank);
+                   info->job_ranks = groups_[next].ranks;
+                   info->hosts = joined.hosts;
+                   info->max_chunk_bytes = profile_.max_chunk_bytes;
+                   info->token.assign(joined.token.begin(), joined.token.end());
+                   info->map = joined.map;
+                   commands_.push_back(OpenGroupCommand{GroupHandle(static_cast<uint16_t>(next)), info,
+                                                        LocalNow().monotonic_ns + 10 * kNsPerS});
+                   Wake();
+                   JoinGroups(next + 1);
+                 });
+}
+
+void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
+  world().TraceText(absl::StrCat(name(), ": ", why, ": ", status.ToString()));
+  refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
+  for (Group& group : groups_) {
+    group.over = true;
+    if (!group.opened) group.closed = true;
+  }
+  Wake();
+}
+
+void WorkerNode::StopCalling() {
+  stopped_calling_ = true;
+  world().After(profile_.op_timeout_ns + 4 * kNsPerS, [this, alive = alive()] {
+    if (!alive.expired()) GiveUp("stopped calling", absl::CancelledError("by the simulation"));
+  });
+}
+
+void WorkerNode::AbortGroup() {
+  if (!groups_[0].opened || groups_[0].closed) return;
+  groups_[0].over = true;
+  commands_.push_back(AbortGroupCommand{GroupHandle(0), "by the simulation"});
+  Wake();
+}
+
+uint64_t WorkerNode::SubmitDue(Now now) {
+  uint64_t deadline = kNoDeadline;
+  const JobProfile& shape = profile_.jobs[job_number_];
+  for (size_t index = 0; index < groups_.size(); ++index) {
+    Group& group = groups_[index];
+    while (group.opened && !group.over && !stopped_calling_ && group.submitted < shape.ops &&
+           group.submitted - group.ended < shape.in_flight) {
+      if (now.monotonic_ns < group.next_submit_ns) {
+        deadline = std::min(deadline, group.next_submit_ns);
+        break;
+      }
+      group.next_submit_ns = now.monotonic_ns + world().random().Below(profile_.think_ns + 1);
+      OpenOp op;
+      op.group = index;
+      op.number = ++group.submitted;
+      op.plan = PlanOp(profile_.seed, job_number_, group.name, op.number);
+      if (disagree_) {
+        disagree_ = false;
+        ++op.plan.elements;
+      }
+      op.memory = Contribution(profile_.seed, job_number_, group.name, op.number, op.plan, group.rank);
+      SubmitCommand command;
+      command.group = GroupHandle(static_cast<uint16_t>(index));
+      command.ticket = next_ticket_++;
+      command.data = op.memory.data();
+      command.element_count = op.plan.elements;
+      command.dtype = op.plan.dtype;
+      command.reduce_op = op.plan.reduce_op;
+      command.submitted_ns = now.monotonic_ns;
+      command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
+      ops_.emplace(command.ticket, std::move(op));
+      commands_.push_back(command);
+    }
+  }
+  return deadline;
+}
+
+void WorkerNode::Take(const WorkerOutcome& outcome) {
+  if (const auto* opened = std::get_if<GroupOpened>(&outcome)) {
+    Group& group = groups_[opened->group.value()];
+    if (!opened->status.ok()) {
+      group.closed = true;
+      return GiveUp("open group", opened->status);
+    }
+    group.opened = true;
+  } else if (const auto* done = std::get_if<OpDone>(&outcome)) {
+    const auto found = ops_.find(done->ticket);
+    if (found == ops_.end()) return checkers_->Fail(absl::StrCat(name(), ": an op ended twice"));
+    OpenOp op = std::move(found->second);
+    ops_.erase(found);
+    Group& group = groups_[op.group];
+    ++group.ended;
+    if (done->status.ok()) ++group.ended_well;
+    if (!done->status.ok()) {
+      group.over = true;
+      world().TraceText(absl::StrCat(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString()));
+    }
+    checkers_->OpEnded(job_number_, group.name, op.number, group.rank, static_cast<uint32_t>(group.ranks.size()),
+                       op.plan, done->status, op.memory);
+    checkers_->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
+  } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
+    groups_[closed->group.value()].closed = true;
+  } else {
+    Leave();
+  }
+}
+
+void WorkerNode::CloseIfOver(Now now) {
+  if (shutting_down_ || finished_) return;
+  const JobProfile& shape = profile_.jobs[job_number_];
+  bool all_closed = true;
+  for (size_t index = 0; index < groups_.size(); ++index) {
+    Group& group = groups_[index];
+    if (group.opened && group.submitted == shape.ops) group.over = true;
+    all_closed = all_closed && group.closed;
+    if (!group.opened || !group.over || group.closed || group.ended < group.submitted) continue;
+    group.opened = false;  // closing
+    commands_.push_back(CloseGroupCommand{GroupHandle(static_cast<uint16_t>(index))});
+  }
+  if (!all_closed) return;
+  shutting_down_ = true;
+  commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
+}
+
+void WorkerNode::Leave() {
+  finished_ = true;
+  scheduler::LeaveJob request;
+  request.job = job_;
+  request.rank = rank_;
+  request.incarnation = incarnation_;
+  request.reason = "done";
+  control_->Call(alive(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
+}
+
+uint64_t WorkerNode::Run(Now now) {
+  if (finished_) return kNoDeadline;
+  uint64_t deadline = kNoDeadline;
+  bool progress = true;
+  while (progress && !finished_) {
+    deadline = SubmitDue(now);
+    CloseIfOver(now);
+    const std::vector<WorkerCommand> commands = std::exchange(commands_, {});
+    WorkerOutcomes outcomes;
+    progress = loop_->RunOnce(now, commands, &outcomes);
+    for (const WorkerOutcome& outcome : outcomes) Take(outcome);
+    progress = progress || !commands_.empty();
+  }
+  return std::min(deadline, loop_->NextDeadlineNs());
+}
+
+bool WorkerNode::did_everything() const {
+  return std::all_of(groups_.begin(), groups_.end(),
+                     [this](const Group& group) { return group.ended_well == profile_.jobs[job_number_].ops; });
+}
+
+std::string WorkerNode::Describe() const {
+  std::string text = name();
+  for (const Group& group : groups_) {
+    absl::StrAppend(&text, " [", group.name, ": ", group.submitted, " submitted, ", group.ended, " ended",
+                    group.opened ? ", open" : "", group.over ? ", over" : "", group.closed ? ", closed" : "", "]");
+  }
+  return absl::StrCat(text, shutting_down_ ? " shutting down" : "");
+}
+
+}  // namespace shoal::sim

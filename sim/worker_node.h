@@ -1,0 +1,96 @@
+// A simulated worker process: the real loop under a workload of checked all-reduces, with a rank's control-plane
+// duties.
+#ifndef SHOAL_SIM_WORKER_NODE_H_
+#define SHOAL_SIM_WORKER_NODE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/checkers.h"
+#include "sim/node.h"
+#include "sim/profile.h"
+#include "sim/sim_control.h"
+#include "sim/sim_transport.h"
+#include "worker/worker_loop.h"
+
+namespace shoal::sim {
+
+class WorkerNode : public Node {
+ public:
+  WorkerNode(World* world, const Profile& profile, uint32_t job, uint32_t rank, SimNetwork* network,
+             SimControl* control, Checkers* checkers);
+  // The process dies.
+  ~WorkerNode() override;
+
+  // Orderly end: everything closed, the job left.
+  bool finished() const { return finished_; }
+  // Every op of the workload was called and ended well.
+  bool did_everything() const;
+  // The cluster had no memory for the job's slots and said so.
+  bool refused_memory() const { return refused_memory_; }
+  const std::string& transport_name() const { return transport_->name(); }
+  std::string Describe() const;
+
+  // ---- faults ----
+  void DisagreeOnce() { disagree_ = true; }
+  void StopCalling();
+  void AbortGroup();
+
+ protected:
+  uint64_t Run(Now now) override;
+
+ private:
+  struct Group {
+    std::string name;
+    std::vector<uint32_t> ranks;  // of the job
+    uint32_t rank = 0;            // of this worker in it
+    bool opened = false;
+    bool over = false;  // no op will be submitted any more
+    bool closed = false;
+    uint64_t submitted = 0;
+    uint64_t ended = 0;
+    uint64_t ended_well = 0;
+    uint64_t next_submit_ns = 0;
+  };
+  struct OpenOp {
+    size_t group = 0;
+    uint64_t number = 0;
+    OpPlan plan;
+    std::vector<std::byte> memory;
+  };
+
+  void Join();
+  void JoinGroups(size_t next);
+  void Heartbeat();
+  void GiveUp(const std::string& why, const absl::Status& status);
+  uint64_t SubmitDue(Now now);
+  void Take(const WorkerOutcome& outcome);
+  void CloseIfOver(Now now);
+  void Leave();
+
+  const Profile& profile_;
+  const uint32_t job_number_;
+  const uint32_t rank_;
+  SimControl* control_;
+  Checkers* checkers_;
+  Incarnation incarnation_;
+  std::unique_ptr<SimTransport> transport_;
+  std::unique_ptr<WorkerLoop> loop_;
+  std::vector<WorkerCommand> commands_;
+  JobId job_;
+  std::vector<Group> groups_;
+  std::map<uint64_t, OpenOp> ops_;  // by ticket
+  uint64_t next_ticket_ = 1;
+  bool disagree_ = false;
+  bool stopped_calling_ = false;
+  bool shutting_down_ = false;
+  bool finished_ = false;
+  bool refused_memory_ = false;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_WORKER_NODE_H_

@@ -1,0 +1,81 @@
+// Virtual time for a whole cluster in one thread: an event heap, a random generator that is the same everywhere, a
+// trace.
+//
+// Everything that happens in a simulation is an event of the world; two worlds with the same seed do the same, bit for
+// bit, on every compiler (the trace digest proves it). One thread. Nothing here reads a clock.
+#ifndef SHOAL_SIM_WORLD_H_
+#define SHOAL_SIM_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "core/now.h"
+
+namespace shoal::sim {
+
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): specified, so unlike <random>'s distributions equal everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next();
+  // Uniform in [0, bound); bound > 0.
+  uint64_t Below(uint64_t bound) { return Next() % bound; }
+  // Uniform in [low, high].
+  uint64_t Between(uint64_t low, uint64_t high) { return low + Below(high - low + 1); }
+  bool Chance(uint32_t per_million) { return Below(1'000'000) < per_million; }
+
+ private:
+  uint64_t state_;
+};
+
+class World {
+ public:
+  explicit World(uint64_t seed);
+
+  uint64_t now_ns() const { return now_ns_; }
+  Random& random() { return random_; }
+
+  // Runs `what` at a virtual time, not before now. Events of one time run in the order in which they were asked for.
+  void At(uint64_t time_ns, std::function<void()> what);
+  void After(uint64_t delay_ns, std::function<void()> what) { At(now_ns_ + delay_ns, std::move(what)); }
+
+  // Runs the next event; false if there is none, or if it would come after `until_ns` (time moves there then).
+  bool RunOne(uint64_t until_ns);
+  void RunUntil(uint64_t until_ns);
+
+  // Adds to the digest; with tracing on also to the text that a failure prints.
+  void Trace(std::initializer_list<uint64_t> words);
+  void TraceText(const std::string& text);
+  uint64_t digest() const { return digest_; }
+  void KeepText(size_t lines) { text_limit_ = lines; }
+  const std::vector<std::string>& text() const { return text_; }
+  uint64_t events_run() const { return events_run_; }
+
+ private:
+  struct Event {
+    uint64_t time_ns;
+    uint64_t sequence;
+    std::function<void()> what;
+    bool operator>(const Event& other) const {
+      return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
+    }
+  };
+
+  Random random_;
+  uint64_t now_ns_ = kNsPerS;  // so that nothing takes 0 for "never"
+  uint64_t sequence_ = 0;
+  uint64_t events_run_ = 0;
+  uint64_t digest_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  size_t text_limit_ = 0;
+  std::vector<std::string> text_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_WORLD_H_
