@@ -41,8 +41,12 @@ bool ServerLoop::RunOnce(Now now) {
 
 void ServerLoop::Execute(Now now) {
   const auto execute = Overloaded{
-      // A note or result to a peer that is already gone needs no answer: its kPeerDown follows.
-      [this](const SendNoteAction& action) { transport_->SendNote(action.peer, action.note.view()).IgnoreError(); },
+      // A note or result to a peer that is already gone needs no answer: its kPeerDown follows. One that can't be sent
+      // would leave its worker waiting: better that it sees the connection end.
+      [this](const SendNoteAction& action) {
+        const absl::Status status = transport_->SendNote(action.peer, action.note.view());
+        if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
+      },
       [this](const AcceptAction& action) {
         absl::Status status =
             transport_->Accept(action.offer, slot_memory_.subspan(action.offset, action.bytes), action.token);
@@ -53,7 +57,6 @@ void ServerLoop::Execute(Now now) {
         absl::Status status = transport_->Send(action.peer, action.header,
                                                slot_memory_.subspan(action.offset, action.bytes), action.token);
         if (status.ok()) return;
-        // A result that can't be sent would leave its worker waiting: better that it sees the connection end.
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
         failed_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
       },

@@ -60,6 +60,7 @@ class ServerMachine {
   };
   struct Peer {
     bool said_bye = false;
+    std::string closed_because;  // we cut it off
     std::vector<Membership> memberships;
   };
   struct GroupCell {
@@ -89,6 +90,8 @@ class ServerMachine {
   absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
   // Index of the group's cell, opened if need be; -1 with a refusal and its text.
   int OpenGroup(const GroupToken& token, Refusal* refusal, std::string* text);
+  // Tells all members how far all have come, when it is time to.
+  void AnnounceCommit(ServerGroup* group, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
   Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
 
@@ -104,7 +107,7 @@ class ServerMachine {
   std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
 
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
-  void MemberGone(uint32_t group_index, Rank rank);
+  void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index);
   ServerGroup* Lookup(OperationToken token);
 
