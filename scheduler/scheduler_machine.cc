@@ -68,12 +68,22 @@ uint64_t SchedulerMachine::NextDeadline() const {
   return deadline;
 }
 
+void SchedulerMachine::RenewAllLeases(const Now& now) {
+  servers_.RenewAll(now);
+  jobs_.RenewAll(now);
+}
+
 bool SchedulerMachine::RenewLeasesAfterStall(const Now& now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
   const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
-  if (due_ns == kNoDeadline || now.monotonic_ns < due_ns + patience_ns) return false;
-  servers_.RenewAll(now);
-  jobs_.RenewAll(now);
+  if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
+  if (save_failed_) {
+    // Nobody can be told that he is a member while the store fails, so nobody is lost for not renewing.
+    RenewAllLeases(now);
+    return true;
+  }
+  if (now.monotonic_ns < due_ns + patience_ns) return false;
+  RenewAllLeases(now);
   Record(now, "scheduler-stalled", absl::StrCat("cluster ", cluster_id_),
          absl::StrCat("the scheduler did not run for ", Seconds(now.monotonic_ns - due_ns),
                       " or more, so that nobody could renew a lease; all leases start anew"));
@@ -108,9 +118,12 @@ void SchedulerMachine::On(const Now& now, const Persisted& event) {
   save_under_way_ = false;
   if (event.status.ok()) {
     saved_ = std::max(saved_, event.number);
+    // Who joined meanwhile hears of it only now: leases count from here.
+    if (std::exchange(save_failed_, false)) RenewAllLeases(now);
     ReleaseSaved();
     return;
   }
+  save_failed_ = true;
   save_not_before_ns_ = now.monotonic_ns + kSaveRetryNs;
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   journal_.Append({.sequence = 0,

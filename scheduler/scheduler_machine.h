@@ -104,7 +104,9 @@ class SchedulerMachine {
   void RebuildMap(const Now& now);
   void CompleteGroups(const Now& now);
   void OpenGroup(const Now& now, const GroupRound& round);
+  // Leases that ran out while nobody could renew them start anew; false if there are none.
   bool RenewLeasesAfterStall(const Now& now);
+  void RenewAllLeases(const Now& now);
 
   void Change() { ++changes_; }
   void AfterSave(Consequence consequence);
@@ -135,6 +137,7 @@ class SchedulerMachine {
   uint64_t saved_ = 0;    // of these
   bool save_under_way_ = false;
   uint64_t save_not_before_ns_ = 0;
+  bool save_failed_ = false;  // the newest save
   std::deque<Waiting> waiting_;
   std::vector<Action> actions_;
 };
