@@ -1,0 +1,195 @@
+// shoalctl against a real scheduler, and what its texts look like.
+#include "cli/shoalctl.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "cli/tables.h"
+#include "core/version.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "scheduler/scheduler.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+
+namespace shoal::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome RunTool(const std::vector<std::string>& arguments, const std::string& env_scheduler = "") {
+  std::ostringstream out;
+  std::ostringstream err;
+  const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
+    if (name == "SHOAL_SCHEDULER" && !env_scheduler.empty()) return env_scheduler;
+    return std::nullopt;
+  };
+  const int exit_code = RunShoalctl(arguments, lookup, out, err);
+  return {exit_code, out.str(), err.str()};
+}
+
+class ShoalctlTest : public ::testing::Test {
+ protected:
+  ShoalctlTest() {
+    SchedulerConfig config;
+    config.listen = "127.0.0.1:0";
+    config.lease_ttl_ms = 60'000;
+    auto scheduler = Scheduler::Start(config);
+    EXPECT_TRUE(scheduler.ok()) << scheduler.status();
+    scheduler_ = *std::move(scheduler);
+  }
+
+  void AddServerAndJob() {
+    const auto stub =
+        v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
+    v1::RegisterServerRequest server;
+    server.set_control_version(kControlVersion);
+    server.set_name("shoal-0");
+    server.set_host("rack1");
+    server.set_incarnation(11);
+    server.add_addresses("10.1.2.3:4567");
+    server.set_slot_memory_bytes(64 << 20);
+    v1::RegisterServerResponse registered;
+    grpc::ClientContext first;
+    ASSERT_TRUE(stub->RegisterServer(&first, server, &registered).ok());
+    v1::JoinJobRequest job;
+    job.set_control_version(kControlVersion);
+    job.set_job_name("gpt");
+    job.set_world_size(4);
+    job.set_incarnation(12);
+    job.set_host("node0");
+    v1::JoinJobResponse joined;
+    grpc::ClientContext second;
+    ASSERT_TRUE(stub->JoinJob(&second, job, &joined).ok());
+  }
+
+  Outcome Ask(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--scheduler", scheduler_->address(), "--timeout", "30"});
+    return RunTool(arguments);
+  }
+
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+TEST_F(ShoalctlTest, AnEmptyClusterSaysWhatToDo) {
+  const Outcome outcome = Ask({"status"});
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("0 servers live"), HasSubstr("shoal-server --scheduler"),
+                                 HasSubstr("No jobs."), HasSubstr("state in memory")));
+}
+
+TEST_F(ShoalctlTest, EachCommandShowsItsPart) {
+  AddServerAndJob();
+  const Outcome status = Ask({"status"});
+  EXPECT_THAT(status.out, AllOf(HasSubstr("map epoch 1, 1 server live, 0 lost, 1 job, 1 worker"), HasSubstr("shoal-0"),
+                                HasSubstr("10.1.2.3:4567"), HasSubstr("0 B of 64.0 MiB"), HasSubstr("gpt"),
+                                HasSubstr("1 of 4 live")));
+  EXPECT_THAT(Ask({"servers"}).out, AllOf(StartsWith("SERVER "), HasSubstr("rack1")));
+  EXPECT_THAT(Ask({"jobs"}).out, AllOf(StartsWith("JOB "), HasSubstr("joining")));
+  EXPECT_THAT(Ask({"map"}).out, AllOf(StartsWith("Shard map, epoch 1: 1 shard\n"), HasSubstr("100.0 %")));
+  EXPECT_THAT(Ask({"events"}).out, AllOf(HasSubstr("server-registered  server shoal-0"), HasSubstr("job-started")));
+}
+
+TEST_F(ShoalctlTest, JsonHasTheNamesOfTheProtoFiles) {
+  AddServerAndJob();
+  v1::ListServersResponse servers;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(Ask({"servers", "--json"}).out, &servers).ok());
+  EXPECT_EQ(servers.servers(0).name(), "shoal-0");
+  v1::ShardMap map;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(Ask({"--json", "map"}).out, &map).ok());
+  EXPECT_EQ(map.shards(0).address(), "10.1.2.3:4567");
+  const std::string status = Ask({"status", "--json"}).out;
+  EXPECT_THAT(status, AllOf(StartsWith("{\"cluster\":{\"cluster_id\":"), HasSubstr("\"servers\":[{\"server_id\":\"1\""),
+                            HasSubstr("\"jobs\":[{\"job_id\":\"1\",\"name\":\"gpt\",\"world_size\":4")));
+  std::istringstream lines(Ask({"events", "--json"}).out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    v1::Event event;
+    EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &event).ok()) << line;
+  }
+  EXPECT_EQ(count, 4);
+}
+
+TEST_F(ShoalctlTest, TheSchedulerMayComeFromTheEnvironment) {
+  EXPECT_EQ(RunTool({"status"}, scheduler_->address()).exit_code, kExitOk);
+}
+
+TEST(ShoalctlErrorsTest, NobodyThere) {
+  SchedulerConfig config;
+  config.listen = "127.0.0.1:0";
+  std::string gone = (*Scheduler::Start(config))->address();  // stopped by now
+  for (const std::string command : {"status", "servers", "jobs", "map", "events"}) {
+    const Outcome outcome = RunTool({command, "--scheduler", gone, "--timeout", "20"});
+    EXPECT_EQ(outcome.exit_code, kExitFailure);
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("can't reach a scheduler at " + gone), HasSubstr("--scheduler HOST:PORT")));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(ShoalctlErrorsTest, BadUsage) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{}, "say which"},
+      {{"status"}, "which scheduler?"},
+      {{"stats", "--scheduler", "h:1"}, "unknown command \"stats\""},
+      {{"status", "jobs", "--scheduler", "h:1"}, "one command at a time"},
+      {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
+      {{"status", "--follow", "--scheduler", "h:1"}, "--follow is for events"},
+      {{"status", "--timeout", "nan", "--scheduler", "h:1"}, "--timeout takes"},
+      {{"status", "--timeout", "0", "--scheduler", "h:1"}, "--timeout takes"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = RunTool(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitUsage) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+  EXPECT_EQ(RunTool({"--help"}).exit_code, kExitOk);
+  EXPECT_THAT(RunTool({"--help"}).out, AllOf(HasSubstr("Commands:"), HasSubstr("--timeout S")));
+  EXPECT_THAT(RunTool({"--version"}).out, HasSubstr(kSoftwareVersion));
+}
+
+TEST(TablesTest, ColumnsAreAlignedByCharacters) {
+  EXPECT_EQ(AlignTable({{"NAME", "STATE"}, {"zürich-1", "live"}, {"b", "lost"}}),
+            "NAME      STATE\n"
+            "zürich-1  live\n"
+            "b         lost\n");
+}
+
+TEST(TablesTest, SizesAndAges) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(25 << 20), "25.0 MiB");
+  EXPECT_EQ(BytesText(UINT64_MAX), "16384.0 PiB");
+  EXPECT_EQ(AgeText(400), "0.4 s");
+  EXPECT_EQ(AgeText(120'000), "2 min");
+  EXPECT_EQ(AgeText(5'400'000), "1.5 h");
+}
+
+TEST(TablesTest, LostRanksAreNamed) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->set_name("gpt");
+  job->set_state("failed");
+  for (uint32_t i = 0; i < 4; ++i) {
+    v1::RankStatus* rank = job->add_ranks();
+    rank->set_rank(i);
+    rank->set_state("lost");
+    rank->set_host("node");
+    rank->set_reason("no heartbeat");
+  }
+  EXPECT_THAT(JobsText(jobs),
+              HasSubstr("rank 0 on node lost: no heartbeat; rank 1 on node lost: no heartbeat; and 2 more"));
+}
+
+}  // namespace
+}  // namespace shoal::cli
