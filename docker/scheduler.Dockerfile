@@ -16,7 +16,7 @@ LABEL org.opencontainers.image.title="shoal-scheduler" \
       org.opencontainers.image.description="Scheduler of Shoal"
 COPY --from=build /programs.packages /tmp/packages
 RUN apt-get update && xargs apt-get install --yes --no-install-recommends < /tmp/packages \
-    && rm -rf /var/lib/apt/lists/* /tmp/packages \
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /tmp/packages \
     && install -d -o 10001 -g 10001 /var/lib/shoal
 COPY --from=build /programs /usr/local/bin
 USER 10001:10001

@@ -19,7 +19,7 @@ LABEL org.opencontainers.image.title="shoal-server" \
 # UCX loads its transports as modules at run time, so no dependency list shows the verbs libraries they need.
 COPY --from=build /programs.packages /tmp/packages
 RUN apt-get update && xargs apt-get install --yes --no-install-recommends ibverbs-providers < /tmp/packages \
-    && rm -rf /var/lib/apt/lists/* /tmp/packages
+    && apt-get clean && rm -rf /var/lib/apt/lists/* /tmp/packages
 COPY --from=build /programs /usr/local/bin
 USER 10001:10001
 ENTRYPOINT ["shoal-server"]

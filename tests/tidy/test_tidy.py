@@ -167,8 +167,9 @@ def test_text_is_finished():
 
 def test_sources_have_the_projects_format():
     check = subprocess.run(["scripts/format.sh", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
-    complaints = [line for line in check.stderr.splitlines() if "error:" in line]
-    assert check.returncode == 0, "run `make format`:\n" + "\n".join(complaints or [check.stderr])
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error:", check.stderr, re.MULTILINE)))
+    fail_with(wrong, "Run `make format`:")
+    assert check.returncode == 0, check.stderr
 
 
 # ---- what exists is used ----
