@@ -4,12 +4,15 @@ The processes come from a fork server that has torch loaded, so that starting on
 ended when one fails or the time is over; what they raised is in the assertion.
 """
 
+import ctypes
 import dataclasses
 import datetime
 import functools
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
+import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -48,7 +51,7 @@ def run_ranks(
     for rank in range(world_size):
         receiver, sender = context.Pipe(duplex=False)
         call = (rank, world_size, store.port, dict(environment), backend, init, function, arguments, sender)
-        process = context.Process(target=_run_rank, args=call, daemon=True)
+        process = context.Process(target=_run_rank, args=call)
         process.start()
         sender.close()
         processes.append(process)
@@ -83,7 +86,7 @@ def _collect(pipes: list, deadline: float, stop_at_failure: bool) -> list:
         for pipe in multiprocessing.connection.wait(list(waiting), timeout=deadline - time.monotonic()):
             rank = waiting.pop(pipe)
             try:
-                results[rank] = pipe.recv()
+                results[rank] = pickle.loads(pipe.recv_bytes())
             except EOFError:
                 results[rank] = Failure("Died", "the process ended without a result", "the process ended without a result")
             if stop_at_failure and isinstance(results[rank], Failure):
@@ -95,6 +98,8 @@ def _run_rank(
     rank: int, world_size: int, store_port: int, environment: dict, backend: str, init: bool,
     function: Callable, arguments: tuple, sender: multiprocessing.connection.Connection,
 ) -> None:  # fmt: skip
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)  # the fork server ends with the tests
     for name in [name for name in os.environ if name.startswith("SHOAL_") and name != "SHOAL_LIBRARY"]:
         del os.environ[name]
     os.environ.update(environment)
@@ -114,4 +119,4 @@ def _run_rank(
             dist.destroy_process_group()
     except BaseException as error:
         result = Failure(type(error).__name__, str(error), traceback.format_exc())
-    sender.send(result)
+    sender.send_bytes(pickle.dumps(result))  # send() would share tensors with a process that ends
