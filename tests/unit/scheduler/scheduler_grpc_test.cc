@@ -179,6 +179,31 @@ TEST_F(SchedulerGrpcTest, AWatcherSeesMapsAsTheyComeAndALossWithinTheLease) {
   EXPECT_THAT(servers.servers(0).reason(), HasSubstr("no heartbeat"));
 }
 
+TEST_F(SchedulerGrpcTest, ASlowWatcherSkipsToTheNewestMap) {
+  Start();
+  const auto context = Context();
+  const auto reader = stub_->Watch(context.get(), v1::WatchRequest());
+  v1::WatchResponse update;
+  ASSERT_TRUE(reader->Read(&update));
+  constexpr int kServers = 120;
+  for (int i = 1; i <= kServers; ++i) {  // many threads each, so that the maps soon fill what the network buffers
+    v1::RegisterServerRequest request;
+    request.set_control_version(kControlVersion);
+    request.set_name("server-" + std::to_string(i));
+    request.set_incarnation(11);
+    for (int j = 0; j < 16; ++j) request.add_addresses("10.0.0." + std::to_string(i) + ":" + std::to_string(2000 + j));
+    v1::RegisterServerResponse response;
+    ASSERT_TRUE(stub_->RegisterServer(Context().get(), request, &response).ok());
+  }
+  int received = 0;
+  while (update.map().epoch() < kServers && reader->Read(&update)) ++received;
+  EXPECT_EQ(update.map().epoch(), static_cast<uint64_t>(kServers));
+  EXPECT_EQ(update.map().shards_size(), kServers * 16);
+  EXPECT_LT(received, kServers);
+  context->TryCancel();
+  reader->Finish();
+}
+
 TEST_F(SchedulerGrpcTest, RefusalsKeepTheirCodeAndText) {
   Start();
   v1::JoinJobRequest request;
@@ -194,7 +219,6 @@ TEST_F(SchedulerGrpcTest, ACallerWhoHangsUpIsForgotten) {
   RegisterServer("a", 1001);
   const uint64_t job = JoinJob("gpt", 2, 0);
   const auto context = Context();
-  std::thread canceller;
   grpc::Status status;
   {
     std::thread caller([&] {
@@ -313,7 +337,10 @@ TEST_F(SchedulerGrpcTest, ATakenPortIsAClearError) {
   second.listen = scheduler_->address();
   const absl::Status status = Scheduler::Start(second).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("can't listen on " + second.listen));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("can't listen on " + second.listen + ": Address already in use"));
+  second.listen = "192.0.2.1:0";  // set aside for documentation: no machine has it
+  EXPECT_THAT(std::string(Scheduler::Start(second).status().message()), HasSubstr("Cannot assign requested address"));
 }
 
 TEST_F(SchedulerGrpcTest, BadConfigurationsAreRefused) {
