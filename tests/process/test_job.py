@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from cluster import LOOPBACK, SERVER_LISTENS, Cluster, Process, program
-from test_server_bad_input import pour_garbage
+from test_server_bad_input import GARBAGE, pour_garbage
 
 WORLD_SIZE = 4
 SHORT_TIMEOUT_MS = "3000"
@@ -60,16 +60,18 @@ def test_chunks_are_spread_over_servers_to_within_one(cluster: Cluster):
     names = ["a", "b", "c"]
     for name in names:
         cluster.start_server(name)
-    chunk_bytes, chunks = 16384, 100
-    size = ["--count", str(chunks * chunk_bytes // 4), "--chunk-bytes", str(chunk_bytes), "--min-servers", "3"]
-    digests(cluster.start_ranks(2, *size))
+    count = 409_607
+    digests(cluster.start_ranks(2, "--count", str(count), "--chunk-bytes", "16384", "--min-servers", "3"))
 
-    def reduced() -> list[int]:
+    def loads(counter: str) -> list[int]:
         servers = cluster.servers()
-        return [int(servers[name].get("load", {}).get("chunks_reduced", 0)) for name in names]
+        return [int(servers[name].get("load", {}).get(counter, 0)) for name in names]
 
-    cluster.wait_until(lambda: sum(reduced()) == chunks, "each chunk was reduced once, on one server")
-    assert max(reduced()) - min(reduced()) <= 1
+    bytes_pushed = 2 * 4 * count
+    cluster.wait_until(lambda: sum(loads("bytes_in")) >= bytes_pushed, "the servers have told what they received")
+    assert sum(loads("bytes_in")) == bytes_pushed, "each contribution went to one server, once"
+    assert sum(loads("bytes_out")) == bytes_pushed
+    assert max(loads("chunks_reduced")) - min(loads("chunks_reduced")) <= 1
 
 
 def test_ranks_may_come_in_any_order(cluster: Cluster):
@@ -163,7 +165,8 @@ def test_i7_garbage_does_not_disturb_a_running_job(cluster: Cluster):
     server = cluster.start_server("alpha")
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
     wait_for_line_of_all(ranks, "^round 0 done$")
-    held = pour_garbage(server.wait_for_line(SERVER_LISTENS).group(2)) + pour_garbage(cluster.scheduler_address)
+    data_address = server.wait_for_line(SERVER_LISTENS).group(2)
+    held = pour_garbage(data_address, GARBAGE) + pour_garbage(cluster.scheduler_address, GARBAGE)
     for rank in ranks:
         rank.say()
     wait_for_line_of_all(ranks, "^round 1 done$")
