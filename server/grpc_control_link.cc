@@ -15,10 +15,6 @@
 namespace shoal {
 namespace {
 
-constexpr int kFirstReconnectDelayMs = 100;
-constexpr int kMaxReconnectDelayMs = 1000;
-constexpr int kConnectTimeoutMs = 3000;
-
 // gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
 std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
   const std::string& text = status.error_message();
@@ -122,16 +118,17 @@ class GrpcControlLink : public ControlLink {
       const std::lock_guard lock(mutex_);
       cancellable_call_ = nullptr;
     }
-    // The connection may lead to a host that is gone without a word; gRPC would keep it for many minutes.
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) Reconnect();
+    // Who calls decides when to try again, so a connection that failed is not left to gRPC, which would wait for
+    // seconds before it tries, and keep one to a host that is gone without a word for many minutes.
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+        status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      Reconnect();
+    }
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()), ShortText(status, timeout_ms));
   }
 
   void Reconnect() {
     grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectDelayMs);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectDelayMs);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
     stub_ =
