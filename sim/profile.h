@@ -51,8 +51,16 @@ struct JobProfile {
   uint32_t in_flight = 1;
 };
 
+// Deliberate bugs of the simulated parts, to prove that the checkers see what they are for.
+enum class Sabotage : uint8_t {
+  kNone,
+  kLoseContribution,  // a sum leaves out its last input now and then (exactly-once)
+  kLoseSum,           // a sum never ends now and then (liveness)
+};
+
 struct Profile {
   uint64_t seed = 0;
+  Sabotage sabotage = Sabotage::kNone;
   uint32_t servers = 1;
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;

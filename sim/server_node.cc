@@ -19,7 +19,7 @@ ServerNode::ServerNode(World* world, const Profile& profile, uint32_t number, Si
   for (IoThread& thread : threads_) {
     thread.memory.resize(profile.slot_memory_bytes);
     thread.transport = network->MakeTransport(/*listen=*/true, [this] { Wake(); });
-    thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, [this] { Wake(); });
+    thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }
   registration_.emplace("simulated", 60'000, world->random().Next(), LocalNow());

@@ -9,16 +9,26 @@
 
 #include "server/inline_reducer.h"
 #include "server/reducer.h"
+#include "sim/profile.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
 
 class SimReducer : public Reducer {
  public:
-  SimReducer(World* world, uint64_t max_ns, std::function<void()> wake)
-      : world_(world), max_ns_(max_ns), wake_(std::move(wake)), alive_(std::make_shared<bool>(true)) {}
+  SimReducer(World* world, uint64_t max_ns, Sabotage sabotage, std::function<void()> wake)
+      : world_(world),
+        max_ns_(max_ns),
+        sabotage_(sabotage),
+        wake_(std::move(wake)),
+        alive_(std::make_shared<bool>(true)) {}
 
-  void Start(const ReduceJob& job) override {
+  void Start(const ReduceJob& asked) override {
+    ReduceJob job = asked;
+    if (sabotage_ == Sabotage::kLoseSum && world_->random().Chance(50'000)) return;
+    if (sabotage_ == Sabotage::kLoseContribution && job.input_count > 1 && world_->random().Chance(50'000)) {
+      --job.input_count;
+    }
     world_->After(world_->random().Below(max_ns_ + 1), [this, job, alive = std::weak_ptr<bool>(alive_)] {
       if (alive.expired()) return;
       RunReduceJob(job, &inputs_);
@@ -36,6 +46,7 @@ class SimReducer : public Reducer {
  private:
   World* world_;
   uint64_t max_ns_;
+  Sabotage sabotage_;
   std::function<void()> wake_;
   std::shared_ptr<bool> alive_;
   std::vector<const std::byte*> inputs_;

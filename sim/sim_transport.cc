@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/frame.h"
+#include "net/socket_address.h"
 
 namespace shoal::sim {
 namespace {
@@ -13,9 +15,11 @@ constexpr std::byte kScribble{0xa5};
 
 }  // namespace
 
-std::unique_ptr<SimTransport> SimNetwork::MakeTransport(bool listen, std::function<void()> wake) {
-  const std::string address = absl::StrCat("sim:", next_address_++);
-  auto transport = std::make_unique<SimTransport>(this, address, listen, std::move(wake));
+std::unique_ptr<SimTransport> SimNetwork::MakeTransport(bool listen, std::function<void()> wake,
+                                                        const TransportLimits& limits) {
+  const uint64_t number = next_address_++;
+  const std::string address = absl::StrCat("10.0.", number / 256, ".", number % 256, ":7070");
+  auto transport = std::make_unique<SimTransport>(this, address, listen, std::move(wake), limits);
   if (listen) listeners_[address] = transport.get();
   return transport;
 }
@@ -60,12 +64,14 @@ uint64_t SimNetwork::ArrivalNs(const Connection& connection, uint64_t bytes) {
   return at;
 }
 
-SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake)
+SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
+                           const TransportLimits& limits)
     : network_(network),
       world_(network->world()),
       address_(std::move(address)),
       listen_(listen),
-      wake_(std::move(wake)) {}
+      wake_(std::move(wake)),
+      limits_(limits) {}
 
 SimTransport::~SimTransport() {
   if (listen_) network_->listeners_.erase(address_);
@@ -90,6 +96,11 @@ SimTransport::PeerState* SimTransport::Find(PeerId peer) {
   return found == peers_.end() || found->second.closing ? nullptr : &found->second;
 }
 
+SimTransport::PeerState* SimTransport::FindUp(PeerId peer) {
+  PeerState* state = Find(peer);
+  return state == nullptr || !state->up ? nullptr : state;
+}
+
 void SimTransport::Push(TransportEvent event, std::span<const std::byte> bytes) {
   world_->Trace({static_cast<uint64_t>(event.kind), event.peer.value(), event.token, event.payload_bytes});
   inbox_.push_back({std::move(event), {bytes.begin(), bytes.end()}});
@@ -97,6 +108,8 @@ void SimTransport::Push(TransportEvent event, std::span<const std::byte> bytes) 
 }
 
 absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
+  if (absl::Status status = ParseSocketAddress(address).status(); !status.ok()) return status;
+  if (peers_.size() >= limits_.max_peers) return absl::ResourceExhaustedError("the limit of peers is reached");
   const PeerId peer(next_peer_++);
   auto connection = std::make_shared<Connection>();
   connection->ends[0] = {.transport = this, .peer = peer, .name = address_};
@@ -112,8 +125,13 @@ absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
       return;
     }
     SimTransport* callee = listener->second;
+    if (callee->peers_.size() >= callee->limits_.max_peers) {
+      caller->Drop(connection->ends[0].peer, absl::UnavailableError(absl::StrCat(address, " takes no more peers")));
+      return;
+    }
     const PeerId callee_peer(callee->next_peer_++);
-    callee->peers_[callee_peer] = {.connection = connection, .end = 1};
+    callee->peers_[callee_peer] = {.connection = connection, .end = 1, .up = true};
+    caller->peers_[connection->ends[0].peer].up = true;
     connection->ends[1].transport = callee;
     connection->ends[1].peer = callee_peer;
     connection->established = true;
@@ -124,8 +142,13 @@ absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
 }
 
 absl::Status SimTransport::SendNote(PeerId peer, std::span<const std::byte> note) {
-  PeerState* state = Find(peer);
+  if (note.empty() || note.size() > kMaxNoteBytes) return absl::InvalidArgumentError("a note of a wrong size");
+  PeerState* state = FindUp(peer);
   if (state == nullptr) return absl::NotFoundError("no such peer");
+  if (state->notes_under_way >= limits_.max_notes_per_peer) {
+    return absl::ResourceExhaustedError("the limit of notes under way is reached");
+  }
+  ++state->notes_under_way;
   const std::shared_ptr<Connection> connection = state->connection;
   SimNetwork::End& target = connection->ends[1 - state->end];
   // T5: notes keep their order.
@@ -133,6 +156,8 @@ absl::Status SimTransport::SendNote(PeerId peer, std::span<const std::byte> note
   target.last_note_ns = at;
   const int to = 1 - state->end;
   world_->At(at, [connection, to, bytes = std::vector<std::byte>(note.begin(), note.end())] {
+    const SimNetwork::End& from = connection->ends[1 - to];
+    if (from.transport != nullptr) --from.transport->peers_[from.peer].notes_under_way;
     const SimNetwork::End& end = connection->ends[to];
     if (end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
     end.transport->Push({.kind = TransportEventKind::kNote, .peer = end.peer}, bytes);
@@ -142,8 +167,13 @@ absl::Status SimTransport::SendNote(PeerId peer, std::span<const std::byte> note
 
 absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                                 uint64_t token) {
-  PeerState* state = Find(peer);
+  if (header.size() > kMaxNoteBytes) return absl::InvalidArgumentError("the header is too long");
+  if (payload.empty()) return absl::InvalidArgumentError("a payload has at least one byte");
+  PeerState* state = FindUp(peer);
   if (state == nullptr) return absl::NotFoundError("no such peer");
+  if (state->sending.size() >= limits_.max_sends_per_peer) {
+    return absl::ResourceExhaustedError("the limit of sends under way is reached");
+  }
   auto message = std::make_shared<Message>();
   message->connection = state->connection;
   message->from = state->end;
@@ -241,6 +271,9 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
     });
   }
   Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token});
+  if (network_->profile_.writes_late) {
+    world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
+  }
 }
 
 void SimTransport::Decline(OfferId offer) {

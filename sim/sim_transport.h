@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "net/transport.h"
+#include "net/transport_limits.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
@@ -26,6 +27,7 @@ struct NetworkProfile {
   uint64_t ns_per_kib = 1'000;           // of payload
   uint32_t eager_per_million = 500'000;  // payloads that leave their sender at once
   uint32_t duplicate_per_million = 0;    // pushes and results that arrive twice (as a faulty peer would send them)
+  bool writes_late = false;              // a deliberate bug: a buffer is written again after its kLanded (ownership)
 };
 
 class SimTransport;
@@ -36,7 +38,8 @@ class SimNetwork {
   SimNetwork(World* world, const NetworkProfile& profile) : world_(world), profile_(profile) {}
 
   // `wake` is called (from a world event) when Poll will have something to say.
-  std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake);
+  std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake,
+                                              const TransportLimits& limits = {});
 
   // Messages that start before then on a connection between the two addresses ("" is any) arrive after it.
   void Clog(const std::string& a, const std::string& b, uint64_t until_ns);
@@ -76,7 +79,8 @@ class SimNetwork {
 
 class SimTransport : public Transport {
  public:
-  SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake);
+  SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
+               const TransportLimits& limits);
   ~SimTransport() override;
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override;
@@ -123,6 +127,8 @@ class SimTransport : public Transport {
     int end = 0;
     std::vector<std::shared_ptr<Message>> sending;
     std::map<uint64_t, Landing> landings;  // by landing number
+    size_t notes_under_way = 0;
+    bool up = false;
     bool closing = false;
   };
   struct Stored {
@@ -136,13 +142,15 @@ class SimTransport : public Transport {
   void Land(PeerId peer, uint64_t landing);
   // Ends the peer on this side: completions in any order, then kPeerDown.
   void Drop(PeerId peer, absl::Status why);
-  PeerState* Find(PeerId peer);
+  PeerState* Find(PeerId peer);    // one that is not down
+  PeerState* FindUp(PeerId peer);  // and is connected
 
   SimNetwork* network_;
   World* world_;
   std::string address_;
   bool listen_;
   std::function<void()> wake_;
+  TransportLimits limits_;
   std::map<PeerId, PeerState> peers_;
   std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
   uint64_t next_peer_ = 1;

@@ -38,6 +38,7 @@ class Simulation {
   };
 
   void Start();
+  void StartScheduler();
   void Happen(const Fault& fault);
   void HitJob(uint32_t job) { jobs_hit_.insert(job); }
   Worker* PickWorker(uint32_t target);
@@ -60,8 +61,7 @@ class Simulation {
 void Simulation::Start() {
   Random& random = world_.random();
   // Start order never matters.
-  world_.After(random.Below(20'000'000),
-               [this] { scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &store_); });
+  world_.After(random.Below(20'000'000), [this] { StartScheduler(); });
   servers_.resize(profile_.servers);
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     world_.After(random.Below(20'000'000), [this, i] {
@@ -85,6 +85,10 @@ void Simulation::Start() {
   }
 }
 
+void Simulation::StartScheduler() {
+  if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &store_);
+}
+
 Simulation::Worker* Simulation::PickWorker(uint32_t target) {
   Worker& worker = workers_[target % workers_.size()];
   return worker.node == nullptr || worker.node->finished() ? nullptr : &worker;
@@ -106,10 +110,7 @@ void Simulation::Happen(const Fault& fault) {
       return;
     case FaultKind::kSchedulerOutage:
       scheduler_.reset();
-      world_.At(end_ns, [this] {
-        if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &store_);
-      });
-      return;
+      return world_.At(end_ns, [this] { StartScheduler(); });
     case FaultKind::kStoreFailures:
       return store_.FailUntil(end_ns);
     case FaultKind::kRogueClient: {
