@@ -1,4 +1,4 @@
-"""Ranks of a job through real servers: the bits of the sums, and what follows when somebody is missing, wrong or dies."""
+"""Ranks of a job through real servers: the bits of the sums, and what follows when somebody is missing or dies."""
 
 import json
 import re
