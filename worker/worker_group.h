@@ -32,9 +32,10 @@ struct WorkerOp {
   uint32_t chunks_landed = 0;
   uint32_t busy = 0;      // transport operations on its memory that have not ended
   bool reported = false;  // OpDone was said
-  // The newest word of a server on whom a chunk waits for.
+  // The newest word of a server on whom a chunk waits for; nobody missing once that chunk is back.
   Waiting waiting;
   uint32_t waiting_shard = 0;
+  ChunkNumber waiting_chunk;
 };
 
 // A chunk in flight to a shard. Its cell is used again when it is sent and its result has landed.
@@ -64,7 +65,7 @@ struct ShardLink {
 
 class WorkerGroup {
  public:
-  enum class State : uint8_t { kOpening, kOpen, kFailed, kClosing };
+  enum class State : uint8_t { kOpening, kOpen, kFailed };
 
   WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t open_deadline_ns);
 
@@ -97,8 +98,9 @@ class WorkerGroup {
   uint64_t commit_note_at_ns = kNoDeadline;
   uint64_t force_at_ns = kNoDeadline;  // kFailed: when connections that hold memory are cut
   OpNumber commit_watermark;           // newest word of the servers
-  bool close_requested = false;
-  std::vector<ShardLink> links;  // by shard of the map
+  bool close_requested = false;        // by whatever means
+  bool close_commanded = false;        // by the caller, who waits for GroupClosed
+  std::vector<ShardLink> links;        // by shard of the map
   std::deque<WorkerOp> ops;
 
  private:

@@ -43,9 +43,11 @@ void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
         machine_.OnConnecting(action.connection, transport_->Connect(machine_.ConnectionAddress(action.connection)),
                               now);
       },
-      // A note to a peer that is already gone needs no answer: its kPeerDown follows.
+      // A note to a peer that is already gone needs no answer: its kPeerDown follows. A server that takes no notes
+      // any more is as good as gone.
       [this](const WorkerSendNoteAction& action) {
-        transport_->SendNote(action.peer, action.note.view()).IgnoreError();
+        const absl::Status status = transport_->SendNote(action.peer, action.note.view());
+        if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
       },
       [this](const WorkerSendAction& action) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);

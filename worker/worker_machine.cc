@@ -40,7 +40,12 @@ void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActio
     outcomes->push_back(GroupClosed{GroupHandle(handle)});
     return;
   }
-  groups_[handle].group->close_requested = true;
+  WorkerGroup& group = *groups_[handle].group;
+  group.close_requested = true;
+  group.close_commanded = true;
+  if (group.state == WorkerGroup::State::kOpening && group.ops.empty()) {
+    return FailGroup(handle, absl::CancelledError("the group was closed before it was open"), now, actions, outcomes);
+  }
   CloseIfDone(handle, actions, outcomes);
 }
 
@@ -73,7 +78,8 @@ void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes
                                                                       : group->Submit(command);
   if (!status.ok()) {
     ++counters_.ops_failed;
-    outcomes->push_back(OpDone{command.group, command.ticket, now.monotonic_ns - command.submitted_ns, status});
+    const uint64_t duration_ns = now.monotonic_ns - std::min(command.submitted_ns, now.monotonic_ns);
+    outcomes->push_back(OpDone{command.group, command.ticket, duration_ns, status});
     return;
   }
   WorkerOp& op = group->ops.back();
@@ -117,7 +123,8 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
 uint32_t WorkerMachine::FindConnection(const Shard& shard) {
   const auto [entry, added] =
       connection_by_address_.try_emplace(shard.address, static_cast<uint32_t>(connections_.size()));
-  if (added) connections_.push_back({.server_name = shard.server_name, .address = shard.address});
+  if (added) connections_.push_back({.address = shard.address});
+  connections_[entry->second].server_name = shard.server_name;  // a newer map may have another server there
   return entry->second;
 }
 
@@ -242,7 +249,7 @@ void WorkerMachine::OpMemoryFree(uint16_t handle, WorkerOp* op, Now now, WorkerO
 void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, WorkerActions* actions,
                               WorkerOutcomes* outcomes) {
   WorkerGroup& group = *groups_[handle].group;
-  if (group.state == WorkerGroup::State::kFailed || group.state == WorkerGroup::State::kClosing) return;
+  if (group.state == WorkerGroup::State::kFailed) return;
   const bool was_opening = group.state == WorkerGroup::State::kOpening;
   group.state = WorkerGroup::State::kFailed;
   group.failure = std::move(why);
@@ -277,15 +284,14 @@ void WorkerMachine::CloseIfDone(uint16_t handle, WorkerActions* actions, WorkerO
   const bool failed = group->state == WorkerGroup::State::kFailed;
   if (failed ? !group->Idle() : !group->ops.empty()) return;
   if (!failed) SendCommitNotes(group.get(), actions);
-  const bool opened =
-      std::all_of(group->links.begin(), group->links.end(), [](const ShardLink& l) { return l.welcomed; });
+  const bool say_closed = group->close_commanded || group->AllWelcomed();
   for (const ShardLink& link : group->links) {
     const Connection& connection = connections_[link.connection];
     if (!link.hello_sent || connection.state != Connection::State::kUp) continue;
     actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote(HeaderFor(*group, FrameType::kLeaveGroup))});
   }
   group.reset();
-  if (opened) outcomes->push_back(GroupClosed{GroupHandle(handle)});
+  if (say_closed) outcomes->push_back(GroupClosed{GroupHandle(handle)});
 }
 
 void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
@@ -381,8 +387,6 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
         break;
       case WorkerGroup::State::kFailed:
         deadline = std::min(deadline, group.force_at_ns);
-        break;
-      case WorkerGroup::State::kClosing:
         break;
     }
   }

@@ -157,6 +157,8 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   if (group != nullptr) {
     return FailGroup(handle, RefusalStatus(header.refusal, message), now, actions, outcomes);
   }
+  // Late, for a group that ended here.
+  if (header.group != GroupId(0)) return;
   // A refusal of the connection as such: whoever is opening over it would only hear it again.
   connections_[connection].last_error = message;
   for (uint16_t i = 0; i < groups_.size(); ++i) {
@@ -177,6 +179,7 @@ void WorkerMachine::OnWaiting(uint32_t connection, const FrameHeader& header, st
   if (op == nullptr) return;
   op->waiting = *waiting;
   op->waiting_shard = shard;
+  op->waiting_chunk = header.chunk;
 }
 
 void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
@@ -263,6 +266,7 @@ void WorkerMachine::OnLanded(const TransportEvent& event, Now now, WorkerActions
                      now, actions, outcomes);
   }
   cell.landed = true;
+  if (op->waiting_shard == token.shard && op->waiting_chunk == cell.chunk) op->waiting = {};
   const uint64_t bytes = uint64_t{op->plan.ElementCount(cell.chunk)} * DataTypeSize(op->dtype);
   connections_[link.connection].bytes_pulled += bytes;
   counters_.bytes_pulled += bytes;

@@ -1,0 +1,179 @@
+#include "tests/scenario/cluster.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/token.h"
+
+namespace shoal {
+
+Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(options.seed) {
+  key_.fill(std::byte{8});
+  servers_.resize(options.servers);
+  for (uint32_t k = 0; k < options.servers; ++k) {
+    Server& server = servers_[k];
+    server.transport = MakeTransport(true);
+    server.address = server.transport->listen_address();
+    server.reducer = std::make_unique<InlineReducer>();
+    server.memory = std::make_unique_for_overwrite<std::byte[]>(options.slot_memory_bytes);
+    ServerMachineOptions machine;
+    machine.server_name = absl::StrCat("server-", k);
+    machine.incarnation = Incarnation(k + 1);
+    machine.token_key = key_;
+    machine.slot_memory_bytes = options.slot_memory_bytes;
+    server.loop = std::make_unique<ServerLoop>(machine, server.transport.get(), server.reducer.get(),
+                                               std::span(server.memory.get(), options.slot_memory_bytes));
+  }
+  workers_.resize(options.workers);
+  for (Worker& worker : workers_) {
+    worker.transport = MakeTransport(false);
+    worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{}, worker.transport.get());
+  }
+}
+
+std::unique_ptr<Transport> Cluster::MakeTransport(bool listen) {
+  LoopbackOptions loopback;
+  loopback.listen = listen;
+  std::unique_ptr<Transport> transport = network_.MakeTransport(loopback).value();
+  return options_.wrap ? options_.wrap(std::move(transport)) : std::move(transport);
+}
+
+void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members) {
+  if (members.empty()) {
+    members.resize(workers_.size());
+    std::iota(members.begin(), members.end(), 0);
+  }
+  std::vector<Shard> shards;
+  for (uint32_t k = 0; k < servers_.size(); ++k) {
+    shards.push_back({.server = ServerId(k + 1),
+                      .incarnation = Incarnation(k + 1),
+                      .server_name = absl::StrCat("server-", k),
+                      .address = servers_[k].address});
+  }
+  const auto map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(1), std::move(shards)));
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    GroupToken token;
+    token.job = JobId(1);
+    token.group = GroupId(id);
+    token.epoch = map->epoch();
+    token.incarnation = Incarnation(100 + members[rank]);
+    token.rank = Rank(rank);
+    token.group_size = static_cast<uint32_t>(members.size());
+    token.max_chunk_bytes = options_.max_chunk_bytes;
+    token.expires_at_unix_s = now_.unix_ms / 1000 + 60;
+    SignToken(key_, &token);
+    const auto bytes = EncodeToken(token);
+    auto info = std::make_shared<GroupInfo>();
+    info->id = token.group;
+    info->name = absl::StrCat("group-", id);
+    info->rank = token.rank;
+    info->job_ranks = members;
+    for (uint32_t member : members) info->hosts.push_back(absl::StrCat("node-", member));
+    info->max_chunk_bytes = token.max_chunk_bytes;
+    info->token.assign(bytes.begin(), bytes.end());
+    info->map = map;
+    Command(members[rank], OpenGroupCommand{GroupHandle(handle), std::move(info), now_.monotonic_ns + 30 * kNsPerS});
+  }
+}
+
+void Cluster::Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype,
+                     ReduceOp op, double premul_factor, uint64_t timeout_ns) {
+  Command(worker,
+          SubmitCommand{.group = GroupHandle(handle),
+                        .ticket = ticket,
+                        .data = data.data(),
+                        .element_count = data.size() / DataTypeSize(dtype),
+                        .dtype = dtype,
+                        .reduce_op = op,
+                        .premul_factor = premul_factor,
+                        .submitted_ns = now_.monotonic_ns,
+                        .deadline_ns = timeout_ns == kNoDeadline ? kNoDeadline : now_.monotonic_ns + timeout_ns});
+}
+
+void Cluster::Command(uint32_t worker, WorkerCommand command) {
+  workers_[worker].commands.push_back(std::move(command));
+}
+
+bool Cluster::RunOne(size_t index) {
+  if (index < servers_.size()) {
+    return servers_[index].loop != nullptr && servers_[index].loop->RunOnce(now_);
+  }
+  Worker& worker = workers_[index - servers_.size()];
+  const bool progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
+  worker.commands.clear();
+  return progress;
+}
+
+bool Cluster::RunUntil(const std::function<bool()>& done) {
+  const size_t loops = servers_.size() + workers_.size();
+  while (!done()) {
+    bool progress = false;
+    for (size_t i = 0; i < 2 * loops; ++i) progress = RunOne(random_() % loops) || progress;
+    // Quiet is only what every loop says.
+    for (size_t i = 0; !progress && i < loops; ++i) progress = RunOne(i);
+    if (!progress) return done();
+  }
+  return true;
+}
+
+void Cluster::AdvanceBy(uint64_t ns) {
+  RunUntilQuiet();
+  const uint64_t end_ns = now_.monotonic_ns + ns;
+  while (now_.monotonic_ns < end_ns) {
+    uint64_t next_ns = end_ns;
+    for (const Server& server : servers_) {
+      if (server.loop != nullptr) next_ns = std::min(next_ns, server.loop->NextDeadlineNs());
+    }
+    for (const Worker& worker : workers_) next_ns = std::min(next_ns, worker.loop->NextDeadlineNs());
+    now_.monotonic_ns = std::max(now_.monotonic_ns + 1, next_ns);
+    RunUntilQuiet();
+  }
+}
+
+void Cluster::KillServer(uint32_t server) {
+  servers_[server].loop.reset();
+  servers_[server].transport.reset();
+}
+
+const OpDone* Cluster::Done(uint32_t worker, uint64_t ticket) const {
+  for (const WorkerOutcome& outcome : workers_[worker].outcomes) {
+    const auto* done = std::get_if<OpDone>(&outcome);
+    if (done != nullptr && done->ticket == ticket) return done;
+  }
+  return nullptr;
+}
+
+const GroupOpened* Cluster::Opened(uint32_t worker, uint16_t handle) const {
+  for (const WorkerOutcome& outcome : workers_[worker].outcomes) {
+    const auto* opened = std::get_if<GroupOpened>(&outcome);
+    if (opened != nullptr && opened->group == GroupHandle(handle)) return opened;
+  }
+  return nullptr;
+}
+
+bool Cluster::Closed(uint32_t worker, uint16_t handle) const {
+  const WorkerOutcomes& outcomes = workers_[worker].outcomes;
+  return std::any_of(outcomes.begin(), outcomes.end(), [handle](const WorkerOutcome& outcome) {
+    const auto* closed = std::get_if<GroupClosed>(&outcome);
+    return closed != nullptr && closed->group == GroupHandle(handle);
+  });
+}
+
+bool Cluster::ShutDown(uint32_t worker) const {
+  const WorkerOutcomes& outcomes = workers_[worker].outcomes;
+  return std::any_of(outcomes.begin(), outcomes.end(),
+                     [](const WorkerOutcome& outcome) { return std::holds_alternative<ShutdownDone>(outcome); });
+}
+
+bool Cluster::AllDone(uint64_t first_ticket, uint64_t last_ticket) const {
+  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+    for (uint64_t ticket = first_ticket; ticket <= last_ticket; ++ticket) {
+      if (Done(worker, ticket) == nullptr) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace shoal

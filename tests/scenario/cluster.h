@@ -1,0 +1,96 @@
+// Real server and worker loops on the loopback network, in one thread, under time that the test moves.
+//
+// Not thread safe. Which loop runs next is drawn from a seeded generator, so that messages arrive in many orders.
+#ifndef SHOAL_TESTS_SCENARIO_CLUSTER_H_
+#define SHOAL_TESTS_SCENARIO_CLUSTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "net/loopback/loopback_transport.h"
+#include "server/inline_reducer.h"
+#include "server/server_loop.h"
+#include "worker/worker_loop.h"
+
+namespace shoal {
+
+struct ClusterOptions {
+  uint32_t workers = 2;
+  uint32_t servers = 1;
+  uint32_t max_chunk_bytes = 1024;
+  uint64_t slot_memory_bytes = 48 << 20;
+  uint64_t seed = 1;
+  // Wraps every transport, if set.
+  std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap;
+};
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options);
+
+  // Opens group `id` of these workers (all, if empty) under handle `handle` everywhere. It is open after Run.
+  void OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members = {});
+  void Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype, ReduceOp op,
+              double premul_factor = 1.0, uint64_t timeout_ns = kNoDeadline);
+  void Command(uint32_t worker, WorkerCommand command);
+
+  // Runs loops until `done` or until nothing happens any more; true if done. Does not move time.
+  bool RunUntil(const std::function<bool()>& done);
+  void RunUntilQuiet() {
+    RunUntil([] { return false; });
+  }
+  // Moves time to the next thing that is due, and runs.
+  void AdvanceBy(uint64_t ns);
+
+  // The server's process ends: every connection of it is closed.
+  void KillServer(uint32_t server);
+
+  // The outcome of an op or group; nullptr while there is none.
+  const OpDone* Done(uint32_t worker, uint64_t ticket) const;
+  const GroupOpened* Opened(uint32_t worker, uint16_t handle) const;
+  bool Closed(uint32_t worker, uint16_t handle) const;
+  bool ShutDown(uint32_t worker) const;
+  // All workers have the outcome of these tickets.
+  bool AllDone(uint64_t first_ticket, uint64_t last_ticket) const;
+
+  ServerCounters server_counters(uint32_t server) const { return servers_[server].loop->counters(); }
+  WorkerCounters worker_counters(uint32_t worker) const { return workers_[worker].loop->counters(); }
+  std::string server_address(uint32_t server) const { return servers_[server].address; }
+  uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
+
+ private:
+  struct Server {
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<InlineReducer> reducer;
+    std::unique_ptr<std::byte[]> memory;
+    std::unique_ptr<ServerLoop> loop;  // null: killed
+    std::string address;
+  };
+  struct Worker {
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<WorkerLoop> loop;
+    std::vector<WorkerCommand> commands;
+    WorkerOutcomes outcomes;
+  };
+
+  std::unique_ptr<Transport> MakeTransport(bool listen);
+  bool RunOne(size_t index);
+
+  ClusterOptions options_;
+  std::mt19937_64 random_;
+  LoopbackNetwork network_;
+  TokenKey key_{};
+  Now now_{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
+  std::vector<Server> servers_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_SCENARIO_CLUSTER_H_
