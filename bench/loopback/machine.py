@@ -1,0 +1,32 @@
+"""What the measuring machine is: a number without it says nothing."""
+
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+
+
+def output_of(command: list[str]) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+
+
+def gather(root: pathlib.Path) -> dict:
+    cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    ucx = re.search(r"Library version:\s*(\S+)", output_of(["ucx_info", "-v"]))
+    return {
+        "cpu_model": cpu.group(1) if cpu else platform.machine(),
+        "cpu_count": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "ucx": ucx.group(1) if ucx else "unknown",
+        "commit": output_of(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]),
+        "changed_files": len(output_of(["git", "-C", str(root), "status", "--porcelain", "-uno"]).splitlines()),
+    }
+
+
+def load_average_1min() -> float:
+    return os.getloadavg()[0]
