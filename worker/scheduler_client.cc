@@ -30,6 +30,7 @@ constexpr uint64_t kServerPollNs = 100 * kNsPerMs;
 // The scheduler answers a wait that is over; its answer needs some time to get here.
 constexpr uint64_t kAnswerGraceNs = 2 * kNsPerS;
 constexpr uint64_t kLeaveTimeoutMs = 2000;
+constexpr char kNoAnswer[] = "no answer";
 
 std::string Seconds(uint64_t ns) { return absl::StrFormat("%.3g s", static_cast<double>(ns) / 1e9); }
 
@@ -218,7 +219,7 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
       if (status.error_message() != "Deadline Exceeded") break;
       // The connection may lead to a host that is gone without a word; gRPC would keep it for many minutes.
       Reconnect(connection);
-      return absl::UnavailableError("no answer");
+      return absl::UnavailableError(kNoAnswer);
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(ShortReason(status.error_message()));
     case grpc::StatusCode::UNIMPLEMENTED:
@@ -233,17 +234,19 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-template <typename Method, typename Request, typename Response>
-absl::Status SchedulerClient::CallPatiently(Method method, const Request& request, uint64_t deadline_ns,
-                                            Response* response) {
+template <typename Attempt>
+absl::Status SchedulerClient::TryUntil(uint64_t deadline_ns, Attempt attempt) {
   const uint64_t timeout_ns = NsUntil(deadline_ns);
+  std::string reason;
   for (uint64_t retry_ns = kFirstRetryNs;; retry_ns = std::min(2 * retry_ns, kMaxRetryNs)) {
-    const absl::Status status = Call(method, request, deadline_ns, true, response);
+    const absl::Status status = attempt();
     if (!absl::IsUnavailable(status)) return status;
+    // The last attempt may be cut short by the deadline; then an earlier one knew more.
+    if (reason.empty() || status.message() != kNoAnswer) reason = std::string(status.message());
     const uint64_t left_ns = NsUntil(deadline_ns);
     if (left_ns == 0) {
       return absl::UnavailableError(absl::StrCat("no scheduler answered at ", address_, " within ", Seconds(timeout_ns),
-                                                 " (", status.message(), "): is shoal-scheduler running there?"));
+                                                 " (", reason, "): is shoal-scheduler running there?"));
     }
     if (!Sleep(std::min(Jittered(retry_ns), left_ns))) return absl::CancelledError("the worker is closed");
   }
@@ -261,26 +264,27 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
   request.set_host(member.host);
   request.set_pid(static_cast<uint32_t>(getpid()));
   const uint64_t timeout_ns = NsUntil(deadline_ns);
+  JoinedJob joined;
   // Joining again under the same incarnation changes nothing, renews the lease and counts the servers.
-  while (true) {
+  do {
     v1::JoinJobResponse response;
-    const absl::Status status = CallPatiently(&v1::Scheduler::Stub::JoinJob, request, deadline_ns, &response);
+    const absl::Status status = TryUntil(
+        deadline_ns, [&] { return Call(&v1::Scheduler::Stub::JoinJob, request, deadline_ns, true, &response); });
+    // When the time ran out during a later call, what the earlier one said is the better answer.
+    if (absl::IsUnavailable(status) && joined.lease_ttl_ms > 0) break;
     if (!status.ok()) return status;
     if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
-    const JoinedJob joined = {.id = JobId(response.job_id()),
-                              .lease_ttl_ms = response.lease_ttl_ms(),
-                              .server_count = response.server_count()};
+    joined = {.id = JobId(response.job_id()),
+              .lease_ttl_ms = response.lease_ttl_ms(),
+              .server_count = response.server_count()};
     if (joined.server_count >= min_servers) return joined;
-    const uint64_t left_ns = NsUntil(deadline_ns);
-    const std::string missing =
-        absl::StrCat(joined.server_count, " of ", min_servers, " reduction servers registered with the scheduler at ",
-                     address_, " after ", Seconds(timeout_ns));
-    if (left_ns == 0) {
-      LeaveJob(member, joined.id, missing, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
-      return absl::DeadlineExceededError(absl::StrCat(missing, ": start more, or ask for fewer"));
-    }
-    if (!Sleep(std::min(kServerPollNs, left_ns))) return absl::CancelledError("the worker is closed");
-  }
+    if (!Sleep(std::min(kServerPollNs, NsUntil(deadline_ns)))) return absl::CancelledError("the worker is closed");
+  } while (NsUntil(deadline_ns) > 0);
+  const std::string missing =
+      absl::StrCat(joined.server_count, " of ", min_servers, " reduction servers registered with the scheduler at ",
+                   address_, " after ", Seconds(timeout_ns));
+  LeaveJob(member, joined.id, missing, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+  return absl::DeadlineExceededError(absl::StrCat(missing, ": start more, or ask for fewer"));
 }
 
 absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, JobId job, const GroupRequest& group,
@@ -293,10 +297,11 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   for (const uint32_t rank : group.ranks) request.add_ranks(rank);
   request.set_max_chunk_bytes(group.max_chunk_bytes);
   request.set_min_servers(group.min_servers);
-  request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));
   v1::JoinGroupResponse response;
-  const absl::Status status =
-      CallPatiently(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, &response);
+  const absl::Status status = TryUntil(deadline_ns, [&] {
+    request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));
+    return Call(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, true, &response);
+  });
   if (!status.ok()) return status;
   return ParseGroup(response, group);
 }

@@ -107,9 +107,9 @@ class SchedulerClient {
 
   template <typename Method, typename Request, typename Response>
   absl::Status Call(Method method, const Request& request, uint64_t deadline_ns, bool cancellable, Response* response);
-  // Calls again while the scheduler can't be reached.
-  template <typename Method, typename Request, typename Response>
-  absl::Status CallPatiently(Method method, const Request& request, uint64_t deadline_ns, Response* response);
+  // Calls `attempt` again while it says that the scheduler can't be reached.
+  template <typename Attempt>
+  absl::Status TryUntil(uint64_t deadline_ns, Attempt attempt);
   std::shared_ptr<Connection> connection();
   void Reconnect(const std::shared_ptr<Connection>& broken);
   // False: CancelCalls was called.

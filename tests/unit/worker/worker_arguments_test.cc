@@ -1,0 +1,128 @@
+// Wrong calls of the C ABI are refused by value, with a message that says what was wrong. Nothing here needs a network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shoal/worker.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+shoal_worker_options GoodWorkerOptions() {
+  shoal_worker_options options = {};
+  options.struct_size = sizeof(options);
+  options.scheduler = "127.0.0.1:1";
+  options.job_name = "job";
+  options.rank = 0;
+  options.world_size = 2;
+  options.timeout_ms = 1;
+  return options;
+}
+
+std::string ConnectError(const shoal_worker_options* options) {
+  shoal_worker* worker = nullptr;
+  shoal_error error = {};
+  EXPECT_EQ(shoal_worker_connect(options, &worker, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(error.code, SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(worker, nullptr);
+  return error.message;
+}
+
+TEST(WorkerArgumentsTest, VersionIsTheHeaders) {
+  EXPECT_EQ(shoal_abi_version(), uint32_t{SHOAL_ABI_VERSION});
+  EXPECT_STRNE(shoal_version(), "");
+}
+
+TEST(WorkerArgumentsTest, CodesHaveNames) {
+  EXPECT_STREQ(shoal_code_name(SHOAL_OK), "OK");
+  EXPECT_STREQ(shoal_code_name(SHOAL_DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
+  EXPECT_STREQ(shoal_code_name(SHOAL_UNAUTHENTICATED), "UNAUTHENTICATED");
+  EXPECT_STREQ(shoal_code_name(static_cast<shoal_code>(17)), "no shoal_code");
+}
+
+TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
+  EXPECT_THAT(ConnectError(nullptr), HasSubstr("options is NULL"));
+  shoal_worker_options options = GoodWorkerOptions();
+  options.struct_size = 8;
+  EXPECT_THAT(ConnectError(&options), HasSubstr("struct_size is 8"));
+  options = GoodWorkerOptions();
+  options.scheduler = nullptr;
+  EXPECT_THAT(ConnectError(&options), HasSubstr("scheduler is NULL"));
+  for (const char* address : {"localhost", "localhost:", ":7070", "localhost:0", "localhost:65536", "http://a:1"}) {
+    options.scheduler = address;
+    EXPECT_THAT(ConnectError(&options), HasSubstr("HOST:PORT")) << address;
+  }
+  options = GoodWorkerOptions();
+  options.job_name = "";
+  EXPECT_THAT(ConnectError(&options), HasSubstr("job_name is empty"));
+  const std::string long_name(201, 'x');
+  options.job_name = long_name.c_str();
+  EXPECT_THAT(ConnectError(&options), HasSubstr("more than 200 characters"));
+  options = GoodWorkerOptions();
+  options.rank = 2;
+  EXPECT_THAT(ConnectError(&options), HasSubstr("rank 2 is not below the world size 2"));
+  options.world_size = 0;
+  EXPECT_THAT(ConnectError(&options), HasSubstr("world size 0"));
+}
+
+TEST(WorkerArgumentsTest, ConnectNeedsAPlaceForTheHandleAndNoPlaceForTheError) {
+  const shoal_worker_options options = GoodWorkerOptions();
+  EXPECT_EQ(shoal_worker_connect(&options, nullptr, nullptr), SHOAL_INVALID_ARGUMENT);
+}
+
+TEST(WorkerArgumentsTest, UnknownTransportIsNamedBeforeAnybodyIsAsked) {
+  shoal_worker_options options = GoodWorkerOptions();
+  options.transports = "carrier-pigeon";
+  EXPECT_THAT(ConnectError(&options), HasSubstr("carrier-pigeon"));
+}
+
+TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
+  shoal_error error = {};
+  shoal_group_options group_options = {};
+  group_options.struct_size = sizeof(group_options);
+  group_options.name = "g";
+  shoal_group* group = nullptr;
+  EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("worker is NULL"));
+  shoal_op* op = nullptr;
+  EXPECT_EQ(shoal_all_reduce(nullptr, nullptr, 0, nullptr, &op, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("group is NULL"));
+  EXPECT_EQ(shoal_op_wait(nullptr, 0, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(shoal_op_done(nullptr), 0);
+  EXPECT_EQ(shoal_op_duration_ns(nullptr), 0u);
+  shoal_completion completion = {};
+  EXPECT_EQ(shoal_next_completion(nullptr, 0, &completion), SHOAL_INVALID_ARGUMENT);
+  shoal_statistics statistics = {};
+  statistics.struct_size = sizeof(statistics);
+  EXPECT_EQ(shoal_worker_statistics(nullptr, &statistics), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(shoal_worker_server_statistics(nullptr, nullptr, 0), 0u);
+  EXPECT_EQ(shoal_group_rank(nullptr), 0u);
+  EXPECT_EQ(shoal_group_size(nullptr), 0u);
+  EXPECT_STREQ(shoal_host_address(nullptr), "");
+  shoal_group_abort(nullptr, nullptr);
+  shoal_group_close(nullptr);
+  shoal_op_release(nullptr);
+  shoal_worker_close(nullptr);
+  shoal_host_stop(nullptr);
+}
+
+TEST(WorkerArgumentsTest, HostsNameTheWrongOption) {
+  shoal_error error = {};
+  shoal_host* host = nullptr;
+  EXPECT_EQ(shoal_host_scheduler(nullptr, &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("listen is NULL"));
+  EXPECT_EQ(shoal_host_scheduler("nonsense", &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("nonsense"));
+  shoal_host_server_options options = {};
+  EXPECT_EQ(shoal_host_server(&options, &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("struct_size is 0"));
+  options.struct_size = sizeof(options);
+  options.scheduler = "127.0.0.1:1";
+  EXPECT_EQ(shoal_host_server(&options, &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("advertise is NULL"));
+  EXPECT_EQ(host, nullptr);
+}
+
+}  // namespace
