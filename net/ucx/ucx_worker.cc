@@ -1,6 +1,5 @@
 #include "net/ucx/ucx_worker.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
 #include "net/socket_address.h"
@@ -9,21 +8,7 @@
 namespace shoal {
 namespace {
 
-// UCX's rendezvous over TCP has the sender name the address in the receiver's memory, and writes there whatever comes,
-// also after the receiver has closed its endpoint and taken the buffer back (clause T2). Without it the fragments carry
-// the number of a receive request, which UCX checks; the price is one copy.
-const char* TcpRemoteWriteKey() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
-  // Up to 1.16 a transport's keys are known to ucp_config_modify without the transport's prefix only.
-  return major == 1 && minor < 17 ? "PUT_ENABLE" : "TCP_PUT_ENABLE";
-}
-
 absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options) {
-  const bool uses_tcp = options.transports.empty() || absl::StrContains(options.transports, "tcp") ||
-                        absl::StrContains(options.transports, "all");
   const struct {
     const char* key;
     std::string value;
@@ -33,10 +18,9 @@ absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options)
       // Unless a device was named, stay on the one that the connection's route uses: others (of containers or virtual
       // machines) may not lead to the peer.
       {"CM_USE_ALL_DEVICES", options.net_device.empty() ? "n" : ""},
-      {uses_tcp ? TcpRemoteWriteKey() : "", "n"},
   };
   for (const auto& setting : settings) {
-    if (setting.key[0] == '\0' || setting.value.empty()) continue;
+    if (setting.value.empty()) continue;
     if (const ucs_status_t status = ucp_config_modify(config, setting.key, setting.value.c_str()); status != UCS_OK) {
       return absl::InvalidArgumentError(
           absl::StrCat("UCX refused ", setting.key, "=", setting.value, ": ", ucs_status_string(status)));

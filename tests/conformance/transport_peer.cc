@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "net/ucx/ucx_environment.h"
 #include "net/ucx/ucx_transport.h"
 #include "net/wake_up.h"
 
@@ -62,6 +63,7 @@ int Run(const std::string& address, const std::string& mode, size_t rendezvous_t
 }  // namespace shoal
 
 int main(int argc, char** argv) {
+  shoal::PrepareUcxEnvironment(argv);
   if (argc != 4) {
     fprintf(stderr, "usage: %s ADDRESS offer|accept|stop RENDEZVOUS_THRESHOLD\n", argv[0]);
     return 1;

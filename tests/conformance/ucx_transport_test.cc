@@ -112,6 +112,19 @@ TEST_P(UcxTransportTest, DescriptionNamesWhatIsUsed) {
   EXPECT_NE(a.transport().description().find(": tcp/lo"), std::string::npos) << a.transport().description();
 }
 
+TEST_P(UcxTransportTest, TheRouteChoosesTheDeviceWhenNoneIsNamed) {
+  UcxTransportOptions options;
+  options.listen_ip = "127.0.0.1";
+  Node& a = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(options)));
+  Node& b = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(options)));
+  const Link link = ConnectNodes(a, b);
+  b.AcceptAll();
+  const Bytes payload = Pattern(300'000, 1);
+  ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, 1).ok());
+  ASSERT_TRUE(PollUntil("the payload", [&] { return b.received().size() == 1; }));
+  EXPECT_NE(a.transport().description().find(": tcp/lo"), std::string::npos) << a.transport().description();
+}
+
 TEST(UcxTransportOptionsTest, BadOptionsAreRefusedWithTheirName) {
   const absl::StatusOr<std::unique_ptr<Transport>> first = MakeUcxTransport(OnLoopbackDevice());
   ASSERT_TRUE(first.ok()) << first.status();
