@@ -92,17 +92,18 @@ bool WatchStream::TakeNext(v1::WatchResponse* message) {
 }
 
 void EventStream::Send(const SendEvent& event) {
-  bool too_slow = false;
+  bool close = false;
   {
     const std::lock_guard<std::mutex> guard(mutex_);
-    too_slow = events_.size() >= kMaxQueuedStreamEvents;
-    if (too_slow) {
-      events_.clear();
-    } else {
+    if (too_slow_) return;
+    close = too_slow_ = events_.size() >= kMaxQueuedStreamEvents;
+    if (!close) {
       events_.push_back(event.event);
+    } else {
+      events_.clear();
     }
   }
-  if (too_slow) {
+  if (close) {
     Close(absl::ResourceExhaustedError("events come faster than this reader takes them; ask again from the last one"));
   } else {
     Continue();

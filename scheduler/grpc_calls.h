@@ -205,9 +205,10 @@ class WatchStream : public StreamCall<v1::WatchResponse> {
   using StreamCall::StreamCall;
   void Send(const SendWatch& update) override;
 
- private:
+ protected:
   bool TakeNext(v1::WatchResponse* message) override;
 
+ private:
   std::shared_ptr<const ShardMap> map_;  // newest that is not sent yet
   std::vector<RankLost> lost_ranks_;
 };
@@ -217,10 +218,12 @@ class EventStream : public StreamCall<v1::Event> {
   using StreamCall::StreamCall;
   void Send(const SendEvent& event) override;
 
- private:
+ protected:
   bool TakeNext(v1::Event* message) override;
 
+ private:
   std::deque<EventRecord> events_;
+  bool too_slow_ = false;  // some were dropped, so nothing may follow
 };
 
 template <typename Opened>

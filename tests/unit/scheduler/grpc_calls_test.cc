@@ -73,5 +73,43 @@ TEST(GrpcCallsTest, ClosingEndsEverythingOnceAndRefusesTheRest) {
   EXPECT_EQ(calls.AddCall(call, GetCluster(), &handle).code(), absl::StatusCode::kUnavailable);
 }
 
+// The streams below belong to no call, so their first write stays under way for ever: a reader as slow as can be.
+template <typename Stream>
+class StuckStream : public Stream {
+ public:
+  using Stream::Stream;
+  using Stream::TakeNext;
+};
+
+TEST(GrpcCallsTest, ASlowWatcherGetsTheNewestMapAndEveryLoss) {
+  GrpcCalls calls;
+  StuckStream<WatchStream> stream(&calls);
+  for (uint64_t epoch = 1; epoch <= 50; ++epoch) {
+    SendWatch update;
+    update.map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(epoch), {}));
+    stream.Send(update);
+    SendWatch loss;
+    loss.lost_ranks.resize(1);
+    loss.lost_ranks[0].rank = static_cast<uint32_t>(epoch);
+    stream.Send(loss);
+  }
+  v1::WatchResponse next;
+  ASSERT_TRUE(stream.TakeNext(&next));
+  EXPECT_EQ(next.map().epoch(), 50u);
+  ASSERT_EQ(next.lost_ranks_size(), 50) << "the first map alone went out";
+  EXPECT_EQ(next.lost_ranks(49).rank(), 50u);
+  EXPECT_FALSE(stream.TakeNext(&next));
+}
+
+TEST(GrpcCallsTest, AReaderWhoCanNotKeepUpLosesItsPlaceNotOurMemory) {
+  GrpcCalls calls;
+  StuckStream<EventStream> stream(&calls);
+  for (size_t i = 0; i < kMaxQueuedStreamEvents + 1; ++i) stream.Send(SendEvent());
+  stream.Send(SendEvent());  // one too many
+  stream.Send(SendEvent());  // and nothing may follow the gap
+  v1::Event next;
+  EXPECT_FALSE(stream.TakeNext(&next));
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

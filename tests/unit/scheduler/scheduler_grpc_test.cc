@@ -179,31 +179,6 @@ TEST_F(SchedulerGrpcTest, AWatcherSeesMapsAsTheyComeAndALossWithinTheLease) {
   EXPECT_THAT(servers.servers(0).reason(), HasSubstr("no heartbeat"));
 }
 
-TEST_F(SchedulerGrpcTest, ASlowWatcherSkipsToTheNewestMap) {
-  Start();
-  const auto context = Context();
-  const auto reader = stub_->Watch(context.get(), v1::WatchRequest());
-  v1::WatchResponse update;
-  ASSERT_TRUE(reader->Read(&update));
-  constexpr int kServers = 120;
-  for (int i = 1; i <= kServers; ++i) {  // many threads each, so that the maps soon fill what the network buffers
-    v1::RegisterServerRequest request;
-    request.set_control_version(kControlVersion);
-    request.set_name("server-" + std::to_string(i));
-    request.set_incarnation(11);
-    for (int j = 0; j < 16; ++j) request.add_addresses("10.0.0." + std::to_string(i) + ":" + std::to_string(2000 + j));
-    v1::RegisterServerResponse response;
-    ASSERT_TRUE(stub_->RegisterServer(Context().get(), request, &response).ok());
-  }
-  int received = 0;
-  while (update.map().epoch() < kServers && reader->Read(&update)) ++received;
-  EXPECT_EQ(update.map().epoch(), static_cast<uint64_t>(kServers));
-  EXPECT_EQ(update.map().shards_size(), kServers * 16);
-  EXPECT_LT(received, kServers);
-  context->TryCancel();
-  reader->Finish();
-}
-
 TEST_F(SchedulerGrpcTest, RefusalsKeepTheirCodeAndText) {
   Start();
   v1::JoinJobRequest request;
