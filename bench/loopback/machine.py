@@ -16,7 +16,7 @@ def output_of(command: list[str]) -> str:
 
 def gather(root: pathlib.Path) -> dict:
     cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    ucx = re.search(r"Library version:\s*(\S+)", output_of(["ucx_info", "-v"]))
+    ucx = re.search(r"[Vv]ersion:?\s*(\d\S*)", output_of(["ucx_info", "-v"]))
     return {
         "cpu_model": cpu.group(1) if cpu else platform.machine(),
         "cpu_count": len(os.sched_getaffinity(0)),
