@@ -22,6 +22,12 @@ std::vector<uint32_t> DealTable(const std::vector<Shard>& shards) {
     weights.push_back(shard.weight / divisor);
     total += weights.back();
   }
+  if (total == static_cast<int64_t>(shards.size())) {
+    // Equal weights, the usual case: in turn (as below, but not in quadratic time).
+    std::vector<uint32_t> in_turn(shards.size());
+    std::iota(in_turn.begin(), in_turn.end(), 0u);
+    return in_turn;
+  }
   std::vector<int64_t> balance(shards.size(), 0);
   std::vector<uint32_t> table;
   table.reserve(static_cast<size_t>(total));
