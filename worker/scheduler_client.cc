@@ -32,7 +32,7 @@ constexpr uint64_t kAnswerGraceNs = 2 * kNsPerS;
 constexpr uint64_t kLeaveTimeoutMs = 2000;
 constexpr char kNoAnswer[] = "no answer";
 
-std::string Seconds(uint64_t ns) { return absl::StrFormat("%.3g s", static_cast<double>(ns) / 1e9); }
+std::string Seconds(uint64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
 
 // gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
 std::string ShortReason(const std::string& text) {

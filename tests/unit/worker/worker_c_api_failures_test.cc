@@ -235,10 +235,10 @@ TEST_F(WorkerCApiFailuresTest, NoSchedulerIsNamed) {
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
   shoal_worker_options options = WorkerOptions(*cluster, "nobody", 0, 1);
   options.scheduler = address.c_str();
-  options.timeout_ms = 500;
+  options.timeout_ms = 1500;
   const Outcome outcome = Connect(options);
   EXPECT_EQ(outcome.code, SHOAL_UNAVAILABLE);
-  EXPECT_THAT(outcome.message, HasSubstr("no scheduler answered at " + address + " within 0.5 s (Connection refused)"));
+  EXPECT_THAT(outcome.message, HasSubstr("no scheduler answered at " + address + " within 1.5 s (Connection refused)"));
   close(holder);
 }
 
