@@ -15,19 +15,15 @@
 #include "absl/status/statusor.h"
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/now.h"
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "scheduler/scheduler_state.h"
 
 namespace shoal::scheduler {
 
-// The time, as whoever drives the machine sees it. Leases and deadlines use the monotonic clock; people read the other.
-struct Now {
-  uint64_t monotonic_ns = 0;
-  uint64_t unix_ms = 0;
-};
-
-inline constexpr uint64_t kNoDeadline = UINT64_MAX;
+using shoal::kNoDeadline;
+using shoal::Now;
 
 using RequestHandle = StrongId<struct RequestHandleTag, uint64_t>;  // a call that waits for its reply
 using WatcherId = StrongId<struct WatcherIdTag, uint64_t>;          // an open stream

@@ -16,9 +16,8 @@ SchedulerNode::SchedulerNode(World* world, const Profile& profile, SimControl* c
     state.cluster_id = "simulated";
     for (std::byte& byte : state.token_key) byte = static_cast<std::byte>(world->random().Next());
   }
-  auto machine =
-      scheduler::SchedulerMachine::Make({.lease_ttl_ms = profile.lease_ttl_ms, .store = store_->Describe()}, state,
-                                        !saved.has_value(), {LocalNow().monotonic_ns, LocalNow().unix_ms});
+  auto machine = scheduler::SchedulerMachine::Make({.lease_ttl_ms = profile.lease_ttl_ms, .store = store_->Describe()},
+                                                   state, !saved.has_value(), LocalNow());
   loop_ = std::make_unique<scheduler::SchedulerLoop>(
       *std::move(machine), control_, store_, [this](const scheduler::EventRecord& event) {
         this->world().TraceText("scheduler: " + event.kind + " " + event.subject + ": " + event.reason);
@@ -35,6 +34,6 @@ SchedulerNode::~SchedulerNode() {
   store_->Crash();
 }
 
-uint64_t SchedulerNode::Run(Now now) { return loop_->RunOnce({now.monotonic_ns, now.unix_ms}); }
+uint64_t SchedulerNode::Run(Now now) { return loop_->RunOnce(now); }
 
 }  // namespace shoal::sim
