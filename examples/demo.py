@@ -180,9 +180,8 @@ def run(arguments: argparse.Namespace) -> None:
         say(f"1/4 A cluster on loopback: one scheduler, {arguments.servers} reduction servers")
         scheduler = start_daemon(processes, "shoal-scheduler", "scheduler", ["--listen", "127.0.0.1:0"])
         for number in range(arguments.servers):
-            start_daemon(
-                processes, "shoal-server", f"server-{number}", ["--scheduler", scheduler, "--advertise", "127.0.0.1"]
-            )
+            options = ["--scheduler", scheduler, "--advertise", "127.0.0.1", "--net-device", "lo"]
+            start_daemon(processes, "shoal-server", f"server-{number}", options)
         say(f"2/4 Training on {arguments.ranks} ranks, gradients through the servers")
         cluster = {
             "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "demo", "SHOAL_MIN_SERVERS": str(arguments.servers),

@@ -58,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         scheduler, address = start_program(logs / "scheduler", "shoal-scheduler", "--listen", "127.0.0.1:0")
         processes.append(scheduler)
         for number in range(2):
-            options = ("--scheduler", address, "--advertise", "127.0.0.1")
+            options = ("--scheduler", address, "--advertise", "127.0.0.1", "--net-device", "lo")
             processes.append(start_program(logs / f"server{number}", "shoal-server", *options)[0])
         yield Cluster(address)
     finally:

@@ -73,6 +73,8 @@ def run_ranks(
 
 @functools.cache
 def _fork_server() -> multiprocessing.context.BaseContext:
+    # One thread, also in the threads that run callbacks: the bits of a matrix product depend on the number of threads.
+    os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "torch.distributed", "torch.nn.parallel", "shoal"])
     return context
