@@ -23,7 +23,6 @@ namespace shoal {
 namespace {
 
 using scheduler::EventRecord;
-using scheduler::Now;
 using scheduler::PersistedState;
 using scheduler::Store;
 
