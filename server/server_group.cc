@@ -68,6 +68,11 @@ bool ServerGroup::AnyPresent() const {
                      [](const Member& member) { return member.presence == Presence::kPresent; });
 }
 
+bool ServerGroup::AnyAbsent() const {
+  return std::any_of(members.begin(), members.end(),
+                     [](const Member& member) { return member.presence == Presence::kAbsent; });
+}
+
 bool ServerGroup::AllSlotsIdle() const {
   return std::all_of(slots.begin(), slots.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
 }

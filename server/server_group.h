@@ -65,6 +65,7 @@ class ServerGroup {
   OpNumber NoteWatermarks(Rank rank, const FrameHeader& header);
 
   bool AnyPresent() const;
+  bool AnyAbsent() const;  // a rank that never said hello
   bool AllSlotsIdle() const;
 
   std::vector<Member> members;  // by rank

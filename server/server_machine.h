@@ -12,6 +12,7 @@
 #define SHOAL_SERVER_SERVER_MACHINE_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ struct ServerMachineOptions {
   uint64_t slot_memory_bytes = 0;    // of this I/O thread
   uint32_t window_bytes = 1u << 20;  // in flight per worker, as far as slot memory allows
   uint32_t max_groups = 256;
-  uint64_t waiting_report_ns = kNsPerS;  // after so long a chunk's contributors are told who is missing
+  uint64_t waiting_report_ns = kNsPerS / 4;  // after so long a chunk's contributors are told who is missing
 };
 
 class ServerMachine {
@@ -73,6 +74,13 @@ class ServerMachine {
     uint16_t slot = 0;
     uint16_t rank = 0;
   };
+
+  // A group that was over before all of its ranks had said hello: those who come now are told.
+  struct EndedGroup {
+    GroupId id;
+    std::string why;
+  };
+  static constexpr size_t kMaxEndedGroups = 1024;
 
   static uint64_t Pack(OperationToken token);
   static OperationToken Unpack(uint64_t packed);
@@ -117,6 +125,7 @@ class ServerMachine {
   std::vector<GroupCell> groups_;
   absl::flat_hash_map<GroupId, uint32_t> group_index_;  // looked up, never walked
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
+  std::deque<EndedGroup> ended_groups_;                 // the newest
   uint64_t next_report_ns_ = kNoDeadline;
   std::vector<Rank> receivers_;  // scratch of OnReduced
   ServerCounters counters_;

@@ -70,6 +70,12 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   }
   const auto found = group_index_.find(token.group);
   if (found == group_index_.end()) {
+    const auto ended = std::find_if(ended_groups_.begin(), ended_groups_.end(),
+                                    [&](const EndedGroup& group) { return group.id == token.group; });
+    if (ended != ended_groups_.end()) {
+      *refusal = Refusal::kGroupFailedBefore;
+      return absl::AbortedError(ended->why);
+    }
     if (!draining_) return absl::OkStatus();
     *refusal = Refusal::kDraining;
     return absl::UnavailableError(absl::StrCat("server ", options_.server_name, " is draining and opens no new group"));
@@ -255,6 +261,10 @@ void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* a
 void ServerMachine::ReleaseIfOver(uint32_t group_index) {
   GroupCell& cell = groups_[group_index];
   if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
+  if (cell.group->AnyAbsent()) {
+    if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
+    ended_groups_.push_back({cell.group->id(), cell.group->failed ? cell.group->failure : "its other ranks left it"});
+  }
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());
   cell.group.reset();

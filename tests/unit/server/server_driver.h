@@ -35,6 +35,7 @@ class ServerDriver {
     options.token_key.fill(std::byte{5});
     options.slot_memory_bytes = slot_memory_bytes;
     options.window_bytes = window_bytes;
+    options.waiting_report_ns = kNsPerS;
     return options;
   }
 
