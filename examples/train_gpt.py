@@ -10,6 +10,7 @@ digest of its weights: they must be equal. Nothing is written but the summary th
 
 import argparse
 import datetime
+import gc
 import hashlib
 import json
 import os
@@ -236,6 +237,9 @@ def main() -> int:
         if arguments.summary is not None:
             arguments.summary.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     dist.destroy_process_group()
+    # DDP still holds the group. Gloo's threads have to end before the interpreter does: torch aborts now and then if not.
+    del parallel
+    gc.collect()
     if len(set(digests)) != 1:
         print("error: the ranks' weights differ", file=sys.stderr)
         return 1

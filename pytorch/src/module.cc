@@ -54,27 +54,31 @@ py::dict StatisticsToDict(Session& session) {
   return result;
 }
 
-// A backend may die wherever its last reference is dropped, with the GIL or without; closing it waits for threads that
-// may need the GIL.
-void ShutDownWithoutGil(ShoalBackend& backend) {
-  if (PyGILState_Check() != 0) {
-    py::gil_scoped_release released;
-    backend.shutdown();
-  } else {
-    backend.shutdown();
-  }
-}
-
+// Closing a backend waits for threads that may need the GIL, and its caller may hold it: torch when the last reference
+// is dropped somewhere, or its binding of shutdown().
 class PythonShoalBackend final : public ShoalBackend {
  public:
   using ShoalBackend::ShoalBackend;
+
   ~PythonShoalBackend() override {
     if (Py_IsInitialized() == 0) return;
     try {
-      ShutDownWithoutGil(*this);
+      ShutDownWithoutGil();
     } catch (const std::exception& error) {
       TORCH_WARN("shoal: closing a process group failed: ", error.what());
     }
+  }
+
+  void shutdown() override { ShutDownWithoutGil(); }
+
+ private:
+  void ShutDownWithoutGil() {
+    if (PyGILState_Check() == 0) {
+      ShoalBackend::shutdown();
+      return;
+    }
+    py::gil_scoped_release released;
+    ShoalBackend::shutdown();
   }
 };
 

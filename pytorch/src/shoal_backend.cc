@@ -76,14 +76,6 @@ ShoalBackend::ShoalBackend(int rank, int size, std::chrono::milliseconds timeout
   TORCH_CHECK(size == 1 || (session_ && group_), "shoal: a group of ", size, " ranks needs a session");
 }
 
-ShoalBackend::~ShoalBackend() {
-  try {
-    shutdown();
-  } catch (const std::exception& error) {
-    TORCH_WARN("shoal: closing a process group failed: ", error.what());
-  }
-}
-
 // ---- all-reduce ----
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -144,7 +136,12 @@ void ShoalBackend::ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op)
 // ---- delegated ----
 
 c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
-  return device.is_cpu() ? *cpu_inner_ : CudaInner();
+  return device.is_cpu() ? CpuInner() : CudaInner();
+}
+
+c10d::Backend& ShoalBackend::CpuInner() const {
+  TORCH_CHECK(cpu_inner_, "shoal: a collective on a process group that is destroyed");
+  return *cpu_inner_;
 }
 
 c10d::Backend& ShoalBackend::Inner(const Tensors& tensors) const { return Inner(DeviceOf(tensors)); }
@@ -261,11 +258,11 @@ ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
 ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
   ++sequence_number_;
   const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
-  return (on_cuda ? CudaInner() : *cpu_inner_).barrier(opts);
+  return (on_cuda ? CudaInner() : CpuInner()).barrier(opts);
 }
 
 void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  cpu_inner_->monitoredBarrier(opts, wait_all_ranks);
+  CpuInner().monitoredBarrier(opts, wait_all_ranks);
 }
 
 bool ShoalBackend::supportsCoalescing() const { return CudaInner().supportsCoalescing(); }
@@ -299,7 +296,7 @@ bool ShoalBackend::supportsTensorAlloc(c10::DeviceIndex device) { return CudaInn
 
 void ShoalBackend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
-  cpu_inner_->setTimeout(timeout);
+  CpuInner().setTimeout(timeout);
   if (cuda_inner_) cuda_inner_->setTimeout(timeout);
 }
 
@@ -309,14 +306,14 @@ void AddEphemeralTimeout(AnyBackend& inner, const std::chrono::milliseconds& tim
 }
 
 void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) {
-  AddEphemeralTimeout(*cpu_inner_, timeout);
+  AddEphemeralTimeout(CpuInner(), timeout);
   if (cuda_inner_) AddEphemeralTimeout(*cuda_inner_, timeout);
 }
 
 c10d::ErrorType ShoalBackend::getError() {
   switch (state_->first_error.load()) {
     case SHOAL_OK:
-      return CudaInner().getError();
+      return shut_down_ ? c10d::ErrorType::SUCCESS : CudaInner().getError();
     case SHOAL_DEADLINE_EXCEEDED:
       return c10d::ErrorType::TIMEOUT;
     case SHOAL_ABORTED:
@@ -329,27 +326,44 @@ c10d::ErrorType ShoalBackend::getError() {
 
 void ShoalBackend::abort() {
   std::shared_ptr<Group> group;
+  BackendPtr cpu_inner;
+  BackendPtr cuda_inner;
   {
     std::lock_guard lock(mutex_);
     group = group_;
+    cpu_inner = cpu_inner_;
+    cuda_inner = cuda_inner_;
   }
   if (group) group->Abort("the process group was aborted by its process");
-  cpu_inner_->abort();
-  if (cuda_inner_) cuda_inner_->abort();
+  if (cpu_inner) cpu_inner->abort();
+  if (cuda_inner) cuda_inner->abort();
 }
 
 void ShoalBackend::shutdown() {
   if (shut_down_.exchange(true)) return;
   std::shared_ptr<Session> session;
   std::shared_ptr<Group> group;
+  BackendPtr cpu_inner;
+  BackendPtr cuda_inner;
   {
     std::lock_guard lock(mutex_);
-    session = std::exchange(session_, nullptr);
-    group = std::exchange(group_, nullptr);
+    session.swap(session_);
+    group.swap(group_);
+    cpu_inner.swap(cpu_inner_);
+    cuda_inner.swap(cuda_inner_);
   }
-  if (session && session->forked()) return;  // the parent's
-  cpu_inner_->shutdown();
-  if (cuda_inner_) cuda_inner_->shutdown();
+  if (session && session->forked()) {
+    // The parent's: its threads don't exist here, so that nothing can be joined.
+    cpu_inner.release();
+    cuda_inner.release();
+    return;
+  }
+  cpu_inner->shutdown();
+  if (cuda_inner) cuda_inner->shutdown();
+  // Ends Gloo's threads now. Left to the interpreter's end, where DDP would keep them, one of them may be about to drop
+  // a tensor of Python's and takes the process down.
+  cpu_inner.reset();
+  cuda_inner.reset();
   if (session) session->CloseGroup(group);
 }
 

@@ -34,7 +34,7 @@ class ShoalBackend : public c10d::Backend {
   // then cpu_inner gets CUDA tensors too.
   ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
                std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner);
-  ~ShoalBackend() override;
+  ~ShoalBackend() override = default;  // after shutdown()
 
   const std::string getBackendName() const override { return "shoal"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
@@ -84,7 +84,7 @@ class ShoalBackend : public c10d::Backend {
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout);
   c10d::ErrorType getError() override;
   void abort() override;
-  // Closes the group, and with the last group of the process the session. Idempotent.
+  // Closes the group, and with the last group of the process the session; frees the inner backends. Idempotent.
   void shutdown() override;
 
  private:
@@ -95,15 +95,16 @@ class ShoalBackend : public c10d::Backend {
 
   c10d::Backend& Inner(const c10::Device& device) const;
   c10d::Backend& Inner(const Tensors& tensors) const;
-  c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : *cpu_inner_; }
+  c10d::Backend& CpuInner() const;
+  c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
 
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
-  const BackendPtr cpu_inner_;
-  const BackendPtr cuda_inner_;
+  BackendPtr cpu_inner_;  // nullptr after shutdown
+  BackendPtr cuda_inner_;
   std::mutex mutex_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Group> group_;

@@ -91,7 +91,7 @@ def test_backend_is_found_without_import(tmp_path):
 @pytest.mark.timeout(240)
 def test_example_trains_without_a_cluster(tmp_path):
     text, summary = tmp_path / "text", tmp_path / "summary.json"
-    text.write_bytes(b"".join((ROOT / name).read_bytes() for name in ("worker/include/shoal/worker.h", ".clang-format")) * 8)
+    text.write_bytes(b"".join((ROOT / name).read_bytes() for name in ("worker/include/shoal/worker.h", "examples/train_gpt.py")) * 8)
     result = torchrun(
         "--nproc-per-node", "2", str(ROOT / "examples/train_gpt.py"), "--text", str(text), "--steps", "6",
         "--report-every", "2", "--width", "48", "--layers", "2", "--heads", "2", "--summary", str(summary),
