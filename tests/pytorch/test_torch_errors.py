@@ -155,14 +155,13 @@ def test_a_rank_that_does_not_call_is_named_when_time_is_over(cluster):
 
 def abort_the_group() -> str:
     reduce_once()
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    work = None
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 1:
+        store.wait(["aborted"])
+    work = dist.all_reduce(torch.ones(10), async_op=True)
     if dist.get_rank() == 0:
-        work = dist.all_reduce(torch.ones(10), async_op=True)
-        backend.abort()
-    else:
-        # The other rank gave up: this one hears of it.
-        work = dist.all_reduce(torch.ones(10), async_op=True)
+        dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        store.set("aborted", "1")
     try:
         work.wait()
     except dist.DistBackendError as error:
@@ -170,11 +169,9 @@ def abort_the_group() -> str:
     return "no error"
 
 
-def test_abort(cluster):
-    messages = run_ranks(2, abort_the_group, environment=cluster.environment())
-    assert "abort" in messages[0], messages
-    # Rank 1's all-reduce may have been complete before the abort.
-    assert messages[1] == "no error" or "shoal" in messages[1], messages
+def test_abort_ends_the_group_on_all_ranks(cluster):
+    for message in run_ranks(2, abort_the_group, environment=cluster.environment()):
+        assert "abort" in message, message
 
 
 def wait_with_a_short_patience() -> str:
