@@ -35,7 +35,7 @@ class AllReduceWork : public c10d::Work {
   std::vector<at::Tensor> result() override { return tensors_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   uint64_t getSequencenumber() const override { return sequence_number_; }
-  std::chrono::milliseconds getTimeout() const override { return timeout_; }
+  std::chrono::milliseconds getTimeout() const { return timeout_; }  // overrides where torch has it
   // Makes the caller's current streams wait for the results.
   void synchronize() override;
   void abort() override;
