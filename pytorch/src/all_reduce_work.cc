@@ -90,12 +90,10 @@ void AllReduceWork::Complete() {
     future_->setError(error);
     return;
   }
-  std::vector<c10::Stream> streams;
-  for (const StagedTensor& part : parts_) {
-    if (part.return_stream() && streams.empty()) streams.push_back(*part.return_stream());  // all on one device
-  }
-  // The future records its events on the streams that are current here: behind the copies back.
-  c10::MultiStreamGuard behind_the_copies(streams);
+  // The future records its events on the stream that is current here (all parts are on one device, behind whose copies
+  // back they belong), and runs its callbacks with the device that is.
+  c10::OptionalStreamGuard behind_the_copies;
+  if (parts_.front().return_stream()) behind_the_copies.reset_stream(*parts_.front().return_stream());
   future_->markCompleted(c10::IValue(tensors_));
 }
 

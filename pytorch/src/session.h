@@ -81,8 +81,6 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t open_ = 0;              // accepted and not done
   bool closing_ = false;
   std::thread feeder_;  // started by the first operation that can't be submitted at once
-
-  friend class Session;
 };
 
 class Session : public std::enable_shared_from_this<Session> {
