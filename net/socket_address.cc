@@ -54,6 +54,17 @@ absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& address) {
   return result;
 }
 
+SocketAddress WithPort(const SocketAddress& address, uint16_t port) {
+  SocketAddress result = address;
+  // The port stands at the same place in both families.
+  reinterpret_cast<sockaddr_in*>(&result.storage)->sin_port = htons(port);
+  return result;
+}
+
+uint16_t PortOf(const SocketAddress& address) {
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
 std::string FormatSocketAddress(const sockaddr_storage& address) {
   char ip[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {

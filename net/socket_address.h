@@ -25,6 +25,10 @@ absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& address);
 // From an IP address without a port ("10.0.0.7", "fd00::7"). InvalidArgument: not an IP address.
 absl::StatusOr<SocketAddress> MakeSocketAddress(const std::string& ip, uint16_t port);
 
+// The same address with another port. Only for IPv4 and IPv6.
+SocketAddress WithPort(const SocketAddress& address, uint16_t port);
+uint16_t PortOf(const SocketAddress& address);
+
 // "?" for a family other than IPv4 and IPv6.
 std::string FormatSocketAddress(const sockaddr_storage& address);
 

@@ -1,9 +1,17 @@
 // The inside of the UCX transport. Nothing outside net/ucx/ includes this header.
 //
-// One class in four files: ucx_transport.cc is the port's calls, ucx_peers.cc the life of a connection, ucx_receive.cc
-// what arrives, ucx_description.cc the words for people. UCX calls back from ucp_worker_progress and from
-// ucp_ep_close_nbx; a callback only notes what happened (pending_, failed_). Endpoints are closed from Poll, Close and
-// the destructor alone.
+// One class in five files: ucx_transport.cc is the port's calls, ucx_handshakes.cc what comes before UCX, ucx_peers.cc
+// the life of a connection, ucx_receive.cc what arrives, ucx_description.cc the words for people. UCX calls back from
+// ucp_worker_progress and from ucp_ep_close_nbx; a callback only notes what happened (pending_, failed_). Endpoints are
+// closed from Poll, Close and the destructor alone.
+//
+// How two transports come together:
+//   1. The client reserves a port and dials the server's own socket. Its greeting names the port (handshake_message.h).
+//   2. The server lets that port in at UCX's listener (listener_gate.h) and answers with the listener's port.
+//   3. The client has UCX connect from the one port to the other; the server knows by them whom it gets.
+//   4. Both greet over UCX, and are up when they have heard the other. The handshake's socket stays open: its end is
+//   the
+//      peer's end.
 #ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 #define SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 
@@ -19,6 +27,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/frame.h"
 #include "net/event_list.h"
+#include "net/ucx/handshake_sockets.h"
+#include "net/ucx/listener_gate.h"
+#include "net/ucx/local_address.h"
 #include "net/ucx/ucx_transport.h"
 #include "net/ucx/ucx_worker.h"
 
@@ -41,9 +52,9 @@ class UcxTransport final : public Transport {
   void Close(PeerId peer_id) override;
   std::span<const TransportEvent> Poll() override;
   bool Arm() override;
-  int wake_fd() const override { return ucx_->event_fd(); }
-  void Wake() override { ucp_worker_signal(ucx_->worker()); }
-  std::string listen_address() const override { return ucx_->listen_address(); }
+  int wake_fd() const override { return sockets_->fd(); }
+  void Wake() override { sockets_->Wake(); }
+  std::string listen_address() const override { return sockets_->listen_address(); }
   std::string description() const override;
 
  private:
@@ -51,9 +62,10 @@ class UcxTransport final : public Transport {
   enum MessageType : unsigned { kNoteMessage = 1, kPayloadMessage = 2, kGreetingMessage = 3 };
 
   enum class PeerState {
-    kConnecting,  // by us; the peer's greeting is missing
+    kDialing,     // by us; UCX doesn't know of it yet
+    kConnecting,  // by us over UCX; the peer's greeting is missing
     kAccepted,    // by us; the peer's greeting is missing, and the user doesn't know of it
-    kAbandoned,   // closed by the user while it was kConnecting; the endpoint is closed when that is over
+    kAbandoned,   // ended while it was kConnecting; the endpoint is closed when that is over
     kUp,
     kEnding,  // failed or closed; kPeerDown comes when nothing is in flight any more
   };
@@ -61,8 +73,10 @@ class UcxTransport final : public Transport {
   struct Peer {
     UcxTransport* transport = nullptr;
     PeerId id;
+    ConnectionId connection;      // of the handshake; 0: has ended
+    ReservedPort reserved_port;   // kDialing
     ucp_ep_h endpoint = nullptr;  // null: there was never one, or it is closed
-    PeerState state = PeerState::kConnecting;
+    PeerState state = PeerState::kDialing;
     bool known_to_user = false;
     std::string address;  // for messages
     absl::Status why_ended;
@@ -94,6 +108,12 @@ class UcxTransport final : public Transport {
     bool rendezvous = false;
   };
 
+  // Somebody who greeted and is expected at UCX's listener.
+  struct Guest {
+    SocketAddress address;
+    bool let_in = false;
+  };
+
   // ucx_transport.cc
   Operation* StartOperation(Peer& peer, OperationKind kind, uint64_t token);
   void FinishOperation(Operation* operation, ucs_status_t status);
@@ -101,20 +121,34 @@ class UcxTransport final : public Transport {
             std::span<const std::byte> payload, unsigned protocol_flag);
   absl::StatusOr<Peer*> FindReadyPeer(PeerId peer_id);
   void ReleaseOffer(OfferId offer_id);
+  bool Progress();
+
+  // ucx_handshakes.cc
+  absl::Status StartListening();
+  void StartDialing(Peer& peer, const SocketAddress& to);
+  void PollSockets();
+  void Receive(const HandshakeEvent& event);
+  void ReceiveGuest(const HandshakeEvent& event);
+  void LetGuestsIn();
+  void ForgetGuest(ConnectionId connection);
+  void BindConnection(Peer& peer, ConnectionId connection);
+  void LoseConnection(Peer& peer, absl::Status why);
+  void AcceptConnection(ucp_conn_request_h request);
+  static void OnConnectionRequest(ucp_conn_request_h request, void* argument);
 
   // ucx_peers.cc
   Peer& AddPeer(PeerState state, std::string address);
   absl::Status MakeEndpoint(Peer& peer, ucp_ep_params_t params);
+  void ConnectEndpoint(Peer& peer, const SocketAddress& to);
   static std::span<const std::byte> Greeting();
   void SendGreeting(Peer& peer);
   void MarkUp(Peer& peer);
   void Fail(Peer& peer, absl::Status why);
+  void Abandon(Peer& peer, absl::Status why);
   void EndPeer(Peer& peer, absl::Status why);
   void EndFailedPeers();
   bool AnyConnecting() const;
   void ReportEndedPeers();
-  void AcceptConnection(ucp_conn_request_h request);
-  static void OnConnectionRequest(ucp_conn_request_h request, void* argument);
   static void OnEndpointError(void* argument, ucp_ep_h endpoint, ucs_status_t status);
   static void OnEndpointClosed(void* request, ucs_status_t status, void* user_data);
 
@@ -132,14 +166,22 @@ class UcxTransport final : public Transport {
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
 
   const UcxTransportOptions options_;
+  std::unique_ptr<HandshakeSockets> sockets_;
   std::unique_ptr<UcxWorker> ucx_;
+  uint16_t ucx_port_ = 0;               // of UCX's listener
+  std::unique_ptr<ListenerGate> gate_;  // before it
   bool stopping_ = false;
+  int polls_without_sockets_ = 0;
   uint64_t next_peer_ = 1;
   uint64_t next_offer_ = 1;
   absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;
   absl::flat_hash_map<ucp_ep_h, Peer*> peer_by_endpoint_;
-  std::vector<Peer*> failed_;  // endpoints that are to be closed
-  std::vector<Peer*> ending_;  // endpoints that are closed or being closed
+  absl::flat_hash_map<ConnectionId, Peer*> peer_by_connection_;
+  absl::flat_hash_map<ConnectionId, Guest> guests_;
+  absl::flat_hash_map<std::string, ConnectionId> guest_by_address_;
+  std::deque<ConnectionId> waiting_guests_;  // not let in yet
+  std::vector<Peer*> failed_;                // endpoints that are to be closed
+  std::vector<Peer*> ending_;                // endpoints that are closed or being closed
   absl::flat_hash_map<OfferId, Offer> offers_;
   std::deque<Operation> operations_;  // grows with the peers, each of which has its limits
   std::vector<Operation*> free_operations_;

@@ -1,6 +1,4 @@
 // How connections come and go.
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +14,7 @@ UcxTransport::Peer& UcxTransport::AddPeer(PeerState state, std::string address) 
   peer->transport = this;
   peer->id = PeerId(next_peer_++);
   peer->state = state;
-  peer->known_to_user = state == PeerState::kConnecting;
+  peer->known_to_user = state == PeerState::kDialing;
   peer->address = std::move(address);
   Peer& added = *peer;
   peers_.emplace(added.id, std::move(peer));
@@ -44,38 +42,27 @@ absl::StatusOr<PeerId> UcxTransport::Connect(const std::string& address) {
   if (peers_.size() >= options_.limits.max_peers) {
     return absl::ResourceExhaustedError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
   }
-  Peer& peer = AddPeer(PeerState::kConnecting, address);
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  params.sockaddr.addr = parsed->get();
-  params.sockaddr.addrlen = parsed->length;
-  if (absl::Status status = MakeEndpoint(peer, params); !status.ok()) {
-    Fail(peer, std::move(status));
-  } else {
-    SendGreeting(peer);
-  }
+  Peer& peer = AddPeer(PeerState::kDialing, address);
+  StartDialing(peer, *parsed);
   return peer.id;
 }
 
-void UcxTransport::OnConnectionRequest(ucp_conn_request_h request, void* argument) {
-  static_cast<UcxTransport*>(argument)->AcceptConnection(request);
-}
-
-void UcxTransport::AcceptConnection(ucp_conn_request_h request) {
-  if (stopping_ || peers_.size() >= options_.limits.max_peers) {
-    ucp_listener_reject(ucx_->listener(), request);
+void UcxTransport::ConnectEndpoint(Peer& peer, const SocketAddress& to) {
+  const SocketAddress from = peer.reserved_port.address();
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR;
+  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+  params.sockaddr.addr = to.get();
+  params.sockaddr.addrlen = to.length;
+  params.local_sockaddr.addr = from.get();
+  params.local_sockaddr.addrlen = from.length;
+  peer.reserved_port.Release();
+  if (absl::Status status = MakeEndpoint(peer, params); !status.ok()) {
+    Fail(peer, std::move(status));
     return;
   }
-  ucp_conn_request_attr_t attributes{};
-  attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
-  std::string address = "?";
-  if (ucp_conn_request_query(request, &attributes) == UCS_OK) address = FormatSocketAddress(attributes.client_address);
-  Peer& peer = AddPeer(PeerState::kAccepted, std::move(address));
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
-  params.conn_request = request;
-  if (absl::Status status = MakeEndpoint(peer, params); !status.ok()) Fail(peer, std::move(status));
+  peer.state = PeerState::kConnecting;
+  SendGreeting(peer);
 }
 
 void UcxTransport::SendGreeting(Peer& peer) {
@@ -86,15 +73,15 @@ void UcxTransport::SendGreeting(Peer& peer) {
 void UcxTransport::MarkUp(Peer& peer) {
   peer.state = PeerState::kUp;
   peer.known_to_user = true;
+  sockets_->Settle(peer.connection);
   pending_.Add({.kind = TransportEventKind::kPeerUp, .peer = peer.id});
 }
 
 void UcxTransport::OnEndpointError(void* argument, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(argument);
-  const bool was_up = peer.state == PeerState::kUp;
-  const std::string what = was_up
+  const std::string what = peer.state == PeerState::kUp
                                ? absl::StrCat("the connection to ", peer.address, " ended")
-                               : absl::StrCat("connecting to ", peer.address, " failed (does anybody listen there?)");
+                               : absl::StrCat("connecting to ", peer.address, " over UCX failed");
   peer.transport->Fail(peer, absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status))));
 }
 
@@ -119,15 +106,18 @@ void UcxTransport::Close(PeerId peer_id) {
   if (found == peers_.end()) return;
   Peer& peer = *found->second;
   if (peer.state == PeerState::kConnecting) {
-    // UCX 1.13 keeps asking whether a connecting socket is writable. Closed now, its number may be given to a socket
-    // that UCX's other thread accepts, which then gets the answer and ends the process (an assertion in
-    // tcp_sockcm_ep.c).
-    peer.state = PeerState::kAbandoned;
-    peer.known_to_user = false;
-    pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer.id});
-  } else if (peer.state == PeerState::kUp) {
+    Abandon(peer, absl::OkStatus());
+  } else if (peer.state == PeerState::kDialing || peer.state == PeerState::kUp) {
     EndPeer(peer, absl::OkStatus());
   }
+}
+
+void UcxTransport::Abandon(Peer& peer, absl::Status why) {
+  // UCX 1.13 keeps asking whether a connecting socket is writable. Closed now, its number may be given to a socket that
+  // UCX's other thread accepts, which then gets the answer and ends the process (an assertion in tcp_sockcm_ep.c).
+  peer.state = PeerState::kAbandoned;
+  peer.known_to_user = false;
+  pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer.id, .status = std::move(why)});
 }
 
 bool UcxTransport::AnyConnecting() const {
@@ -153,6 +143,9 @@ void UcxTransport::EndPeer(Peer& peer, absl::Status why) {
     peer.close_in_progress = UCS_PTR_IS_PTR(ucp_ep_close_nbx(peer.endpoint, &param));
     peer.endpoint = nullptr;
   }
+  peer.reserved_port.Release();
+  sockets_->Close(peer.connection);
+  peer_by_connection_.erase(peer.connection);
   // After the close, or UCX would tell the peer that what nobody took has arrived.
   while (!peer.offers.empty()) ReleaseOffer(*peer.offers.begin());
 }

@@ -15,8 +15,8 @@ std::span<const std::byte> AsBytes(const void* data, size_t length) {
 }  // namespace
 
 std::span<const std::byte> UcxTransport::Greeting() {
-  // The last character is the version of what this transport itself adds to the wire.
-  static constexpr char kGreeting[] = {'s', 'h', 'o', 'a', 'l', ' ', 'x', '1'};
+  // Versions were compared in the handshake.
+  static constexpr char kGreeting[] = {'s', 'h', 'o', 'a', 'l'};
   return std::as_bytes(std::span(kGreeting));
 }
 
@@ -64,8 +64,9 @@ UcxTransport::Peer* UcxTransport::SenderOf(const ucp_am_recv_param_t* param, Mes
       Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " did not greet first")));
       return nullptr;
     case PeerState::kAbandoned:
-      Fail(*peer, absl::CancelledError("closed while it was being connected"));
+      Fail(*peer, peer->why_ended);
       return nullptr;
+    case PeerState::kDialing:
     case PeerState::kEnding:
       return nullptr;
   }
@@ -79,8 +80,7 @@ ucs_status_t UcxTransport::OnGreeting(void* argument, const void* header, size_t
   if (peer == nullptr || peer->state == PeerState::kUp) return UCS_OK;
   const std::span<const std::byte> greeting = AsBytes(header, header_length);
   if (!std::ranges::equal(greeting, Greeting())) {
-    self->Fail(*peer, absl::FailedPreconditionError(
-                          absl::StrCat(peer->address, " is no Shoal process, or one of another transport version")));
+    self->Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " greets as no Shoal process does")));
     return UCS_OK;
   }
   // Ours goes first, so that nothing the user sends is ahead of it.

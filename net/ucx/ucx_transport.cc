@@ -20,15 +20,21 @@ constexpr auto kMaxShutdownTime = std::chrono::seconds(5);
 // UcxTransport::Close).
 constexpr auto kMaxSettleTime = std::chrono::milliseconds(100);
 
+// A Poll that finds UCX busy looks after the sockets only now and then: they cost a system call and change rarely.
+constexpr int kMaxPollsWithoutSockets = 64;
+
 }  // namespace
 
 absl::Status UcxTransport::Start() {
+  absl::StatusOr<std::unique_ptr<HandshakeSockets>> sockets = HandshakeSockets::Make();
+  if (!sockets.ok()) return sockets.status();
+  sockets_ = *std::move(sockets);
   absl::StatusOr<std::unique_ptr<UcxWorker>> ucx = UcxWorker::Make(options_);
   if (!ucx.ok()) return ucx.status();
   ucx_ = *std::move(ucx);
   if (absl::Status status = RegisterHandlers(); !status.ok()) return status;
-  if (options_.listen_ip.empty()) return absl::OkStatus();
-  return ucx_->Listen(options_.listen_ip, options_.port, &OnConnectionRequest, this);
+  if (absl::Status status = sockets_->Watch(ucx_->event_fd()); !status.ok()) return status;
+  return options_.listen_ip.empty() ? absl::OkStatus() : StartListening();
 }
 
 UcxTransport::~UcxTransport() {
@@ -203,9 +209,20 @@ void UcxTransport::ReleaseOffer(OfferId offer_id) {
   offers_.erase(found);
 }
 
-std::span<const TransportEvent> UcxTransport::Poll() {
+bool UcxTransport::Progress() {
+  bool found = false;
   for (int i = 0; i < kMaxProgressCallsPerPoll && pending_.size() < options_.limits.max_events_per_poll; ++i) {
     if (ucp_worker_progress(ucx_->worker()) == 0) break;
+    found = true;
+  }
+  return found;
+}
+
+std::span<const TransportEvent> UcxTransport::Poll() {
+  const bool busy = Progress();
+  if (!busy || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
+    polls_without_sockets_ = 0;
+    PollSockets();
   }
   EndFailedPeers();
   ReportEndedPeers();
@@ -216,7 +233,7 @@ std::span<const TransportEvent> UcxTransport::Poll() {
 
 bool UcxTransport::Arm() {
   // Whether UCX would wake us for the end of a forced close is not written anywhere.
-  if (!pending_.empty() || !failed_.empty() || !ending_.empty()) return false;
+  if (!pending_.empty() || !failed_.empty() || !ending_.empty() || sockets_->HasWork()) return false;
   return ucp_worker_arm(ucx_->worker()) == UCS_OK;
 }
 

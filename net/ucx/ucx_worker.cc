@@ -1,23 +1,39 @@
 #include "net/ucx/ucx_worker.h"
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
-#include "net/socket_address.h"
+#include "net/ucx/local_address.h"
 #include "net/ucx/ucx_status.h"
 
 namespace shoal {
 namespace {
 
+// As long as addresses may choose the device. Which RDMA device goes with an address can't be told from the address,
+// and UCX reads its environment variable itself.
+bool AddressesChooseDevice(const UcxTransportOptions& options) {
+  return options.net_device.empty() && options.transports == "tcp" && getenv("UCX_NET_DEVICES") == nullptr;
+}
+
+std::string DeviceToListenOn(const UcxTransportOptions& options) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options.listen_ip, options.port);
+  return address.ok() ? DeviceOfAddress(*address) : "";
+}
+
 absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options) {
+  const bool choose = AddressesChooseDevice(options);
   const struct {
     const char* key;
     std::string value;
   } settings[] = {
       {"TLS", options.transports},
-      {"NET_DEVICES", options.net_device},
-      // Unless a device was named, stay on the one that the connection's route uses: others (of containers or virtual
-      // machines) may not lead to the peer.
-      {"CM_USE_ALL_DEVICES", options.net_device.empty() ? "n" : ""},
+      {"NET_DEVICES", choose ? DeviceToListenOn(options) : options.net_device},
+      // Who only connects stays on the device of the connection's route: others (of containers or virtual machines) may
+      // not lead to the peer.
+      {"CM_USE_ALL_DEVICES", choose ? "n" : ""},
+      // Connections are made over TCP, also those that then carry data by RDMA: RDMA's own way has no gate.
+      {"SOCKADDR_TLS_PRIORITY", "tcp"},
   };
   for (const auto& setting : settings) {
     if (setting.value.empty()) continue;
@@ -82,9 +98,9 @@ absl::Status UcxWorker::MakeWorker() {
   return StatusFromUcs(ucp_worker_get_efd(worker_, &event_fd_), "UCX has no event descriptor");
 }
 
-absl::Status UcxWorker::Listen(const std::string& ip, uint16_t port, ucp_listener_conn_callback_t on_request,
-                               void* argument) {
-  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, port);
+absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_listener_conn_callback_t on_request,
+                                                void* argument) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, 0);
   if (!address.ok()) return address.status();
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
@@ -92,25 +108,16 @@ absl::Status UcxWorker::Listen(const std::string& ip, uint16_t port, ucp_listene
   params.sockaddr.addrlen = address->length;
   params.conn_handler.cb = on_request;
   params.conn_handler.arg = argument;
-  const ucs_status_t status = ucp_listener_create(worker_, &params, &listener_);
-  const std::string where = FormatSocketAddress(address->storage);
-  if (status == UCS_ERR_BUSY) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
+  const std::string what = absl::StrCat("UCX can't listen on ", ip);
+  if (const ucs_status_t status = ucp_listener_create(worker_, &params, &listener_); status != UCS_OK) {
+    return StatusFromUcs(status, what);
   }
-  if (status == UCS_ERR_INVALID_ADDR || status == UCS_ERR_UNREACHABLE || status == UCS_ERR_IO_ERROR) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "can't listen on ", where,
-        ": is it an address of this machine, and the port permitted? (UCX: ", ucs_status_string(status), ")"));
-  }
-  if (status != UCS_OK) return StatusFromUcs(status, absl::StrCat("can't listen on ", where));
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  if (const ucs_status_t queried = ucp_listener_query(listener_, &attributes); queried != UCS_OK) {
-    return StatusFromUcs(queried, absl::StrCat("no port number for the listener on ", where));
+  if (const ucs_status_t status = ucp_listener_query(listener_, &attributes); status != UCS_OK) {
+    return StatusFromUcs(status, what);
   }
-  listen_address_ = FormatSocketAddress(attributes.sockaddr);
-  return absl::OkStatus();
+  return SocketAddress{.storage = attributes.sockaddr, .length = address->length};
 }
 
 UcxWorker::~UcxWorker() {

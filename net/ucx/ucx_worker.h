@@ -1,4 +1,5 @@
 // A UCX context, worker and listener with one owner: what a UcxTransport stands on, set up and torn down.
+// Who may come to the listener is not decided here: see listener_gate.h.
 //
 // Thread: one, which makes every call.
 #ifndef SHOAL_NET_UCX_UCX_WORKER_H_
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "net/socket_address.h"
 #include "net/ucx/ucx_transport.h"
 
 namespace shoal {
@@ -24,14 +26,13 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  // InvalidArgument: `ip` is no address of this machine. AlreadyExists: the port is taken. `on_request` is called with
+  // At a port that the kernel chooses, which is returned. Internal and others: UCX failed. `on_request` is called with
   // `argument` from ucp_worker_progress.
-  absl::Status Listen(const std::string& ip, uint16_t port, ucp_listener_conn_callback_t on_request, void* argument);
+  absl::StatusOr<SocketAddress> Listen(const std::string& ip, ucp_listener_conn_callback_t on_request, void* argument);
 
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
   int event_fd() const { return event_fd_; }
-  const std::string& listen_address() const { return listen_address_; }
 
  private:
   UcxWorker() = default;
@@ -42,7 +43,6 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
   int event_fd_ = -1;
-  std::string listen_address_;
 };
 
 }  // namespace shoal

@@ -1,0 +1,145 @@
+// What goes over a handshake's socket, in both directions.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/ucx/handshake_sockets.h"
+
+namespace shoal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool IsWhole(std::span<const std::byte> bytes) {
+  const absl::StatusOr<std::optional<HandshakeMessage>> decoded = DecodeHandshake(bytes);
+  return decoded.ok() && decoded->has_value();
+}
+
+// Reads away what waits, so that closing the socket doesn't reset the connection and take with it what was sent.
+void HangUpAfterTheLastWord(int fd) {
+  shutdown(fd, SHUT_WR);
+  std::array<std::byte, 4096> buffer;
+  for (int i = 0; i < 16 && recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT) > 0; ++i) {
+  }
+  close(fd);
+}
+
+}  // namespace
+
+void HandshakeSockets::Send(Connection& connection, std::vector<std::byte> bytes) {
+  connection.outgoing = std::move(bytes);
+  SendMore(connection);
+}
+
+void HandshakeSockets::SendMore(Connection& connection) {
+  std::vector<std::byte>& rest = connection.outgoing;
+  while (!rest.empty()) {
+    const ssize_t sent = send(connection.fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) break;
+    rest.erase(rest.begin(), rest.begin() + sent);
+  }
+  // An error that isn't "later" is reported by the next read as well.
+  const uint32_t events = rest.empty() || errno != EAGAIN ? EPOLLIN : EPOLLIN | EPOLLOUT;
+  WatchAs(connection.fd, connection.id.value(), events, EPOLL_CTL_MOD).IgnoreError();
+}
+
+void HandshakeSockets::Welcome(ConnectionId id, const HandshakeMessage& welcome) {
+  if (Connection* connection = Find(id); connection != nullptr) Send(*connection, EncodeHandshake(welcome));
+}
+
+void HandshakeSockets::Refuse(ConnectionId id, const std::string& why) {
+  Connection* connection = Find(id);
+  if (connection == nullptr) return;
+  HandshakeMessage refusal;
+  refusal.kind = HandshakeKind::kRefusal;
+  refusal.refusal = why;
+  const std::vector<std::byte> bytes = EncodeHandshake(refusal);
+  [[maybe_unused]] const ssize_t sent = send(connection->fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection->fd, nullptr);
+  HangUpAfterTheLastWord(std::exchange(connection->fd, -1));
+  Drop(*connection);
+}
+
+void HandshakeSockets::Receive(Connection& connection) {
+  std::array<std::byte, 4096> buffer;
+  for (;;) {
+    const ssize_t got = recv(connection.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    // What was said before the end counts: it may be why we are refused.
+    if (got <= 0 && connection.dialed && IsWhole(connection.incoming)) break;
+    if (got <= 0) {
+      const std::string reason = got < 0 ? absl::StrCat(": ", strerror(errno)) : "";
+      const bool open = connection.state == Connection::State::kOpen;
+      End(connection,
+          absl::UnavailableError(open ? absl::StrCat("the connection to ", connection.name, " ended", reason,
+                                                     " (its process ended or closed it)")
+                                      : absl::StrCat(connection.name, " hung up during the handshake", reason,
+                                                     " (it is stopping, or too many connect at once)")));
+      return;
+    }
+    if (connection.state == Connection::State::kOpen) {
+      End(connection,
+          absl::UnavailableError(absl::StrCat(connection.name, " sent ", got, " bytes that belong to no handshake")));
+      return;
+    }
+    connection.incoming.insert(connection.incoming.end(), buffer.begin(), buffer.begin() + got);
+    // Garbage is not worth another read, and a whole message is shorter than this.
+    if (connection.incoming.size() > kMaxHandshakeBytes || !DecodeHandshake(connection.incoming).ok()) break;
+  }
+  Decode(connection);
+}
+
+void HandshakeSockets::Decode(Connection& connection) {
+  if (connection.state == Connection::State::kOpen) return;
+  absl::StatusOr<std::optional<HandshakeMessage>> decoded = DecodeHandshake(connection.incoming);
+  const std::string& name = connection.name;
+  if (!decoded.ok()) {
+    const std::string why(decoded.status().message());
+    if (!connection.dialed) {
+      // Strangers get no answer.
+      absl::IsFailedPrecondition(decoded.status()) ? Refuse(connection.id, why) : Drop(connection);
+    } else {
+      End(connection, absl::FailedPreconditionError(absl::StrCat(name, " is no Shoal server: ", why)));
+    }
+    return;
+  }
+  if (!decoded->has_value()) return;
+  HandshakeMessage& message = **decoded;
+  if (connection.dialed && message.kind == HandshakeKind::kRefusal) {
+    const std::string text = absl::StrCat(name, " refused the connection: ", message.refusal);
+    End(connection,
+        message.version == kTransportVersion ? absl::UnavailableError(text) : absl::FailedPreconditionError(text));
+    return;
+  }
+  if (connection.dialed && message.kind == HandshakeKind::kGreeting) {
+    // TCP connects a socket to itself where nobody listens and the numbers happen to be the same.
+    End(connection, absl::UnavailableError(absl::StrCat("nobody listens at ", name)));
+    return;
+  }
+  if (!connection.dialed && message.kind != HandshakeKind::kGreeting) {
+    Drop(connection);
+    return;
+  }
+  connection.state = Connection::State::kOpen;
+  connection.incoming = {};
+  if (!connection.dialed) {
+    std::erase(ungreeted_, connection.id);
+    connection.deadline = Clock::now() + kSettleTimeout;
+  }
+  events_.push_back({.kind = connection.dialed ? HandshakeEvent::Kind::kWelcomed : HandshakeEvent::Kind::kGreeted,
+                     .connection = connection.id,
+                     .address = connection.address,
+                     .message = std::move(message),
+                     .why = absl::OkStatus()});
+}
+
+}  // namespace shoal

@@ -1,0 +1,309 @@
+#include "net/ucx/handshake_sockets.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What an epoll event is about; greater numbers are connections.
+constexpr uint64_t kWatched = 0;
+constexpr uint64_t kListener = 1;
+constexpr uint64_t kTimer = 2;
+constexpr uint64_t kWakeUp = 3;
+constexpr uint64_t kFirstConnection = 16;
+
+constexpr int kMaxAcceptsPerPoll = 64;
+constexpr int kMaxReadyPerPoll = 64;
+constexpr time_t kTickSeconds = 1;
+
+absl::Status NoDescriptor(const std::string& what) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, ": ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
+}
+
+// A host that is gone without a word is noticed after about 30 s of silence.
+void KeepAlive(int fd) {
+  const struct {
+    int level;
+    int option;
+    int value;
+  } settings[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                  {IPPROTO_TCP, TCP_KEEPIDLE, 10},
+                  {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+                  {IPPROTO_TCP, TCP_KEEPCNT, 4},
+                  {IPPROTO_TCP, TCP_NODELAY, 1}};
+  for (const auto& setting : settings) {
+    setsockopt(fd, setting.level, setting.option, &setting.value, sizeof(setting.value));
+  }
+}
+
+// A copy of the socket in a forked child must not keep the other side waiting.
+void HangUp(int fd) {
+  shutdown(fd, SHUT_RDWR);
+  close(fd);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HandshakeSockets>> HandshakeSockets::Make() {
+  absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
+  if (!wake_up.ok()) return wake_up.status();
+  std::unique_ptr<HandshakeSockets> sockets(new HandshakeSockets(*std::move(wake_up)));
+  if (absl::Status status = sockets->Open(); !status.ok()) return status;
+  return sockets;
+}
+
+absl::Status HandshakeSockets::Open() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd_ < 0) return NoDescriptor("no epoll descriptor");
+  timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (timer_fd_ < 0) return NoDescriptor("no timer descriptor");
+  if (absl::Status status = WatchAs(timer_fd_, kTimer, EPOLLIN, EPOLL_CTL_ADD); !status.ok()) return status;
+  return WatchAs(wake_up_->fd(), kWakeUp, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+HandshakeSockets::~HandshakeSockets() {
+  for (const auto& [id, connection] : connections_) HangUp(connection->fd);
+  if (listen_fd_ >= 0) HangUp(listen_fd_);
+  if (timer_fd_ >= 0) close(timer_fd_);
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+absl::Status HandshakeSockets::WatchAs(int fd, uint64_t what, uint32_t events, int operation) const {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = what;
+  if (epoll_ctl(epoll_fd_, operation, fd, &event) == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the kernel can't watch a descriptor: ", strerror(errno)));
+}
+
+absl::Status HandshakeSockets::Watch(int watched_fd) { return WatchAs(watched_fd, kWatched, EPOLLIN, EPOLL_CTL_ADD); }
+
+absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, port);
+  if (!address.ok()) return address.status();
+  const std::string where = FormatSocketAddress(address->storage);
+  listen_fd_ = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (listen_fd_ < 0) return NoDescriptor(absl::StrCat("can't listen on ", where));
+  // A server that comes back at once must get its port although connections of its last life are still fading away.
+  const int yes = 1;
+  setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_storage bound{};
+  socklen_t length = sizeof(bound);
+  if (bind(listen_fd_, address->get(), address->length) != 0 || listen(listen_fd_, SOMAXCONN) != 0 ||
+      getsockname(listen_fd_, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    if (errno == EADDRINUSE) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("can't listen on ", where,
+                                                   ": is it an address of this machine, and the port permitted? (",
+                                                   strerror(errno), ")"));
+  }
+  listen_address_ = FormatSocketAddress(bound);
+  return WatchAs(listen_fd_, kListener, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+HandshakeSockets::Connection& HandshakeSockets::Add(int fd, Connection::State state, const SocketAddress& address) {
+  auto connection = std::make_unique<Connection>();
+  connection->id = ConnectionId(kFirstConnection + next_connection_++);
+  connection->fd = fd;
+  connection->state = state;
+  connection->address = address;
+  connection->name = FormatSocketAddress(address.storage);
+  KeepAlive(fd);
+  Connection& added = *connection;
+  connections_.emplace(added.id, std::move(connection));
+  return added;
+}
+
+HandshakeSockets::Connection* HandshakeSockets::Find(ConnectionId id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : found->second.get();
+}
+
+void HandshakeSockets::Drop(Connection& connection) {
+  if (connection.fd >= 0) {
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection.fd, nullptr);
+    HangUp(connection.fd);
+  }
+  std::erase(ungreeted_, connection.id);
+  connections_.erase(connection.id);
+}
+
+void HandshakeSockets::End(Connection& connection, absl::Status why) {
+  // Nobody knows of a connection that hasn't greeted.
+  if (connection.dialed || connection.state == Connection::State::kOpen) {
+    events_.push_back({.kind = HandshakeEvent::Kind::kEnded,
+                       .connection = connection.id,
+                       .address = connection.address,
+                       .message = {},
+                       .why = std::move(why)});
+  }
+  Drop(connection);
+}
+
+absl::StatusOr<ConnectionId> HandshakeSockets::Dial(const SocketAddress& to, const HandshakeMessage& greeting) {
+  const int fd = socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return NoDescriptor(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
+  Connection& connection = Add(fd, Connection::State::kDialing, to);
+  connection.dialed = true;
+  connection.outgoing = EncodeHandshake(greeting);
+  const ConnectionId id = connection.id;
+  if (absl::Status status = WatchAs(fd, id.value(), EPOLLOUT, EPOLL_CTL_ADD); !status.ok()) {
+    Drop(connection);
+    return status;
+  }
+  if (connect(fd, to.get(), to.length) != 0 && errno != EINPROGRESS) {
+    End(connection,
+        absl::UnavailableError(absl::StrCat("connecting to ", connection.name, " failed: ", strerror(errno))));
+  }
+  return id;
+}
+
+void HandshakeSockets::FinishDialing(Connection& connection) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(connection.fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) {
+    End(connection, absl::UnavailableError(absl::StrCat("connecting to ", connection.name,
+                                                        " failed (does anybody listen there?): ", strerror(error))));
+    return;
+  }
+  connection.state = Connection::State::kAwaitingMessage;
+  SendMore(connection);
+}
+
+void HandshakeSockets::Settle(ConnectionId id) {
+  if (Connection* connection = Find(id); connection != nullptr) connection->deadline = Clock::time_point::max();
+}
+
+void HandshakeSockets::Close(ConnectionId id) {
+  if (Connection* connection = Find(id); connection != nullptr) Drop(*connection);
+}
+
+void HandshakeSockets::AcceptAll() {
+  for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
+    SocketAddress from;
+    from.length = sizeof(from.storage);
+    const int fd =
+        accept4(listen_fd_, reinterpret_cast<sockaddr*>(&from.storage), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (exhausted && !MakeRoom()) {
+        PauseAccepting(true);
+        return;
+      }
+      continue;  // what else can fail is of the one connection
+    }
+    if (ungreeted_.size() >= kMaxUngreeted) MakeRoom();
+    Connection& connection = Add(fd, Connection::State::kAwaitingMessage, from);
+    connection.deadline = Clock::now() + kGreetingTimeout;
+    ungreeted_.push_back(connection.id);
+    StartTimer();
+    if (!WatchAs(fd, connection.id.value(), EPOLLIN, EPOLL_CTL_ADD).ok()) Drop(connection);
+  }
+}
+
+bool HandshakeSockets::MakeRoom() {
+  if (ungreeted_.empty()) return false;
+  Drop(*Find(ungreeted_.front()));
+  return true;
+}
+
+void HandshakeSockets::PauseAccepting(bool pause) {
+  accepting_paused_ = pause;
+  WatchAs(listen_fd_, kListener, pause ? 0u : uint32_t{EPOLLIN}, EPOLL_CTL_MOD).IgnoreError();
+  if (pause) StartTimer();
+}
+
+void HandshakeSockets::StartTimer() {
+  if (std::exchange(timer_runs_, true)) return;
+  const itimerspec every{.it_interval = {kTickSeconds, 0}, .it_value = {kTickSeconds, 0}};
+  timerfd_settime(timer_fd_, 0, &every, nullptr);
+}
+
+void HandshakeSockets::Tick() {
+  uint64_t expirations = 0;
+  [[maybe_unused]] const ssize_t got = read(timer_fd_, &expirations, sizeof(expirations));
+  if (accepting_paused_) PauseAccepting(false);
+  const Clock::time_point now = Clock::now();
+  bool more = false;
+  std::vector<Connection*> late;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->deadline <= now) {
+      late.push_back(connection.get());
+    } else {
+      more |= connection->deadline != Clock::time_point::max();
+    }
+  }
+  for (Connection* connection : late) {
+    End(*connection,
+        absl::DeadlineExceededError(absl::StrCat(connection->name, " greeted, but was not heard over UCX")));
+  }
+  if (more || accepting_paused_) return;
+  timer_runs_ = false;
+  const itimerspec never{};
+  timerfd_settime(timer_fd_, 0, &never, nullptr);
+}
+
+void HandshakeSockets::HandleReady(uint64_t what, uint32_t events) {
+  switch (what) {
+    case kWatched:
+      return;
+    case kListener:
+      AcceptAll();
+      return;
+    case kTimer:
+      Tick();
+      return;
+    case kWakeUp:
+      wake_up_->Drain();
+      return;
+    default:
+      break;
+  }
+  const ConnectionId id(what);
+  Connection* connection = Find(id);
+  if (connection == nullptr) return;
+  if (connection->state == Connection::State::kDialing) {
+    FinishDialing(*connection);
+    return;
+  }
+  if ((events & EPOLLOUT) != 0) SendMore(*connection);
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) Receive(*connection);
+}
+
+const std::vector<HandshakeEvent>& HandshakeSockets::Poll() {
+  std::array<epoll_event, kMaxReadyPerPoll> ready;
+  const int count = epoll_wait(epoll_fd_, ready.data(), ready.size(), 0);
+  for (int i = 0; i < count; ++i) HandleReady(ready[i].data.u64, ready[i].events);
+  returned_.clear();
+  returned_.swap(events_);
+  return returned_;
+}
+
+bool HandshakeSockets::HasWork() const {
+  if (!events_.empty()) return true;
+  std::array<epoll_event, kMaxReadyPerPoll> ready;
+  const int count = epoll_wait(epoll_fd_, ready.data(), ready.size(), 0);
+  return std::any_of(ready.begin(), ready.begin() + std::max(count, 0),
+                     [](const epoll_event& event) { return event.data.u64 != kWatched; });
+}
+
+}  // namespace shoal

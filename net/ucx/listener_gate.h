@@ -1,0 +1,47 @@
+// A gate before UCX's listening socket: the kernel drops what comes to it, but from the addresses that were let in.
+//
+// UCX 1.13 ends the process over a first message on this socket that it does not understand (a run of zeros will do).
+// So a stranger's connection must not be made at all. UCX has no word for that; the kernel has, a socket filter, which
+// looks at every packet before the socket does and which accepted sockets inherit.
+//
+// Thread: one, which makes every call.
+#ifndef SHOAL_NET_UCX_LISTENER_GATE_H_
+#define SHOAL_NET_UCX_LISTENER_GATE_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "net/socket_address.h"
+
+namespace shoal {
+
+class ListenerGate {
+ public:
+  // A filter has at most 4096 instructions.
+  static constexpr size_t kMaxGuests = 512;
+
+  // Closes the socket of this process that listens at `listener`, which its owner may close at any time. Internal: no
+  // such socket, or the kernel has no socket filters (some sandboxes don't).
+  static absl::StatusOr<std::unique_ptr<ListenerGate>> Close(const SocketAddress& listener);
+
+  // From now on this address and port may connect. ResourceExhausted: kMaxGuests are let in, or the kernel has no
+  // memory for the filter; nothing has changed.
+  absl::Status LetIn(const SocketAddress& guest);
+  // For when it has connected (which it may go on to use) or won't come.
+  void KeepOut(const SocketAddress& guest);
+  bool full() const { return guests_.size() >= kMaxGuests; }
+
+ private:
+  explicit ListenerGate(int listener_fd) : listener_fd_(listener_fd) {}
+  absl::Status Attach() const;
+
+  const int listener_fd_;  // UCX's
+  std::vector<SocketAddress> guests_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_UCX_LISTENER_GATE_H_
