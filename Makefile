@@ -1,9 +1,9 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo format clean
+.PHONY: help setup build test demo bench-loopback format clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup:  ## install what is missing: Debian packages (as root or with sudo), a Python environment in build/venv
 	@scripts/setup.sh
@@ -16,6 +16,9 @@ test: build  ## build, then run every test that needs no GPU
 
 demo: build  ## build, then train a small GPT through reduction servers and compare it with Gloo
 	@build/venv/bin/python examples/demo.py
+
+bench-loopback: build  ## build, then time all-reduces on loopback beside Gloo: bench/results/loopback_DATE.md (2 minutes)
+	@build/venv/bin/python bench/loopback/run.py
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh
