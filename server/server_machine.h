@@ -75,7 +75,8 @@ class ServerMachine {
     uint16_t rank = 0;
   };
 
-  // A group that was over before all of its ranks had said hello: those who come now are told.
+  // A group that failed and was over before all of its ranks had said hello: those who come now are told. (Not one
+  // whose ranks left in good order: a late rank may have nothing to reduce either.)
   struct EndedGroup {
     GroupId id;
     std::string why;

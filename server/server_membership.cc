@@ -261,9 +261,9 @@ void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* a
 void ServerMachine::ReleaseIfOver(uint32_t group_index) {
   GroupCell& cell = groups_[group_index];
   if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
-  if (cell.group->AnyAbsent()) {
+  if (cell.group->failed && cell.group->AnyAbsent()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
-    ended_groups_.push_back({cell.group->id(), cell.group->failed ? cell.group->failure : "its other ranks left it"});
+    ended_groups_.push_back({cell.group->id(), cell.group->failure});
   }
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());

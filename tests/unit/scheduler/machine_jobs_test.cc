@@ -292,7 +292,8 @@ TEST_F(MachineGroupsTest, DifferentListsFailEverybodyWhoWaits) {
   JoinGroup other_chunks = Group(job, 1, 101, {0, 1});
   other_chunks.max_chunk_bytes = 4096;
   const RequestHandle again1 = harness_.Send(other_chunks);
-  EXPECT_THAT(Text(harness_.StatusOf(again0)), AllOf(HasSubstr("65536 bytes"), HasSubstr("4096 bytes")));
+  EXPECT_THAT(Text(harness_.StatusOf(again0)),
+              AllOf(HasSubstr(std::to_string(kDefaultChunkBytes) + " bytes"), HasSubstr("4096 bytes")));
   EXPECT_EQ(harness_.StatusOf(again1).code(), absl::StatusCode::kInvalidArgument);
 }
 
