@@ -29,9 +29,9 @@ absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options)
   } settings[] = {
       {"TLS", options.transports},
       {"NET_DEVICES", choose ? DeviceToListenOn(options) : options.net_device},
-      // Who only connects stays on the device of the connection's route: others (of containers or virtual machines) may
-      // not lead to the peer.
-      {"CM_USE_ALL_DEVICES", choose ? "n" : ""},
+      // A connection stays on the device of its route: others (of containers or virtual machines) may not lead to the
+      // peer. Both sides must say the same, or UCX 1.13 ends the process, so it does not depend on net_device.
+      {"CM_USE_ALL_DEVICES", options.transports == "tcp" ? "n" : ""},
       // Connections are made over TCP, also those that then carry data by RDMA: RDMA's own way has no gate.
       {"SOCKADDR_TLS_PRIORITY", "tcp"},
   };

@@ -125,6 +125,24 @@ TEST_P(UcxTransportTest, TheRouteChoosesTheDeviceWhenNoneIsNamed) {
   EXPECT_NE(a.transport().description().find(": tcp/lo"), std::string::npos) << a.transport().description();
 }
 
+TEST_P(UcxTransportTest, TheDeviceMayBeNamedOnOneSideOnly) {
+  UcxTransportOptions named;
+  named.listen_ip = "127.0.0.1";
+  named.net_device = "lo";
+  UcxTransportOptions unnamed;
+  unnamed.listen_ip = "127.0.0.1";
+  UcxTransportOptions connecting_only;
+  for (const auto& [from, to] : {std::pair(connecting_only, named), std::pair(named, unnamed)}) {
+    Node& a = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(from)));
+    Node& b = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(to)));
+    const Link link = ConnectNodes(a, b);
+    b.AcceptAll();
+    const Bytes payload = Pattern(300'000, 1);
+    ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, 1).ok());
+    ASSERT_TRUE(PollUntil("the payload", [&] { return b.received().size() == 1; }));
+  }
+}
+
 TEST(UcxTransportOptionsTest, BadOptionsAreRefusedWithTheirName) {
   const absl::StatusOr<std::unique_ptr<Transport>> first = MakeUcxTransport(OnLoopbackDevice());
   ASSERT_TRUE(first.ok()) << first.status();
