@@ -49,7 +49,7 @@ class HandshakeSockets {
  public:
   static constexpr auto kGreetingTimeout = std::chrono::seconds(5);
   // From a greeting until Settle.
-  static constexpr auto kSettleTimeout = std::chrono::seconds(30);
+  static constexpr auto kSettleTimeout = std::chrono::seconds(15);
   static constexpr size_t kMaxUngreeted = 256;
 
   // ResourceExhausted: the process has no file descriptors left.

@@ -20,8 +20,8 @@ namespace shoal {
 
 class ListenerGate {
  public:
-  // A filter has at most 4096 instructions.
-  static constexpr size_t kMaxGuests = 512;
+  // At a time. The kernel bounds the memory of a socket's options (net.core.optmem_max, 20 KiB on older ones).
+  static constexpr size_t kMaxGuests = 64;
 
   // Closes the socket of this process that listens at `listener`, which its owner may close at any time. Internal: no
   // such socket, or the kernel has no socket filters (some sandboxes don't).

@@ -1,6 +1,10 @@
 #include "net/ucx/ucx_worker.h"
 
+#include <unistd.h>
+
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
@@ -19,6 +23,24 @@ bool AddressesChooseDevice(const UcxTransportOptions& options) {
 std::string DeviceToListenOn(const UcxTransportOptions& options) {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options.listen_ip, options.port);
   return address.ok() ? DeviceOfAddress(*address) : "";
+}
+
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+};
+
+// "20000-20999" as in UCX_TCP_PORT_RANGE, by which UCX chooses its data ports. What is no range means any port.
+PortRange PortsToListenAt() {
+  const char* text = getenv("UCX_TCP_PORT_RANGE");
+  if (text == nullptr) return {};
+  PortRange range;
+  const char* end = text + strlen(text);
+  const auto first = std::from_chars(text, end, range.first);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return {};
+  const auto last = std::from_chars(first.ptr + 1, end, range.last);
+  if (last.ec != std::errc() || last.ptr != end || range.first == 0 || range.last < range.first) return {};
+  return range;
 }
 
 absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options) {
@@ -102,21 +124,30 @@ absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_liste
                                                 void* argument) {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, 0);
   if (!address.ok()) return address.status();
-  ucp_listener_params_t params{};
-  params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr.addr = address->get();
-  params.sockaddr.addrlen = address->length;
-  params.conn_handler.cb = on_request;
-  params.conn_handler.arg = argument;
-  const std::string what = absl::StrCat("UCX can't listen on ", ip);
-  if (const ucs_status_t status = ucp_listener_create(worker_, &params, &listener_); status != UCS_OK) {
-    return StatusFromUcs(status, what);
+  const PortRange ports = PortsToListenAt();
+  const uint32_t count = uint32_t{ports.last} - ports.first + 1;
+  // Not all from the first one on: UCX complains on the standard error about every port that is taken.
+  const auto start = static_cast<uint32_t>(getpid());
+  ucs_status_t status = UCS_ERR_BUSY;
+  for (uint32_t i = 0; i < count && status == UCS_ERR_BUSY; ++i) {
+    const SocketAddress at = WithPort(*address, static_cast<uint16_t>(ports.first + (start + i) % count));
+    ucp_listener_params_t params{};
+    params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+    params.sockaddr.addr = at.get();
+    params.sockaddr.addrlen = at.length;
+    params.conn_handler.cb = on_request;
+    params.conn_handler.arg = argument;
+    status = ucp_listener_create(worker_, &params, &listener_);
   }
+  if (status == UCS_ERR_BUSY) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("none of the ports ", ports.first, "-", ports.last, " of UCX_TCP_PORT_RANGE is free on ", ip));
+  }
+  const std::string what = absl::StrCat("UCX can't listen on ", ip);
+  if (status != UCS_OK) return StatusFromUcs(status, what);
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  if (const ucs_status_t status = ucp_listener_query(listener_, &attributes); status != UCS_OK) {
-    return StatusFromUcs(status, what);
-  }
+  if (status = ucp_listener_query(listener_, &attributes); status != UCS_OK) return StatusFromUcs(status, what);
   return SocketAddress{.storage = attributes.sockaddr, .length = address->length};
 }
 

@@ -26,8 +26,9 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  // At a port that the kernel chooses, which is returned. Internal and others: UCX failed. `on_request` is called with
-  // `argument` from ucp_worker_progress.
+  // At a free port of UCX_TCP_PORT_RANGE (which a firewall may know), or else of the kernel's choice; it is returned.
+  // ResourceExhausted: none is free. Internal and others: UCX failed. `on_request` is called with `argument` from
+  // ucp_worker_progress.
   absl::StatusOr<SocketAddress> Listen(const std::string& ip, ucp_listener_conn_callback_t on_request, void* argument);
 
   ucp_worker_h worker() const { return worker_; }

@@ -3,6 +3,7 @@
 
 #include "net/ucx/handshake_message.h"
 #include "net/ucx/handshake_sockets.h"
+#include "net/ucx/listener_gate.h"
 #include "net/ucx/ucx_transport.h"
 #include "tests/conformance/raw_socket.h"
 #include "tests/conformance/transport_harness.h"
@@ -288,6 +289,24 @@ TEST_P(UcxStrangersTest, I7ARecordedGreetingLeadsNowhere) {
   first.Say(Pattern(1000, 1));
   ASSERT_TRUE(PollUntil("the end", [&] { return first.HasEnded(); }));
   EXPECT_EQ(server.seen().size(), 0u);
+  ExpectServing(server);
+}
+
+TEST_P(UcxStrangersTest, GuestsWaitTheirTurnAtTheGate) {
+  Node& server = MakeNode();
+  std::vector<RawSocket> guests;
+  for (size_t i = 0; i < ListenerGate::kMaxGuests; ++i) guests.push_back(Stranger(server, Greeting(5000 + i)));
+  ASSERT_TRUE(PollUntil("welcomes", [&] {
+    return std::ranges::all_of(guests, [](RawSocket& guest) { return guest.HasEnded() || !guest.heard().empty(); });
+  }));
+  Node& client = MakeNode({.listen = false});
+  const PeerId peer = *client.transport().Connect(AddressOf(server));
+  PollFor(100);
+  EXPECT_FALSE(client.IsUp(peer));
+  EXPECT_FALSE(client.IsDown(peer));
+  guests.pop_back();
+  ASSERT_TRUE(PollUntil("its turn", [&] { return client.IsUp(peer); }));
+  guests.clear();
   ExpectServing(server);
 }
 
