@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -49,6 +50,11 @@ void KeepAlive(int fd) {
   for (const auto& setting : settings) {
     setsockopt(fd, setting.level, setting.option, &setting.value, sizeof(setting.value));
   }
+}
+
+bool SomebodyWaits(int listen_fd) {
+  pollfd listener{.fd = listen_fd, .events = POLLIN, .revents = 0};
+  return poll(&listener, 1, 0) > 0;
 }
 
 // A copy of the socket in a forked child must not keep the other side waiting.
@@ -205,6 +211,8 @@ void HandshakeSockets::AcceptAll() {
     if (fd < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      // The kernel says so also when nobody waits.
+      if (exhausted && !SomebodyWaits(listen_fd_)) return;
       if (exhausted && !MakeRoom()) {
         PauseAccepting(true);
         return;
