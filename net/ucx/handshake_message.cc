@@ -49,6 +49,8 @@ absl::Status NotShoal(const std::string& what) { return absl::InvalidArgumentErr
 absl::Status CheckLength(HandshakeKind kind, size_t length) {
   switch (kind) {
     case HandshakeKind::kGreeting:
+      if (length >= kPortBytes && length <= kPortBytes + kMaxSettingsBytes) return absl::OkStatus();
+      break;
     case HandshakeKind::kWelcome:
       if (length == kPortBytes) return absl::OkStatus();
       break;
@@ -77,15 +79,13 @@ std::vector<std::byte> EncodeHandshake(const HandshakeMessage& message) {
   out.insert(out.end(), magic.begin(), magic.end());
   Append(&out, message.version);
   Append(&out, static_cast<uint32_t>(message.kind));
-  if (message.kind == HandshakeKind::kRefusal) {
-    const auto text =
-        std::as_bytes(std::span(message.refusal)).first(std::min(message.refusal.size(), kMaxRefusalBytes));
-    Append(&out, static_cast<uint32_t>(text.size()));
-    out.insert(out.end(), text.begin(), text.end());
-  } else {
-    Append(&out, static_cast<uint32_t>(kPortBytes));
-    Append(&out, uint32_t{message.port});
-  }
+  const bool refusal = message.kind == HandshakeKind::kRefusal;
+  const std::string text =
+      refusal ? message.refusal.substr(0, kMaxRefusalBytes) : message.settings.substr(0, kMaxSettingsBytes);
+  Append(&out, static_cast<uint32_t>((refusal ? 0 : kPortBytes) + text.size()));
+  if (!refusal) Append(&out, uint32_t{message.port});
+  const auto bytes = std::as_bytes(std::span(text));
+  out.insert(out.end(), bytes.begin(), bytes.end());
   Append(&out, Checksum(out));
   return out;
 }
@@ -121,6 +121,7 @@ absl::StatusOr<std::optional<HandshakeMessage>> DecodeHandshake(std::span<const 
   const auto port = Read<uint32_t>(body, 0);
   if (port == 0 || port > UINT16_MAX) return NotShoal(absl::StrCat("a handshake with port ", port));
   message.port = static_cast<uint16_t>(port);
+  message.settings = PrintableText(body.subspan(kPortBytes));
   return message;
 }
 

@@ -1,6 +1,6 @@
 // The messages that two transports exchange over a plain TCP connection before UCX hears of either.
 //
-//   client -> server   greeting   "let me in: I will come to UCX's listener from this port"
+//   client -> server   greeting   "let me in: I will come to UCX's listener from this port, with UCX set up like this"
 //   server -> client   welcome    "come in: UCX listens at this port", or
 //                      refusal    a text that says why not
 //
@@ -11,7 +11,7 @@
 // Layout, little endian. It never changes, so that versions can refuse each other; only what a greeting or welcome has
 // in its body may:
 //   0  magic "SHOALNET"   8  version   12  kind   16  bytes of the body   20  body   then 8 bytes of checksum
-// The body of a greeting or welcome is the port, 4 bytes; that of a refusal its text.
+// The body of a greeting or welcome is the port, 4 bytes, and in a greeting the settings; that of a refusal its text.
 //
 // Pure functions, any thread.
 #ifndef SHOAL_NET_UCX_HANDSHAKE_MESSAGE_H_
@@ -31,6 +31,7 @@ namespace shoal {
 // Of what this transport itself puts on the wire, in handshakes and in UCX's messages.
 inline constexpr uint32_t kTransportVersion = 1;
 inline constexpr size_t kMaxRefusalBytes = 512;
+inline constexpr size_t kMaxSettingsBytes = 256;
 inline constexpr size_t kMaxHandshakeBytes = 20 + kMaxRefusalBytes + 8;
 
 enum class HandshakeKind : uint32_t { kGreeting = 1, kWelcome = 2, kRefusal = 3 };
@@ -38,8 +39,10 @@ enum class HandshakeKind : uint32_t { kGreeting = 1, kWelcome = 2, kRefusal = 3 
 struct HandshakeMessage {
   HandshakeKind kind = HandshakeKind::kGreeting;
   uint32_t version = kTransportVersion;
-  uint16_t port = 0;    // kGreeting, kWelcome; never 0
-  std::string refusal;  // kRefusal; what is not printable reads "?"
+  uint16_t port = 0;  // kGreeting, kWelcome; never 0
+  // Texts are cut to their limits, and what is not printable reads "?".
+  std::string settings;  // kGreeting; see UcxWorker::Settings
+  std::string refusal;   // kRefusal
 };
 
 std::vector<std::byte> EncodeHandshake(const HandshakeMessage& message);

@@ -166,6 +166,7 @@ class UcxTransport final : public Transport {
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
 
   const UcxTransportOptions options_;
+  std::string settings_;  // UcxWorker::Settings, as far as a greeting takes it
   std::unique_ptr<HandshakeSockets> sockets_;
   std::unique_ptr<UcxWorker> ucx_;
   uint16_t ucx_port_ = 0;               // of UCX's listener

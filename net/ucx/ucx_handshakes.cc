@@ -27,6 +27,7 @@ void UcxTransport::StartDialing(Peer& peer, const SocketAddress& to) {
   HandshakeMessage greeting;
   greeting.kind = HandshakeKind::kGreeting;
   greeting.port = PortOf(port->address());
+  greeting.settings = settings_;
   const absl::StatusOr<ConnectionId> connection = sockets_->Dial(to, greeting);
   if (!connection.ok()) {
     Fail(peer, connection.status());
@@ -93,6 +94,10 @@ void UcxTransport::ReceiveGuest(const HandshakeEvent& event) {
   const std::string name = FormatSocketAddress(address.storage);
   if (peers_.size() + guests_.size() >= options_.limits.max_peers) {
     sockets_->Refuse(event.connection, absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
+  } else if (event.message.settings != settings_) {
+    sockets_->Refuse(event.connection,
+                     absl::StrCat("UCX must be set up alike on both sides: \"", event.message.settings,
+                                  "\" of who speaks, \"", settings_, "\" of who listens"));
   } else if (!guest_by_address_.emplace(name, event.connection).second) {
     sockets_->Refuse(event.connection, absl::StrCat(name, " is expected already, from another connection"));
   } else {

@@ -26,6 +26,7 @@ constexpr int kMaxPollsWithoutSockets = 64;
 }  // namespace
 
 absl::Status UcxTransport::Start() {
+  settings_ = UcxWorker::Settings(options_).substr(0, kMaxSettingsBytes);
   absl::StatusOr<std::unique_ptr<HandshakeSockets>> sockets = HandshakeSockets::Make();
   if (!sockets.ok()) return sockets.status();
   sockets_ = *std::move(sockets);

@@ -28,7 +28,8 @@ struct UcxTransportOptions {
   uint16_t port = 0;      // 0: any free one; see listen_address()
   // As in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"); empty: UCX_NET_DEVICES if set, else the device of each route.
   std::string net_device;
-  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, else UCX's choice.
+  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, else UCX's choice. Both sides must say the same; a server
+  // refuses who says something else.
   std::string transports = "tcp";
   // 0: unknown. With many hundreds UCX prefers RDMA transports that share queue pairs.
   size_t expected_peers = 0;

@@ -5,8 +5,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/frame.h"
 #include "net/ucx/local_address.h"
 #include "net/ucx/ucx_status.h"
@@ -68,6 +71,18 @@ absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options)
 }
 
 }  // namespace
+
+std::string UcxWorker::Settings(const UcxTransportOptions& options) {
+  const char* from_environment = getenv("UCX_TLS");
+  std::string transports = options.transports;
+  if (transports.empty()) transports = from_environment != nullptr ? from_environment : "all";
+  const std::set<std::string> sorted = absl::StrSplit(transports, ',');
+  std::string settings = absl::StrCat("transports=", absl::StrJoin(sorted, ","));
+  for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
+    if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&settings, " ", name, "=", value);
+  }
+  return settings;
+}
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOptions& options) {
   std::unique_ptr<UcxWorker> worker(new UcxWorker());

@@ -34,6 +34,8 @@ class UcxWorker {
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
   int event_fd() const { return event_fd_; }
+  // What both ends of a connection must have set alike, in words: UCX 1.13 ends the process of one of them otherwise.
+  static std::string Settings(const UcxTransportOptions& options);
 
  private:
   UcxWorker() = default;

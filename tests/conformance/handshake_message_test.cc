@@ -11,6 +11,7 @@ HandshakeMessage Message(HandshakeKind kind) {
   HandshakeMessage message;
   message.kind = kind;
   message.port = 0x1234;
+  if (kind == HandshakeKind::kGreeting) message.settings = "a=b";
   if (kind == HandshakeKind::kRefusal) message.refusal = "no room";
   return message;
 }
@@ -25,6 +26,7 @@ TEST(HandshakeMessageTest, ReadsWhatWasWritten) {
     EXPECT_EQ((*read)->kind, kind);
     EXPECT_EQ((*read)->version, kTransportVersion);
     EXPECT_EQ((*read)->port, kind == HandshakeKind::kRefusal ? 0 : 0x1234);
+    EXPECT_EQ((*read)->settings, kind == HandshakeKind::kGreeting ? "a=b" : "");
     EXPECT_EQ((*read)->refusal, kind == HandshakeKind::kRefusal ? "no room" : "");
   }
 }
@@ -33,8 +35,8 @@ TEST(HandshakeMessageTest, TheLayoutStaysAsItIs) {
   // Versions of Shoal can only refuse each other while all of them lay it out like this.
   const std::vector<std::byte> bytes = EncodeHandshake(Message(HandshakeKind::kGreeting));
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  EXPECT_EQ(text.substr(0, 24), std::string("SHOALNET\x01\0\0\0\x01\0\0\0\x04\0\0\0\x34\x12\0\0", 24));
-  EXPECT_EQ(text.size(), 32u);
+  EXPECT_EQ(text.substr(0, 27), std::string("SHOALNET\x01\0\0\0\x01\0\0\0\x07\0\0\0\x34\x12\0\0a=b", 27));
+  EXPECT_EQ(text.size(), 35u);
 }
 
 TEST(HandshakeMessageTest, EveryBeginningAsksForMore) {
@@ -77,7 +79,7 @@ TEST(HandshakeMessageTest, AnotherVersionIsNamed) {
   EXPECT_EQ((*refusal)->refusal, "no room");
 }
 
-TEST(HandshakeMessageTest, RefusalsAreCutAndPrintable) {
+TEST(HandshakeMessageTest, TextsAreCutAndPrintable) {
   HandshakeMessage refusal = Message(HandshakeKind::kRefusal);
   refusal.refusal = std::string("a\nb\x7f\xc3\xa4") + std::string(1000, 'x');
   const std::vector<std::byte> bytes = EncodeHandshake(refusal);

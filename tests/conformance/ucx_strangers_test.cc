@@ -72,6 +72,7 @@ INSTANTIATE_TEST_SUITE_P(UcxTcp, UcxStrangersTest, testing::Values(Kind()), Tran
 Bytes Greeting(uint16_t port) {
   HandshakeMessage greeting;
   greeting.port = port;
+  greeting.settings = "transports=tcp";
   return EncodeHandshake(greeting);
 }
 
@@ -238,6 +239,20 @@ TEST_P(UcxStrangersTest, TheRefusalOfAnotherVersionReachesTheUser) {
   EXPECT_NE(why.ToString().find(fake.listener.address() + " refused the connection: versions 1 and 99 ?[31m"),
             std::string::npos)
       << why;
+}
+
+TEST_P(UcxStrangersTest, UcxSetUpInAnotherWayIsRefused) {
+  // UCX 1.13 would end the server's process over what this one has to say.
+  Node& server = MakeNode();
+  UcxTransportOptions other;
+  other.transports = "tcp,self";
+  Node& client = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(other)));
+  const PeerId peer = *client.transport().Connect(AddressOf(server));
+  ASSERT_TRUE(PollUntil("the refusal", [&] { return client.IsDown(peer); }));
+  EXPECT_NE(client.WhyDown(peer).ToString().find("\"transports=self,tcp\" of who speaks, \"transports=tcp\" of who"),
+            std::string::npos)
+      << client.WhyDown(peer);
+  ExpectServing(server);
 }
 
 TEST_P(UcxStrangersTest, AFullServerSaysSo) {
