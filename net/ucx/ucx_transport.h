@@ -6,7 +6,11 @@
 // when each side has heard the other's greeting.
 //
 // kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
-// goodbye first. What was sent right before Close may not arrive.
+// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: who answers is no Shoal server, or
+// one of another version; trying again won't help.
+//
+// Both sides are on one network: no address translation may change ports between them. With a UCX_TCP_PORT_RANGE in the
+// environment, all ports of UCX's choice come from it.
 //
 // See net/ucx/ucx_environment.h for what a main should call before this is used.
 #ifndef SHOAL_NET_UCX_UCX_TRANSPORT_H_
