@@ -6,8 +6,8 @@
 // when each side has heard the other's greeting.
 //
 // kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
-// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: who answers is no Shoal server, or
-// one of another version; trying again won't help.
+// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: who answers is no Shoal server,
+// or one of another version; trying again won't help.
 //
 // Both sides are on one network: no address translation may change ports between them. With a UCX_TCP_PORT_RANGE in the
 // environment, all ports of UCX's choice come from it.
