@@ -1,5 +1,7 @@
 #include "perf/benchmark.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -18,6 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 double MicrosecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double ProcessCpuMicroseconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto microseconds = [](const timeval& time) { return time.tv_sec * 1e6 + static_cast<double>(time.tv_usec); };
+  return microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
 }
 
 struct FreeMemory {
@@ -133,17 +142,20 @@ class Case {
     if (absl::Status status = session_->AllReduce(&barrier, 1, DataType::kInt32, ReduceOp::kSum); !status.ok()) {
       return status;
     }
+    const double cpu_start_us = ProcessCpuMicroseconds();
     const Clock::time_point start = Clock::now();
     if (absl::Status status = Loop(options_.iterations, &op_times_us); !status.ok()) return status;
     op_times_us.push_back(MicrosecondsSince(start) / options_.iterations);
+    result_.cpu_time_us = (ProcessCpuMicroseconds() - cpu_start_us) / options_.iterations;
     // Every number becomes that of its slowest rank.
     absl::Status status =
         session_->AllReduce(op_times_us.data(), op_times_us.size(), DataType::kFloat64, ReduceOp::kMax);
     if (!status.ok()) return status;
     result_.time_us = op_times_us.back();
     op_times_us.pop_back();
-    result_.op_time_us = Summarize(std::move(op_times_us));
-    return absl::OkStatus();
+    result_.op_time_us = Summarize(op_times_us);
+    result_.op_times_us = std::move(op_times_us);
+    return session_->AllReduce(&result_.cpu_time_us, 1, DataType::kFloat64, ReduceOp::kSum);
   }
 
   // Keeps in_flight all-reduces going until `count` are done; appends the time of each.

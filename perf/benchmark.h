@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/dtype.h"
@@ -26,8 +27,11 @@ struct Measurement {
   uint32_t rank_count = 1;
   // Of one all-reduce from its start until this rank saw its end; of each the slowest rank's.
   TimeStatistics op_time_us;
+  std::vector<double> op_times_us;  // what op_time_us summarises, in the order of the all-reduces
   // nccl-tests' time: of the whole timed loop, divided by the number of all-reduces; the slowest rank's.
   double time_us = 0;
+  // User and system time that the ranks' processes, all of them together, took for one all-reduce of the timed loop.
+  double cpu_time_us = 0;
   bool checked = false;
   uint64_t wrong = 0;   // elements, over all ranks and checks
   uint64_t digest = 0;  // of the bits of the checked results of random numbers, equal on all ranks

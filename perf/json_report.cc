@@ -36,6 +36,11 @@ std::string Object(const std::vector<std::pair<std::string, std::string>>& field
   return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n", indent, "}");
 }
 
+std::string NumberList(const std::vector<double>& values) {
+  return absl::StrCat("[", absl::StrJoin(values, ", ", [](std::string* out, double value) { *out += Number(value); }),
+                      "]");
+}
+
 std::string List(const std::vector<std::string>& values) { return absl::StrCat("[", absl::StrJoin(values, ", "), "]"); }
 
 std::string MachineJson(const MachineFacts& machine) {
@@ -72,6 +77,8 @@ std::string MeasurementJson(const Measurement& measurement) {
                  {"time_us_p50", Number(measurement.op_time_us.p50)},
                  {"time_us_p99", Number(measurement.op_time_us.p99)},
                  {"time_us_max", Number(measurement.op_time_us.max)},
+                 {"op_times_us", NumberList(measurement.op_times_us)},
+                 {"cpu_time_us", Number(measurement.cpu_time_us)},
                  {"algbw_bytes_per_s", Number(measurement.AlgorithmBandwidth())},
                  {"busbw_bytes_per_s", Number(measurement.BusBandwidth())},
                  {"checked", measurement.checked ? "true" : "false"},
@@ -105,6 +112,7 @@ std::string JsonReport(const PerfOptions& options, const RunFacts& facts,
                  {"map_epoch", absl::StrCat(facts.cluster.map_epoch)},
                  {"servers", ServersJson(facts.cluster)},
                  {"transports", Quote(options.transports)},
+                 {"network_only", options.network_only ? "true" : "false"},
                  {"net_device", Quote(options.net_device)},
                  {"max_chunk_bytes", absl::StrCat(options.chunk_bytes)},
                  {"in_flight", absl::StrCat(options.in_flight)},

@@ -171,6 +171,7 @@ shoal_code StartServer(const PerfOptions& options, const std::string& scheduler,
   server.name = name.c_str();
   server.net_device = options.net_device.empty() ? nullptr : options.net_device.c_str();
   server.transports = options.transports.empty() ? nullptr : options.transports.c_str();
+  server.network_only = options.network_only ? 1 : 0;
   server.timeout_ms = uint64_t{1000} * options.timeout_s;
   return shoal_host_server(&server, host, error);
 }

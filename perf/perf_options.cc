@@ -63,6 +63,8 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String("net-device", "", "DEVICE", "UCX device for the data plane, such as eth0 or lo. None: UCX chooses.",
                 &options->net_device);
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
+  table->Flag("network-only", "", "Use the network to servers of this host too, instead of shared memory.",
+              &options->network_only);
   table->Flag("help,h", "", "Prints this text.", &options->help);
   table->Flag("version", "", "Prints the version.", &options->version);
 }

@@ -43,6 +43,7 @@ struct PerfOptions {
   uint32_t min_servers = 1;
   std::string net_device;
   std::string transports = "tcp";
+  bool network_only = false;
   uint32_t timeout_s = 60;
 
   bool help = false;

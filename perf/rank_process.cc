@@ -32,6 +32,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.timeout_ms = uint64_t{1000} * options.timeout_s;
   session.net_device = options.net_device;
   session.transports = options.transports;
+  session.network_only = options.network_only;
   return session;
 }
 

@@ -29,6 +29,7 @@ struct SessionOptions {
   uint64_t timeout_ms = 0;
   std::string net_device;
   std::string transports;
+  bool network_only = false;
 };
 
 struct ServerTraffic {

@@ -38,6 +38,8 @@ Measurement SomeMeasurement() {
   measurement.rank_count = 4;
   measurement.time_us = 26214.4;
   measurement.op_time_us = {20000, 26000, 30000, 31000};
+  measurement.op_times_us = {31000, 20000.5};
+  measurement.cpu_time_us = 1234.5;
   measurement.checked = true;
   measurement.wrong = 3;
   measurement.digest = 0xabc;
@@ -117,6 +119,9 @@ TEST(Report, JsonHasTheAgreedFields) {
   EXPECT_EQ(result.at("time_us_min").number_value(), 20000);
   EXPECT_EQ(result.at("time_us_p50").number_value(), 26000);
   EXPECT_EQ(result.at("time_us_p99").number_value(), 30000);
+  ASSERT_EQ(result.at("op_times_us").list_value().values_size(), 2);
+  EXPECT_EQ(result.at("op_times_us").list_value().values(1).number_value(), 20000.5);
+  EXPECT_EQ(result.at("cpu_time_us").number_value(), 1234.5);
   EXPECT_EQ(result.at("algbw_bytes_per_s").number_value(), 1e9);
   EXPECT_EQ(result.at("busbw_bytes_per_s").number_value(), 1.5e9);
   EXPECT_EQ(result.at("wrong").number_value(), 3);
