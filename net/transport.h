@@ -16,6 +16,9 @@
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
 //   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was sent.
 //   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
+//   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. It stays the
+//   same,
+//       unless the sender's program breaks its own memory.
 #ifndef SHOAL_NET_TRANSPORT_H_
 #define SHOAL_NET_TRANSPORT_H_
 
@@ -72,6 +75,11 @@ class Transport {
   // offer stands). NotFound: the offer is gone with its peer; no event follows.
   virtual absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) = 0;
 
+  // Takes an offer without a copy, where its payload lies in memory that this process can read already; Return ends the
+  // loan, once, before the transport is destroyed. nullptr: not this offer; it stands, use Accept.
+  virtual const std::byte* Borrow(OfferId /*offer*/) { return nullptr; }
+  virtual void Return(OfferId /*offer*/) {}
+
   // Drops an offer. The sender learns nothing by it (its kSent may be OK): say so in a note where it should know.
   virtual void Decline(OfferId offer) = 0;
 
@@ -92,7 +100,7 @@ class Transport {
   // "ip:port" where peers reach this transport; empty if it does not listen.
   virtual std::string listen_address() const = 0;
 
-  // What moves the bytes, for people: "tcp", "rc_verbs", "loopback", ...
+  // What moves the bytes, for people: "tcp", "rc_verbs", "shared memory", ...
   virtual std::string description() const = 0;
 };
 

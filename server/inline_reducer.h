@@ -14,13 +14,9 @@ class InlineReducer : public Reducer {
   std::span<const uint64_t> Poll() override;
 
  private:
-  std::vector<const std::byte*> inputs_;
   std::vector<uint64_t> done_;
   std::vector<uint64_t> polled_;
 };
-
-// Computes a job, on the caller's thread. `inputs` is scratch space.
-void RunReduceJob(const ReduceJob& job, std::vector<const std::byte*>* inputs);
 
 }  // namespace shoal
 

@@ -1,7 +1,8 @@
 // The Reducer port: where a server's sums are computed.
 //
 // Thread: a reducer belongs to one loop's thread. Start() takes the job; Poll() says which jobs are done. Between the
-// two the memory named in the job is the reducer's. At most as many jobs are open as the server has slots.
+// two the memory named in the job, the array of inputs included, is the reducer's. At most as many jobs are open as the
+// server has slots.
 #ifndef SHOAL_SERVER_REDUCER_H_
 #define SHOAL_SERVER_REDUCER_H_
 
@@ -14,9 +15,8 @@ namespace shoal {
 
 struct ReduceJob {
   ReduceSpec spec;
-  std::byte* first_input = nullptr;  // the result replaces it
-  uint64_t stride_bytes = 0;         // from one input to the next
-  uint32_t input_count = 0;
+  std::span<const std::byte* const> inputs;  // in rank order
+  std::byte* output = nullptr;               // may be one of the inputs
   uint32_t elements = 0;
   uint64_t token = 0;
 };

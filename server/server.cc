@@ -117,6 +117,7 @@ absl::Status Server::Parts::Listen() {
     options.transport.port = config_.port_base == 0 ? uint16_t{0} : static_cast<uint16_t>(config_.port_base + i);
     options.transport.net_device = config_.net_device;
     options.transport.transports = config_.transports;
+    options.same_host = !config_.network_only;
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);

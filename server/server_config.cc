@@ -57,6 +57,8 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->String("transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
                 "UCX transports of the data plane, separated by commas; workers need one of them.",
                 &config->transports);
+  table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
+              "Use the network between processes of one host too, instead of shared memory.", &config->network_only);
   table->Uint32("weight", "SHOAL_SERVER_WEIGHT", "N",
                 "Share of the chunks that each I/O thread gets, beside the other servers' weights.", &config->weight, 1,
                 kMaxShardWeight);

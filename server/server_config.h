@@ -24,6 +24,7 @@ struct ServerConfig {
   uint32_t port_base = 0;                   // of the first I/O thread; 0: any free ports
   std::string net_device;                   // empty: UCX chooses
   std::string transports = "tcp";
+  bool network_only = false;
   uint32_t weight = 1;                 // of each I/O thread in the shard map
   uint32_t spin_us = 0;                // an idle I/O thread looks so long for work before it sleeps
   uint64_t timeout_ms = 30'000;        // for registering at the start

@@ -50,12 +50,19 @@ struct ReduceAction {
   uint64_t token = 0;
 };
 
+// Contributions that were accepted into [offset, offset + bytes) won't be reduced: whoever lent them can have them
+// back.
+struct ForgetInputsAction {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 struct ClosePeerAction {
   PeerId peer;
 };
 
-using ServerAction =
-    std::variant<SendNoteAction, AcceptAction, DeclineAction, SendPayloadAction, ReduceAction, ClosePeerAction>;
+using ServerAction = std::variant<SendNoteAction, AcceptAction, DeclineAction, SendPayloadAction, ReduceAction,
+                                  ForgetInputsAction, ClosePeerAction>;
 using ServerActions = std::vector<ServerAction>;
 
 // Counters since the start, gauges as they are now.

@@ -23,7 +23,13 @@ TransportEvent Ended(TransportEventKind kind, uint64_t token, absl::Status statu
 
 ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
                        std::span<std::byte> slot_memory)
-    : machine_(options), transport_(transport), reducer_(reducer), slot_memory_(slot_memory) {}
+    : machine_(options), transport_(transport), reducer_(reducer), slot_memory_(slot_memory), loans_(transport) {}
+
+// What was borrowed goes back before the machine may use the slot for something else.
+void ServerLoop::OnReduced(uint64_t token, Now now) {
+  loans_.EndJob(token);
+  machine_.OnReduced(token, now, &actions_);
+}
 
 bool ServerLoop::RunOnce(Now now) {
   const std::span<const TransportEvent> events = transport_->Poll();
@@ -31,7 +37,7 @@ bool ServerLoop::RunOnce(Now now) {
   for (const TransportEvent& event : events) machine_.OnTransportEvent(event, now, &actions_);
   for (uint64_t token : reducer_->Poll()) {
     progress = true;
-    machine_.OnReduced(token, now, &actions_);
+    OnReduced(token, now);
   }
   if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
   progress = progress || !actions_.empty();
@@ -48,9 +54,13 @@ void ServerLoop::Execute(Now now) {
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
       },
       [this](const AcceptAction& action) {
+        if (loans_.Take(action.offer, action.offset)) {
+          ended_.push_back(Ended(TransportEventKind::kLanded, action.token, absl::OkStatus()));
+          return;
+        }
         absl::Status status =
             transport_->Accept(action.offer, slot_memory_.subspan(action.offset, action.bytes), action.token);
-        if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
+        if (!status.ok()) ended_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
       },
       [this](const DeclineAction& action) { transport_->Decline(action.offer); },
       [this](const SendPayloadAction& action) {
@@ -58,25 +68,25 @@ void ServerLoop::Execute(Now now) {
                                                slot_memory_.subspan(action.offset, action.bytes), action.token);
         if (status.ok()) return;
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
-        failed_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
+        ended_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
       },
       [this](const ReduceAction& action) {
         reducer_->Start({.spec = action.spec,
-                         .first_input = slot_memory_.data() + action.offset,
-                         .stride_bytes = action.stride_bytes,
-                         .input_count = action.input_count,
+                         .inputs = loans_.StartJob(action, slot_memory_),
+                         .output = slot_memory_.data() + action.offset,
                          .elements = action.elements,
                          .token = action.token});
       },
+      [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },
       [this](const ClosePeerAction& action) { transport_->Close(action.peer); },
   };
   while (!actions_.empty()) {
     std::swap(actions_, executing_);
     for (const ServerAction& action : executing_) std::visit(execute, action);
     executing_.clear();
-    for (uint64_t token : reducer_->Poll()) machine_.OnReduced(token, now, &actions_);
-    for (const TransportEvent& event : failed_) machine_.OnTransportEvent(event, now, &actions_);
-    failed_.clear();
+    for (uint64_t token : reducer_->Poll()) OnReduced(token, now);
+    for (const TransportEvent& event : ended_) machine_.OnTransportEvent(event, now, &actions_);
+    ended_.clear();
   }
 }
 

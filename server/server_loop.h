@@ -11,6 +11,7 @@
 
 #include "core/now.h"
 #include "net/transport.h"
+#include "server/loans.h"
 #include "server/reducer.h"
 #include "server/server_machine.h"
 
@@ -32,14 +33,16 @@ class ServerLoop {
 
  private:
   void Execute(Now now);
+  void OnReduced(uint64_t token, Now now);
 
   ServerMachine machine_;
   Transport* transport_;
   Reducer* reducer_;
   std::span<std::byte> slot_memory_;
+  Loans loans_;
   ServerActions actions_;
   ServerActions executing_;
-  std::vector<TransportEvent> failed_;  // operations that the transport did not take: they end here
+  std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
 };
 
 }  // namespace shoal

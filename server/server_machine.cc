@@ -142,8 +142,9 @@ void ServerMachine::OnLanded(const TransportEvent& event, ServerActions* actions
     // Only a job whose own worker lied about its watermark gets here: nobody waits for this chunk any more.
     slot.StartReplies(0);
     slot.Abandon();
+    ForgetInputs(group, token.slot, actions);
   }
-  if (!complete || record == nullptr) return ReleaseIfOver(token.group_index);
+  if (!complete || record == nullptr) return ReleaseIfOver(token.group_index, actions);
   actions->push_back(
       ReduceAction{.spec = {.dtype = record->dtype, .op = record->reduce_op, .premul_factor = record->premul_factor},
                    .offset = group.BufferOffset(token.slot, Rank(0)),
@@ -196,7 +197,7 @@ void ServerMachine::OnReduced(uint64_t packed, Now now, ServerActions* actions) 
   }
   if (receivers.empty()) {
     RetryPending(token.group_index, now, actions);
-    ReleaseIfOver(token.group_index);
+    ReleaseIfOver(token.group_index, actions);
   }
 }
 
@@ -204,7 +205,7 @@ void ServerMachine::OnSent(const TransportEvent& event, Now now, ServerActions* 
   const OperationToken token = Unpack(event.token);
   if (!Lookup(token)->slots[token.slot].ReplySent()) return;
   RetryPending(token.group_index, now, actions);
-  ReleaseIfOver(token.group_index);
+  ReleaseIfOver(token.group_index, actions);
 }
 
 void ServerMachine::RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal,

@@ -117,7 +117,9 @@ class ServerMachine {
 
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
-  void ReleaseIfOver(uint32_t group_index);
+  void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
+  // Of a slot that will not be reduced.
+  static void ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions);
   ServerGroup* Lookup(OperationToken token);
 
   ServerMachineOptions options_;

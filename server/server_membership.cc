@@ -22,7 +22,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, ServerActions* actio
               : absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because);
       FailGroup(membership.group_index, FrameType::kRankLost, membership.rank, std::move(text), actions);
     }
-    ReleaseIfOver(membership.group_index);
+    ReleaseIfOver(membership.group_index, actions);
   }
 }
 
@@ -161,7 +161,7 @@ void ServerMachine::OnLeave(PeerId peer_id, const FrameHeader& header, ServerAct
   std::erase_if(peers_[peer_id].memberships,
                 [&](const Membership& member) { return member.group_index == group_index && member.rank == rank; });
   MemberGone(group_index, rank, actions);
-  ReleaseIfOver(group_index);
+  ReleaseIfOver(group_index, actions);
 }
 
 void ServerMachine::OnBye(PeerId peer_id, ServerActions* actions) {
@@ -170,7 +170,7 @@ void ServerMachine::OnBye(PeerId peer_id, ServerActions* actions) {
   peer->second.said_bye = true;
   for (const Membership& membership : peer->second.memberships) {
     MemberGone(membership.group_index, membership.rank, actions);
-    ReleaseIfOver(membership.group_index);
+    ReleaseIfOver(membership.group_index, actions);
   }
   peer->second.memberships.clear();
   actions->push_back(SendNoteAction{peer_id, MakeNote({.type = FrameType::kBye})});
@@ -224,7 +224,9 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, s
   ++counters_.groups_failed;
   for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
   group.pending.clear();
-  for (ChunkSlot& slot : group.slots) {
+  for (uint32_t i = 0; i < group.slots.size(); ++i) {
+    ChunkSlot& slot = group.slots[i];
+    if (slot.state() == ChunkSlot::State::kGathering) ForgetInputs(group, i, actions);
     if (slot.state() != ChunkSlot::State::kFree) slot.Abandon();
   }
   const FrameHeader header{.type = type, .group = group.id(), .epoch = group.epoch(), .rank = rank};
@@ -257,14 +259,22 @@ void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* a
   });
 }
 
+void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions) {
+  actions->push_back(
+      ForgetInputsAction{.offset = group.BufferOffset(slot, Rank(0)), .bytes = group.size() * group.stride_bytes()});
+}
+
 // A group is over when nobody is in it and the network is done with its memory.
-void ServerMachine::ReleaseIfOver(uint32_t group_index) {
+void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) {
   GroupCell& cell = groups_[group_index];
   if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
   if (cell.group->failed && cell.group->AnyAbsent()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
     ended_groups_.push_back({cell.group->id(), cell.group->failure});
   }
+  actions->push_back(
+      ForgetInputsAction{.offset = cell.group->slot_region(),
+                         .bytes = cell.group->slots.size() * cell.group->size() * cell.group->stride_bytes()});
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());
   cell.group.reset();

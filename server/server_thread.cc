@@ -26,13 +26,17 @@ Now ReadClocks() {
 
 }  // namespace
 
-ServerThread::ServerThread(const ServerThreadOptions& options, std::unique_ptr<SlotMemory> memory,
+ServerThread::ServerThread(const ServerThreadOptions& options, std::unique_ptr<OwnedMemory> memory,
                            std::unique_ptr<WakeUp> wake_up)
     : options_(options), memory_(std::move(memory)), wake_up_(std::move(wake_up)) {}
 
 absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerThreadOptions& options) {
-  absl::StatusOr<std::unique_ptr<SlotMemory>> memory = SlotMemory::Map(options.slot_memory_bytes);
-  if (!memory.ok()) return memory.status();
+  absl::StatusOr<std::unique_ptr<OwnedMemory>> memory = OwnedMemory::Make("shoal-slots", options.slot_memory_bytes);
+  if (!memory.ok()) {
+    return absl::Status(memory.status().code(),
+                        absl::StrCat("no memory for the slots of an I/O thread: ", memory.status().message(),
+                                     "; give a smaller --slot-memory or raise the process's limits"));
+  }
   absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
   if (!wake_up.ok()) return wake_up.status();
   std::unique_ptr<ServerThread> thread(new ServerThread(options, *std::move(memory), *std::move(wake_up)));
@@ -91,7 +95,8 @@ bool ServerThread::drained() const {
 }
 
 void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
-  absl::StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options_.transport);
+  absl::StatusOr<std::unique_ptr<Transport>> made =
+      MakeDataPlaneTransport({.network = options_.transport, .same_host = options_.same_host, .region = memory_.get()});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
   listening->set_value(Listening{.address = transport->listen_address(), .transport_name = transport->description()});

@@ -17,24 +17,24 @@
 
 #include "absl/status/statusor.h"
 #include "core/token.h"
+#include "net/data_plane.h"
 #include "net/transport.h"
-#include "net/ucx/ucx_transport.h"
 #include "net/wake_up.h"
 #include "server/server_loop.h"
-#include "server/slot_memory.h"
 
 namespace shoal {
 
 struct ServerThreadOptions {
   uint32_t index = 0;
   UcxTransportOptions transport;
+  bool same_host = true;
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
 };
 
 class ServerThread {
  public:
-  // Listens when it returns, and answers from Serve on. Errors of MakeUcxTransport, SlotMemory and WakeUp.
+  // Listens when it returns, and answers from Serve on. Errors of MakeDataPlaneTransport, OwnedMemory and WakeUp.
   static absl::StatusOr<std::unique_ptr<ServerThread>> Start(const ServerThreadOptions& options);
   ~ServerThread();  // stops
   ServerThread(const ServerThread&) = delete;
@@ -68,7 +68,8 @@ class ServerThread {
     bool stop = false;
   };
 
-  ServerThread(const ServerThreadOptions& options, std::unique_ptr<SlotMemory> memory, std::unique_ptr<WakeUp> wake_up);
+  ServerThread(const ServerThreadOptions& options, std::unique_ptr<OwnedMemory> memory,
+               std::unique_ptr<WakeUp> wake_up);
 
   template <typename Change>
   void Order(Change change);
@@ -82,7 +83,7 @@ class ServerThread {
   void Publish(const ServerLoop& loop);
 
   const ServerThreadOptions options_;
-  const std::unique_ptr<SlotMemory> memory_;
+  const std::unique_ptr<OwnedMemory> memory_;
   const std::unique_ptr<WakeUp> wake_up_;
   std::string address_;
   std::string transport_name_;

@@ -1,28 +1,12 @@
 #include "server/slot_memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 
 namespace shoal {
-
-absl::StatusOr<std::unique_ptr<SlotMemory>> SlotMemory::Map(uint64_t bytes) {
-  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1,
-                     /*offset=*/0);
-  if (start == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for slots: the kernel refuses ", bytes,
-                                                     " bytes for an I/O thread (", std::strerror(errno),
-                                                     "); give a smaller --slot-memory or raise the process's limits"));
-  }
-  return std::unique_ptr<SlotMemory>(new SlotMemory({static_cast<std::byte*>(start), bytes}));
-}
-
-SlotMemory::~SlotMemory() { munmap(bytes_.data(), bytes_.size()); }
 
 absl::Status CheckSlotMemoryFits(uint64_t bytes) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));

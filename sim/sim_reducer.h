@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/inline_reducer.h"
 #include "server/reducer.h"
 #include "sim/profile.h"
 #include "sim/world.h"
@@ -26,12 +25,12 @@ class SimReducer : public Reducer {
   void Start(const ReduceJob& asked) override {
     ReduceJob job = asked;
     if (sabotage_ == Sabotage::kLoseSum && world_->random().Chance(50'000)) return;
-    if (sabotage_ == Sabotage::kLoseContribution && job.input_count > 1 && world_->random().Chance(50'000)) {
-      --job.input_count;
+    if (sabotage_ == Sabotage::kLoseContribution && job.inputs.size() > 1 && world_->random().Chance(50'000)) {
+      job.inputs = job.inputs.first(job.inputs.size() - 1);
     }
     world_->After(world_->random().Below(max_ns_ + 1), [this, job, alive = std::weak_ptr<bool>(alive_)] {
       if (alive.expired()) return;
-      RunReduceJob(job, &inputs_);
+      Reduce(job.spec, job.inputs, job.output, job.elements);
       done_.push_back(job.token);
       wake_();
     });
@@ -49,7 +48,6 @@ class SimReducer : public Reducer {
   Sabotage sabotage_;
   std::function<void()> wake_;
   std::shared_ptr<bool> alive_;
-  std::vector<const std::byte*> inputs_;
   std::vector<uint64_t> done_;
   std::vector<uint64_t> polled_;
 };

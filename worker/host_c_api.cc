@@ -30,6 +30,7 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_host_server_options* options
   if (options->slot_memory_bytes != 0) config.slot_memory_bytes = options->slot_memory_bytes;
   config.net_device = OptionalText(options->net_device, "");
   config.transports = OptionalText(options->transports, config.transports);
+  config.network_only = options->network_only != 0;
   if (options->timeout_ms != 0) config.timeout_ms = options->timeout_ms;
   return config;
 }

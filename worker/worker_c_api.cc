@@ -76,6 +76,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,
       .net_device = OptionalText(options->net_device, ""),
       .transports = OptionalText(options->transports, "tcp"),
+      .network_only = options->network_only != 0,
   };
 }
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/data_plane.h"
 #include "worker/clock.h"
 
 namespace shoal {
@@ -25,10 +25,11 @@ Incarnation DrawIncarnation() {
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options) {
-  UcxTransportOptions ucx;
-  ucx.net_device = options.net_device;
-  ucx.transports = options.transports;
-  return MakeUcxTransport(ucx);
+  DataPlaneOptions data_plane;
+  data_plane.network.net_device = options.net_device;
+  data_plane.network.transports = options.transports;
+  data_plane.same_host = !options.network_only;
+  return MakeDataPlaneTransport(data_plane);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct WorkerClientOptions {
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
   std::string net_device;        // empty: UCX chooses
   std::string transports = "tcp";
+  bool network_only = false;
 };
 
 struct AllReduceCall {
@@ -52,7 +53,7 @@ struct WorkerStatistics {
 
 class WorkerClient {
  public:
-  // Errors: those of SchedulerClient::JoinJob and MakeUcxTransport.
+  // Errors: those of SchedulerClient::JoinJob and MakeDataPlaneTransport.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;

@@ -48,6 +48,12 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def parse_switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return text == "1"
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -74,6 +80,8 @@ SETTINGS = (
             "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
             "UCX transports, comma-separated; empty: tcp"),
+    Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
+            "1: the network to servers of this host too, instead of shared memory"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
             "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
@@ -92,6 +100,7 @@ class Config:
     chunk_bytes: int
     net_device: str
     transports: str
+    network_only: bool
     timeout: float | None
 
 

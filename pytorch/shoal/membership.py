@@ -60,6 +60,7 @@ class Membership:
                 advertise="127.0.0.1" if self._plan.on_one_node else place.address,
                 net_device=self._net_device(),
                 transports=self.settings.transports,
+                network_only=self.settings.network_only,
                 timeout_ms=_milliseconds(timeout),
             )
         self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)
@@ -115,7 +116,8 @@ class Membership:
         self.session = _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
-            net_device=self._net_device(), transports=self.settings.transports, on_closed=self.stop_hosts,
+            net_device=self._net_device(), transports=self.settings.transports,
+            network_only=self.settings.network_only, on_closed=self.stop_hosts,
         )  # fmt: skip
 
     def _net_device(self) -> str:

@@ -87,17 +87,17 @@ void DefineSession(py::module_& module) {
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
                        std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
-                       std::string transports, std::function<void()> on_closed) {
-             SessionOptions options{std::move(scheduler), std::move(job_name),   rank,
-                                    world_size,           std::move(host_name),  min_servers,
-                                    timeout_ms,           std::move(net_device), std::move(transports)};
+                       std::string transports, bool network_only, std::function<void()> on_closed) {
+             SessionOptions options{std::move(scheduler),  std::move(job_name), rank,       world_size,
+                                    std::move(host_name),  min_servers,         timeout_ms, std::move(net_device),
+                                    std::move(transports), network_only};
              const ShoalLibrary& library = Library();
              py::gil_scoped_release released;
              return Session::Connect(library, options, std::move(on_closed));
            }),
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
            py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
-           py::arg("transports"), py::arg("on_closed"))
+           py::arg("transports"), py::arg("network_only"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), GilReleased())
       .def("close", &Session::Close, GilReleased())
@@ -120,13 +120,13 @@ void DefineHosts(py::module_& module) {
   module.def(
       "host_server",
       [](const std::string& scheduler, const std::string& advertise, const std::string& net_device,
-         const std::string& transports, uint64_t timeout_ms) {
+         const std::string& transports, bool network_only, uint64_t timeout_ms) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
-        return Host::StartServer(library, scheduler, advertise, net_device, transports, timeout_ms);
+        return Host::StartServer(library, scheduler, advertise, net_device, transports, network_only, timeout_ms);
       },
       py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("net_device"), py::arg("transports"),
-      py::arg("timeout_ms"));
+      py::arg("network_only"), py::arg("timeout_ms"));
 }
 
 void DefineBackend(py::module_& module) {

@@ -27,6 +27,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.timeout_ms = options.timeout_ms;
   worker_options.net_device = NullIfEmpty(options.net_device);
   worker_options.transports = NullIfEmpty(options.transports);
+  worker_options.network_only = options.network_only ? 1 : 0;
   shoal_worker* worker = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
@@ -249,13 +250,14 @@ std::unique_ptr<Host> Host::StartScheduler(const ShoalLibrary& library, const st
 
 std::unique_ptr<Host> Host::StartServer(const ShoalLibrary& library, const std::string& scheduler,
                                         const std::string& advertise, const std::string& net_device,
-                                        const std::string& transports, uint64_t timeout_ms) {
+                                        const std::string& transports, bool network_only, uint64_t timeout_ms) {
   shoal_host_server_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = scheduler.c_str();
   options.advertise = advertise.c_str();
   options.net_device = NullIfEmpty(net_device);
   options.transports = NullIfEmpty(transports);
+  options.network_only = network_only ? 1 : 0;
   options.timeout_ms = timeout_ms;
   shoal_host* host = nullptr;
   shoal_error error = {};

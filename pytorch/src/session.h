@@ -49,6 +49,7 @@ struct SessionOptions {
   uint64_t timeout_ms = 0;
   std::string net_device;  // empty: UCX chooses
   std::string transports;  // empty: the library's default
+  bool network_only = false;
 };
 
 class Session;
@@ -146,7 +147,7 @@ class Host {
   static std::unique_ptr<Host> StartScheduler(const ShoalLibrary& library, const std::string& listen);
   static std::unique_ptr<Host> StartServer(const ShoalLibrary& library, const std::string& scheduler,
                                            const std::string& advertise, const std::string& net_device,
-                                           const std::string& transports, uint64_t timeout_ms);
+                                           const std::string& transports, bool network_only, uint64_t timeout_ms);
   ~Host() { Stop(); }
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;

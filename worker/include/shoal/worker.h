@@ -99,6 +99,7 @@ typedef struct shoal_worker_options {
   uint64_t timeout_ms;    /* for joining; also the default of an op; 0 means 30000 */
   const char* net_device; /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses */
   const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
+  uint32_t network_only;  /* not 0: the network to servers of this host too, instead of shared memory */
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
@@ -222,7 +223,8 @@ typedef struct shoal_host_server_options {
   uint64_t slot_memory_bytes; /* 0 means the server's default */
   const char* net_device;     /* as in shoal_worker_options */
   const char* transports;
-  uint64_t timeout_ms; /* for registering; 0 means 30000 */
+  uint64_t timeout_ms;   /* for registering; 0 means 30000 */
+  uint32_t network_only; /* not 0: no shared memory with workers of this host */
 } shoal_host_server_options;
 
 SHOAL_API shoal_code shoal_host_server(const shoal_host_server_options* options, shoal_host** host, shoal_error* error);

@@ -1,0 +1,25 @@
+#include "net/data_plane.h"
+
+#include <utility>
+
+#include "net/combined_transport.h"
+#include "net/shm/shm_transport.h"
+
+namespace shoal {
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
+  absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(options.network);
+  if (!network.ok() || !options.same_host) return network;
+  ShmTransportOptions same_host;
+  same_host.listen_address = (*network)->listen_address();
+  same_host.region = options.region;
+  same_host.first_id = kSameHostFirstId;
+  same_host.limits = options.network.limits;
+  absl::StatusOr<std::unique_ptr<ShmTransport>> shm = MakeShmTransport(same_host);
+  // Somebody else's socket at our name (another user's mischief) costs the short way, not the service.
+  if (absl::IsUnimplemented(shm.status()) || absl::IsAlreadyExists(shm.status())) return network;
+  if (!shm.ok()) return shm.status();
+  return MakeCombinedTransport(*std::move(shm), *std::move(network));
+}
+
+}  // namespace shoal

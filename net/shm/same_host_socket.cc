@@ -1,0 +1,171 @@
+#include "net/shm/same_host_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxDescriptors = 3;
+constexpr int kBacklog = 1024;
+
+struct AbstractName {
+  sockaddr_un address{};
+  socklen_t length = 0;
+};
+
+AbstractName NameOf(const std::string& address) {
+  AbstractName name;
+  name.address.sun_family = AF_UNIX;
+  // A leading zero byte makes the name abstract. An "ip:port" is far shorter than the field.
+  const std::string text = absl::StrCat("shoal-", address).substr(0, sizeof(name.address.sun_path) - 1);
+  std::copy(text.begin(), text.end(), name.address.sun_path + 1);
+  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+absl::StatusOr<FileDescriptor> MakeSocket() {
+  FileDescriptor socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket_fd.valid()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no Unix socket: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
+  }
+  return socket_fd;
+}
+
+bool IsOfThisUser(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+}  // namespace
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+int FileDescriptor::Release() { return std::exchange(fd_, -1); }
+
+void FileDescriptor::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address) {
+  absl::StatusOr<FileDescriptor> listener = MakeSocket();
+  if (!listener.ok()) return listener.status();
+  const AbstractName name = NameOf(address);
+  if (bind(listener->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0 ||
+      listen(listener->get(), kBacklog) != 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("can't listen at the Unix socket of ", address, ": ", std::strerror(errno)));
+  }
+  return listener;
+}
+
+FileDescriptor AcceptOnThisHost(int listener) {
+  while (true) {
+    FileDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!accepted.valid() || IsOfThisUser(accepted.get())) return accepted;
+  }
+}
+
+absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address) {
+  absl::StatusOr<FileDescriptor> connected = MakeSocket();
+  if (!connected.ok()) return connected.status();
+  const AbstractName name = NameOf(address);
+  if (connect(connected->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
+    return absl::NotFoundError(absl::StrCat("nobody on this host listens at ", address));
+  }
+  if (!IsOfThisUser(connected->get())) {
+    return absl::NotFoundError(absl::StrCat("who listens at ", address, " on this host is another user"));
+  }
+  return connected;
+}
+
+absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory) {
+  SameHostGreeting copy = greeting;
+  iovec data{.iov_base = &copy, .iov_len = sizeof(copy)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(memory.size_bytes());
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(memory.size_bytes());
+  std::memcpy(CMSG_DATA(rights), memory.data(), memory.size_bytes());
+  if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    return absl::UnavailableError(absl::StrCat("the greeting did not go out: ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
+  ReceivedGreeting received;
+  iovec data{.iov_base = &received.greeting, .iov_len = sizeof(received.greeting)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  if (bytes <= 0) return absl::UnavailableError("the other side hung up before its greeting");
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+      received.memory.emplace_back(fd);
+    }
+  }
+  const SameHostGreeting& greeting = received.greeting;
+  if (bytes < static_cast<ssize_t>(2 * sizeof(uint64_t)) || greeting.magic != kSameHostMagic) {
+    return absl::InvalidArgumentError("who is there is no Shoal process");
+  }
+  if (greeting.layout_version != kSameHostLayoutVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("the other side speaks version ", greeting.layout_version,
+                                                      " of the shared-memory protocol, this ", "side version ",
+                                                      kSameHostLayoutVersion, "; run the same release on both"));
+  }
+  const size_t expected = greeting.region_bytes == 0 ? 2 : 3;
+  if (bytes != sizeof(greeting) || received.memory.size() != expected || (message.msg_flags & MSG_CTRUNC) != 0) {
+    return absl::InvalidArgumentError("a greeting that is cut short or lacks its memory");
+  }
+  return received;
+}
+
+void RingBell(int socket) {
+  const char bell = 1;
+  [[maybe_unused]] const ssize_t sent = send(socket, &bell, sizeof(bell), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool DrainBells(int socket) {
+  std::array<char, 64> bytes{};
+  while (true) {
+    const ssize_t got = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got > 0) continue;
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,77 @@
+// How two processes of one host find each other and exchange memory: a Unix socket named after the network address.
+//
+// A transport that listens at "10.0.0.7:7101" also listens at the abstract Unix socket of that name. Abstract names
+// belong to a network namespace, as the address does, so whoever can connect to the name shares a kernel with the
+// listener and means that very process. Only processes of the same user are let in: they could read each other's memory
+// anyway. After the greetings the socket is a bell (any byte: look at your rings) and, by its end, the sign of death.
+//
+// Sockets are non-blocking and belong to the caller. One thread.
+#ifndef SHOAL_NET_SHM_SAME_HOST_SOCKET_H_
+#define SHOAL_NET_SHM_SAME_HOST_SOCKET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace shoal {
+
+// A descriptor that is closed with its owner.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  ~FileDescriptor() { Reset(); }
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int Release();
+  void Reset();
+
+ private:
+  int fd_;
+};
+
+// What each side tells the other first. With it go the descriptors of its outbox, its arena and, if region_bytes is not
+// 0, its region.
+struct SameHostGreeting {
+  uint64_t magic = 0;
+  uint64_t layout_version = 0;
+  uint64_t outbox_bytes = 0;
+  uint64_t arena_bytes = 0;
+  uint64_t region_bytes = 0;
+};
+inline constexpr uint64_t kSameHostMagic = 0x6d68736c616f6873;  // "shoalshm"
+inline constexpr uint64_t kSameHostLayoutVersion = 1;
+
+struct ReceivedGreeting {
+  SameHostGreeting greeting;
+  std::vector<FileDescriptor> memory;
+};
+
+// AlreadyExists: somebody listens at that name. ResourceExhausted: no descriptors.
+absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address);
+// Invalid when nobody waits.
+FileDescriptor AcceptOnThisHost(int listener);
+// NotFound: nobody of this host and user listens there. ResourceExhausted: no descriptors.
+absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address);
+
+absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory);
+// nullopt: it has not come yet. Unavailable: the other side is gone. InvalidArgument: that is no greeting.
+// FailedPrecondition: the other side is of another version.
+absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket);
+
+// Never waits; when the socket is full, enough bells are on their way.
+void RingBell(int socket);
+// Takes the bells that have come. False: the other side is gone.
+bool DrainBells(int socket);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_SHM_SAME_HOST_SOCKET_H_

@@ -1,0 +1,243 @@
+// The part of ShmTransportImpl that concerns how connections begin and end.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/shm/shm_connections.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kWakeUpKey = 0;
+// Ids are given from first_id on, which is never near the end.
+constexpr uint64_t kListenerKey = UINT64_MAX;
+// A connection that has not greeted yet; a greeting follows at once on what connects.
+constexpr size_t kMaxGuests = 256;
+constexpr int kMaxSocketEvents = 64;
+
+}  // namespace
+
+absl::Status ShmTransportImpl::Start() {
+  absl::StatusOr<std::unique_ptr<OwnedMemory>> memory =
+      OwnedMemory::Make("shoal-arena", kStatusPageBytes + arena_.capacity_bytes());
+  if (!memory.ok()) return memory.status();
+  arena_memory_ = *std::move(memory);
+  new (arena_memory_->bytes().data()) StatusPage{};
+  absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
+  if (!wake_up.ok()) return wake_up.status();
+  wake_up_ = *std::move(wake_up);
+  epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return absl::ResourceExhaustedError(absl::StrCat("no epoll: ", std::strerror(errno)));
+  if (absl::Status status = Watch(wake_up_->fd(), kWakeUpKey); !status.ok()) return status;
+  if (options_.listen_address.empty()) return absl::OkStatus();
+  absl::StatusOr<FileDescriptor> listener = ListenOnThisHost(options_.listen_address);
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  return Watch(listener_.get(), kListenerKey);
+}
+
+// Memory that we lent stays readable for those who have it mapped, and nobody writes to it any more.
+ShmTransportImpl::~ShmTransportImpl() {
+  for (const auto& [id, peer] : peers_) SayStage(*peer, SideStage::kDoneReading);
+}
+
+absl::Status ShmTransportImpl::Watch(int fd, uint64_t key) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = key;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("epoll takes no more: ", std::strerror(errno)));
+}
+
+absl::Status ShmTransportImpl::CheckRoomForPeer() const {
+  if (peers_.size() - guests_ < options_.limits.max_peers) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
+}
+
+ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescriptor socket, std::string name) {
+  const PeerId id(next_id_++);
+  if (!Watch(socket.get(), id.value()).ok()) return nullptr;
+  auto peer = std::make_unique<Peer>();
+  peer->id = id;
+  peer->state = state;
+  peer->name = std::move(name);
+  peer->socket = std::move(socket);
+  return peers_.emplace(id, std::move(peer)).first->second.get();
+}
+
+absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisHost(const std::string& address) {
+  absl::StatusOr<FileDescriptor> socket = ConnectOnThisHost(address);
+  if (!socket.ok()) return socket.status();
+  if (absl::Status status = CheckRoomForPeer(); !status.ok()) return status;
+  Peer* const peer = AddPeer(PeerState::kGreeting, *std::move(socket), address);
+  if (peer == nullptr) return absl::ResourceExhaustedError("no descriptors for one more connection");
+  const PeerId id = peer->id;
+  Greet(*peer);
+  return id;
+}
+
+void ShmTransportImpl::AcceptGuests() {
+  while (guests_ < kMaxGuests) {
+    FileDescriptor socket = AcceptOnThisHost(listener_.get());
+    if (!socket.valid()) return;
+    Peer* const peer = AddPeer(PeerState::kGuest, std::move(socket), "a process of this host");
+    if (peer == nullptr) return;
+    ++guests_;
+    OnGreeting(*peer);  // it is there already, as a rule
+  }
+}
+
+void ShmTransportImpl::Greet(Peer& peer) {
+  absl::StatusOr<std::unique_ptr<OwnedMemory>> memory = OwnedMemory::Make("shoal-outbox", kOutboxBytes);
+  if (!memory.ok()) return EndPeer(peer, memory.status(), memory.status());
+  peer.outbox_memory = *std::move(memory);
+  peer.outbox = std::make_unique<OutboxWriter>(peer.outbox_memory->bytes());
+  const uint64_t region_bytes = options_.region == nullptr ? 0 : options_.region->bytes().size();
+  std::array<int, 3> memory_fds = {peer.outbox_memory->fd(), arena_memory_->fd(), -1};
+  if (region_bytes != 0) memory_fds[2] = options_.region->fd();
+  const absl::Status status = SendGreeting(peer.socket.get(),
+                                           {.magic = kSameHostMagic,
+                                            .layout_version = kSameHostLayoutVersion,
+                                            .outbox_bytes = kOutboxBytes,
+                                            .arena_bytes = arena_memory_->bytes().size(),
+                                            .region_bytes = region_bytes},
+                                           std::span(memory_fds).first(region_bytes == 0 ? 2 : 3));
+  if (!status.ok()) EndPeer(peer, status, status);
+}
+
+absl::Status ShmTransportImpl::MapMemory(Peer& peer, ReceivedGreeting* received) {
+  const SameHostGreeting& greeting = received->greeting;
+  if (greeting.outbox_bytes != kOutboxBytes || greeting.arena_bytes < kStatusPageBytes) {
+    return absl::InvalidArgumentError("a greeting with memory of impossible sizes");
+  }
+  const std::array<std::pair<std::unique_ptr<PeerMemory>*, uint64_t>, 3> parts = {
+      {{&peer.their_outbox_memory, greeting.outbox_bytes},
+       {&peer.their_arena, greeting.arena_bytes},
+       {&peer.their_region, greeting.region_bytes}}};
+  for (size_t i = 0; i < received->memory.size(); ++i) {
+    absl::StatusOr<std::unique_ptr<PeerMemory>> mapped = PeerMemory::Map(received->memory[i].get(), parts[i].second);
+    if (!mapped.ok()) return mapped.status();
+    *parts[i].first = *std::move(mapped);
+  }
+  peer.inbox = std::make_unique<OutboxReader>(peer.their_outbox_memory->bytes());
+  return absl::OkStatus();
+}
+
+void ShmTransportImpl::OnGreeting(Peer& peer) {
+  absl::StatusOr<std::optional<ReceivedGreeting>> received = ReceiveGreeting(peer.socket.get());
+  absl::Status status = received.status();
+  if (status.ok() && !received->has_value()) return;
+  if (status.ok()) status = MapMemory(peer, &**received);
+  if (peer.state == PeerState::kGuest) {
+    if (status.ok()) status = CheckRoomForPeer();
+    --guests_;
+    if (!status.ok()) {
+      // Let it say its version; who is turned away for another reason sees the end of the socket.
+      if (absl::IsFailedPrecondition(status)) {
+        const SameHostGreeting ours{.magic = kSameHostMagic, .layout_version = kSameHostLayoutVersion};
+        const int memory_fd = arena_memory_->fd();
+        SendGreeting(peer.socket.get(), ours, {&memory_fd, 1}).IgnoreError();
+      }
+      return Forget(peer);
+    }
+    const PeerId id = peer.id;
+    Greet(peer);
+    if (!peers_.contains(id)) return;
+  }
+  if (!status.ok()) {
+    const absl::Status why(status.code(), absl::StrCat("connection to ", peer.name, ": ", status.message()));
+    return EndPeer(peer, why, why);
+  }
+  peer.state = PeerState::kUp;
+  peer.index = up_.size();
+  up_.push_back(&peer);
+  pending_.Add({.kind = TransportEventKind::kPeerUp, .peer = peer.id});
+}
+
+void ShmTransportImpl::SayStage(Peer& peer, SideStage stage) {
+  if (peer.outbox == nullptr) return;
+  peer.outbox->header().stage.store(static_cast<uint32_t>(stage), std::memory_order_release);
+  // The region may be used for something else only after this can be seen.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (peer.socket.valid()) RingBell(peer.socket.get());
+}
+
+void ShmTransportImpl::EndPeer(Peer& peer, const absl::Status& sends, const absl::Status& down) {
+  const bool known_to_user = peer.state != PeerState::kGuest;
+  if (peer.state == PeerState::kUp) {
+    up_.back()->index = peer.index;
+    up_[peer.index] = up_.back();
+    up_.pop_back();
+  }
+  peer.state = PeerState::kEnding;
+  for (const Waiting& waiting : peer.waiting) {
+    if (waiting.type == RecordType::kLent) FinishSend(peer, waiting.token, sends);
+  }
+  peer.waiting.clear();
+  absl::erase_if(peer.lent, [&](const auto& entry) {
+    if (entry.second.in_region) FinishSend(peer, entry.second.token, sends);
+    return entry.second.in_region;
+  });
+  absl::erase_if(offers_, [&](auto& entry) {
+    if (entry.second.peer != &peer) return false;
+    ReleaseBlock(entry.second);
+    return true;
+  });
+  peer.offers = 0;
+  if (known_to_user) pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer.id, .status = down});
+  SayStage(peer, SideStage::kClosed);
+  Settle(peer, /*peer_is_dead=*/false);
+}
+
+void ShmTransportImpl::Settle(Peer& peer, bool peer_is_dead) {
+  if (peer.borrowed == 0) SayStage(peer, SideStage::kDoneReading);
+  const bool peer_reads = !peer_is_dead && peer.inbox != nullptr && peer.inbox->stage() != SideStage::kDoneReading;
+  if (!peer_reads) {
+    for (const auto& [number, lent] : peer.lent) arena_.Give(lent.offset, lent.bytes);
+    peer.lent.clear();
+  }
+  if (peer_is_dead) peer.socket.Reset();
+  if (peer.borrowed == 0 && peer.lent.empty()) Forget(peer);
+}
+
+void ShmTransportImpl::Forget(Peer& peer) { peers_.erase(PeerId(peer.id)); }
+
+void ShmTransportImpl::PollSockets() {
+  std::array<epoll_event, kMaxSocketEvents> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), kMaxSocketEvents, 0);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t key = events[static_cast<size_t>(i)].data.u64;
+    if (key == kWakeUpKey) {
+      wake_up_->Drain();
+    } else if (key == kListenerKey) {
+      AcceptGuests();
+    } else if (const auto found = peers_.find(PeerId(key)); found != peers_.end()) {
+      OnSocket(*found->second);
+    }
+  }
+}
+
+void ShmTransportImpl::OnSocket(Peer& peer) {
+  if (peer.state == PeerState::kGuest || peer.state == PeerState::kGreeting) return OnGreeting(peer);
+  const bool alive = DrainBells(peer.socket.get());
+  if (peer.state == PeerState::kEnding) return Settle(peer, !alive);
+  if (alive) return;
+  // What it said before its end is still there to be read.
+  const PeerId id = peer.id;
+  ReadPeer(peer);
+  if (!peers_.contains(id)) return;
+  if (peer.state == PeerState::kUp) {
+    const absl::Status why = absl::UnavailableError(absl::StrCat(peer.name, " closed the connection or died"));
+    EndPeer(peer, why, why);
+    if (!peers_.contains(id)) return;
+  }
+  Settle(peer, /*peer_is_dead=*/true);
+}
+
+}  // namespace shoal

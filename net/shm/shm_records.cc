@@ -1,0 +1,227 @@
+// The part of ShmTransportImpl that concerns records: what is said on a connection, and what is lent by it.
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/shm/shm_connections.h"
+
+namespace shoal {
+namespace {
+
+// Of one peer in one Poll, so that none keeps the others waiting.
+constexpr int kMaxRecordsPerRead = 64;
+
+}  // namespace
+
+absl::StatusOr<ShmTransportImpl::Peer*> ShmTransportImpl::FindUpPeer(PeerId peer_id) {
+  const auto found = peers_.find(peer_id);
+  if (found == peers_.end() || found->second->state == PeerState::kGuest ||
+      found->second->state == PeerState::kEnding) {
+    return absl::NotFoundError(absl::StrCat("there is no connection ", peer_id.value(), " (any more)"));
+  }
+  if (found->second->state != PeerState::kUp) {
+    return absl::FailedPreconditionError(absl::StrCat("the connection to ", found->second->name, " is not up yet"));
+  }
+  return found->second.get();
+}
+
+absl::StatusOr<bool> ShmTransportImpl::TryNote(Peer& peer, RecordType type, uint64_t send_number,
+                                               std::span<const std::byte> note) {
+  return peer.outbox->Append({.type = type, .send_number = send_number}, note, {},
+                             peer.inbox->header().consumed.load(std::memory_order_acquire));
+}
+
+absl::StatusOr<bool> ShmTransportImpl::TrySend(Peer& peer, std::span<const std::byte> header,
+                                               std::span<const std::byte> payload, uint64_t token) {
+  const uint64_t consumed = peer.inbox->header().consumed.load(std::memory_order_acquire);
+  RecordHeader record{.type = RecordType::kInline, .payload_bytes = payload.size()};
+  if (payload.size() <= kMaxInlineBytes) {
+    const absl::StatusOr<bool> appended = peer.outbox->Append(record, header, payload, consumed);
+    if (appended.value_or(false)) FinishSend(peer, token, absl::OkStatus());
+    return appended;
+  }
+  Lent lent{.token = token, .bytes = payload.size()};
+  record.type = RecordType::kLent;
+  record.send_number = peer.next_send_number;
+  if (options_.region != nullptr) {
+    const std::span<std::byte> region = options_.region->bytes();
+    lent.in_region =
+        payload.data() >= region.data() && payload.data() + payload.size() <= region.data() + region.size();
+    if (lent.in_region) record.offset = static_cast<uint64_t>(payload.data() - region.data()) | kInRegionBit;
+  }
+  if (!lent.in_region) {
+    const std::optional<uint64_t> offset = arena_.Take(payload.size());
+    if (!offset.has_value()) return false;
+    lent.offset = *offset;
+    record.offset = *offset;
+  }
+  const absl::StatusOr<bool> appended = peer.outbox->Append(record, header, {}, consumed);
+  if (!appended.value_or(false)) {
+    if (!lent.in_region) arena_.Give(lent.offset, lent.bytes);
+    return appended;
+  }
+  ++peer.next_send_number;
+  peer.lent.emplace(record.send_number, lent);
+  if (!lent.in_region) {
+    std::memcpy(arena_memory_->bytes().data() + kStatusPageBytes + lent.offset, payload.data(), payload.size());
+    FinishSend(peer, token, absl::OkStatus());
+  }
+  return true;
+}
+
+void ShmTransportImpl::FinishSend(Peer& peer, uint64_t token, absl::Status status) {
+  --peer.sends_waiting;
+  pending_.Add({.kind = TransportEventKind::kSent, .peer = peer.id, .token = token, .status = std::move(status)});
+}
+
+void ShmTransportImpl::Publish(Peer& peer) {
+  if (peer.outbox->Publish()) RingIfAsleep(peer);
+}
+
+void ShmTransportImpl::RingIfAsleep(Peer& peer) {
+  // The peer says that it sleeps and then looks at our records; we publish and then look whether it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto* const status = reinterpret_cast<const StatusPage*>(peer.their_arena->bytes().data());
+  const uint64_t sleeps = status->sleeps.load(std::memory_order_relaxed);
+  if (sleeps % 2 == 0 || sleeps == peer.rung_for_sleep) return;
+  peer.rung_for_sleep = sleeps;
+  RingBell(peer.socket.get());
+}
+
+void ShmTransportImpl::GiveBack(Peer& peer, uint64_t send_number) {
+  if (peer.waiting.empty()) {
+    if (TryNote(peer, RecordType::kReturned, send_number, {}).value_or(false)) return Publish(peer);
+  }
+  Waiting& waiting = peer.waiting.emplace_back();
+  waiting.type = RecordType::kReturned;
+  waiting.send_number = send_number;
+}
+
+bool ShmTransportImpl::Flush(Peer& peer) {
+  peer.outbox->header().wants_room.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bool any = false;
+  absl::Status failure;
+  while (!peer.waiting.empty()) {
+    const Waiting& next = peer.waiting.front();
+    const std::span<const std::byte> header(next.header.data(), next.header_bytes);
+    const absl::StatusOr<bool> sent = next.type == RecordType::kLent
+                                          ? TrySend(peer, header, next.payload, next.token)
+                                          : TryNote(peer, next.type, next.send_number, header);
+    if (!sent.ok()) failure = sent.status();
+    if (!sent.value_or(false)) break;
+    if (next.type == RecordType::kNote) --peer.notes_waiting;
+    peer.waiting.pop_front();
+    any = true;
+  }
+  if (peer.waiting.empty()) peer.outbox->header().wants_room.store(0, std::memory_order_relaxed);
+  Publish(peer);
+  if (!failure.ok()) EndPeer(peer, failure, failure);
+  return any;
+}
+
+void ShmTransportImpl::ReadPeer(Peer& peer) {
+  // Looked at before the records: a peer says all it has to say and then that it closes.
+  const bool closed = peer.inbox->stage() != SideStage::kOpen;
+  const uint64_t consumed_before = peer.inbox->consumed();
+  absl::Status status;
+  bool at_end = false;
+  for (int i = 0; (closed || i < kMaxRecordsPerRead) && status.ok(); ++i) {
+    const absl::StatusOr<std::optional<OutboxReader::Record>> record = peer.inbox->Next();
+    at_end = record.ok() && !record->has_value();
+    if (at_end) break;
+    status = record.ok() ? OnRecord(peer, **record) : record.status();
+  }
+  if (peer.inbox->consumed() != consumed_before) {
+    peer.outbox->header().consumed.store(peer.inbox->consumed(), std::memory_order_release);
+    if (peer.inbox->header().wants_room.load(std::memory_order_relaxed) != 0) RingIfAsleep(peer);
+  }
+  if (!status.ok()) {
+    const absl::Status why(status.code(), absl::StrCat(peer.name, ": ", status.message()));
+    return EndPeer(peer, why, why);
+  }
+  if (closed && at_end) {
+    const absl::Status why = absl::UnavailableError(absl::StrCat(peer.name, " closed the connection"));
+    EndPeer(peer, why, why);
+  }
+}
+
+absl::Status ShmTransportImpl::OnRecord(Peer& peer, const OutboxReader::Record& record) {
+  switch (record.fixed.type) {
+    case RecordType::kNote:
+      if (record.header.empty()) return absl::InvalidArgumentError("an empty note");
+      pending_.Add({.kind = TransportEventKind::kNote, .peer = peer.id}, record.header);
+      return absl::OkStatus();
+    case RecordType::kInline:
+    case RecordType::kLent:
+      return OnPayload(peer, record);
+    case RecordType::kReturned:
+      return OnReturned(peer, record.fixed.send_number);
+    default:
+      return absl::InvalidArgumentError("a record of no known type in its shared memory");
+  }
+}
+
+absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record& record) {
+  Offer offer{.peer = &peer, .payload_bytes = record.fixed.payload_bytes};
+  const bool is_inline = record.fixed.type == RecordType::kInline;
+  if (peer.offers >= options_.limits.max_offers_per_peer ||
+      (is_inline && peer.held_bytes + offer.payload_bytes > options_.limits.max_held_bytes_per_peer)) {
+    return absl::ResourceExhaustedError("it sends more than it was given credit for");
+  }
+  if (is_inline) {
+    if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
+      return absl::InvalidArgumentError("a payload in its ring that is empty or too large");
+    }
+    if (free_blocks_.empty()) {
+      offer.block = std::make_unique<std::byte[]>(kMaxInlineBytes);
+    } else {
+      offer.block = std::move(free_blocks_.back());
+      free_blocks_.pop_back();
+    }
+    std::memcpy(offer.block.get(), record.payload.data(), record.payload.size());
+    offer.payload = offer.block.get();
+    peer.held_bytes += offer.payload_bytes;
+  } else {
+    offer.in_region = (record.fixed.offset & kInRegionBit) != 0;
+    const uint64_t offset =
+        offer.in_region ? record.fixed.offset & ~kInRegionBit : record.fixed.offset + kStatusPageBytes;
+    const PeerMemory* const memory = offer.in_region ? peer.their_region.get() : peer.their_arena.get();
+    const uint64_t size = memory == nullptr ? 0 : memory->bytes().size();
+    if (offer.payload_bytes == 0 || offset > size || offer.payload_bytes > size - offset ||
+        record.fixed.send_number == 0) {
+      return absl::InvalidArgumentError("it offers what is not in its shared memory");
+    }
+    offer.payload = memory->bytes().data() + offset;
+    offer.send_number = record.fixed.send_number;
+  }
+  ++peer.offers;
+  const OfferId id(next_id_++);
+  pending_.Add(
+      {.kind = TransportEventKind::kOffered, .peer = peer.id, .offer = id, .payload_bytes = offer.payload_bytes},
+      record.header);
+  offers_.emplace(id, std::move(offer));
+  return absl::OkStatus();
+}
+
+absl::Status ShmTransportImpl::OnReturned(Peer& peer, uint64_t send_number) {
+  const auto found = peer.lent.find(send_number);
+  if (found == peer.lent.end()) return absl::InvalidArgumentError("it returns what it was not lent");
+  const Lent lent = found->second;
+  peer.lent.erase(found);
+  if (lent.in_region) {
+    FinishSend(peer, lent.token, absl::OkStatus());
+  } else {
+    arena_.Give(lent.offset, lent.bytes);
+  }
+  return absl::OkStatus();
+}
+
+void ShmTransportImpl::ReleaseBlock(Offer& offer) {
+  if (offer.block == nullptr) return;
+  offer.peer->held_bytes -= offer.payload_bytes;
+  free_blocks_.push_back(std::move(offer.block));
+}
+
+}  // namespace shoal

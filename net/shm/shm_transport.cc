@@ -1,0 +1,195 @@
+#include "net/shm/shm_transport.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/shm/shm_connections.h"
+#include "net/socket_address.h"
+
+namespace shoal {
+namespace {
+
+// A Poll that finds the rings busy looks after the sockets only now and then: they cost a system call and say little.
+constexpr int kMaxPollsWithoutSockets = 64;
+
+}  // namespace
+
+absl::StatusOr<PeerId> ShmTransportImpl::Connect(const std::string& address) {
+  if (absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address); !parsed.ok()) return parsed.status();
+  absl::StatusOr<PeerId> peer = ConnectIfOnThisHost(address);
+  if (!absl::IsNotFound(peer.status())) return peer;
+  const PeerId id(next_id_++);
+  pending_.Add(
+      {.kind = TransportEventKind::kPeerDown, .peer = id, .status = absl::UnavailableError(peer.status().message())});
+  return id;
+}
+
+absl::Status ShmTransportImpl::SendNote(PeerId peer_id, std::span<const std::byte> note) {
+  if (note.empty() || note.size() > kMaxNoteBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a note has 1 to ", kMaxNoteBytes, " bytes, not ", note.size()));
+  }
+  const absl::StatusOr<Peer*> found = FindUpPeer(peer_id);
+  if (!found.ok()) return found.status();
+  Peer& peer = **found;
+  if (peer.waiting.empty()) {
+    const absl::StatusOr<bool> sent = TryNote(peer, RecordType::kNote, 0, note);
+    if (sent.value_or(false)) {
+      Publish(peer);
+      return absl::OkStatus();
+    }
+  }
+  if (peer.notes_waiting >= options_.limits.max_notes_per_peer) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(peer.notes_waiting, " notes to ", peer.name, " wait for the peer already"));
+  }
+  ++peer.notes_waiting;
+  Waiting& waiting = peer.waiting.emplace_back();
+  waiting.type = RecordType::kNote;
+  waiting.header_bytes = note.size();
+  std::copy(note.begin(), note.end(), waiting.header.begin());
+  return absl::OkStatus();
+}
+
+absl::Status ShmTransportImpl::Send(PeerId peer_id, std::span<const std::byte> header,
+                                    std::span<const std::byte> payload, uint64_t token) {
+  if (header.size() > kMaxNoteBytes || payload.empty() || payload.size() > arena_.capacity_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a header has at most ", kMaxNoteBytes, " bytes and a payload 1 to ", arena_.capacity_bytes()));
+  }
+  const absl::StatusOr<Peer*> found = FindUpPeer(peer_id);
+  if (!found.ok()) return found.status();
+  Peer& peer = **found;
+  if (peer.sends_waiting >= options_.limits.max_sends_per_peer) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(peer.sends_waiting, " payloads to ", peer.name, " wait for the peer already"));
+  }
+  ++peer.sends_waiting;
+  if (peer.waiting.empty()) {
+    const absl::StatusOr<bool> sent = TrySend(peer, header, payload, token);
+    if (sent.value_or(false)) {
+      Publish(peer);
+      return absl::OkStatus();
+    }
+  }
+  Waiting& waiting = peer.waiting.emplace_back();
+  waiting.type = RecordType::kLent;
+  waiting.header_bytes = header.size();
+  std::copy(header.begin(), header.end(), waiting.header.begin());
+  waiting.payload = payload;
+  waiting.token = token;
+  return absl::OkStatus();
+}
+
+absl::Status ShmTransportImpl::Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) {
+  const auto found = offers_.find(offer_id);
+  if (found == offers_.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no offer ", offer_id.value(), " (any more)"));
+  }
+  Offer& offer = found->second;
+  Peer& peer = *offer.peer;
+  if (buffer.size() != offer.payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the offer from ", peer.name, " has ", offer.payload_bytes, " bytes, the buffer ", buffer.size()));
+  }
+  std::memcpy(buffer.data(), offer.payload, buffer.size());
+  // Its owner says first that it uses the memory for something else, then does so.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  absl::Status status;
+  if (peer.inbox->stage() != SideStage::kOpen && offer.send_number != 0) {
+    status = absl::UnavailableError(absl::StrCat(peer.name, " closed the connection"));
+  }
+  pending_.Add({.kind = TransportEventKind::kLanded,
+                .peer = peer.id,
+                .offer = offer_id,
+                .token = token,
+                .payload_bytes = buffer.size(),
+                .status = std::move(status)});
+  Decline(offer_id);
+  return absl::OkStatus();
+}
+
+void ShmTransportImpl::Decline(OfferId offer_id) {
+  const auto found = offers_.find(offer_id);
+  if (found == offers_.end()) return;
+  Peer& peer = *found->second.peer;
+  const uint64_t send_number = found->second.send_number;
+  ReleaseBlock(found->second);
+  --peer.offers;
+  offers_.erase(found);
+  if (send_number != 0) GiveBack(peer, send_number);
+}
+
+const std::byte* ShmTransportImpl::Borrow(OfferId offer_id) {
+  const auto found = offers_.find(offer_id);
+  // What lies in the sender's region may be used for something else when the sender closes.
+  if (found == offers_.end() || found->second.in_region) return nullptr;
+  Peer& peer = *found->second.peer;
+  const std::byte* const payload = found->second.payload;
+  --peer.offers;
+  ++peer.borrowed;
+  borrowed_.emplace(offer_id, std::move(found->second));
+  offers_.erase(found);
+  return payload;
+}
+
+void ShmTransportImpl::Return(OfferId offer_id) {
+  const auto found = borrowed_.find(offer_id);
+  if (found == borrowed_.end()) return;
+  Peer& peer = *found->second.peer;
+  const uint64_t send_number = found->second.send_number;
+  ReleaseBlock(found->second);
+  borrowed_.erase(found);
+  --peer.borrowed;
+  if (peer.state == PeerState::kEnding) return Settle(peer, /*peer_is_dead=*/!peer.socket.valid());
+  if (send_number != 0) GiveBack(peer, send_number);
+}
+
+void ShmTransportImpl::Close(PeerId peer_id) {
+  const auto found = peers_.find(peer_id);
+  if (found == peers_.end()) return;
+  Peer& peer = *found->second;
+  if (peer.state == PeerState::kGuest || peer.state == PeerState::kEnding) return;
+  EndPeer(peer, absl::CancelledError("the connection was closed"), absl::OkStatus());
+}
+
+std::span<const TransportEvent> ShmTransportImpl::Poll() {
+  const bool was_asleep = sleeps_ % 2 == 1;
+  if (was_asleep) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
+  const size_t before = pending_.size();
+  for (size_t i = 0; i < up_.size() && pending_.size() < options_.limits.max_events_per_poll; ++i) {
+    Peer* const peer = up_[i];
+    ReadPeer(*peer);
+    if (i < up_.size() && up_[i] == peer && !peer->waiting.empty()) Flush(*peer);
+  }
+  if (was_asleep || pending_.size() == before || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
+    polls_without_sockets_ = 0;
+    PollSockets();
+  }
+  returned_.Clear();
+  returned_.Swap(pending_);
+  return returned_.events();
+}
+
+bool ShmTransportImpl::Arm() {
+  if (!pending_.empty()) return false;
+  if (sleeps_ % 2 == 0) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
+  // Whoever publishes from here on sees that we sleep; what was published before, we see.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bool idle = true;
+  for (size_t i = 0; i < up_.size() && idle; ++i) {
+    Peer& peer = *up_[i];
+    idle = !peer.inbox->HasMore() && peer.inbox->stage() == SideStage::kOpen &&
+           (peer.waiting.empty() || !Flush(peer)) && pending_.empty();
+  }
+  if (!idle) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
+  return idle;
+}
+
+absl::StatusOr<std::unique_ptr<ShmTransport>> MakeShmTransport(const ShmTransportOptions& options) {
+  auto transport = std::make_unique<ShmTransportImpl>(options);
+  if (absl::Status status = transport->Start(); !status.ok()) return status;
+  return transport;
+}
+
+}  // namespace shoal
