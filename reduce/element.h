@@ -70,11 +70,12 @@ inline Halves NarrowLanes(Uint32s words) { return __builtin_convertvector(words,
 
 inline Float32s WidenBfloat16(Halves bits) { return (Float32s)(WidenLanes(bits) << 16); }
 
-// To nearest even. The only NaN allowed is the canonical one.
-inline Halves NarrowToBfloat16(Float32s value) {
+// The upper halves are the bfloat16 numbers, to nearest even. The only NaN allowed is the canonical one.
+inline Uint32s RoundToBfloat16(Float32s value) {
   const Uint32s bits = (Uint32s)value;
-  return NarrowLanes((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+  return bits + 0x7fffu + ((bits >> 16) & 1u);
 }
+inline Halves NarrowToBfloat16(Float32s value) { return NarrowLanes(RoundToBfloat16(value) >> 16); }
 
 // fp16: by the processor's own conversion where it has one; both ways give the same bits (NaNs are canonical when
 // stored).
@@ -128,27 +129,29 @@ inline Halves NarrowToFloat16(Float32s value) {
 }
 #endif
 
-// Element<type>: Stored is how a number lies in memory, Accumulator what sums are kept in. Vectors of both have kLanes.
-template <typename StoredNumber, typename AccumulatorNumber, bool kInteger>
+// Element<type>: how numbers lie in memory (Stored) and what sums are kept in (Accumulator). A vector of stored numbers
+// (Storeds, kLanes of them) becomes kParts vectors of accumulators (Part), of which each holds as many.
+template <typename StoredNumber, typename AccumulatorNumber, bool kInteger, size_t kPartCount = 1>
 struct ElementBase {
   using Stored = StoredNumber;
   using Accumulator = AccumulatorNumber;
   static constexpr bool kIsInteger = kInteger;
-  static constexpr size_t kLanes = kVectorBytes / sizeof(Accumulator);
-  using Accumulators = Vector<Accumulator>;
+  static constexpr size_t kParts = kPartCount;
+  static constexpr size_t kLanes = kParts * kVectorBytes / sizeof(Accumulator);
+  using Part = Vector<Accumulator>;
   using Storeds = Vector<Stored, kLanes * sizeof(Stored)>;
 };
 
 template <typename Number>
 struct FloatElement : ElementBase<Number, Number, false> {
-  static Vector<Number> Load(Vector<Number> stored) { return stored; }
-  static Vector<Number> Store(Vector<Number> value) { return CanonicalNan(value); }
+  static void Load(Vector<Number> stored, Vector<Number>* part) { *part = stored; }
+  static Vector<Number> Store(const Vector<Number>* part) { return CanonicalNan(*part); }
 };
 
 template <typename Number>
 struct IntegerElement : ElementBase<Number, Number, true> {
-  static Vector<Number> Load(Vector<Number> stored) { return stored; }
-  static Vector<Number> Store(Vector<Number> value) { return value; }
+  static void Load(Vector<Number> stored, Vector<Number>* part) { *part = stored; }
+  static Vector<Number> Store(const Vector<Number>* part) { return *part; }
 };
 
 template <DataType type>
@@ -166,14 +169,22 @@ template <> struct Element<DataType::kUint8> : IntegerElement<uint8_t> {};
 
 template <>
 struct Element<DataType::kFloat16> : ElementBase<uint16_t, float, false> {
-  static Float32s Load(Halves stored) { return WidenFloat16(stored); }
-  static Halves Store(Float32s value) { return NarrowToFloat16(CanonicalNan(value)); }
+  static void Load(Halves stored, Float32s* part) { *part = WidenFloat16(stored); }
+  static Halves Store(const Float32s* part) { return NarrowToFloat16(CanonicalNan(*part)); }
 };
 
+// Two neighbours share 32 bits, and a bfloat16 is the upper half of its fp32 number: the even ones go to one part and
+// the odd ones to the other with a shift and a mask, where widening in order would move lanes across the register.
 template <>
-struct Element<DataType::kBfloat16> : ElementBase<uint16_t, float, false> {
-  static Float32s Load(Halves stored) { return WidenBfloat16(stored); }
-  static Halves Store(Float32s value) { return NarrowToBfloat16(CanonicalNan(value)); }
+struct Element<DataType::kBfloat16> : ElementBase<uint16_t, float, false, 2> {
+  static void Load(Vector<uint16_t> stored, Float32s* parts) {
+    parts[0] = (Float32s)((Uint32s)stored << 16);
+    parts[1] = (Float32s)((Uint32s)stored & 0xffff0000u);
+  }
+  static Vector<uint16_t> Store(const Float32s* parts) {
+    return (Vector<uint16_t>)((RoundToBfloat16(CanonicalNan(parts[0])) >> 16) |
+                              (RoundToBfloat16(CanonicalNan(parts[1])) & 0xffff0000u));
+  }
 };
 
 }  // namespace

@@ -18,9 +18,18 @@ inline constexpr int kReduceOps = 6;
 using ReduceKernel = void (*)(const std::byte* const* inputs, size_t input_count, std::byte* output,
                               size_t element_count, double premul_factor);
 
+// The contract of NarrowFloat32() and WidenToFloat32() in convert.h, in the default floating point environment.
+using ConvertKernel = void (*)(const std::byte* input, std::byte* output, size_t element_count);
+struct ConvertKernels {
+  ConvertKernel narrow;
+  ConvertKernel widen;
+};
+
 struct KernelTable {
   const char* name;
   ReduceKernel kernels[kReduceDataTypes][kReduceOps];  // [number of DataType - 1][number of ReduceOp - 1]
+  ConvertKernels float16;
+  ConvertKernels bfloat16;
 };
 
 extern const KernelTable kPortableKernels;

@@ -5,9 +5,12 @@
 // nothing of the standard library is called: a shared inline function would be merged by the linker, and the copy that
 // it keeps could hold instructions that the machine lacks. A test looks for such symbols in the object files.
 //
-// The way of a block: its accumulators (kBlockBytes) stay in the first-level cache, every input is streamed through
-// them in rank order, up to four inputs a pass, and the finished block is written once. The output may be one of the
-// inputs, because a block is written only after the blocks of all inputs were read.
+// The way of the numbers: a tile of a few registers takes the same stretch of every input, in rank order, and is
+// written once. With many inputs so many streams at once thrash the first-level cache and outnumber the prefetcher's:
+// then a block of accumulators takes a few inputs a pass. Where the inputs are in the cache the block is small, so that
+// it stays in the first level; where they come from memory it is long, because a prefetcher needs a few pages of a
+// stream to get going. The output may be one of the inputs, because a stretch is written only after it was read from
+// all of them.
 #ifndef SHOAL_REDUCE_KERNEL_TEMPLATE_H_
 #define SHOAL_REDUCE_KERNEL_TEMPLATE_H_
 
@@ -15,174 +18,202 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "reduce/convert_template.h"
 #include "reduce/element.h"
 #include "reduce/kernel_table.h"
+#include "reduce/scaled_integer.h"
 
 namespace shoal {
 namespace {
 
-constexpr size_t kBlockBytes = 8192;
+// Measured with reduce_bench (README.md).
+constexpr size_t kDirectInputs = 8;  // at most so many are read side by side
+struct BlockShape {
+  size_t bytes;        // of accumulators
+  size_t pass_inputs;  // read side by side
+};
+constexpr BlockShape kCachedBlock = {4096, 4};
+constexpr BlockShape kLongBlock = {65536, 8};
+constexpr size_t kCachedInputBytes = 8u << 20;  // more than that, all inputs together, is taken to be in memory
+constexpr size_t kTileParts = kVectorBytes == 64 ? 4 : 8;  // registers
 
-template <size_t kBytes>
-struct UnsignedOfSize;
+template <DataType type, ReduceOp op>
+struct ElementFor {
+  using Type = Element<type>;
+};
 // clang-format off
-template <> struct UnsignedOfSize<1> { using Type = uint8_t; };
-template <> struct UnsignedOfSize<2> { using Type = uint16_t; };
-template <> struct UnsignedOfSize<4> { using Type = uint32_t; };
-template <> struct UnsignedOfSize<8> { using Type = uint64_t; };
+template <> struct ElementFor<DataType::kInt8, ReduceOp::kPremulSum> { using Type = ScaledInteger<int8_t>; };
+template <> struct ElementFor<DataType::kInt16, ReduceOp::kPremulSum> { using Type = ScaledInteger<int16_t>; };
+template <> struct ElementFor<DataType::kInt32, ReduceOp::kPremulSum> { using Type = ScaledInteger<int32_t>; };
+template <> struct ElementFor<DataType::kInt64, ReduceOp::kPremulSum> { using Type = ScaledInteger<int64_t>; };
+template <> struct ElementFor<DataType::kUint8, ReduceOp::kPremulSum> { using Type = ScaledInteger<uint8_t>; };
 // clang-format on
 
-// Integers wrap modulo 2^n, which is defined for unsigned lanes only.
-template <typename Number>
-using UnsignedVector = Vector<typename UnsignedOfSize<sizeof(Number)>::Type>;
-
-// Towards zero; beyond the type's range to its end, NaN to 0.
-template <typename Number>
-Number TruncateToInteger(double value) {
-  constexpr bool kIsSigned = static_cast<Number>(-1) < 0;
-  constexpr double kEnd = kIsSigned ? 2.0 * static_cast<double>(uint64_t{1} << (8 * sizeof(Number) - 2))
-                                    : 4.0 * static_cast<double>(uint64_t{1} << (8 * sizeof(Number) - 2));
-  constexpr Number kHighest = static_cast<Number>(~uint64_t{0} >> (64 - 8 * sizeof(Number) + (kIsSigned ? 1 : 0)));
-  constexpr Number kLowest = kIsSigned ? static_cast<Number>(-kHighest - 1) : Number{0};
-  if (value != value) return 0;
-  if (value >= kEnd) return kHighest;
-  if (value <= static_cast<double>(kLowest)) return kLowest;
-  return static_cast<Number>(value);
-}
-
-template <typename Number>
-Number DivideInteger(Number value, size_t input_count) {
-  if constexpr (sizeof(Number) == 8) {
-    return value / static_cast<int64_t>(input_count);
-  } else {
-    return static_cast<Number>(static_cast<int32_t>(value) / static_cast<int32_t>(input_count));
-  }
-}
-
-// One vector of an input, ready to be folded in.
 template <typename Element, ReduceOp op>
-typename Element::Accumulators Prepare(typename Element::Storeds stored, double factor) {
-  using Number = typename Element::Accumulator;
-  typename Element::Accumulators values = Element::Load(stored);
-  if constexpr (op == ReduceOp::kPremulSum && Element::kIsInteger) {
-    for (size_t i = 0; i < Element::kLanes; ++i) {
-      values[i] = TruncateToInteger<Number>(static_cast<double>(values[i]) * factor);
-    }
-  } else if constexpr (op == ReduceOp::kPremulSum) {
-    values *= static_cast<Number>(factor);
-  }
-  return values;
-}
-
-template <typename Element, ReduceOp op>
-typename Element::Accumulators Fold(typename Element::Accumulators kept, typename Element::Accumulators next) {
-  using Accumulators = typename Element::Accumulators;
-  using Unsigned = UnsignedVector<typename Element::Accumulator>;
+typename Element::Part Fold(typename Element::Part kept, typename Element::Part next) {
+  using Part = typename Element::Part;
+  // Integers wrap modulo 2^n, which is defined for unsigned lanes only.
+  using Unsigned = Vector<typename IntegersOfSize<sizeof(typename Element::Accumulator)>::Unsigned, sizeof(Part)>;
   // Of equal values (also -0 and +0) the lower rank's is kept. A NaN wins and stays.
   if constexpr (op == ReduceOp::kMin) return ((next < kept) | (next != next)) ? next : kept;
   if constexpr (op == ReduceOp::kMax) return ((next > kept) | (next != next)) ? next : kept;
-  if constexpr (op == ReduceOp::kProd && Element::kIsInteger) return (Accumulators)((Unsigned)kept * (Unsigned)next);
+  if constexpr (op == ReduceOp::kProd && Element::kIsInteger) return (Part)((Unsigned)kept * (Unsigned)next);
   if constexpr (op == ReduceOp::kProd) return kept * next;
-  if constexpr (Element::kIsInteger) return (Accumulators)((Unsigned)kept + (Unsigned)next);
+  if constexpr (Element::kIsInteger) return (Part)((Unsigned)kept + (Unsigned)next);
   return kept + next;
-}
-
-template <typename Element, ReduceOp op>
-typename Element::Storeds Finish(typename Element::Accumulators values, size_t input_count) {
-  if constexpr (op == ReduceOp::kAvg && Element::kIsInteger) {
-    for (size_t i = 0; i < Element::kLanes; ++i) values[i] = DivideInteger(values[i], input_count);
-  } else if constexpr (op == ReduceOp::kAvg) {
-    values /= static_cast<typename Element::Accumulator>(input_count);
-  }
-  return Element::Store(values);
 }
 
 template <typename Element, ReduceOp op>
 struct Kernel {
   using Storeds = typename Element::Storeds;
-  using Accumulators = typename Element::Accumulators;
-  static constexpr size_t kBlockVectors = kBlockBytes / kVectorBytes;
+  using Accumulator = typename Element::Accumulator;
+  using Part = typename Element::Part;
+  static constexpr size_t kParts = Element::kParts;
+  static constexpr size_t kTileVectors = kTileParts / kParts;
 
-  // Memory may have any alignment. `bytes` below a whole vector: the other lanes are zero.
-  static Accumulators Take(const std::byte* input, double factor, size_t bytes = sizeof(Storeds)) {
+  // One vector of an input, ready to be folded in. Memory may have any alignment. `bytes` below a whole vector: the
+  // other lanes are zero.
+  static void Take(const std::byte* input, double factor, Part* parts, size_t bytes = sizeof(Storeds)) {
     Storeds stored{};
     __builtin_memcpy(&stored, input, bytes);
-    return Prepare<Element, op>(stored, factor);
+    if constexpr (op == ReduceOp::kPremulSum && Element::kIsInteger) {
+      Element::LoadScaled(stored, factor, parts);
+    } else {
+      Element::Load(stored, parts);
+      if constexpr (op == ReduceOp::kPremulSum) {
+        for (size_t p = 0; p < kParts; ++p) parts[p] *= static_cast<Accumulator>(factor);
+      }
+    }
   }
 
-  static void Put(Accumulators values, size_t input_count, std::byte* output, size_t bytes = sizeof(Storeds)) {
-    const Storeds stored = Finish<Element, op>(values, input_count);
+  static void FoldIn(const std::byte* input, double factor, Part* kept, size_t bytes = sizeof(Storeds)) {
+    Part next[kParts];
+    Take(input, factor, next, bytes);
+    for (size_t p = 0; p < kParts; ++p) kept[p] = Fold<Element, op>(kept[p], next[p]);
+  }
+
+  static void Put(const Part* kept, size_t input_count, std::byte* output, size_t bytes = sizeof(Storeds)) {
+    Part finished[kParts];
+    for (size_t p = 0; p < kParts; ++p) {
+      finished[p] = kept[p];
+      if constexpr (op == ReduceOp::kAvg && Element::kIsInteger) {
+        finished[p] = DivideIntegers<Accumulator>(kept[p], input_count);
+      } else if constexpr (op == ReduceOp::kAvg) {
+        finished[p] /= static_cast<Accumulator>(input_count);
+      }
+    }
+    const Storeds stored = Element::Store(finished);
     __builtin_memcpy(output, &stored, bytes);
   }
 
-  // Folds kInputs inputs into the block, or begins it with them.
-  template <bool kBegin, size_t kInputs>
-  static void Pass(const std::byte* const* inputs, size_t offset_bytes, Accumulators* block, size_t vector_count,
-                   double factor) {
-    const std::byte* input[kInputs];
-    for (size_t k = 0; k < kInputs; ++k) input[k] = inputs[k] + offset_bytes;
-#pragma GCC unroll 2
-    for (size_t v = 0; v < vector_count; ++v) {
-      const size_t at = v * sizeof(Storeds);
-      Accumulators kept =
-          kBegin ? Take(input[0] + at, factor) : Fold<Element, op>(block[v], Take(input[0] + at, factor));
-      for (size_t k = 1; k < kInputs; ++k) kept = Fold<Element, op>(kept, Take(input[k] + at, factor));
-      block[v] = kept;
+  struct Inputs {
+    const std::byte* const* starts;
+    size_t count;
+    size_t total;  // of the whole reduction: the divisor of kAvg
+    double factor;
+  };
+
+  // Folds the inputs' next `vector_count` vectors (whole tiles) at `offset_bytes`: from the first input on if kBegins,
+  // else on top of `block`; into the output if kEnds, else into `block`.
+  template <bool kBegins, bool kEnds>
+  static void Pass(const Inputs& inputs, size_t offset_bytes, size_t vector_count, Part* block, std::byte* output) {
+    for (size_t first = 0; first < vector_count; first += kTileVectors) {
+      const size_t at = offset_bytes + first * sizeof(Storeds);
+      Part kept[kTileVectors * kParts];
+#pragma GCC unroll 8
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        if constexpr (kBegins) {
+          Take(inputs.starts[0] + at + v * sizeof(Storeds), inputs.factor, kept + v * kParts);
+        } else {
+          for (size_t p = 0; p < kParts; ++p) kept[v * kParts + p] = block[(first + v) * kParts + p];
+        }
+      }
+      for (size_t k = kBegins ? 1 : 0; k < inputs.count; ++k) {
+        const std::byte* const input = inputs.starts[k] + at;
+#pragma GCC unroll 8
+        for (size_t v = 0; v < kTileVectors; ++v) {
+          FoldIn(input + v * sizeof(Storeds), inputs.factor, kept + v * kParts);
+        }
+      }
+#pragma GCC unroll 8
+      for (size_t v = 0; v < kTileVectors; ++v) {
+        if constexpr (kEnds) {
+          Put(kept + v * kParts, inputs.total, output + at + v * sizeof(Storeds));
+        } else {
+          for (size_t p = 0; p < kParts; ++p) block[(first + v) * kParts + p] = kept[v * kParts + p];
+        }
+      }
     }
   }
 
-  static void RunBlock(const std::byte* const* inputs, size_t input_count, std::byte* output, size_t offset_bytes,
-                       size_t vector_count, double factor) {
-    Accumulators block[kBlockVectors];
-    // The first pass takes so many that all others take four.
-    const size_t first = (input_count - 1) % 4 + 1;
-    if (first == 1) Pass<true, 1>(inputs, offset_bytes, block, vector_count, factor);
-    if (first == 2) Pass<true, 2>(inputs, offset_bytes, block, vector_count, factor);
-    if (first == 3) Pass<true, 3>(inputs, offset_bytes, block, vector_count, factor);
-    if (first == 4) Pass<true, 4>(inputs, offset_bytes, block, vector_count, factor);
-    for (size_t next = first; next < input_count; next += 4) {
-      Pass<false, 4>(inputs + next, offset_bytes, block, vector_count, factor);
+  static void RunBlock(const Inputs& inputs, size_t pass_inputs, size_t offset_bytes, size_t vector_count, Part* block,
+                       std::byte* output) {
+    Inputs some = inputs;
+    some.count = pass_inputs;
+    Pass<true, false>(some, offset_bytes, vector_count, block, output);
+    size_t left = inputs.count - pass_inputs;
+    for (some.starts += pass_inputs; left > pass_inputs; some.starts += pass_inputs, left -= pass_inputs) {
+      Pass<false, false>(some, offset_bytes, vector_count, block, output);
     }
-    for (size_t v = 0; v < vector_count; ++v) Put(block[v], input_count, output + offset_bytes + v * sizeof(Storeds));
+    some.count = left;
+    Pass<false, true>(some, offset_bytes, vector_count, block, output);
   }
 
-  // The last elements, fewer than a vector has.
-  static void RunTail(const std::byte* const* inputs, size_t input_count, std::byte* output, size_t offset_bytes,
-                      size_t bytes, double factor) {
-    Accumulators kept = Take(inputs[0] + offset_bytes, factor, bytes);
-    for (size_t k = 1; k < input_count; ++k) {
-      kept = Fold<Element, op>(kept, Take(inputs[k] + offset_bytes, factor, bytes));
-    }
-    Put(kept, input_count, output + offset_bytes, bytes);
-  }
-
-  static void Run(const std::byte* const* inputs, size_t input_count, std::byte* output, size_t element_count,
-                  double factor) {
-    const size_t vector_count = element_count / Element::kLanes;
-    for (size_t first = 0; first < vector_count; first += kBlockVectors) {
+  static void RunBlocks(const Inputs& inputs, size_t vector_count, std::byte* output) {
+    const bool cached = inputs.count * vector_count * sizeof(Storeds) <= kCachedInputBytes;
+    const BlockShape shape = cached ? kCachedBlock : kLongBlock;
+    const size_t block_vectors = shape.bytes / (sizeof(Part) * kParts);
+    Part block[kLongBlock.bytes / sizeof(Part)];
+    for (size_t first = 0; first < vector_count; first += block_vectors) {
       const size_t left = vector_count - first;
-      RunBlock(inputs, input_count, output, first * sizeof(Storeds), left < kBlockVectors ? left : kBlockVectors,
-               factor);
+      RunBlock(inputs, shape.pass_inputs, first * sizeof(Storeds), left < block_vectors ? left : block_vectors, block,
+               output);
     }
-    const size_t tail_bytes = element_count % Element::kLanes * sizeof(typename Element::Stored);
-    if (tail_bytes != 0) RunTail(inputs, input_count, output, vector_count * sizeof(Storeds), tail_bytes, factor);
+  }
+
+  // A vector, or the last elements where there are fewer.
+  static void RunVector(const Inputs& inputs, size_t at, size_t bytes, std::byte* output) {
+    Part kept[kParts];
+    Take(inputs.starts[0] + at, inputs.factor, kept, bytes);
+    for (size_t k = 1; k < inputs.count; ++k) FoldIn(inputs.starts[k] + at, inputs.factor, kept, bytes);
+    Put(kept, inputs.total, output + at, bytes);
+  }
+
+  static void Run(const std::byte* const* starts, size_t input_count, std::byte* output, size_t element_count,
+                  double factor) {
+    const Inputs inputs{starts, input_count, input_count, factor};
+    const size_t tiled_vectors = element_count / Element::kLanes / kTileVectors * kTileVectors;
+    if (input_count <= kDirectInputs) {
+      Pass<true, true>(inputs, 0, tiled_vectors, nullptr, output);
+    } else {
+      RunBlocks(inputs, tiled_vectors, output);
+    }
+    const size_t end = element_count * sizeof(typename Element::Stored);
+    size_t at = tiled_vectors * sizeof(Storeds);
+    for (; at + sizeof(Storeds) <= end; at += sizeof(Storeds)) RunVector(inputs, at, sizeof(Storeds), output);
+    if (at < end) RunVector(inputs, at, end - at, output);
   }
 };
+
+template <DataType type, ReduceOp op>
+constexpr ReduceKernel KernelFor() {
+  return &Kernel<typename ElementFor<type, op>::Type, op>::Run;
+}
 
 template <DataType type>
 constexpr void FillRow(KernelTable* table) {
   ReduceKernel* const row = table->kernels[static_cast<int>(type) - 1];
-  row[0] = &Kernel<Element<type>, ReduceOp::kSum>::Run;
-  row[1] = &Kernel<Element<type>, ReduceOp::kAvg>::Run;
-  row[2] = &Kernel<Element<type>, ReduceOp::kPremulSum>::Run;
-  row[3] = &Kernel<Element<type>, ReduceOp::kMin>::Run;
-  row[4] = &Kernel<Element<type>, ReduceOp::kMax>::Run;
-  row[5] = &Kernel<Element<type>, ReduceOp::kProd>::Run;
+  row[0] = KernelFor<type, ReduceOp::kSum>();
+  row[1] = KernelFor<type, ReduceOp::kAvg>();
+  row[2] = KernelFor<type, ReduceOp::kPremulSum>();
+  row[3] = KernelFor<type, ReduceOp::kMin>();
+  row[4] = KernelFor<type, ReduceOp::kMax>();
+  row[5] = KernelFor<type, ReduceOp::kProd>();
 }
 
 // Rows and columns are in the order of the wire numbers (core/dtype.h).
 constexpr KernelTable MakeKernelTable(const char* name) {
-  KernelTable table{name, {}};
+  KernelTable table{name, {}, MakeConvertKernels<DataType::kFloat16>(), MakeConvertKernels<DataType::kBfloat16>()};
   FillRow<DataType::kFloat32>(&table);
   FillRow<DataType::kFloat64>(&table);
   FillRow<DataType::kFloat16>(&table);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cfenv>
 
+#include "reduce/convert.h"
 #include "reduce/kernel_table.h"
 
 namespace shoal {
@@ -40,6 +41,11 @@ TableList ListRunnable() {
   return list;
 }
 
+const ConvertKernels& ConvertKernelsFor(DataType type) {
+  const KernelTable& table = *RunnableKernels()[0];
+  return type == DataType::kFloat16 ? table.float16 : table.bfloat16;
+}
+
 }  // namespace
 
 const KernelTable* const* RunnableKernels() {
@@ -55,6 +61,16 @@ void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, st
   const ReduceKernel kernel = table.kernels[static_cast<int>(spec.dtype) - 1][static_cast<int>(spec.op) - 1];
   const DefaultFloatEnvironment environment;
   kernel(inputs.data(), inputs.size(), output, element_count, spec.premul_factor);
+}
+
+void NarrowFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count) {
+  const DefaultFloatEnvironment environment;
+  ConvertKernelsFor(type).narrow(input, output, element_count);
+}
+
+void WidenToFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count) {
+  const DefaultFloatEnvironment environment;
+  ConvertKernelsFor(type).widen(input, output, element_count);
 }
 
 }  // namespace shoal

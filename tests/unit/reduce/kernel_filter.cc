@@ -1,0 +1,71 @@
+// Lets a test in another language run the kernels: reads elements from standard input, writes results to standard
+// output.
+//
+//   kernel_filter names                          the kernels that this machine runs, one a line
+//   kernel_filter KERNEL reduce DTYPE OP INPUTS  input: INPUTS equally long contributions, one after another
+//   kernel_filter KERNEL narrow|widen DTYPE      input: fp32 numbers, or 16-bit ones
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/unit/reduce/reference.h"
+
+namespace shoal {
+namespace {
+
+std::vector<std::byte> ReadAll() {
+  std::vector<std::byte> bytes;
+  size_t got = 0;
+  do {
+    bytes.resize(bytes.size() + (1u << 20));
+    got = std::fread(bytes.data() + bytes.size() - (1u << 20), 1, 1u << 20, stdin);
+    bytes.resize(bytes.size() - (1u << 20) + got);
+  } while (got > 0);
+  return bytes;
+}
+
+std::vector<std::byte> Reduced(const KernelTable& table, const ReduceSpec& spec, size_t input_count) {
+  const std::vector<std::byte> bytes = ReadAll();
+  const size_t input_bytes = bytes.size() / input_count;
+  std::vector<const std::byte*> inputs;
+  for (size_t k = 0; k < input_count; ++k) inputs.push_back(bytes.data() + k * input_bytes);
+  std::vector<std::byte> output(input_bytes);
+  KernelOf(table, spec)(inputs.data(), input_count, output.data(), input_bytes / DataTypeSize(spec.dtype), 1.0);
+  return output;
+}
+
+std::vector<std::byte> Converted(const KernelTable& table, DataType type, bool narrow) {
+  const std::vector<std::byte> bytes = ReadAll();
+  const ConvertKernels& kernels = type == DataType::kFloat16 ? table.float16 : table.bfloat16;
+  std::vector<std::byte> output(narrow ? bytes.size() / 2 : bytes.size() * 2);
+  (narrow ? kernels.narrow : kernels.widen)(bytes.data(), output.data(), bytes.size() / (narrow ? 4 : 2));
+  return output;
+}
+
+int Run(const std::vector<std::string>& words) {
+  if (words == std::vector<std::string>{"names"}) {
+    for (const KernelTable* table : AllKernels()) std::puts(table->name);
+    return 0;
+  }
+  const KernelTable* table = nullptr;
+  for (const KernelTable* candidate : AllKernels()) {
+    if (!words.empty() && words[0] == candidate->name) table = candidate;
+  }
+  const std::optional<DataType> type = words.size() > 2 ? DataTypeFromName(words[2]) : std::nullopt;
+  if (table == nullptr || !type.has_value()) return 2;
+  std::vector<std::byte> output;
+  if (words[1] == "reduce" && words.size() == 5 && ReduceOpFromName(words[3]) && std::atoi(words[4].c_str()) > 0) {
+    const size_t input_count = static_cast<size_t>(std::atoi(words[4].c_str()));
+    output = Reduced(*table, {*type, *ReduceOpFromName(words[3]), 1.0}, input_count);
+  } else if ((words[1] == "narrow" || words[1] == "widen") && words.size() == 3) {
+    output = Converted(*table, *type, words[1] == "narrow");
+  } else {
+    return 2;
+  }
+  return std::fwrite(output.data(), 1, output.size(), stdout) == output.size() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) { return shoal::Run({argv + 1, argv + argc}); }
