@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench-loopback format clean
+.PHONY: help setup build test demo bench format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -17,8 +17,9 @@ test: build  ## build, then run every test that needs no GPU
 demo: build  ## build, then train a small GPT through reduction servers and compare it with Gloo
 	@build/venv/bin/python examples/demo.py
 
-bench-loopback: build  ## build, then time all-reduces on loopback beside Gloo: bench/results/loopback_DATE.md (2 minutes)
-	@build/venv/bin/python bench/loopback/run.py
+bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): bench/results/; PART=links for one part
+	@bench/setup.sh
+	@build/venv/bin/python bench/run.py $(PART)
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh

@@ -1,0 +1,68 @@
+"""Every contender by its name: how to start it, what to call it, and whether this build and machine have it."""
+
+import pathlib
+
+from contenders.gloo import Gloo
+from contenders.open_mpi import OpenMpi
+from contenders.shoal import Shoal, has_flag
+from rig.hosts import Processes
+from rig.network import Network
+
+# Flags of shoal-server and of shoal-perf. Shared memory between processes of one host is chosen by itself, so who is to use
+# the network must say so, also where namespaces of one machine stand for hosts.
+NETWORK_ONLY = "network-only"
+WIRE = "wire"
+
+LABELS = {
+    "shoal": "Shoal",
+    "shoal-tcp": "Shoal, UCX over TCP",
+    "shoal-shm": "Shoal, shared memory",
+    "shoal-bf16": "Shoal, bf16 on the wire",
+    "gloo": "torch Gloo",
+    "openmpi": "OpenMPI, its own choice",
+    "openmpi-ring": "OpenMPI, ring",
+    "openmpi-segmented-ring": "OpenMPI, segmented ring",
+    "openmpi-rabenseifner": "OpenMPI, Rabenseifner",
+    "openmpi-tcp": "OpenMPI, TCP",
+    "openmpi-shm": "OpenMPI, shared memory",
+}
+SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE}
+
+
+def is_shoal(name: str) -> bool:
+    return name.startswith("shoal")
+
+
+def polls(name: str) -> bool:
+    """Whether its processes wait by looking again and again, so that the processors are never idle."""
+    return name.startswith("openmpi")
+
+
+def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
+    """Empty if the contender can be measured."""
+    if is_shoal(name):
+        flag = SHOAL_FLAGS.get(name)
+        if flag is not None and not has_flag(programs / "shoal-perf", flag):
+            return f"this build's shoal-perf has no --{flag}"
+    elif name.startswith("openmpi") and not open_mpi_program.is_file():
+        return f"{open_mpi_program} is not there; bench/setup.sh makes it"
+    return ""
+
+
+def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
+    """RigError if it does not start."""
+    if name == "gloo":
+        return Gloo(name, network, processes)
+    if name == "openmpi-shm":
+        return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
+    if name.startswith("openmpi"):
+        algorithm = name.removeprefix("openmpi").removeprefix("-tcp").removeprefix("-") or "default"
+        return OpenMpi(name, open_mpi_program, network, processes, algorithm)
+    server_flags, perf_flags = [], []
+    if name != "shoal-shm" and has_flag(programs / "shoal-server", NETWORK_ONLY):
+        server_flags.append(f"--{NETWORK_ONLY}")
+    if name != "shoal-shm" and has_flag(programs / "shoal-perf", NETWORK_ONLY):
+        perf_flags.append(f"--{NETWORK_ONLY}")
+    if name == "shoal-bf16":
+        perf_flags.append(f"--{WIRE}=bf16")
+    return Shoal(name, programs, network, processes, server_flags, perf_flags)

@@ -1,0 +1,64 @@
+"""Shoal: a scheduler and servers that run for the whole measurement, and shoal-perf, one process a rank, for each case."""
+
+import json
+import pathlib
+import subprocess
+import uuid
+
+from contenders.case import Case, Measured
+from rig.hosts import Processes
+from rig.network import Network
+
+
+def has_flag(program: pathlib.Path, flag: str) -> bool:
+    """Whether this build's program takes the flag."""
+    return f"--{flag} " in subprocess.run([program, "--help"], capture_output=True, text=True, timeout=20).stdout + " "
+
+
+class Shoal:
+    def __init__(
+        self,
+        name: str,
+        programs: pathlib.Path,
+        network: Network,
+        processes: Processes,
+        server_flags: list[str],
+        perf_flags: list[str],
+        env: dict[str, str] | None = None,
+    ):
+        self.programs = programs
+        self.network = network
+        self.processes = processes
+        self.perf_flags = perf_flags
+        self.env = env or {}
+        control = network.control.address
+        self.scheduler = processes.start_service(
+            network.control,
+            f"{name}-scheduler",
+            [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"],
+        )
+        for number, host in enumerate(network.servers):
+            command = [str(programs / "shoal-server"), "--scheduler", self.scheduler, "--advertise", host.address]
+            command += ["--name", f"server-{number}", "--net-device", host.device, *server_flags]
+            processes.start_service(host, f"{name}-server-{number}", command, self.env)
+
+    def measure(self, case: Case, timeout_s: float) -> Measured:
+        report = pathlib.Path(self.processes.logs.name) / f"{uuid.uuid4().hex}.json"
+        commands = []
+        for rank, host in enumerate(self.network.workers):
+            command = [str(self.programs / "shoal-perf"), "--scheduler", self.scheduler, "--job", report.stem]
+            command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank), "--json", str(report)]
+            command += ["--min-servers", str(len(self.network.servers)), "--net-device", host.device]
+            command += ["-b", str(case.size_bytes), "-n", str(case.iterations), "-w", str(case.warmup)]
+            command += ["-c", "1", "--in-flight", str(case.in_flight), *self.perf_flags]
+            commands.append((host, command))
+        self.processes.run(commands, timeout_s, self.env)
+        written = json.loads(report.read_text())
+        report.unlink()
+        per_server: dict[str, int] = {}
+        for shard in written["servers"]:
+            per_server[shard["name"]] = per_server.get(shard["name"], 0) + shard["bytes_pushed"]
+        [result] = written["results"]
+        return Measured(
+            result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"], list(per_server.values())
+        )

@@ -1,0 +1,130 @@
+"""What is measured: parts, each of one or more scenarios. A scenario is one rig, its contenders and the cases they do in turn."""
+
+import dataclasses
+
+from contenders.case import Case
+from rig.network import LinkShape
+
+KIB = 1 << 10
+MIB = 1 << 20
+OPEN_MPI = ("openmpi", "openmpi-ring", "openmpi-rabenseifner")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    name: str
+    workers: int
+    servers: int
+    cases: tuple[Case, ...]
+    contenders: tuple[str, ...]  # the first is compared with each other one
+    worker_link: LinkShape | None = None  # None: all on one host, over its loopback device and its memory
+    server_link: LinkShape | None = None  # None: as the workers'
+
+    def kappa(self) -> float:
+        """The servers' links in units of a worker's."""
+        if self.worker_link is None:
+            return 0.0
+        server_rate = (self.server_link or self.worker_link).rate_mbit
+        return self.servers * server_rate / self.worker_link.rate_mbit
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    name: str
+    title: str
+    scenarios: tuple[Scenario, ...]
+    note: str
+
+
+def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port_buffer_kib: int = 256) -> Scenario:
+    name = f"n={workers}, k={servers}, {rate_mbit:g} Mbit/s"
+    if port_buffer_kib != 256:
+        name += f", port buffers of {port_buffer_kib} KiB"
+    link = LinkShape(rate_mbit, port_buffer_kib)
+    return Scenario(name, workers, servers, tuple(cases), tuple(contenders), link)
+
+
+# Every contender's round: (iterations, warm-ups) by size, so that five rounds give 40, 20 and 10 times.
+LARGE = (Case(4 * MIB, 8, 2), Case(25 * MIB, 4, 1), Case(100 * MIB, 2, 1))
+BUCKET = (Case(25 * MIB, 4, 1),)
+SMALL = tuple(Case(size, 200, 50) for size in (4, 256, 4 * KIB, 64 * KIB))
+
+PARTS = (
+    Part(
+        "links",
+        "Large tensors on equal links",
+        (
+            linked(4, 4, 400, LARGE, ("shoal", "gloo", *OPEN_MPI)),
+            linked(8, 8, 200, LARGE, ("shoal", "gloo", *OPEN_MPI)),
+            linked(2, 2, 800, LARGE, ("shoal", "gloo", "openmpi")),
+        ),
+        "With two workers a ring moves as many bytes as a server layout: there the ratio can't be above 1.",
+    ),
+    Part(
+        "hybrid",
+        "Fewer servers than workers",
+        tuple(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
+        "With dedicated servers alone, fewer servers than half the workers are slower than a ring. The column `hybrid bound`"
+        " is what shards in workers and servers at once could reach.",
+    ),
+    Part(
+        "in-flight",
+        "Many buckets in flight",
+        (linked(8, 8, 200, (Case(MIB, 64, 8, in_flight=8),), ("shoal", "gloo")),),
+        "64 all-reduces of 1 MiB, 8 at a time; the time is that of the whole loop divided by 64.",
+    ),
+    Part(
+        "incast",
+        "Eight workers into one server",
+        tuple(linked(8, 1, 200, (Case(4 * MIB, 4, 1),), ("shoal",), buffer) for buffer in (128, 256)),
+        "The server's one link carries everything: the bound is n times the tensor. A retransmission timeout costs 200 ms.",
+    ),
+    Part(
+        "cpu",
+        "CPU time of the workers",
+        (linked(8, 8, 200, BUCKET, ("shoal", "gloo")),),
+        "User and system time of the workers' processes for each GB of the tensor that one of them reduced.",
+    ),
+    Part(
+        "wire",
+        "16 bits on the wire",
+        (linked(8, 8, 200, BUCKET, ("shoal-bf16", "shoal", "gloo")),),
+        "The bound is that of fp32: a fraction above 1 is the compression's.",
+    ),
+    Part(
+        "one-host",
+        "One host",
+        (
+            Scenario(
+                "n=4, k=2, one host",
+                4,
+                2,
+                (*SMALL, Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
+                ("shoal-shm", "shoal-tcp", "gloo", "openmpi-shm", "openmpi-tcp"),
+            ),
+        ),
+        "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the one host.",
+    ),
+)
+
+
+def ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+    """A ring on the workers' links alone: no all-reduce without other hosts' links can be faster."""
+    return 2 * (scenario.workers - 1) / scenario.workers * case.size_bytes / link_bytes_per_s
+
+
+def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+    """The ring, if the servers' links were given to the workers: (n + kappa) / n of the rate."""
+    return ring_bound_s(scenario, case, link_bytes_per_s) * scenario.workers / (scenario.workers + scenario.kappa())
+
+
+def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+    """Servers own all shards: each worker's link carries the tensor once each way, the servers' links carry it n times."""
+    return case.size_bytes / link_bytes_per_s * max(1.0, scenario.workers / scenario.kappa())
+
+
+def hybrid_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+    """Shards in servers and workers at once, in the best proportion."""
+    workers = scenario.workers
+    kappa = min(scenario.kappa(), workers)
+    return 2 * workers * (workers - 1) / (workers**2 + kappa * (workers - 2)) * case.size_bytes / link_bytes_per_s

@@ -1,0 +1,169 @@
+"""The page and the chart that people read, made from a result's record. Pure functions."""
+
+from contenders import roster
+from parts import MIB
+from plot import Bar, Group, bar_chart
+
+SMALL_BYTES = 64 << 10
+
+
+def size_text(size_bytes: int) -> str:
+    for unit, name in ((MIB, "MiB"), (1 << 10, "KiB")):
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit} {name}"
+    return f"{size_bytes} B"
+
+
+def time_text(microseconds: float) -> str:
+    return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.0f} us"
+
+
+def fairness(scenario: dict) -> list[str]:
+    """What is equal and what is not; stands under every chart."""
+    if scenario["worker_link"] is None:
+        return [
+            f"All {scenario['workers']} workers and {scenario['servers']} servers share one machine's processors;"
+            " nothing leaves the host. A ratio says what the software costs here and nothing about a network."
+        ]
+    link, kappa = scenario["worker_link"], scenario["kappa"]
+    workers = scenario["workers"]
+    return [
+        f"Every worker has the same link for every contender: {link['rate_mbit']:g} Mbit/s each way,"
+        f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
+        f" {link['port_buffer_kib']} KiB, bursts of {link['burst_kib']} KiB, Cubic.",
+        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} workers' links; the others"
+        " don't use those.",
+        f"Equal total: a perfect ring with the servers' links given to its workers would have {(workers + kappa) / workers:g}"
+        " times the rate.",
+    ]
+
+
+def machine_text(report: dict) -> str:
+    machine = report["machine"]
+    changed = f" with {machine['changed_files']} changed files" if machine["changed_files"] else ""
+    return (
+        f"{report['started_at']}, commit {machine['commit']}{changed}. {machine['cpu_model']}, {machine['cpu_count']} cpus,"
+        f" {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
+        f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."
+    )
+
+
+def cpu_text(cpu_us: float, size_bytes: int) -> str:
+    """Of all workers together; for small tensors of an all-reduce, for large ones of a GB (of one tensor's bytes)."""
+    return f"{cpu_us * 1e3 / size_bytes:.2f} s/GB" if size_bytes >= MIB else time_text(cpu_us)
+
+
+def case_rows(case: dict) -> list[str]:
+    rows = []
+    bounds = case["bounds"]
+    size = size_text(case["size_bytes"]) + (f", {case['in_flight']} in flight" if case["in_flight"] > 1 else "")
+    for name, entry in case["contenders"].items():
+        time = entry["time_us"]
+        ratio = case["first_over"].get(name)
+        ratio_text = f"{ratio['median']:.2f} ({ratio['low95']:.2f} .. {ratio['high95']:.2f})" if ratio else ""
+        cells = [size, roster.LABELS[name]]
+        cells.append(f"{time_text(time['median'])} [{time_text(time['p10'])} .. {time_text(time['p90'])}]")
+        if bounds is not None:
+            own = bounds["dedicated_us"] if roster.is_shoal(name) else bounds["ring_us"]
+            cells.append(f"{case['size_bytes'] * 8 / time['median']:.1f}")
+            cells.append(f"{own / time['median']:.3f}")
+        cells.append(ratio_text)
+        cells.append(cpu_text(entry["cpu_us"], case["size_bytes"]))
+        cells.append(f"{entry['cpu_idle']:.0%}")
+        if bounds is not None:
+            cells.append(f"{entry['tcp_timeouts']} / {entry['tcp_retransmits']}")
+        cells.append(f"{time['count']}")
+        cells.append(f"{entry['wrong']}")
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def scenario_lines(scenario: dict) -> list[str]:
+    linked = scenario["worker_link"] is not None
+    first = next(iter(scenario["cases"][0]["contenders"]), None)
+    lines = ["", f"## {scenario['scenario']}", "", *[f"{sentence}  " for sentence in fairness(scenario)], ""]
+    if first is None:
+        return lines + ["Nothing could be measured here."]
+    head = ["size", "contender", "median [p10 .. p90]"]
+    head += ["Mbit/s", "of its bound"] if linked else []
+    head += [f"{roster.LABELS[first]} / it (95 %)", "workers' CPU time", "idle"]
+    head += ["TCP timeouts / retransmits"] if linked else []
+    head += ["times", "wrong"]
+    lines += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for case in scenario["cases"]:
+        lines += case_rows(case)
+    if linked:
+        lines += ["", "| size | M / link | servers alone | hybrid bound | ring | ring, equal total |", "|" + " --- |" * 6]
+        for case in scenario["cases"]:
+            bounds = case["bounds"]
+            cells = [case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6, bounds["dedicated_us"], bounds["hybrid_us"]]
+            cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
+            lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
+    lines += balance_lines(scenario)
+    for name, reason in scenario["absent"].items():
+        lines += ["", f"Not measured: {roster.LABELS[name]} ({reason})."]
+    return lines
+
+
+def balance_lines(scenario: dict) -> list[str]:
+    largest = scenario["cases"][-1]
+    lines = []
+    for name, entry in largest["contenders"].items():
+        counts = entry["server_bytes"]
+        if len(counts) > 1:
+            over_mean = max(counts) * len(counts) / sum(counts)
+            lines += ["", f"{roster.LABELS[name]}, bytes per server at {size_text(largest['size_bytes'])}: max / mean {over_mean:.5f}."]
+    return lines
+
+
+def markdown(report: dict) -> str:
+    lines = [f"# {report['title']}", "", machine_text(report), ""]
+    problems = [(scenario["scenario"], text) for scenario in report["scenarios"] for text in scenario["problems"]]
+    if report["load_average_before"] > 0.5:
+        problems.insert(0, ("before", f"load average {report['load_average_before']:.2f}: others were busy on this machine"))
+    if problems:
+        lines += ["**Not to be quoted as proof**, because:", "", *[f"- {where}: {text}" for where, text in problems], ""]
+    lines += [
+        report["note"],
+        "",
+        "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end; all times"
+        " of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)), a ring"
+        " 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
+        "",
+        f"![chart]({report['chart']})",
+    ]
+    for scenario in report["scenarios"]:
+        lines += scenario_lines(scenario)
+    lines += ["", f"Command: `{report['command']}`", ""]
+    return "\n".join(lines)
+
+
+def chart_value(scenario: dict, case: dict, microseconds: float) -> float:
+    """Of the calibrated link where there is one; else milliseconds, and microseconds where the chart has small sizes alone."""
+    if scenario["link_bytes_per_s"] is not None:
+        return case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6 / microseconds
+    return microseconds / 1000
+
+
+def chart(report: dict) -> str:
+    groups = []
+    for scenario in report["scenarios"]:
+        for case in scenario["cases"]:
+            if scenario["worker_link"] is None and case["size_bytes"] <= SMALL_BYTES:
+                continue  # thousands of times shorter: invisible beside the large ones; the table has them
+            bars = []
+            for name, entry in case["contenders"].items():
+                value, *ends = (chart_value(scenario, case, entry["time_us"][key]) for key in ("median", "p10", "p90"))
+                bars.append(Bar(roster.LABELS[name], value, min(ends), max(ends)))
+            bounds = {}
+            if case["bounds"] is not None:
+                bounds = {
+                    "ring": chart_value(scenario, case, case["bounds"]["ring_us"]),
+                    "ring, equal total": chart_value(scenario, case, case["bounds"]["equal_total_ring_us"]),
+                    "servers": chart_value(scenario, case, case["bounds"]["dedicated_us"]),
+                }
+            groups.append(Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds))
+    linked = report["scenarios"][0]["worker_link"] is not None
+    unit = "tensor bytes per second, as a part of the calibrated link (higher is better)" if linked else "milliseconds (lower is better)"
+    foot = [sentence for scenario in report["scenarios"][:1] for sentence in fairness(scenario)]
+    return bar_chart(report["title"], f"{unit}; bars: median, lines: p10 to p90", groups, foot)

@@ -1,0 +1,135 @@
+"""Shaped links: every host hangs on one switch by a link of a given rate, with a port buffer at each of its ends.
+
+The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the host's end it
+is the host's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is dropped.
+"""
+
+import dataclasses
+import os
+import subprocess
+
+from rig.hosts import Host, RigError, open_new_namespace
+
+DEVICE = "eth0"
+# For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here, because
+# only the machine's first namespace may make a default of an algorithm that is restricted there.
+CONGESTION_CONTROL = "cubic"
+# After a pause a connection goes on at its rate, as in training; and none learns from one that ended.
+SYSCTLS = {
+    "net/ipv4/tcp_slow_start_after_idle": "0",
+    "net/ipv4/tcp_no_metrics_save": "1",
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkShape:
+    rate_mbit: float  # each direction, as on the wire
+    port_buffer_kib: int = 256
+    # Above one 64 KiB packet of the kernel's segmentation offload, else the shaper cuts it up, which costs CPU time.
+    burst_kib: int = 80
+
+
+class Network:
+    """Hosts by their part: `control` is for the scheduler and the like, and its link has no limit. `with` closes it."""
+
+    def __init__(self):
+        self.namespaces: list[int] = []
+        self.workers: list[Host] = []
+        self.servers: list[Host] = []
+        self.control: Host | None = None
+
+    def __enter__(self) -> "Network":
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        for namespace in self.namespaces:
+            os.close(namespace)
+        self.namespaces.clear()
+
+    def new_namespace(self) -> int:
+        namespace = open_new_namespace()
+        self.namespaces.append(namespace)
+        run_in(namespace, ["ip", "link", "set", "lo", "up"])
+        # /proc/sys/net is that of the process that opens it.
+        lines = [f"[ ! -e /proc/sys/{name} ] || echo {value} > /proc/sys/{name}" for name, value in SYSCTLS.items()]
+        run_in(namespace, ["sh", "-e"], "\n".join(lines))
+        return namespace
+
+    def hosts(self) -> list[Host]:
+        """Each namespace once."""
+        return list({host.namespace: host for host in [self.control, *self.workers, *self.servers]}.values())
+
+    def counters(self) -> dict[str, int]:
+        """TCP's extended counters (as nstat names them, without the prefix TcpExt), summed over all hosts."""
+        sums: dict[str, int] = {}
+        for host in self.hosts():
+            lines = run_in(host.namespace, ["cat", "/proc/net/netstat"]).splitlines()
+            for names, values in zip(lines[::2], lines[1::2]):
+                if names.startswith("TcpExt:"):
+                    for name, value in zip(names.split()[1:], values.split()[1:]):
+                        sums[name] = sums.get(name, 0) + int(value)
+        return sums
+
+
+def run_in(namespace: int, command: list[str], text: str = "") -> str:
+    host = Host("setup", "", "", namespace)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, preexec_fn=host.enter, timeout=60)
+    if done.returncode != 0:
+        raise RigError(f"{' '.join(command)} failed:\n{text}\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def make_one_host(worker_count: int, server_count: int) -> Network:
+    """All processes on one host with nothing but a loopback device. RigError without root."""
+    network = Network()
+    host = Host("host", "127.0.0.1", "lo", network.new_namespace())
+    route = "route replace local {} dev lo table local scope host src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
+    run_in(host.namespace, ["ip", "-batch", "-"], route.format("127.0.0.0/8") + route.format("127.0.0.1"))
+    network.control = host
+    network.workers = [host] * worker_count
+    network.servers = [host] * server_count
+    return network
+
+
+def make_linked_hosts(worker_links: list[LinkShape], server_links: list[LinkShape]) -> Network:
+    """A host for each link and one for control. RigError without root, or if ip or tc fails."""
+    network = Network()
+    try:
+        switch = network.new_namespace()
+        run_in(switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
+        network.control = add_host(network, switch, "control", None)
+        network.workers = [add_host(network, switch, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        network.servers = [add_host(network, switch, f"server-{i}", link) for i, link in enumerate(server_links)]
+    except BaseException:
+        network.__exit__()
+        raise
+    return network
+
+
+def add_host(network: Network, switch: int, name: str, shape: LinkShape | None) -> Host:
+    number = len(network.namespaces)
+    host = Host(name, f"10.64.{number // 250}.{number % 250 + 1}", DEVICE, network.new_namespace())
+    port = f"port-{number}"
+    run_in(
+        switch,
+        ["ip", "-batch", "-"],
+        f"link add {port} type veth peer name {DEVICE} netns {host.namespace_path()}\n"
+        f"link set {port} master switch up\n",
+    )
+    run_in(
+        host.namespace,
+        ["ip", "-batch", "-"],
+        f"link set {DEVICE} up\naddr add {host.address}/16 dev {DEVICE} noprefixroute\n"
+        f"route add 10.64.0.0/16 dev {DEVICE} scope link src {host.address} congctl {CONGESTION_CONTROL}\n",
+    )
+    if shape is not None:
+        for namespace, device in ((switch, port), (host.namespace, DEVICE)):
+            run_in(
+                namespace,
+                ["tc", "-batch", "-"],
+                f"qdisc replace dev {device} root tbf rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb"
+                f" limit {shape.port_buffer_kib}kb\n",
+            )
+    return host

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Measures Shoal beside other all-reduces in a rig of shaped links or on one host, and writes what came out.
+
+Each PART becomes three files in bench/results/: PART_DATE.json (everything), .md (to read) and .svg (the chart).
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shlex
+import signal
+import sys
+import time
+
+import machine
+import report as page
+from measurement import Settings, run_scenario
+from parts import PARTS, Part
+from rig.hosts import RigError, clean_left_over
+
+BENCH = pathlib.Path(__file__).resolve().parent
+ROOT = BENCH.parent
+OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="parts:\n" + "\n".join(f"  {part.name:12} {part.title}" for part in PARTS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="what to measure (default: every part)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each contender (default %(default)s, at least 3)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of the parts, the scenarios whose name holds TEXT")
+    parser.add_argument("--minutes", type=float, default=60, help="a part begins no round later (default %(default)s)")
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin", help="folder (default build/bin)")
+    parser.add_argument("--output", type=pathlib.Path, default=BENCH / "results", help="folder (default bench/results)")
+    arguments = parser.parse_args()
+    known = {part.name for part in PARTS}
+    for name in arguments.parts:
+        if name not in known:
+            parser.error(f"there is no part {name}; choose from {', '.join(part.name for part in PARTS)}")
+    if arguments.rounds < 3:
+        parser.error("--rounds must be at least 3, or the interval says nothing")
+    for program in ("shoal-scheduler", "shoal-server", "shoal-perf"):
+        if not (arguments.programs / program).is_file():
+            parser.error(f"{arguments.programs / program} is not there: run `make build`, or give --programs")
+    return arguments
+
+
+def run_part(part: Part, arguments: argparse.Namespace) -> bool:
+    """Whether every result was right. RigError if something could not be measured."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    base = arguments.output / f"{part.name}_{started:%Y-%m-%d}"
+    report = {
+        "part": part.name,
+        "title": part.title,
+        "note": part.note,
+        "chart": f"{base.name}.svg",
+        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": shlex.join(["bench/run.py", *sys.argv[1:]]),
+        "machine": machine.gather(ROOT),
+        "load_average_before": machine.load_average_1min(),
+        "scenarios": [],
+    }
+    settings = Settings(
+        arguments.programs, OPEN_MPI_PROGRAM, arguments.rounds, time.monotonic() + arguments.minutes * 60
+    )
+    for scenario in part.scenarios:
+        if arguments.only not in scenario.name:
+            continue
+        print(f"{part.name}: {scenario.name}", flush=True)
+        report["scenarios"].append(run_scenario(scenario, settings, lambda line: print(line, flush=True)))
+    if not report["scenarios"]:
+        raise RigError(f"no scenario of {part.name} has \"{arguments.only}\" in its name")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    base.with_suffix(".json").write_text(json.dumps(report) + "\n")
+    base.with_suffix(".svg").write_text(page.chart(report))
+    text = page.markdown(report)
+    base.with_suffix(".md").write_text(text)
+    print(f"\n{text}\nwritten: {base}.json, .md and .svg", flush=True)
+    entries = [entry for scenario in report["scenarios"] for case in scenario["cases"] for entry in case["contenders"].values()]
+    return all(entry["wrong"] == 0 for entry in entries)
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    if os.geteuid() != 0:
+        print("bench: making network namespaces needs root: sudo make bench", file=sys.stderr)
+        return 1
+    # As an exception, so that everything is cleaned up on the way out.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda caught, _frame: sys.exit(128 + caught))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background deaf to it
+    if count := clean_left_over():
+        print(f"bench: ended {count} processes that an earlier run had left", file=sys.stderr)
+    right = True
+    for part in PARTS:
+        if part.name in (arguments.parts or [part.name]):
+            right = run_part(part, arguments) and right
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RigError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

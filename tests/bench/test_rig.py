@@ -1,0 +1,117 @@
+"""The bench's rig: its links carry what they should, contenders are checked, and nothing outlives it. Needs root."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import plot
+import summary
+from contenders import roster
+from contenders.case import Case
+from rig.calibration import calibrate
+from rig.hosts import OWNER_VARIABLE, Processes, RigError, clean_left_over
+from rig.network import LinkShape, make_linked_hosts, make_one_host, run_in
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
+DEADLINE_S = 20
+
+
+@needs_root
+def test_links_carry_their_rate_and_nothing_else_reaches_a_host():
+    with make_linked_hosts([LinkShape(40)] * 2, [LinkShape(40)]) as network, Processes() as processes:
+        calibration = calibrate(network, processes)
+        # 1448 of 1514 bytes are payload, and acknowledgements of the other direction share the link.
+        assert 0.85 < calibration.bytes_per_s * 8e-6 / 40 < 0.957
+        devices = run_in(network.workers[0].namespace, ["ip", "-o", "link"]).splitlines()
+        assert [line.split(":")[1].strip().split("@")[0] for line in devices] == ["lo", "eth0"]
+
+
+@needs_root
+def test_a_programs_failure_is_told_with_host_and_output():
+    with make_one_host(1, 0) as network, Processes() as processes:
+        with pytest.raises(RigError, match=r"on host, sh -c .* ended with 3:\nno luck"):
+            processes.run([(network.control, ["sh", "-c", "echo no luck >&2; exit 3"])], timeout_s=DEADLINE_S)
+
+
+@needs_root
+def test_shoal_reduces_right_over_shaped_links():
+    programs = ROOT / "build/bin"
+    links = [LinkShape(200)] * 2
+    with make_linked_hosts(links, links) as network, Processes() as processes:
+        shoal = roster.start("shoal", programs, pathlib.Path(), network, processes)
+        measured = shoal.measure(Case(1 << 20, iterations=3, warmup=1), timeout_s=60)
+    assert measured.wrong == 0
+    assert len(measured.op_times_us) == 3
+    # 1 MiB each way at 200 Mbit/s, less what the shaper's burst gives.
+    assert min(measured.op_times_us) > 35_000
+    assert len(measured.server_bytes) == 2
+
+
+def processes_of_owner(pid: int) -> list[int]:
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"{OWNER_VARIABLE}={pid}.".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+@needs_root
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_its_rig(way: signal.Signals):
+    # The second sleep has no parent in the rig any more, as a daemon.
+    program = (
+        "import sys, signal; sys.path.insert(0, sys.argv[1])\n"
+        "from rig.hosts import Processes\nfrom rig.network import make_one_host\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "with make_one_host(1, 0) as network, Processes() as processes:\n"
+        "    processes.start(network.control, ['sleep', '1000'])\n"
+        "    processes.start(network.control, ['sh', '-c', 'setsid sleep 1000 & exit 0']).wait()\n"
+        "    print('ready', flush=True)\n    signal.pause()\n"
+    )
+    command = [sys.executable, "-c", program, str(ROOT / "bench")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as owner:
+        try:
+            assert owner.stdout.readline() == "ready\n"
+            assert len(processes_of_owner(owner.pid)) == 2
+            owner.send_signal(way)
+            owner.wait(timeout=DEADLINE_S)
+        finally:
+            owner.kill()
+    if way == signal.SIGKILL:
+        clean_left_over()  # what the next run begins with
+    deadline = time.monotonic() + DEADLINE_S
+    while processes_of_owner(owner.pid):
+        assert time.monotonic() < deadline, "a process of the rig is still there"
+        time.sleep(0.01)
+
+
+def test_a_ratio_of_equal_rounds_is_certain_and_one_of_spread_rounds_is_not():
+    certain = summary.ratio_of_medians([[10.0], [10.0], [10.0]], [[20.0], [20.0], [20.0]])
+    assert certain == {"median": 0.5, "low95": 0.5, "high95": 0.5}
+    spread = summary.ratio_of_medians([[10.0, 12.0], [8.0, 9.0], [20.0, 11.0]], [[20.0, 21.0], [19.0, 22.0], [20.0, 25.0]])
+    assert spread["low95"] < spread["median"] < spread["high95"]
+
+
+def test_percentiles_are_values_that_were_measured():
+    assert summary.percentile([3.0, 1.0, 2.0], 10) == 1.0
+    assert summary.percentile([3.0, 1.0, 2.0], 90) == 3.0
+    assert summary.spread([[1.0, 5.0], [3.0]]) == {"median": 3.0, "p10": 1.0, "p90": 5.0, "count": 3}
+
+
+def test_a_chart_is_well_formed_whatever_its_labels():
+    group = plot.Group("n<8 & k=2", [plot.Bar("a \"b\"", 0.5, 0.4, 0.6)], {"ring": 0.57})
+    picture = plot.bar_chart("title", "unit", [group], ["a sentence"])
+    root = xml.etree.ElementTree.fromstring(picture)
+    assert "n<8 & k=2" in [element.text for element in root]
