@@ -75,7 +75,9 @@ def turn_timeout_s(scenario: Scenario, case: Case, link_bytes_per_s: float | Non
     """Five times what the slowest layout needs at the bound, and the time to start."""
     if link_bytes_per_s is None:
         return 120
-    bounds = parts.ring_bound_s(scenario, case, link_bytes_per_s), parts.dedicated_bound_s(scenario, case, link_bytes_per_s)
+    bounds = parts.ring_bound_s(scenario, case, link_bytes_per_s), parts.dedicated_bound_s(
+        scenario, case, link_bytes_per_s
+    )
     return 60 + 5 * max(bounds) * (case.iterations + case.warmup + 3 * case.in_flight)
 
 

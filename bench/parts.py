@@ -1,4 +1,4 @@
-"""What is measured: parts, each of one or more scenarios. A scenario is one rig, its contenders and the cases they do in turn."""
+"""What is measured: parts of one or more scenarios. A scenario is one rig, its contenders and their cases."""
 
 import dataclasses
 
@@ -64,8 +64,8 @@ PARTS = (
         "hybrid",
         "Fewer servers than workers",
         tuple(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
-        "With dedicated servers alone, fewer servers than half the workers are slower than a ring. The column `hybrid bound`"
-        " is what shards in workers and servers at once could reach.",
+        "With dedicated servers alone, fewer servers than half the workers are slower than a ring. The column"
+        " `hybrid bound` is what shards in workers and servers at once could reach.",
     ),
     Part(
         "in-flight",
@@ -77,7 +77,7 @@ PARTS = (
         "incast",
         "Eight workers into one server",
         tuple(linked(8, 1, 200, (Case(4 * MIB, 4, 1),), ("shoal",), buffer) for buffer in (128, 256)),
-        "The server's one link carries everything: the bound is n times the tensor. A retransmission timeout costs 200 ms.",
+        "The server's one link carries everything: the bound is n times the tensor. A TCP timeout costs 200 ms.",
     ),
     Part(
         "cpu",
@@ -103,7 +103,7 @@ PARTS = (
                 ("shoal-shm", "shoal-tcp", "gloo", "openmpi-shm", "openmpi-tcp"),
             ),
         ),
-        "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the one host.",
+        "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the host.",
     ),
 )
 
@@ -119,7 +119,7 @@ def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: f
 
 
 def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """Servers own all shards: each worker's link carries the tensor once each way, the servers' links carry it n times."""
+    """Servers own all shards: each worker's link carries the tensor once each way, the servers' carry it n times."""
     return case.size_bytes / link_bytes_per_s * max(1.0, scenario.workers / scenario.kappa())
 
 

@@ -31,7 +31,8 @@ class Group:
 
 
 def text(x: float, y: float, content: str, size: int = 11, anchor: str = "start", color: str = "#333") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{color}">{escape(content)}</text>'
+    style = f'font-size="{size}" text-anchor="{anchor}" fill="{color}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(content)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
@@ -72,7 +73,9 @@ def bar_chart(title: str, unit: str, groups: list[Group], foot: list[str]) -> st
             parts.append(line(middle, y_of(bar.low), middle, y_of(bar.high), 'stroke="#333"'))
             parts.append(text(middle, y_of(bar.high) - 4, f"{bar.value:.3g}", 9, "middle"))
         for name, height in group.bounds.items():
-            parts.append(line(x - 8, y_of(height), x + group_width + 8, y_of(height), 'stroke="#c00" stroke-dasharray="4 3"'))
+            parts.append(
+                line(x - 8, y_of(height), x + group_width + 8, y_of(height), 'stroke="#c00" stroke-dasharray="4 3"')
+            )
             parts.append(text(x + group_width + 10, y_of(height) + 3, name, 9, color="#c00"))
         parts.append(text(x + group_width / 2, bottom + 18, group.label, 11, "middle"))
         x += group_width + GROUP_GAP
@@ -83,7 +86,9 @@ def bar_chart(title: str, unit: str, groups: list[Group], foot: list[str]) -> st
         parts.append(f'<rect x="{left}" y="{base - 10}" width="12" height="12" fill="{color[label]}"/>')
         parts.append(text(left + 18, base, label))
     below += (len(labels) + 2) // 3 * LEGEND_ROW
-    foot_lines = [row for sentence in foot for row in textwrap.wrap(sentence, int((width - LEFT - RIGHT) / FOOT_LETTER))]
+    foot_lines = [
+        row for sentence in foot for row in textwrap.wrap(sentence, int((width - LEFT - RIGHT) / FOOT_LETTER))
+    ]
     for i, sentence in enumerate(foot_lines):
         parts.append(text(LEFT, below + (i + 1) * FOOT_ROW, sentence, 10, color="#666"))
     height = below + (len(foot_lines) + 1) * FOOT_ROW

@@ -31,10 +31,10 @@ def fairness(scenario: dict) -> list[str]:
         f"Every worker has the same link for every contender: {link['rate_mbit']:g} Mbit/s each way,"
         f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
         f" {link['port_buffer_kib']} KiB, bursts of {link['burst_kib']} KiB, Cubic.",
-        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} workers' links; the others"
-        " don't use those.",
-        f"Equal total: a perfect ring with the servers' links given to its workers would have {(workers + kappa) / workers:g}"
-        " times the rate.",
+        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} workers' links; the"
+        " others don't use those.",
+        f"Equal total: a perfect ring with the servers' links given to its workers would have"
+        f" {(workers + kappa) / workers:g} times the rate.",
     ]
 
 
@@ -42,8 +42,8 @@ def machine_text(report: dict) -> str:
     machine = report["machine"]
     changed = f" with {machine['changed_files']} changed files" if machine["changed_files"] else ""
     return (
-        f"{report['started_at']}, commit {machine['commit']}{changed}. {machine['cpu_model']}, {machine['cpu_count']} cpus,"
-        f" {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
+        f"{report['started_at']}, commit {machine['commit']}{changed}. {machine['cpu_model']}, {machine['cpu_count']}"
+        f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
         f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."
     )
 
@@ -93,10 +93,18 @@ def scenario_lines(scenario: dict) -> list[str]:
     for case in scenario["cases"]:
         lines += case_rows(case)
     if linked:
-        lines += ["", "| size | M / link | servers alone | hybrid bound | ring | ring, equal total |", "|" + " --- |" * 6]
+        lines += [
+            "",
+            "| size | M / link | servers alone | hybrid bound | ring | ring, equal total |",
+            "|" + " --- |" * 6,
+        ]
         for case in scenario["cases"]:
             bounds = case["bounds"]
-            cells = [case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6, bounds["dedicated_us"], bounds["hybrid_us"]]
+            cells = [
+                case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6,
+                bounds["dedicated_us"],
+                bounds["hybrid_us"],
+            ]
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
             lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
     lines += balance_lines(scenario)
@@ -107,12 +115,16 @@ def scenario_lines(scenario: dict) -> list[str]:
 
 def balance_lines(scenario: dict) -> list[str]:
     largest = scenario["cases"][-1]
+    size = size_text(largest["size_bytes"])
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
         if len(counts) > 1:
             over_mean = max(counts) * len(counts) / sum(counts)
-            lines += ["", f"{roster.LABELS[name]}, bytes per server at {size_text(largest['size_bytes'])}: max / mean {over_mean:.5f}."]
+            lines += [
+                "",
+                f"{roster.LABELS[name]}, bytes per server at {size}: max / mean {over_mean:.5f}.",
+            ]
     return lines
 
 
@@ -120,15 +132,22 @@ def markdown(report: dict) -> str:
     lines = [f"# {report['title']}", "", machine_text(report), ""]
     problems = [(scenario["scenario"], text) for scenario in report["scenarios"] for text in scenario["problems"]]
     if report["load_average_before"] > 0.5:
-        problems.insert(0, ("before", f"load average {report['load_average_before']:.2f}: others were busy on this machine"))
+        problems.insert(
+            0, ("before", f"load average {report['load_average_before']:.2f}: others were busy on this machine")
+        )
     if problems:
-        lines += ["**Not to be quoted as proof**, because:", "", *[f"- {where}: {text}" for where, text in problems], ""]
+        lines += [
+            "**Not to be quoted as proof**, because:",
+            "",
+            *[f"- {where}: {text}" for where, text in problems],
+            "",
+        ]
     lines += [
         report["note"],
         "",
-        "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end; all times"
-        " of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)), a ring"
-        " 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
+        "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end;"
+        " all times of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)), a"
+        " ring 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
         "",
         f"![chart]({report['chart']})",
     ]
@@ -139,7 +158,7 @@ def markdown(report: dict) -> str:
 
 
 def chart_value(scenario: dict, case: dict, microseconds: float) -> float:
-    """Of the calibrated link where there is one; else milliseconds, and microseconds where the chart has small sizes alone."""
+    """Of the calibrated link where there is one; else milliseconds."""
     if scenario["link_bytes_per_s"] is not None:
         return case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6 / microseconds
     return microseconds / 1000
@@ -162,8 +181,14 @@ def chart(report: dict) -> str:
                     "ring, equal total": chart_value(scenario, case, case["bounds"]["equal_total_ring_us"]),
                     "servers": chart_value(scenario, case, case["bounds"]["dedicated_us"]),
                 }
-            groups.append(Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds))
+            groups.append(
+                Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds)
+            )
     linked = report["scenarios"][0]["worker_link"] is not None
-    unit = "tensor bytes per second, as a part of the calibrated link (higher is better)" if linked else "milliseconds (lower is better)"
+    unit = (
+        "tensor bytes per second, as a part of the calibrated link (higher is better)"
+        if linked
+        else "milliseconds (lower is better)"
+    )
     foot = [sentence for scenario in report["scenarios"][:1] for sentence in fairness(scenario)]
     return bar_chart(report["title"], f"{unit}; bars: median, lines: p10 to p90", groups, foot)

@@ -5,6 +5,7 @@ Each PART becomes three files in bench/results/: PART_DATE.json (everything), .m
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -17,7 +18,7 @@ import time
 import machine
 import report as page
 from measurement import Settings, run_scenario
-from parts import PARTS, Part
+from parts import MIB, PARTS, Part
 from rig.hosts import RigError, clean_left_over
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -34,6 +35,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", metavar="PART", help="what to measure (default: every part)")
     parser.add_argument("--rounds", type=int, default=5, help="of each contender (default %(default)s, at least 3)")
     parser.add_argument("--only", default="", metavar="TEXT", help="of the parts, the scenarios whose name holds TEXT")
+    parser.add_argument("--size", type=float, metavar="MIB", help="of their cases, those of tensors of MIB MiB")
     parser.add_argument("--minutes", type=float, default=60, help="a part begins no round later (default %(default)s)")
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin", help="folder (default build/bin)")
     parser.add_argument("--output", type=pathlib.Path, default=BENCH / "results", help="folder (default bench/results)")
@@ -71,17 +73,24 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
     for scenario in part.scenarios:
         if arguments.only not in scenario.name:
             continue
+        if arguments.size is not None:
+            cases = tuple(case for case in scenario.cases if case.size_bytes == arguments.size * MIB)
+            scenario = dataclasses.replace(scenario, cases=cases)
+        if not scenario.cases:
+            continue
         print(f"{part.name}: {scenario.name}", flush=True)
         report["scenarios"].append(run_scenario(scenario, settings, lambda line: print(line, flush=True)))
     if not report["scenarios"]:
-        raise RigError(f"no scenario of {part.name} has \"{arguments.only}\" in its name")
+        raise RigError(f"nothing of {part.name} fits --only and --size")
     arguments.output.mkdir(parents=True, exist_ok=True)
     base.with_suffix(".json").write_text(json.dumps(report) + "\n")
     base.with_suffix(".svg").write_text(page.chart(report))
     text = page.markdown(report)
     base.with_suffix(".md").write_text(text)
     print(f"\n{text}\nwritten: {base}.json, .md and .svg", flush=True)
-    entries = [entry for scenario in report["scenarios"] for case in scenario["cases"] for entry in case["contenders"].values()]
+    entries = [
+        entry for scenario in report["scenarios"] for case in scenario["cases"] for entry in case["contenders"].values()
+    ]
     return all(entry["wrong"] == 0 for entry in entries)
 
 

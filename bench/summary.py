@@ -33,7 +33,9 @@ def ratio_of_medians(left: list[list[float]], right: list[list[float]]) -> dict:
     numbers = range(min(len(left), len(right)))
 
     def median_of(rounds: list[list[float]], drawn: list[int]) -> float:
-        return statistics.median([value for number in drawn for value in draw.choices(rounds[number], k=len(rounds[number]))])
+        return statistics.median(
+            [value for number in drawn for value in draw.choices(rounds[number], k=len(rounds[number]))]
+        )
 
     samples = []
     for _ in range(BOOTSTRAP_SAMPLES):

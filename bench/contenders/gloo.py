@@ -1,4 +1,4 @@
-"""torch's Gloo all-reduce: one process a rank, which lives as long as the measurement, because loading torch takes seconds."""
+"""torch's Gloo all-reduce: one process a rank, for the whole measurement, because loading torch takes seconds."""
 
 import dataclasses
 import json

@@ -1,6 +1,6 @@
 """One rank of torch's Gloo all-reduce, timed and checked as shoal-perf does it. Started by gloo.py.
 
-Reads cases, one JSON object a line, until its input ends; rank 0 answers each with a JSON object. Between cases it sleeps.
+Reads cases, one JSON object a line, until its input ends; rank 0 answers each with a JSON object. In between it sleeps.
 """
 
 import argparse

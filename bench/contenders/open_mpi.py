@@ -1,4 +1,4 @@
-"""OpenMPI's all-reduce: one mpirun for each case, on the control host; its daemons enter the workers' hosts themselves."""
+"""OpenMPI's all-reduce: one mpirun for each case, on the control host; its daemons enter the workers' hosts."""
 
 import json
 import pathlib
@@ -50,9 +50,7 @@ class OpenMpi:
     def write_agent(self, name: str) -> pathlib.Path:
         """What mpirun calls instead of ssh, with a host's name and a command: goes into the host's namespace."""
         path = pathlib.Path(self.processes.logs.name) / f"{name}-agent"
-        cases = "\n".join(
-            f"  {host.name}) namespace={host.namespace_path()} ;;" for host in self.network.workers
-        )
+        cases = "\n".join(f"  {host.name}) namespace={host.namespace_path()} ;;" for host in self.network.workers)
         path.write_text(
             "#!/bin/sh\nhost=$1\nshift\n"
             f'case "$host" in\n{cases}\n  *) echo "no host $host here" >&2; exit 1 ;;\nesac\n'

@@ -1,7 +1,7 @@
 // One rank of OpenMPI's all-reduce, timed and checked as shoal-perf does it. Rank 0 writes JSON.
 //
-// Started by open_mpi.py: open_mpi_rank BYTES ITERATIONS WARMUP IN_FLIGHT. With IN_FLIGHT above 1 it uses MPI_Iallreduce.
-// An error of MPI ends all ranks, which is MPI's default.
+// Started by open_mpi.py: open_mpi_rank BYTES ITERATIONS WARMUP IN_FLIGHT. With IN_FLIGHT above 1 it uses
+// MPI_Iallreduce. An error of MPI ends all ranks, which is MPI's default.
 #include <mpi.h>
 #include <sys/resource.h>
 

@@ -8,8 +8,8 @@ from contenders.shoal import Shoal, has_flag
 from rig.hosts import Processes
 from rig.network import Network
 
-# Flags of shoal-server and of shoal-perf. Shared memory between processes of one host is chosen by itself, so who is to use
-# the network must say so, also where namespaces of one machine stand for hosts.
+# Flags of shoal-server and of shoal-perf. Shared memory between processes of one host is chosen by itself, so who is to
+# use the network must say so, also where namespaces of one machine stand for hosts.
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
 

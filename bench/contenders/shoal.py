@@ -1,4 +1,4 @@
-"""Shoal: a scheduler and servers that run for the whole measurement, and shoal-perf, one process a rank, for each case."""
+"""Shoal: a scheduler and servers for the whole measurement, and shoal-perf, one process a rank, for each case."""
 
 import json
 import pathlib

@@ -1,7 +1,7 @@
 """Hosts for a measurement: network namespaces without a name, and the processes in them.
 
-A namespace is held by a file descriptor of this process, so the kernel removes it, its devices and its shaping as soon as
-this process and those it started in the namespace are gone, whatever ended them. Needs root. One thread.
+A namespace is held by a file descriptor of this process, so the kernel removes it, its devices and its shaping as soon
+as this process and those it started in the namespace are gone, whatever ended them. Needs root. One thread.
 """
 
 import ctypes
@@ -130,7 +130,7 @@ def clean_left_over() -> int:
 
 
 class Processes:
-    """Programs that run on hosts. `with Processes() as processes:` leaves none of them, nor what they started, behind."""
+    """Programs on hosts. `with Processes() as processes:` leaves none of them, nor what they started, behind."""
 
     def __init__(self):
         self.running: list[subprocess.Popen] = []
@@ -163,7 +163,9 @@ class Processes:
             time.sleep(0.02)
         raise RigError(f"{name} did not start within {START_TIMEOUT_S} s:\n{log.read_text()[-3000:]}")
 
-    def run(self, commands: list[tuple[Host, list[str]]], timeout_s: float, env: dict[str, str] | None = None) -> list[str]:
+    def run(
+        self, commands: list[tuple[Host, list[str]]], timeout_s: float, env: dict[str, str] | None = None
+    ) -> list[str]:
         """Runs the commands side by side and gives their standard outputs. RigError if one fails or takes too long."""
         with tempfile.TemporaryDirectory(dir=self.logs.name) as folder:
             outputs = [pathlib.Path(folder) / f"{number}.out" for number in range(len(commands))]
@@ -209,7 +211,10 @@ class Processes:
 
 
 def wait_for_all(
-    processes: list[subprocess.Popen], commands: list[tuple[Host, list[str]]], errors: list[pathlib.Path], timeout_s: float
+    processes: list[subprocess.Popen],
+    commands: list[tuple[Host, list[str]]],
+    errors: list[pathlib.Path],
+    timeout_s: float,
 ) -> None:
     """RigError as soon as one has failed: the others may wait for it in vain."""
     deadline = time.monotonic() + timeout_s

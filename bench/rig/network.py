@@ -1,7 +1,8 @@
 """Shaped links: every host hangs on one switch by a link of a given rate, with a port buffer at each of its ends.
 
-The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the host's end it
-is the host's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is dropped.
+The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the host's
+end it is the host's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is
+dropped.
 """
 
 import dataclasses
@@ -11,8 +12,8 @@ import subprocess
 from rig.hosts import Host, RigError, open_new_namespace
 
 DEVICE = "eth0"
-# For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here, because
-# only the machine's first namespace may make a default of an algorithm that is restricted there.
+# For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here,
+# because only the machine's first namespace may make a default of an algorithm that is restricted there.
 CONGESTION_CONTROL = "cubic"
 # After a pause a connection goes on at its rate, as in training; and none learns from one that ended.
 SYSCTLS = {

@@ -100,7 +100,9 @@ def test_no_process_outlives_its_rig(way: signal.Signals):
 def test_a_ratio_of_equal_rounds_is_certain_and_one_of_spread_rounds_is_not():
     certain = summary.ratio_of_medians([[10.0], [10.0], [10.0]], [[20.0], [20.0], [20.0]])
     assert certain == {"median": 0.5, "low95": 0.5, "high95": 0.5}
-    spread = summary.ratio_of_medians([[10.0, 12.0], [8.0, 9.0], [20.0, 11.0]], [[20.0, 21.0], [19.0, 22.0], [20.0, 25.0]])
+    spread = summary.ratio_of_medians(
+        [[10.0, 12.0], [8.0, 9.0], [20.0, 11.0]], [[20.0, 21.0], [19.0, 22.0], [20.0, 25.0]]
+    )
     assert spread["low95"] < spread["median"] < spread["high95"]
 
 
@@ -111,7 +113,7 @@ def test_percentiles_are_values_that_were_measured():
 
 
 def test_a_chart_is_well_formed_whatever_its_labels():
-    group = plot.Group("n<8 & k=2", [plot.Bar("a \"b\"", 0.5, 0.4, 0.6)], {"ring": 0.57})
+    group = plot.Group("n<8 & k=2", [plot.Bar('a "b"', 0.5, 0.4, 0.6)], {"ring": 0.57})
     picture = plot.bar_chart("title", "unit", [group], ["a sentence"])
     root = xml.etree.ElementTree.fromstring(picture)
     assert "n<8 & k=2" in [element.text for element in root]
