@@ -41,7 +41,7 @@ struct HandshakeMessage {
   uint32_t version = kTransportVersion;
   uint16_t port = 0;  // kGreeting, kWelcome; never 0
   // Texts are cut to their limits, and what is not printable reads "?".
-  std::string settings;  // kGreeting; see UcxWorker::Settings
+  std::string settings;  // kGreeting; see UcxSettings::Agreement
   std::string refusal;   // kRefusal
 };
 

@@ -79,14 +79,14 @@ absl::StatusOr<std::unique_ptr<ListenerGate>> ListenerGate::Close(const SocketAd
         absl::StrCat("no socket of this process listens at ", FormatSocketAddress(listener.storage)));
   }
   std::unique_ptr<ListenerGate> gate(new ListenerGate(fd));
-  if (absl::Status status = gate->Attach(); !status.ok()) return status;
+  if (absl::Status status = gate->Apply(); !status.ok()) return status;
   return gate;
 }
 
 absl::Status ListenerGate::LetIn(const SocketAddress& guest) {
   if (full()) return absl::ResourceExhaustedError(absl::StrCat(kMaxGuests, " others are being let in"));
   guests_.push_back(guest);
-  absl::Status status = Attach();
+  absl::Status status = Apply();
   if (status.ok()) return status;
   guests_.pop_back();
   return absl::ResourceExhaustedError(status.message());
@@ -95,16 +95,41 @@ absl::Status ListenerGate::LetIn(const SocketAddress& guest) {
 void ListenerGate::KeepOut(const SocketAddress& guest) {
   std::erase_if(guests_, [&](const SocketAddress& other) { return SameAddress(guest, other); });
   // If it fails, one too many may come in, but one who was let in before.
-  Attach().IgnoreError();
+  Apply().IgnoreError();
 }
 
-absl::Status ListenerGate::Attach() const {
+absl::Status ListenerGate::Apply() {
+  if (knows_guests_) {
+    const absl::Status attached = AttachFilter();
+    if (!absl::IsPermissionDenied(attached)) return attached;
+    knows_guests_ = false;
+  }
+  return SetHopLimit();
+}
+
+absl::Status ListenerGate::AttachFilter() const {
   std::vector<sock_filter> instructions;
   for (const SocketAddress& guest : guests_) AppendGuest(guest, &instructions);
   instructions.push_back(Return(0));
   const sock_fprog program = {.len = static_cast<unsigned short>(instructions.size()), .filter = instructions.data()};
   if (setsockopt(listener_fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the kernel refused a filter for UCX's listener: ", strerror(errno)));
+  const std::string text = absl::StrCat("the kernel refused a filter for UCX's listener: ", strerror(errno));
+  return errno == EPERM ? absl::PermissionDeniedError(text) : absl::InternalError(text);
+}
+
+absl::Status ListenerGate::SetHopLimit() const {
+  constexpr int kFromNowhere = 255;  // a sender starts at less, 64 on Linux, unless it means to get in
+  const int least = guests_.empty() ? kFromNowhere : 0;
+  int family = 0;
+  socklen_t length = sizeof(family);
+  getsockopt(listener_fd_, SOL_SOCKET, SO_DOMAIN, &family, &length);
+  const int outcome = family == AF_INET6
+                          ? setsockopt(listener_fd_, IPPROTO_IPV6, IPV6_MINHOPCOUNT, &least, sizeof(least))
+                          : setsockopt(listener_fd_, IPPROTO_IP, IP_MINTTL, &least, sizeof(least));
+  if (outcome == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the kernel takes neither a filter nor a hop limit for UCX's listener (",
+                                          strerror(errno),
+                                          "); give this process CAP_NET_ADMIN, or a kernel with socket filters"));
 }
 
 }  // namespace shoal

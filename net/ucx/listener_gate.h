@@ -4,6 +4,10 @@
 // So a stranger's connection must not be made at all. UCX has no word for that; the kernel has, a socket filter, which
 // looks at every packet before the socket does and which accepted sockets inherit.
 //
+// Some kernels keep such filters for CAP_NET_ADMIN (seen: 6.18.44, Debian 12's 6.1.192). Without it the gate is
+// coarser: while nobody is expected the socket takes only packets that came over no router at all, which no connection
+// sends by itself (IP_MINTTL); while guests are expected, some milliseconds each, anybody may come.
+//
 // Thread: one, which makes every call.
 #ifndef SHOAL_NET_UCX_LISTENER_GATE_H_
 #define SHOAL_NET_UCX_LISTENER_GATE_H_
@@ -24,7 +28,7 @@ class ListenerGate {
   static constexpr size_t kMaxGuests = 64;
 
   // Closes the socket of this process that listens at `listener`, which its owner may close at any time. Internal: no
-  // such socket, or the kernel has no socket filters (some sandboxes don't).
+  // such socket, or the kernel has neither kind of gate (some sandboxes don't).
   static absl::StatusOr<std::unique_ptr<ListenerGate>> Close(const SocketAddress& listener);
 
   // From now on this address and port may connect. ResourceExhausted: kMaxGuests are let in, or the kernel has no
@@ -32,13 +36,19 @@ class ListenerGate {
   absl::Status LetIn(const SocketAddress& guest);
   // For when it has connected (which it may go on to use) or won't come.
   void KeepOut(const SocketAddress& guest);
+  // False: the coarser kind.
+  bool knows_guests() const { return knows_guests_; }
   bool full() const { return guests_.size() >= kMaxGuests; }
 
  private:
   explicit ListenerGate(int listener_fd) : listener_fd_(listener_fd) {}
-  absl::Status Attach() const;
+  // Tells the kernel of guests_.
+  absl::Status Apply();
+  absl::Status AttachFilter() const;
+  absl::Status SetHopLimit() const;
 
   const int listener_fd_;  // UCX's
+  bool knows_guests_ = true;
   std::vector<SocketAddress> guests_;
 };
 

@@ -1,7 +1,7 @@
 // The inside of the UCX transport. Nothing outside net/ucx/ includes this header.
 //
 // One class in five files: ucx_transport.cc is the port's calls, ucx_handshakes.cc what comes before UCX, ucx_peers.cc
-// the life of a connection, ucx_receive.cc what arrives, ucx_description.cc the words for people. UCX calls back from
+// the life of a connection, ucx_receive.cc what arrives, ucx_description.cc what carries the bytes. UCX calls back from
 // ucp_worker_progress and from ucp_ep_close_nbx; a callback only notes what happened (pending_, failed_). Endpoints are
 // closed from Poll, Close and the destructor alone.
 //
@@ -9,9 +9,9 @@
 //   1. The client reserves a port and dials the server's own socket. Its greeting names the port (handshake_message.h).
 //   2. The server lets that port in at UCX's listener (listener_gate.h) and answers with the listener's port.
 //   3. The client has UCX connect from the one port to the other; the server knows by them whom it gets.
-//   4. Both greet over UCX, and are up when they have heard the other. The handshake's socket stays open: its end is
-//   the
-//      peer's end.
+//   4. Both greet over UCX, and are up when they have heard the other, unless TCP would carry payload where it must
+//   not.
+//      The handshake's socket stays open: its end is the peer's end.
 #ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 #define SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 
@@ -20,6 +20,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,8 @@ class UcxTransport final : public Transport {
     ucp_ep_h endpoint = nullptr;  // null: there was never one, or it is closed
     PeerState state = PeerState::kDialing;
     bool known_to_user = false;
-    std::string address;  // for messages
+    std::string address;               // for messages
+    std::set<std::string> transports;  // kUp: what carries its payload, each "transport/device"
     absl::Status why_ended;
     bool ending_listed = false;  // in ending_
     bool close_in_progress = false;
@@ -143,6 +145,8 @@ class UcxTransport final : public Transport {
   static std::span<const std::byte> Greeting();
   void SendGreeting(Peer& peer);
   void MarkUp(Peer& peer);
+  // Finds out what carries payload to this peer. FailedPrecondition: what may not.
+  absl::Status NoteTransports(Peer& peer);
   void Fail(Peer& peer, absl::Status why);
   void Abandon(Peer& peer, absl::Status why);
   void EndPeer(Peer& peer, absl::Status why);
@@ -166,7 +170,7 @@ class UcxTransport final : public Transport {
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
 
   const UcxTransportOptions options_;
-  std::string settings_;  // UcxWorker::Settings, as far as a greeting takes it
+  std::string settings_;  // UcxSettings::Agreement, as far as a greeting takes it
   std::unique_ptr<HandshakeSockets> sockets_;
   std::unique_ptr<UcxWorker> ucx_;
   uint16_t ucx_port_ = 0;               // of UCX's listener

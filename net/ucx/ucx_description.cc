@@ -1,38 +1,21 @@
-// What moves the bytes, in words.
-#include <cstdio>
-#include <cstdlib>
+// What moves the bytes: for people, and for who must not have TCP do it.
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "net/ucx/ucx_connections.h"
+#include "net/ucx/ucx_lanes.h"
 
 namespace shoal {
 namespace {
 
-// UCX 1.13 has no query for the transports of an endpoint, but it prints them:
-//   "#  lane[1]:  1:tcp/lo.0 md[1]  -> md[1]/tcp/sysdev[255] am am_bw#0 wireup"
-std::set<std::string> TransportsOf(ucp_ep_h endpoint) {
-  std::set<std::string> transports;
-  char* text = nullptr;
-  size_t size = 0;
-  FILE* stream = open_memstream(&text, &size);
-  if (stream == nullptr) return transports;
-  ucp_ep_print_info(endpoint, stream);
-  fclose(stream);
-  for (absl::string_view line : absl::StrSplit(absl::string_view(text, size), '\n')) {
-    const size_t lane = line.find("lane[");
-    const size_t slash = line.find('/', lane);
-    if (lane == absl::string_view::npos || slash == absl::string_view::npos) continue;
-    const size_t colon = line.rfind(':', slash);
-    const size_t dot = line.find_first_of(". ", slash);
-    if (colon == absl::string_view::npos || colon < lane || dot == absl::string_view::npos) continue;
-    transports.insert(std::string(line.substr(colon + 1, dot - colon - 1)));
-  }
-  free(text);
-  return transports;
+// "rc_verbs,tcp" of "rc_verbs/mlx5_0:1", "tcp/eth0" and "tcp/lo".
+std::string WithoutDevices(const std::set<std::string>& transports) {
+  std::set<std::string> names;
+  for (const std::string& transport : transports) names.insert(transport.substr(0, transport.find('/')));
+  return absl::StrJoin(names, ",");
 }
 
 }  // namespace
@@ -42,15 +25,31 @@ std::string UcxTransport::description() const {
   unsigned minor = 0;
   unsigned release = 0;
   ucp_get_version(&major, &minor, &release);
-  std::set<std::string> transports;
+  std::set<std::string> used;
   for (const auto& [id, peer] : peers_) {
-    if (peer->state == PeerState::kUp) transports.merge(TransportsOf(peer->endpoint));
+    if (peer->state == PeerState::kUp) used.insert(peer->transports.begin(), peer->transports.end());
   }
-  const std::string what =
-      transports.empty()
-          ? absl::StrCat(options_.transports.empty() ? "any transport" : options_.transports, " (not connected)")
-          : absl::StrJoin(transports, ",");
+  std::string what = absl::StrJoin(used, ",");
+  if (used.empty()) {
+    const UcxSettings& settings = ucx_->settings();
+    std::set<std::string> usable = ucx_->transports();
+    if (!settings.tcp_may_carry_payload()) std::erase_if(usable, IsTcp);
+    what = absl::StrCat(WithoutDevices(usable), " (not connected)");
+    if (settings.wants_rdma() && std::ranges::all_of(usable, IsTcp)) {
+      absl::StrAppend(&what, ", not what was asked for: ", settings.transports());
+    }
+  }
   return absl::StrCat("ucx ", major, ".", minor, ".", release, ": ", what);
+}
+
+absl::Status UcxTransport::NoteTransports(Peer& peer) {
+  peer.transports = LanesOf(peer.endpoint).payload;
+  if (ucx_->settings().tcp_may_carry_payload() || std::ranges::none_of(peer.transports, IsTcp)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the connection to ", peer.address, " would use ", absl::StrJoin(peer.transports, ","), ", but transports=\"",
+      ucx_->settings().transports(),
+      "\" leaves TCP out: see that both sides have an RDMA device that reaches the other (ucx_info -d), or "
+      "add tcp to the list"));
 }
 
 }  // namespace shoal

@@ -71,6 +71,10 @@ void UcxTransport::SendGreeting(Peer& peer) {
 }
 
 void UcxTransport::MarkUp(Peer& peer) {
+  if (absl::Status status = NoteTransports(peer); !status.ok()) {
+    Fail(peer, std::move(status));
+    return;
+  }
   peer.state = PeerState::kUp;
   peer.known_to_user = true;
   sockets_->Settle(peer.connection);

@@ -58,7 +58,7 @@ UcxTransport::Peer* UcxTransport::SenderOf(const ucp_am_recv_param_t* param, Mes
     case PeerState::kConnecting:
       // A payload can overtake the greeting that was sent before it.
       if (type != kGreetingMessage) MarkUp(*peer);
-      return peer;
+      return peer->state == PeerState::kEnding ? nullptr : peer;
     case PeerState::kAccepted:
       if (type == kGreetingMessage) return peer;
       Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " did not greet first")));

@@ -26,13 +26,13 @@ constexpr int kMaxPollsWithoutSockets = 64;
 }  // namespace
 
 absl::Status UcxTransport::Start() {
-  settings_ = UcxWorker::Settings(options_).substr(0, kMaxSettingsBytes);
   absl::StatusOr<std::unique_ptr<HandshakeSockets>> sockets = HandshakeSockets::Make();
   if (!sockets.ok()) return sockets.status();
   sockets_ = *std::move(sockets);
   absl::StatusOr<std::unique_ptr<UcxWorker>> ucx = UcxWorker::Make(options_);
   if (!ucx.ok()) return ucx.status();
   ucx_ = *std::move(ucx);
+  settings_ = ucx_->settings().Agreement().substr(0, kMaxSettingsBytes);
   if (absl::Status status = RegisterHandlers(); !status.ok()) return status;
   if (absl::Status status = sockets_->Watch(ucx_->event_fd()); !status.ok()) return status;
   return options_.listen_ip.empty() ? absl::OkStatus() : StartListening();
@@ -235,7 +235,10 @@ std::span<const TransportEvent> UcxTransport::Poll() {
 bool UcxTransport::Arm() {
   // Whether UCX would wake us for the end of a forced close is not written anywhere.
   if (!pending_.empty() || !failed_.empty() || !ending_.empty() || sockets_->HasWork()) return false;
-  return ucp_worker_arm(ucx_->worker()) == UCS_OK;
+  if (ucp_worker_arm(ucx_->worker()) != UCS_OK) return false;
+  // Verbs tell only of what completes after the arming, and UCX doesn't look again at what completed just before it
+  // (many network cards do by themselves; Soft-RoCE does not): without this look we might sleep over it.
+  return !Progress();
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const UcxTransportOptions& options) {

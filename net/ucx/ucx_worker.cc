@@ -1,32 +1,21 @@
 #include "net/ucx/ucx_worker.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "core/frame.h"
-#include "net/ucx/local_address.h"
+#include "net/ucx/ucx_lanes.h"
 #include "net/ucx/ucx_status.h"
 
 namespace shoal {
 namespace {
-
-// As long as addresses may choose the device. Which RDMA device goes with an address can't be told from the address,
-// and UCX reads its environment variable itself.
-bool AddressesChooseDevice(const UcxTransportOptions& options) {
-  return options.net_device.empty() && options.transports == "tcp" && getenv("UCX_NET_DEVICES") == nullptr;
-}
-
-std::string DeviceToListenOn(const UcxTransportOptions& options) {
-  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options.listen_ip, options.port);
-  return address.ok() ? DeviceOfAddress(*address) : "";
-}
 
 struct PortRange {
   uint16_t first = 0;
@@ -46,60 +35,69 @@ PortRange PortsToListenAt() {
   return range;
 }
 
-absl::Status Configure(ucp_config_t* config, const UcxTransportOptions& options) {
-  const bool choose = AddressesChooseDevice(options);
-  const struct {
-    const char* key;
-    std::string value;
-  } settings[] = {
-      {"TLS", options.transports},
-      {"NET_DEVICES", choose ? DeviceToListenOn(options) : options.net_device},
-      // A connection stays on the device of its route: others (of containers or virtual machines) may not lead to the
-      // peer. Both sides must say the same, or UCX 1.13 ends the process, so it does not depend on net_device.
-      {"CM_USE_ALL_DEVICES", options.transports == "tcp" ? "n" : ""},
-      // Connections are made over TCP, also those that then carry data by RDMA: RDMA's own way has no gate.
-      {"SOCKADDR_TLS_PRIORITY", "tcp"},
-  };
-  for (const auto& setting : settings) {
-    if (setting.value.empty()) continue;
-    if (const ucs_status_t status = ucp_config_modify(config, setting.key, setting.value.c_str()); status != UCS_OK) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("UCX refused ", setting.key, "=", setting.value, ": ", ucs_status_string(status)));
-    }
+absl::Status Modify(ucp_config_t* config, const std::vector<UcxSetting>& settings) {
+  for (const UcxSetting& setting : settings) {
+    const ucs_status_t status = ucp_config_modify(config, setting.name.c_str(), setting.value.c_str());
+    if (status == UCS_OK) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("UCX refused ", setting.name, "=", setting.value, ": ", ucs_status_string(status)));
   }
   return absl::OkStatus();
 }
 
-}  // namespace
+// What RDMA sends from and receives into is locked into memory. With less than this UCX fails in the middle of
+// something, or tries for ever.
+constexpr size_t kLockableBytesForRdma = size_t{256} << 20;
 
-std::string UcxWorker::Settings(const UcxTransportOptions& options) {
-  const char* from_environment = getenv("UCX_TLS");
-  std::string transports = options.transports;
-  if (transports.empty()) transports = from_environment != nullptr ? from_environment : "all";
-  const std::set<std::string> sorted = absl::StrSplit(transports, ',');
-  std::string settings = absl::StrCat("transports=", absl::StrJoin(sorted, ","));
-  for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
-    if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&settings, " ", name, "=", value);
-  }
-  return settings;
+// Asks the kernel for leave, not for the memory.
+bool MayLock(size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  const bool locked = mlock2(memory, bytes, MLOCK_ONFAULT) == 0;
+  munmap(memory, bytes);
+  return locked;
 }
 
+absl::Status NoSuchTransport(const UcxSettings& settings) {
+  std::string text =
+      absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
+                   settings.net_devices().empty() ? "any" : settings.net_devices(),
+                   "\" here; ucx_info -d lists what this machine has (in a container /dev/infiniband must be there)");
+  if (!settings.tcp_may_carry_payload()) absl::StrAppend(&text, "; add tcp to the list to allow that instead");
+  return absl::InvalidArgumentError(text);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOptions& options) {
-  std::unique_ptr<UcxWorker> worker(new UcxWorker());
+  std::unique_ptr<UcxWorker> worker(new UcxWorker(options));
   if (absl::Status status = worker->MakeContext(options); !status.ok()) return status;
   if (absl::Status status = worker->MakeWorker(); !status.ok()) return status;
   return worker;
 }
 
 absl::Status UcxWorker::MakeContext(const UcxTransportOptions& options) {
+  std::vector<UcxSetting> settings = settings_.settings();
+  if (absl::Status status = InitUcx(options, settings); !status.ok()) return status;
+  transports_ = TransportsOf(context_);
+  if (absl::Status status = CheckTransports(); !status.ok()) return status;
+  const std::vector<UcxSetting> limits = SilenceLimits(transports_);
+  if (limits.empty()) return absl::OkStatus();
+  // What there is shows only when UCX has started, and what it is told is told before.
+  ucp_cleanup(std::exchange(context_, nullptr));
+  settings.insert(settings.end(), limits.begin(), limits.end());
+  return InitUcx(options, settings);
+}
+
+absl::Status UcxWorker::InitUcx(const UcxTransportOptions& options, const std::vector<UcxSetting>& settings) {
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return absl::InvalidArgumentError(
         absl::StrCat("UCX can't read its UCX_... environment variables: ", ucs_status_string(status)));
   }
-  const absl::Status configured = Configure(config, options);
+  const absl::Status modified = Modify(config, settings);
   ucs_status_t status = UCS_OK;
-  if (configured.ok()) {
+  if (modified.ok()) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -110,13 +108,19 @@ absl::Status UcxWorker::MakeContext(const UcxTransportOptions& options) {
     status = ucp_init(&params, config, &context_);
   }
   ucp_config_release(config);
-  if (!configured.ok()) return configured;
-  if (status == UCS_ERR_NO_DEVICE) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "UCX has no transport for transports=\"", options.transports, "\" on device \"",
-        options.net_device.empty() ? "any" : options.net_device, "\" here; ucx_info -d lists what this machine has"));
+  if (!modified.ok()) return modified;
+  return status == UCS_ERR_NO_DEVICE ? NoSuchTransport(settings_) : StatusFromUcs(status, "UCX can't start");
+}
+
+absl::Status UcxWorker::CheckTransports() const {
+  if (!settings_.tcp_may_carry_payload() && std::ranges::all_of(transports_, IsTcp)) return NoSuchTransport(settings_);
+  if (std::ranges::any_of(transports_, IsRdma) && !MayLock(kLockableBytesForRdma)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "RDMA (", *std::ranges::find_if(transports_, IsRdma), ") needs memory that is locked, at least ",
+        kLockableBytesForRdma >> 20, " MiB, and this process may lock less: allow it with \"ulimit -l unlimited\", ",
+        "LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (Docker) or the capability IPC_LOCK (Kubernetes)"));
   }
-  return StatusFromUcs(status, "UCX can't start");
+  return absl::OkStatus();
 }
 
 absl::Status UcxWorker::MakeWorker() {

@@ -8,18 +8,22 @@
 #include <ucp/api/ucp.h>
 
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "net/socket_address.h"
+#include "net/ucx/ucx_settings.h"
 #include "net/ucx/ucx_transport.h"
 
 namespace shoal {
 
 class UcxWorker {
  public:
-  // InvalidArgument: unknown device or transports; the text says which were asked for. Internal: UCX failed otherwise.
+  // InvalidArgument: unknown device or transports, or none but TCP where TCP may not carry payload; the text says which
+  // were asked for. FailedPrecondition: too little memory may be locked for RDMA. Internal: UCX failed otherwise.
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Make(const UcxTransportOptions& options);
   // Every endpoint must be closed by then.
   ~UcxWorker();
@@ -34,14 +38,19 @@ class UcxWorker {
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
   int event_fd() const { return event_fd_; }
-  // What both ends of a connection must have set alike, in words: UCX 1.13 ends the process of one of them otherwise.
-  static std::string Settings(const UcxTransportOptions& options);
+  const UcxSettings& settings() const { return settings_; }
+  // What UCX can use here, each "transport/device".
+  const std::set<std::string>& transports() const { return transports_; }
 
  private:
-  UcxWorker() = default;
+  explicit UcxWorker(const UcxTransportOptions& options) : settings_(options) {}
   absl::Status MakeContext(const UcxTransportOptions& options);
+  absl::Status InitUcx(const UcxTransportOptions& options, const std::vector<UcxSetting>& settings);
+  absl::Status CheckTransports() const;
   absl::Status MakeWorker();
 
+  const UcxSettings settings_;
+  std::set<std::string> transports_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "net/ucx/ucx_environment.h"
-#include "net/ucx/ucx_transport.h"
 #include "net/wake_up.h"
+#include "tests/conformance/ucx_under_test.h"
 
 namespace shoal {
 namespace {
 
 int Run(const std::string& address, const std::string& mode, size_t rendezvous_threshold_bytes) {
-  UcxTransportOptions options;
-  options.net_device = "lo";
+  UcxTransportOptions options = UcxUnderTest();
+  options.listen_ip.clear();
   options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
   const absl::StatusOr<std::unique_ptr<Transport>> made = MakeUcxTransport(options);
   if (!made.ok()) return 2;

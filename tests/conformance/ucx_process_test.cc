@@ -5,8 +5,8 @@
 
 #include <csignal>
 
-#include "net/ucx/ucx_transport.h"
 #include "tests/conformance/transport_harness.h"
+#include "tests/conformance/ucx_under_test.h"
 
 namespace shoal {
 namespace {
@@ -21,9 +21,7 @@ struct Protocol {
 class UcxProcessTest : public testing::TestWithParam<Protocol> {
  protected:
   UcxProcessTest() {
-    UcxTransportOptions options;
-    options.listen_ip = "127.0.0.1";
-    options.net_device = "lo";
+    UcxTransportOptions options = UcxUnderTest();
     options.rendezvous_threshold_bytes = GetParam().rendezvous_threshold_bytes;
     absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUcxTransport(options);
     EXPECT_TRUE(transport.ok()) << transport.status();

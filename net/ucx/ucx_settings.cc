@@ -1,0 +1,148 @@
+#include "net/ucx/ucx_settings.h"
+
+#include <ifaddrs.h>
+#include <ucp/api/ucp.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "net/socket_address.h"
+#include "net/ucx/local_address.h"
+
+namespace shoal {
+namespace {
+
+std::string FromEnvironment(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::vector<std::string> Split(const std::string& list) { return absl::StrSplit(list, ',', absl::SkipEmpty()); }
+
+// UCX's "rc" brings UD with it, for set-up and for keepalives. Set up we do over TCP; and where RC gets through but UD
+// does not, keepalives over UD end a healthy connection (Soft-RoCE with IPv4 addresses: after 50 s without traffic).
+std::vector<std::string> WithoutCompanions(const std::vector<std::string>& transports) {
+  std::vector<std::string> alone;
+  for (const std::string& transport : transports) {
+    if (transport == "rc" || transport == "rc_v") alone.push_back("rc_verbs");
+    if (transport == "rc" || transport == "rc_x") alone.push_back("rc_mlx5");
+    if (transport != "rc" && transport != "rc_v" && transport != "rc_x") alone.push_back(transport);
+  }
+  return alone;
+}
+
+bool NamesEverything(const std::vector<std::string>& transports) {
+  return transports.empty() || transports.front().starts_with('^') || std::ranges::count(transports, "all") > 0;
+}
+
+// As the kernel names them: "lo", "eth0".
+std::set<std::string> IpDevices() {
+  std::set<std::string> devices;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return devices;
+  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) devices.insert(entry->ifa_name);
+  freeifaddrs(all);
+  return devices;
+}
+
+// A setting of one transport, unless the environment has it. Up to 1.13 UCX takes the name without the transport's,
+// with that of its family at most.
+void AddUnlessInEnvironment(const std::string& transport, const std::string& name, const std::string& value,
+                            std::vector<UcxSetting>* settings) {
+  const std::string full_name = absl::StrCat(transport, "_", name);
+  if (getenv(absl::StrCat("UCX_", full_name).c_str()) != nullptr) return;
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  const bool bare = major == 1 && minor <= 13;
+  const char* const family = transport == "TCP" ? "" : transport.starts_with("UD_") ? "UD_" : "RC_";
+  settings->push_back({bare ? absl::StrCat(family, name) : full_name, value});
+}
+
+std::string DeviceToListenOn(const UcxTransportOptions& options) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options.listen_ip, options.port);
+  return address.ok() ? DeviceOfAddress(*address) : "";
+}
+
+}  // namespace
+
+UcxSettings::UcxSettings(const UcxTransportOptions& options) {
+  ChooseTransports(options);
+  ChooseDevices(options);
+  settings_.push_back({"SOCKADDR_TLS_PRIORITY", "tcp"});
+  // UCX's TCP listens for data on an IPv4 address if it can, whatever the address that it was connected to.
+  if (options.listen_ip.find(':') != std::string::npos) AddUnlessInEnvironment("TCP", "AF_PRIO", "inet6", &settings_);
+}
+
+void UcxSettings::ChooseTransports(const UcxTransportOptions& options) {
+  transports_ = options.transports.empty() ? FromEnvironment("UCX_TLS") : options.transports;
+  const std::vector<std::string> asked = Split(transports_);
+  if (NamesEverything(asked)) {
+    if (!transports_.empty()) settings_.push_back({"TLS", transports_});
+    return;
+  }
+  std::vector<std::string> told = WithoutCompanions(asked);
+  tcp_may_carry_payload_ = std::ranges::count(told, "tcp") > 0;
+  wants_rdma_ = std::ranges::any_of(told, [](const std::string& name) { return name != "tcp"; });
+  if (!tcp_may_carry_payload_) {
+    told.push_back("tcp");
+    // UD can't write into a peer's memory, TCP can: UCX would have TCP carry all large payloads.
+    AddUnlessInEnvironment("TCP", "PUT_ENABLE", "n", &settings_);
+  }
+  settings_.push_back({"TLS", absl::StrJoin(told, ",")});
+}
+
+void UcxSettings::ChooseDevices(const UcxTransportOptions& options) {
+  net_devices_ = options.net_device.empty() ? FromEnvironment("UCX_NET_DEVICES") : options.net_device;
+  if (transports_ == "tcp") {
+    // The route leads to the device, unless one is named.
+    if (net_devices_.empty()) net_devices_ = DeviceToListenOn(options);
+    // A connection stays on the device of its route: others (of containers or virtual machines) may not lead to the
+    // peer. Both sides must say the same, or UCX 1.13 ends the process, so it does not depend on the device.
+    settings_.push_back({"CM_USE_ALL_DEVICES", "n"});
+  }
+  if (net_devices_.empty()) return;
+  std::vector<std::string> devices = Split(net_devices_);
+  const std::set<std::string> ip_devices = IpDevices();
+  // UCX makes connections only over devices that it may use, and an RDMA device alone makes none.
+  if (wants_rdma_ && std::ranges::none_of(devices, [&](const std::string& d) { return ip_devices.contains(d); })) {
+    devices.insert(devices.end(), ip_devices.begin(), ip_devices.end());
+  }
+  settings_.push_back({"NET_DEVICES", absl::StrJoin(devices, ",")});
+}
+
+std::string UcxSettings::Agreement() const {
+  const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);
+  const std::set<std::string> sorted(transports.begin(), transports.end());
+  std::string agreement = absl::StrCat("transports=", absl::StrJoin(sorted, ","));
+  for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
+    if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&agreement, " ", name, "=", value);
+  }
+  return agreement;
+}
+
+std::vector<UcxSetting> SilenceLimits(const std::set<std::string>& transports) {
+  std::set<std::string> names;
+  for (const std::string& transport : transports) {
+    names.insert(absl::AsciiStrToUpper(transport.substr(0, transport.find('/'))));
+  }
+  std::vector<UcxSetting> settings;
+  for (const std::string& name : names) {
+    if (name.starts_with("RC_") || name.starts_with("DC_")) {
+      // By itself UCX has an RDMA connection repeat a packet 7 times with a second between, and some drivers take 7 for
+      // "for ever" (Linux's rdma_rxe does). This makes it about 4 s, less than a lease.
+      AddUnlessInEnvironment(name, "RETRY_COUNT", "6", &settings);
+      AddUnlessInEnvironment(name, "TIMEOUT", "500ms", &settings);
+    } else if (name.starts_with("UD_")) {
+      AddUnlessInEnvironment(name, "TIMEOUT", "5s", &settings);
+    }
+  }
+  return settings;
+}
+
+}  // namespace shoal

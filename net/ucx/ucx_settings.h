@@ -1,0 +1,60 @@
+// What UCX is told before it starts, made from a transport's options and the environment: transports, devices, and how
+// soon a peer that has fallen silent counts as gone (docs/adr/0007).
+//
+// Connections are always made over TCP, also those that then carry payload by RDMA: RDMA's own way of connecting has no
+// gate (docs/adr/0005). So TCP is always among UCX's transports; whether it may carry payload too is what the list
+// says.
+//
+// Pure but for the environment and the machine's network devices. Any thread.
+#ifndef SHOAL_NET_UCX_UCX_SETTINGS_H_
+#define SHOAL_NET_UCX_UCX_SETTINGS_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "net/ucx/ucx_transport.h"
+
+namespace shoal {
+
+struct UcxSetting {
+  std::string name;  // without "UCX_"
+  std::string value;
+};
+
+class UcxSettings {
+ public:
+  explicit UcxSettings(const UcxTransportOptions& options);
+
+  const std::vector<UcxSetting>& settings() const { return settings_; }
+
+  // The transports that were asked for, as in UCX_TLS; "" means all that UCX has.
+  const std::string& transports() const { return transports_; }
+  // As in UCX_NET_DEVICES; "" means any.
+  const std::string& net_devices() const { return net_devices_; }
+  // False: "tcp" is not in the list, so a connection that TCP would carry payload for must be refused.
+  bool tcp_may_carry_payload() const { return tcp_may_carry_payload_; }
+  // The list names other transports than TCP.
+  bool wants_rdma() const { return wants_rdma_; }
+
+  // What both ends of a connection must have set alike, in words: UCX 1.13 ends the process of one of them otherwise.
+  std::string Agreement() const;
+
+ private:
+  void ChooseTransports(const UcxTransportOptions& options);
+  void ChooseDevices(const UcxTransportOptions& options);
+
+  std::vector<UcxSetting> settings_;
+  std::string transports_;
+  std::string net_devices_;
+  bool tcp_may_carry_payload_ = true;
+  bool wants_rdma_ = false;
+};
+
+// How soon a silent peer counts as gone, for those of `transports` ("rc_verbs/mlx5_0:1", as TransportsOf gives them)
+// that UCX has settings for; UCX complains of settings for others. Not what the environment says already.
+std::vector<UcxSetting> SilenceLimits(const std::set<std::string>& transports);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_UCX_UCX_SETTINGS_H_
