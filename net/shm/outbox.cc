@@ -64,7 +64,8 @@ absl::StatusOr<std::optional<OutboxReader::Record>> OutboxReader::Next() {
     if (available > kRingBytes || fixed.record_bytes < sizeof(RecordHeader) || fixed.record_bytes > available ||
         fixed.record_bytes % kRecordAlignment != 0 || fixed.record_bytes > kRingBytes - position ||
         fixed.header_bytes > kMaxNoteBytes || fixed.header_bytes > header_room ||
-        (fixed.type == RecordType::kInline && fixed.payload_bytes > header_room - fixed.header_bytes)) {
+        (fixed.type == RecordType::kInline && fixed.payload_bytes > header_room - fixed.header_bytes) ||
+        (fixed.type == RecordType::kPad && (position == 0 || fixed.record_bytes != kRingBytes - position))) {
       return absl::InvalidArgumentError("there is garbage in its shared memory");
     }
     read_ += fixed.record_bytes;

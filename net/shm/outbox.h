@@ -5,7 +5,8 @@
 // a receiver trusts nothing that it reads beyond its bounds: every record is copied out before it is looked at.
 //
 // A record starts with a RecordHeader, then come the message's header or note, and for kInline the payload. Records are
-// multiples of 32 bytes and don't wrap: a kPad record fills the end of the ring. One thread per side.
+// multiples of 32 bytes and don't wrap: a kPad record fills the end of the ring, and no whole ring, so that a reader
+// that is given nothing but padding comes to an end. One thread per side.
 #ifndef SHOAL_NET_SHM_OUTBOX_H_
 #define SHOAL_NET_SHM_OUTBOX_H_
 

@@ -1,6 +1,7 @@
 #include "net/shm/same_host_socket.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,9 @@ namespace {
 
 constexpr size_t kMaxDescriptors = 3;
 constexpr int kBacklog = 1024;
+// Nobody keeps us here by ringing, or by knocking at a door that is closed to him.
+constexpr int kMaxBellsPerDrain = 64;
+constexpr int kMaxTurnedAway = 64;
 
 struct AbstractName {
   sockaddr_un address{};
@@ -78,10 +82,11 @@ absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address) {
 }
 
 FileDescriptor AcceptOnThisHost(int listener) {
-  while (true) {
+  for (int i = 0; i < kMaxTurnedAway; ++i) {
     FileDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!accepted.valid() || IsOfThisUser(accepted.get())) return accepted;
   }
+  return FileDescriptor();
 }
 
 absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address) {
@@ -95,6 +100,14 @@ absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address) {
     return absl::NotFoundError(absl::StrCat("who listens at ", address, " on this host is another user"));
   }
   return connected;
+}
+
+FileDescriptor OtherProcess(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return FileDescriptor();
+  // glibc 2.36 declares pidfd_open so that C++ can't link it. The descriptor closes itself on exec.
+  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory) {
@@ -161,11 +174,11 @@ void RingBell(int socket) {
 
 bool DrainBells(int socket) {
   std::array<char, 64> bytes{};
-  while (true) {
+  for (int i = 0; i < kMaxBellsPerDrain; ++i) {
     const ssize_t got = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got > 0) continue;
-    return got < 0 && (errno == EAGAIN || errno == EINTR);
+    if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
   }
+  return true;
 }
 
 }  // namespace shoal

@@ -57,10 +57,14 @@ struct ReceivedGreeting {
 
 // AlreadyExists: somebody listens at that name. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address);
-// Invalid when nobody waits.
+// Invalid when nobody of this user waits, as far as was looked: ask again when the listener is still readable.
 FileDescriptor AcceptOnThisHost(int listener);
 // NotFound: nobody of this host and user listens there. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address);
+
+// Becomes readable when the process at the other end has ended. Invalid: this kernel can't tell, or the process can't
+// be seen from here.
+FileDescriptor OtherProcess(int socket);
 
 absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory);
 // nullopt: it has not come yet. Unavailable: the other side is gone. InvalidArgument: that is no greeting.
@@ -69,7 +73,7 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket);
 
 // Never waits; when the socket is full, enough bells are on their way.
 void RingBell(int socket);
-// Takes the bells that have come. False: the other side is gone.
+// Takes the bells that have come, as many as an honest peer rings. False: the other side is gone.
 bool DrainBells(int socket);
 
 }  // namespace shoal

@@ -1,8 +1,10 @@
 #include "net/shm/shared_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -54,8 +56,10 @@ OwnedMemory::~OwnedMemory() {
 
 absl::StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::Map(int fd, uint64_t bytes) {
   struct stat info {};
+  struct statfs file_system {};
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) {
+  // Huge pages of their own file system can be sealed too, and fault when the kernel has none left.
+  if (seals < 0 || (seals & kSeals) != kSeals || fstatfs(fd, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC) {
     return absl::InvalidArgumentError("a descriptor that is no sealed shared memory");
   }
   if (bytes == 0 || fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes) {

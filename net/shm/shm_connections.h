@@ -79,14 +79,21 @@ class ShmTransportImpl final : public ShmTransport {
     uint64_t bytes = 0;
   };
 
-  // What waits for room in our ring or arena.
-  struct Waiting {
+  // What waits for room in our ring. Never behind a payload: a return that waited for room in the arena, which comes by
+  // returns of the other side, would wait for ever.
+  struct WaitingWord {
     RecordType type = RecordType::kNote;
+    uint64_t send_number = 0;  // kReturned
+    size_t note_bytes = 0;
+    std::array<std::byte, kMaxNoteBytes> note;
+  };
+
+  // What waits for room in our ring or arena.
+  struct WaitingPayload {
     size_t header_bytes = 0;
     std::array<std::byte, kMaxNoteBytes> header;
     std::span<const std::byte> payload;
     uint64_t token = 0;
-    uint64_t send_number = 0;  // kReturned
   };
 
   struct Peer {
@@ -94,6 +101,7 @@ class ShmTransportImpl final : public ShmTransport {
     PeerState state = PeerState::kGuest;
     std::string name;  // for people
     FileDescriptor socket;
+    FileDescriptor process;  // readable when the process has ended; may be invalid
     std::unique_ptr<OwnedMemory> outbox_memory;
     std::unique_ptr<OutboxWriter> outbox;
     // From its greeting.
@@ -101,9 +109,11 @@ class ShmTransportImpl final : public ShmTransport {
     std::unique_ptr<PeerMemory> their_arena;
     std::unique_ptr<PeerMemory> their_region;  // may be null
     std::unique_ptr<OutboxReader> inbox;
+    uint64_t mapped_bytes = 0;
     uint64_t rung_for_sleep = 0;
-    std::deque<Waiting> waiting;
-    size_t notes_waiting = 0;
+    std::deque<WaitingWord> words;
+    std::deque<WaitingPayload> payloads;
+    size_t notes_waiting = 0;                  // of the words
     size_t sends_waiting = 0;                  // for room, or for the peer to be done with the region
     absl::flat_hash_map<uint64_t, Lent> lent;  // by send number
     uint64_t next_send_number = 1;
@@ -111,6 +121,8 @@ class ShmTransportImpl final : public ShmTransport {
     size_t held_bytes = 0;
     size_t borrowed = 0;
     size_t index = 0;  // in up_
+
+    bool IsAnythingWaiting() const { return !words.empty() || !payloads.empty(); }
   };
 
   struct Offer {
@@ -127,6 +139,7 @@ class ShmTransportImpl final : public ShmTransport {
   absl::Status Watch(int fd, uint64_t key);
   Peer* AddPeer(PeerState state, FileDescriptor socket, std::string name);
   void AcceptGuests();
+  void ForgetGuest(Peer& peer);
   void Greet(Peer& peer);  // sends our greeting
   void OnGreeting(Peer& peer);
   absl::Status MapMemory(Peer& peer, ReceivedGreeting* received);
@@ -139,6 +152,7 @@ class ShmTransportImpl final : public ShmTransport {
   void Forget(Peer& peer);
   void PollSockets();
   void OnSocket(Peer& peer);
+  void OnDeath(Peer& peer);  // or the end of its socket
 
   // shm_records.cc
   absl::StatusOr<Peer*> FindUpPeer(PeerId peer);
@@ -150,8 +164,9 @@ class ShmTransportImpl final : public ShmTransport {
   void RingIfAsleep(Peer& peer);
   void GiveBack(Peer& peer, uint64_t send_number);
   bool Flush(Peer& peer);  // true if something went out; `peer` may be ended
-  // Reads what the peer said; it may be ended.
-  void ReadPeer(Peer& peer);
+  // Reads what the peer said, and ends it if it has closed. `ended`: it has, and won't say so; what it said before is
+  // still there.
+  void ReadPeer(Peer& peer, bool ended = false);
   absl::Status OnRecord(Peer& peer, const OutboxReader::Record& record);
   absl::Status OnPayload(Peer& peer, const OutboxReader::Record& record);
   absl::Status OnReturned(Peer& peer, uint64_t send_number);
@@ -168,7 +183,9 @@ class ShmTransportImpl final : public ShmTransport {
   uint64_t next_id_;
   absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;  // looked up; walked only at the end
   std::vector<Peer*> up_;
-  size_t guests_ = 0;
+  size_t next_up_ = 0;         // where reading goes on
+  std::deque<PeerId> guests_;  // oldest first
+  uint64_t mapped_bytes_ = 0;  // of all peers
   absl::flat_hash_map<OfferId, Offer> offers_;
   absl::flat_hash_map<OfferId, Offer> borrowed_;
   std::vector<std::unique_ptr<std::byte[]>> free_blocks_;

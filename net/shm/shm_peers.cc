@@ -17,9 +17,14 @@ namespace {
 constexpr uint64_t kWakeUpKey = 0;
 // Ids are given from first_id on, which is never near the end.
 constexpr uint64_t kListenerKey = UINT64_MAX;
-// A connection that has not greeted yet; a greeting follows at once on what connects.
+// With a peer's id: its process, not its socket.
+constexpr uint64_t kProcessBit = uint64_t{1} << 63;
+// Connections that have not greeted yet. A greeting follows at once on what connects, so the oldest makes room.
 constexpr size_t kMaxGuests = 256;
+constexpr int kMaxAcceptsPerPoll = 64;
 constexpr int kMaxSocketEvents = 64;
+// A quarter of a process's address space on the machines that have the least.
+constexpr uint64_t kMaxMappedBytes = uint64_t{1} << 45;
 
 }  // namespace
 
@@ -56,7 +61,7 @@ absl::Status ShmTransportImpl::Watch(int fd, uint64_t key) {
 }
 
 absl::Status ShmTransportImpl::CheckRoomForPeer() const {
-  if (peers_.size() - guests_ < options_.limits.max_peers) return absl::OkStatus();
+  if (peers_.size() - guests_.size() < options_.limits.max_peers) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
 }
 
@@ -68,6 +73,10 @@ ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescripto
   peer->state = state;
   peer->name = std::move(name);
   peer->socket = std::move(socket);
+  // A process that forked without exec leaves its sockets open when it dies. Without a descriptor for its process (an
+  // old kernel, another PID namespace) the sockets' end must do.
+  peer->process = OtherProcess(peer->socket.get());
+  if (peer->process.valid() && !Watch(peer->process.get(), id.value() | kProcessBit).ok()) peer->process.Reset();
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
 
@@ -83,14 +92,20 @@ absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisHost(const std::string& 
 }
 
 void ShmTransportImpl::AcceptGuests() {
-  while (guests_ < kMaxGuests) {
+  for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
     FileDescriptor socket = AcceptOnThisHost(listener_.get());
     if (!socket.valid()) return;
     Peer* const peer = AddPeer(PeerState::kGuest, std::move(socket), "a process of this host");
     if (peer == nullptr) return;
-    ++guests_;
+    if (guests_.size() >= kMaxGuests) ForgetGuest(*peers_.at(guests_.front()));
+    guests_.push_back(peer->id);
     OnGreeting(*peer);  // it is there already, as a rule
   }
+}
+
+void ShmTransportImpl::ForgetGuest(Peer& peer) {
+  std::erase(guests_, peer.id);
+  Forget(peer);
 }
 
 void ShmTransportImpl::Greet(Peer& peer) {
@@ -120,10 +135,16 @@ absl::Status ShmTransportImpl::MapMemory(Peer& peer, ReceivedGreeting* received)
       {{&peer.their_outbox_memory, greeting.outbox_bytes},
        {&peer.their_arena, greeting.arena_bytes},
        {&peer.their_region, greeting.region_bytes}}};
+  if (greeting.arena_bytes > kMaxMappedBytes || greeting.region_bytes > kMaxMappedBytes ||
+      mapped_bytes_ + greeting.outbox_bytes + greeting.arena_bytes + greeting.region_bytes > kMaxMappedBytes) {
+    return absl::ResourceExhaustedError("its memory does not fit beside that of the other peers");
+  }
   for (size_t i = 0; i < received->memory.size(); ++i) {
     absl::StatusOr<std::unique_ptr<PeerMemory>> mapped = PeerMemory::Map(received->memory[i].get(), parts[i].second);
     if (!mapped.ok()) return mapped.status();
     *parts[i].first = *std::move(mapped);
+    peer.mapped_bytes += parts[i].second;
+    mapped_bytes_ += parts[i].second;
   }
   peer.inbox = std::make_unique<OutboxReader>(peer.their_outbox_memory->bytes());
   return absl::OkStatus();
@@ -136,7 +157,6 @@ void ShmTransportImpl::OnGreeting(Peer& peer) {
   if (status.ok()) status = MapMemory(peer, &**received);
   if (peer.state == PeerState::kGuest) {
     if (status.ok()) status = CheckRoomForPeer();
-    --guests_;
     if (!status.ok()) {
       // Let it say its version; who is turned away for another reason sees the end of the socket.
       if (absl::IsFailedPrecondition(status)) {
@@ -144,9 +164,10 @@ void ShmTransportImpl::OnGreeting(Peer& peer) {
         const int memory_fd = arena_memory_->fd();
         SendGreeting(peer.socket.get(), ours, {&memory_fd, 1}).IgnoreError();
       }
-      return Forget(peer);
+      return ForgetGuest(peer);
     }
     const PeerId id = peer.id;
+    std::erase(guests_, id);
     Greet(peer);
     if (!peers_.contains(id)) return;
   }
@@ -176,10 +197,9 @@ void ShmTransportImpl::EndPeer(Peer& peer, const absl::Status& sends, const absl
     up_.pop_back();
   }
   peer.state = PeerState::kEnding;
-  for (const Waiting& waiting : peer.waiting) {
-    if (waiting.type == RecordType::kLent) FinishSend(peer, waiting.token, sends);
-  }
-  peer.waiting.clear();
+  for (const WaitingPayload& waiting : peer.payloads) FinishSend(peer, waiting.token, sends);
+  peer.payloads.clear();
+  peer.words.clear();
   absl::erase_if(peer.lent, [&](const auto& entry) {
     if (entry.second.in_region) FinishSend(peer, entry.second.token, sends);
     return entry.second.in_region;
@@ -206,7 +226,10 @@ void ShmTransportImpl::Settle(Peer& peer, bool peer_is_dead) {
   if (peer.borrowed == 0 && peer.lent.empty()) Forget(peer);
 }
 
-void ShmTransportImpl::Forget(Peer& peer) { peers_.erase(PeerId(peer.id)); }
+void ShmTransportImpl::Forget(Peer& peer) {
+  mapped_bytes_ -= peer.mapped_bytes;
+  peers_.erase(PeerId(peer.id));
+}
 
 void ShmTransportImpl::PollSockets() {
   std::array<epoll_event, kMaxSocketEvents> events;
@@ -217,27 +240,33 @@ void ShmTransportImpl::PollSockets() {
       wake_up_->Drain();
     } else if (key == kListenerKey) {
       AcceptGuests();
-    } else if (const auto found = peers_.find(PeerId(key)); found != peers_.end()) {
-      OnSocket(*found->second);
+    } else if (const auto found = peers_.find(PeerId(key & ~kProcessBit)); found != peers_.end()) {
+      if ((key & kProcessBit) != 0) {
+        OnDeath(*found->second);
+      } else {
+        OnSocket(*found->second);
+      }
     }
   }
 }
 
 void ShmTransportImpl::OnSocket(Peer& peer) {
   if (peer.state == PeerState::kGuest || peer.state == PeerState::kGreeting) return OnGreeting(peer);
-  const bool alive = DrainBells(peer.socket.get());
-  if (peer.state == PeerState::kEnding) return Settle(peer, !alive);
-  if (alive) return;
-  // What it said before its end is still there to be read.
+  if (!DrainBells(peer.socket.get())) return OnDeath(peer);
+  if (peer.state == PeerState::kEnding) Settle(peer, /*peer_is_dead=*/false);
+}
+
+void ShmTransportImpl::OnDeath(Peer& peer) {
+  if (peer.state == PeerState::kGuest) return ForgetGuest(peer);
   const PeerId id = peer.id;
-  ReadPeer(peer);
-  if (!peers_.contains(id)) return;
+  peer.process.Reset();
   if (peer.state == PeerState::kUp) {
-    const absl::Status why = absl::UnavailableError(absl::StrCat(peer.name, " closed the connection or died"));
+    ReadPeer(peer, /*ended=*/true);
+  } else if (peer.state == PeerState::kGreeting) {
+    const absl::Status why = absl::UnavailableError(absl::StrCat(peer.name, " died before its greeting"));
     EndPeer(peer, why, why);
-    if (!peers_.contains(id)) return;
   }
-  Settle(peer, /*peer_is_dead=*/true);
+  if (peers_.contains(id)) Settle(peer, /*peer_is_dead=*/true);
 }
 
 }  // namespace shoal

@@ -11,6 +11,7 @@ namespace {
 
 // Of one peer in one Poll, so that none keeps the others waiting.
 constexpr int kMaxRecordsPerRead = 64;
+constexpr int kMaxRecordsInRing = static_cast<int>(kRingBytes / kRecordAlignment);
 
 }  // namespace
 
@@ -90,10 +91,10 @@ void ShmTransportImpl::RingIfAsleep(Peer& peer) {
 }
 
 void ShmTransportImpl::GiveBack(Peer& peer, uint64_t send_number) {
-  if (peer.waiting.empty()) {
+  if (peer.words.empty()) {
     if (TryNote(peer, RecordType::kReturned, send_number, {}).value_or(false)) return Publish(peer);
   }
-  Waiting& waiting = peer.waiting.emplace_back();
+  WaitingWord& waiting = peer.words.emplace_back();
   waiting.type = RecordType::kReturned;
   waiting.send_number = send_number;
 }
@@ -103,46 +104,58 @@ bool ShmTransportImpl::Flush(Peer& peer) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   bool any = false;
   absl::Status failure;
-  while (!peer.waiting.empty()) {
-    const Waiting& next = peer.waiting.front();
-    const std::span<const std::byte> header(next.header.data(), next.header_bytes);
-    const absl::StatusOr<bool> sent = next.type == RecordType::kLent
-                                          ? TrySend(peer, header, next.payload, next.token)
-                                          : TryNote(peer, next.type, next.send_number, header);
-    if (!sent.ok()) failure = sent.status();
+  while (!peer.words.empty()) {
+    const WaitingWord& next = peer.words.front();
+    const absl::StatusOr<bool> sent =
+        TryNote(peer, next.type, next.send_number, std::span(next.note).first(next.note_bytes));
+    failure.Update(sent.status());
     if (!sent.value_or(false)) break;
     if (next.type == RecordType::kNote) --peer.notes_waiting;
-    peer.waiting.pop_front();
+    peer.words.pop_front();
     any = true;
   }
-  if (peer.waiting.empty()) peer.outbox->header().wants_room.store(0, std::memory_order_relaxed);
+  while (peer.words.empty() && !peer.payloads.empty()) {
+    const WaitingPayload& next = peer.payloads.front();
+    const absl::StatusOr<bool> sent =
+        TrySend(peer, std::span(next.header).first(next.header_bytes), next.payload, next.token);
+    failure.Update(sent.status());
+    if (!sent.value_or(false)) break;
+    peer.payloads.pop_front();
+    any = true;
+  }
+  if (!peer.IsAnythingWaiting()) peer.outbox->header().wants_room.store(0, std::memory_order_relaxed);
   Publish(peer);
-  if (!failure.ok()) EndPeer(peer, failure, failure);
+  if (!failure.ok()) {
+    const absl::Status why(failure.code(), absl::StrCat(peer.name, ": ", failure.message()));
+    EndPeer(peer, why, why);
+  }
   return any;
 }
 
-void ShmTransportImpl::ReadPeer(Peer& peer) {
-  // Looked at before the records: a peer says all it has to say and then that it closes.
-  const bool closed = peer.inbox->stage() != SideStage::kOpen;
+void ShmTransportImpl::ReadPeer(Peer& peer, bool ended) {
+  // Looked at before the records: a peer says all it has to say, a ring of it at most, and then that it closes.
+  const bool closed = ended || peer.inbox->stage() != SideStage::kOpen;
+  const int most = closed ? kMaxRecordsInRing : kMaxRecordsPerRead;
   const uint64_t consumed_before = peer.inbox->consumed();
   absl::Status status;
-  bool at_end = false;
-  for (int i = 0; (closed || i < kMaxRecordsPerRead) && status.ok(); ++i) {
+  for (int i = 0; i < most && status.ok(); ++i) {
     const absl::StatusOr<std::optional<OutboxReader::Record>> record = peer.inbox->Next();
-    at_end = record.ok() && !record->has_value();
-    if (at_end) break;
+    if (record.ok() && !record->has_value()) break;
     status = record.ok() ? OnRecord(peer, **record) : record.status();
   }
   if (peer.inbox->consumed() != consumed_before) {
     peer.outbox->header().consumed.store(peer.inbox->consumed(), std::memory_order_release);
+    // The peer says that it wants room and then looks for it; we make room and then look whether it wants any.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (peer.inbox->header().wants_room.load(std::memory_order_relaxed) != 0) RingIfAsleep(peer);
   }
   if (!status.ok()) {
     const absl::Status why(status.code(), absl::StrCat(peer.name, ": ", status.message()));
     return EndPeer(peer, why, why);
   }
-  if (closed && at_end) {
-    const absl::Status why = absl::UnavailableError(absl::StrCat(peer.name, " closed the connection"));
+  if (closed) {
+    const absl::Status why = absl::UnavailableError(
+        absl::StrCat(peer.name, ended ? " closed the connection or died" : " closed the connection"));
     EndPeer(peer, why, why);
   }
 }

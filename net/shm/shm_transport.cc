@@ -32,7 +32,7 @@ absl::Status ShmTransportImpl::SendNote(PeerId peer_id, std::span<const std::byt
   const absl::StatusOr<Peer*> found = FindUpPeer(peer_id);
   if (!found.ok()) return found.status();
   Peer& peer = **found;
-  if (peer.waiting.empty()) {
+  if (peer.words.empty()) {
     const absl::StatusOr<bool> sent = TryNote(peer, RecordType::kNote, 0, note);
     if (sent.value_or(false)) {
       Publish(peer);
@@ -44,10 +44,9 @@ absl::Status ShmTransportImpl::SendNote(PeerId peer_id, std::span<const std::byt
         absl::StrCat(peer.notes_waiting, " notes to ", peer.name, " wait for the peer already"));
   }
   ++peer.notes_waiting;
-  Waiting& waiting = peer.waiting.emplace_back();
-  waiting.type = RecordType::kNote;
-  waiting.header_bytes = note.size();
-  std::copy(note.begin(), note.end(), waiting.header.begin());
+  WaitingWord& waiting = peer.words.emplace_back();
+  waiting.note_bytes = note.size();
+  std::copy(note.begin(), note.end(), waiting.note.begin());
   return absl::OkStatus();
 }
 
@@ -65,15 +64,14 @@ absl::Status ShmTransportImpl::Send(PeerId peer_id, std::span<const std::byte> h
         absl::StrCat(peer.sends_waiting, " payloads to ", peer.name, " wait for the peer already"));
   }
   ++peer.sends_waiting;
-  if (peer.waiting.empty()) {
+  if (!peer.IsAnythingWaiting()) {
     const absl::StatusOr<bool> sent = TrySend(peer, header, payload, token);
     if (sent.value_or(false)) {
       Publish(peer);
       return absl::OkStatus();
     }
   }
-  Waiting& waiting = peer.waiting.emplace_back();
-  waiting.type = RecordType::kLent;
+  WaitingPayload& waiting = peer.payloads.emplace_back();
   waiting.header_bytes = header.size();
   std::copy(header.begin(), header.end(), waiting.header.begin());
   waiting.payload = payload;
@@ -157,10 +155,12 @@ std::span<const TransportEvent> ShmTransportImpl::Poll() {
   const bool was_asleep = sleeps_ % 2 == 1;
   if (was_asleep) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
   const size_t before = pending_.size();
-  for (size_t i = 0; i < up_.size() && pending_.size() < options_.limits.max_events_per_poll; ++i) {
-    Peer* const peer = up_[i];
+  // Goes on after the peer that was read last, so that those who say much don't keep the others from being heard.
+  for (size_t i = 0; i < up_.size() && pending_.size() < options_.limits.max_events_per_poll; ++i, ++next_up_) {
+    if (next_up_ >= up_.size()) next_up_ = 0;
+    Peer* const peer = up_[next_up_];
     ReadPeer(*peer);
-    if (i < up_.size() && up_[i] == peer && !peer->waiting.empty()) Flush(*peer);
+    if (next_up_ < up_.size() && up_[next_up_] == peer && peer->IsAnythingWaiting()) Flush(*peer);
   }
   if (was_asleep || pending_.size() == before || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
     polls_without_sockets_ = 0;
@@ -180,7 +180,7 @@ bool ShmTransportImpl::Arm() {
   for (size_t i = 0; i < up_.size() && idle; ++i) {
     Peer& peer = *up_[i];
     idle = !peer.inbox->HasMore() && peer.inbox->stage() == SideStage::kOpen &&
-           (peer.waiting.empty() || !Flush(peer)) && pending_.empty();
+           (!peer.IsAnythingWaiting() || !Flush(peer)) && pending_.empty();
   }
   if (!idle) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
   return idle;

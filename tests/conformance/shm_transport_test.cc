@@ -16,14 +16,18 @@ std::string NextAddress() {
 }
 
 TransportKind ShmKind() {
-  return {.name = "Shm", .make = [](const TransportSetup& setup) {
-            ShmTransportOptions options;
-            if (setup.listen) options.listen_address = NextAddress();
-            options.limits = setup.limits;
-            absl::StatusOr<std::unique_ptr<ShmTransport>> transport = MakeShmTransport(options);
-            EXPECT_TRUE(transport.ok()) << transport.status();
-            return transport.ok() ? *std::move(transport) : nullptr;
-          }};
+  return {.name = "Shm",
+          .make =
+              [](const TransportSetup& setup) {
+                ShmTransportOptions options;
+                if (setup.listen) options.listen_address = NextAddress();
+                if (setup.most_lent_bytes != 0) options.arena_bytes = setup.most_lent_bytes;
+                options.limits = setup.limits;
+                absl::StatusOr<std::unique_ptr<ShmTransport>> transport = MakeShmTransport(options);
+                EXPECT_TRUE(transport.ok()) << transport.status();
+                return transport.ok() ? *std::move(transport) : nullptr;
+              },
+          .lends = true};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportSuite, testing::Values(ShmKind()), TransportKindName);

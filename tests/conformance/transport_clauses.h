@@ -8,9 +8,6 @@
 
 namespace shoal {
 
-// Below, at and above what fits one packet of UCX, and both protocols of the default threshold.
-inline const std::vector<size_t> kSomeSizes = {1, 100, 4096, 65536, 200'000, 1 << 20};
-
 TEST_P(TransportSuite, T1CompletesOnceWhenPeerDies) {
   Node& a = MakeNode();
   Node& b = MakeNode();

@@ -24,14 +24,18 @@ namespace shoal {
 struct TransportSetup {
   bool listen = true;
   TransportLimits limits;
+  uint64_t most_lent_bytes = 0;  // 0: as it likes. A hint, for those that lend their peers memory
 };
 
 // An implementation under test. Transports made by one kind can reach each other.
 struct TransportKind {
   std::string name;
   std::function<std::unique_ptr<Transport>(const TransportSetup&)> make;
+  size_t many = 64;  // peers of one transport, where the suite wants many
   // Called between rounds of polling; where time is simulated, it lets time pass.
   std::function<void()> idle = [] { sched_yield(); };
+  // Whether Borrow gives some of the payloads of kSomeSizes.
+  bool lends = false;
 
   friend std::ostream& operator<<(std::ostream& out, const TransportKind& kind) { return out << kind.name; }
 };
@@ -39,6 +43,9 @@ struct TransportKind {
 inline std::string TransportKindName(const testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
 
 using Bytes = std::vector<std::byte>;
+
+// Below, at and above what fits one packet of UCX, and both protocols of the default threshold.
+inline const std::vector<size_t> kSomeSizes = {1, 100, 4096, 65536, 200'000, 1 << 20};
 
 inline std::span<const std::byte> AsBytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 inline std::string AsText(std::span<const std::byte> bytes) {
@@ -163,6 +170,15 @@ class Node {
   std::vector<Received> received_;
 };
 
+// A payload that a node borrowed, and what must be there until it is returned.
+struct Loan {
+  OfferId offer;
+  const std::byte* data = nullptr;
+  Bytes expected;
+
+  bool IsIntact() const { return std::equal(expected.begin(), expected.end(), data); }
+};
+
 class TransportSuite : public testing::TestWithParam<TransportKind> {
  protected:
   static constexpr auto kDeadline = std::chrono::seconds(20);
@@ -209,7 +225,49 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
     return {*to_b, b.LastPeer()};
   }
 
+  // Sends kSomeSizes from `from`, every payload with its own bytes, and borrows at `to` what can be borrowed; the rest
+  // is accepted there, which fails the test if Borrow took the offer.
+  std::vector<Loan> SendAndBorrow(Node& from, PeerId to_peer, Node& to, uint64_t seed) {
+    const size_t offers_before = to.Count(TransportEventKind::kOffered);
+    const size_t received_before = to.received().size();
+    std::vector<Bytes> payloads;
+    for (size_t i = 0; i < kSomeSizes.size(); ++i) payloads.push_back(Pattern(kSomeSizes[i], seed + i));
+    for (size_t i = 0; i < payloads.size(); ++i) {
+      EXPECT_TRUE(from.transport().Send(to_peer, AsBytes(std::to_string(i)), payloads[i], ++last_token_).ok());
+    }
+    EXPECT_TRUE(
+        PollUntil("offers", [&] { return to.Count(TransportEventKind::kOffered) == offers_before + payloads.size(); }));
+    std::vector<Loan> loans;
+    const std::vector<Node::Seen> offers = to.All(TransportEventKind::kOffered);
+    for (size_t i = offers_before; i < offers.size(); ++i) {
+      const Bytes& expected = payloads[std::stoul(AsText(offers[i].bytes))];
+      EXPECT_EQ(offers[i].event.payload_bytes, expected.size());
+      const std::byte* const data = to.transport().Borrow(offers[i].event.offer);
+      if (data != nullptr) {
+        loans.push_back({offers[i].event.offer, data, expected});
+      } else {
+        to.Accept(offers[i]);
+      }
+    }
+    const size_t accepted = payloads.size() - loans.size();
+    EXPECT_TRUE(PollUntil("landings", [&] { return to.received().size() == received_before + accepted; }));
+    for (size_t i = received_before; i < to.received().size(); ++i) {
+      EXPECT_TRUE(to.received()[i].status.ok()) << to.received()[i].status;
+      EXPECT_TRUE(to.received()[i].payload == payloads[std::stoul(AsText(to.received()[i].header))]);
+    }
+    EXPECT_EQ(loans.empty(), !GetParam().lends);
+    return loans;
+  }
+
+  static void ExpectIntact(const std::vector<Loan>& loans) {
+    for (const Loan& loan : loans) EXPECT_TRUE(loan.IsIntact()) << "a loan of " << loan.expected.size() << " bytes";
+  }
+  static void Return(Node& node, const std::vector<Loan>& loans) {
+    for (const Loan& loan : loans) node.transport().Return(loan.offer);
+  }
+
   std::vector<std::unique_ptr<Node>> nodes_;
+  uint64_t last_token_ = 0;  // of SendAndBorrow
 };
 
 }  // namespace shoal
