@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import uuid
 
@@ -12,7 +13,8 @@ from rig.network import Network
 
 def has_flag(program: pathlib.Path, flag: str) -> bool:
     """Whether this build's program takes the flag."""
-    return f"--{flag} " in subprocess.run([program, "--help"], capture_output=True, text=True, timeout=20).stdout + " "
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=20, check=False).stdout
+    return re.search(rf"--{flag}(?![\w-])", text) is not None
 
 
 class Shoal:
