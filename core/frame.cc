@@ -139,7 +139,8 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.rank.value())
       .Put(header.contributors)
       .Put(header.payload_crc32c)
-      .Put(static_cast<uint8_t>(header.refusal));
+      .Put(static_cast<uint8_t>(header.refusal))
+      .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0));
   return bytes;
 }
 
@@ -182,6 +183,12 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   const uint8_t refusal = reader.Get<uint8_t>();
   if (!IsRefusal(refusal)) return absl::InvalidArgumentError("the frame's refusal is unknown");
   header.refusal = static_cast<Refusal>(refusal);
+  const uint8_t narrowed = reader.Get<uint8_t>();
+  const bool is_half = header.dtype == DataType::kFloat16 || header.dtype == DataType::kBfloat16;
+  if (narrowed > 1 || (narrowed == 1 && !is_half)) {
+    return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
+  }
+  header.narrowed = narrowed == 1;
   if (header.type == FrameType::kPush || header.type == FrameType::kResult) {
     if (absl::Status status = CheckPayloadFields(header); !status.ok()) return status;
   }

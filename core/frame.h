@@ -103,6 +103,7 @@ struct FrameHeader {
   double premul_factor = 1.0;   // kPremulSum only
   uint32_t contributors = 0;    // kResult: how many contributions are in the sum
   uint32_t payload_crc32c = 0;  // 0: not computed
+  bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it crosses the wire as
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };

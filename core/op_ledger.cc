@@ -9,7 +9,7 @@ namespace {
 // Factors are compared by their bits: 0.0 and -0.0 give different results, and which rank's is taken must not matter.
 bool SameBucket(const OpRecord& record, const FrameHeader& push) {
   return record.plan.element_count == push.bucket_elements && record.dtype == push.dtype &&
-         record.reduce_op == push.reduce_op &&
+         record.narrowed == push.narrowed && record.reduce_op == push.reduce_op &&
          std::bit_cast<uint64_t>(record.premul_factor) == std::bit_cast<uint64_t>(push.premul_factor);
 }
 
@@ -36,6 +36,7 @@ Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
   cell.op = push.op;
   cell.plan = *plan;
   cell.dtype = push.dtype;
+  cell.narrowed = push.narrowed;
   cell.reduce_op = push.reduce_op;
   cell.premul_factor = push.premul_factor;
   cell.registered_by = push.rank;

@@ -30,7 +30,8 @@ inline bool MayPushOp(OpNumber op, OpNumber commit_watermark) {
 struct OpRecord {
   OpNumber op;  // 0: the record is free
   BucketPlan plan;
-  DataType dtype = DataType::kFloat32;
+  DataType dtype = DataType::kFloat32;  // on the wire
+  bool narrowed = false;                // the ranks' tensors are float32
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
   Rank registered_by;

@@ -78,8 +78,12 @@ class Case {
 
   // The same on all ranks and in every run, different for every tensor.
   TestData DataOf(NumberKind kind, uint64_t round, uint64_t tensor) const {
-    return {kind, StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count}), result_.dtype,
-            result_.op, session_->world_size()};
+    return {kind,
+            StableHash({static_cast<uint64_t>(kind), round, tensor, result_.element_count}),
+            result_.dtype,
+            result_.op,
+            session_->world_size(),
+            options_.wire};
   }
 
   absl::StatusOr<Session::Op> Start(uint64_t tensor) {

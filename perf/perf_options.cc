@@ -39,6 +39,9 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->in_flight, 1, 1024);
   table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
                kMaxChunkBytes);
+  table->String("wire", "", "WIRE",
+                "How float32 tensors cross the wire: none (as they are), bf16 or fp16. Checks allow for the rounding.",
+                &options->wire_text);
   table->String("json", "", "FILE", "Rank 0 also writes the results here, with what was run and where.",
                 &options->json_path);
   table->Uint32("timeout", "", "SECONDS", "For joining, and for each all-reduce.", &options->timeout_s, 1, 86400);
@@ -115,6 +118,16 @@ absl::Status ParseOps(PerfOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status ParseWire(PerfOptions* options) {
+  const std::optional<WireFormat> wire = WireFormatFromName(options->wire_text);
+  if (!wire) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--wire \"", options->wire_text, "\" is unknown; take none, bf16 or fp16"));
+  }
+  options->wire = *wire;
+  return absl::OkStatus();
+}
+
 absl::Status CheckSweep(PerfOptions* options) {
   if (options->max_bytes == 0) options->max_bytes = options->min_bytes;
   if (options->max_bytes < options->min_bytes) {
@@ -174,7 +187,7 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   Declare(&options, &table);
   if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
   if (options.help || options.version) return options;
-  for (const auto check : {ParseDtypes, ParseOps, CheckSweep, CheckPlace}) {
+  for (const auto check : {ParseDtypes, ParseOps, ParseWire, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
 #include "core/option_table.h"
+#include "core/wire_format.h"
 
 namespace shoal {
 
@@ -32,6 +33,8 @@ struct PerfOptions {
 
   uint32_t in_flight = 1;
   uint64_t chunk_bytes = 0;  // 0: the cluster's default
+  std::string wire_text = "none";
+  WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;
 
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank

@@ -33,6 +33,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.net_device = options.net_device;
   session.transports = options.transports;
   session.network_only = options.network_only;
+  session.wire = options.wire;
   return session;
 }
 

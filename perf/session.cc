@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   group_options.name = "shoal-perf";
   group_options.max_chunk_bytes = options.max_chunk_bytes;
   group_options.timeout_ms = options.timeout_ms;
+  group_options.wire = static_cast<shoal_wire>(options.wire);
   code = shoal_group_create(session->worker_, &group_options, &session->group_, &error);
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
   return session;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
+#include "core/wire_format.h"
 #include "shoal/worker.h"
 
 namespace shoal {
@@ -30,6 +31,7 @@ struct SessionOptions {
   std::string net_device;
   std::string transports;
   bool network_only = false;
+  WireFormat wire = WireFormat::kAsIs;
 };
 
 struct ServerTraffic {

@@ -41,7 +41,7 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
   absl::StrAppend(&text, "# ", options.world_size, " ranks, ", facts.cluster.server_count, " servers (",
                   facts.cluster.shards.size(), " I/O threads), chunks ",
                   options.chunk_bytes == 0 ? std::string("by the cluster") : FormatBytes(options.chunk_bytes),
-                  ", in flight ", options.in_flight, "\n");
+                  ", wire ", options.wire_text, ", in flight ", options.in_flight, "\n");
   absl::StrAppend(
       &text,
       "# In place. time: whole loop / iters; min, p50, p99: single all-reduces. Each is the slowest rank's.\n"

@@ -213,7 +213,18 @@ struct ExpectationFor<Format, true> {
   using Type = FloatExpectation<Format>;
 };
 
-template <typename Format>
+// What a number is as a number of a narrower format, and back.
+template <typename From, typename To>
+typename To::Stored Converted(typename From::Stored stored) {
+  if constexpr (std::is_same_v<From, To>) {
+    return stored;
+  } else {
+    return To::Encode(static_cast<typename To::Wide>(From::Decode(stored)));
+  }
+}
+
+// `Format`: of the tensor. `OnWire`: what it crosses the wire as; the result is a number of that.
+template <typename Format, typename OnWire>
 CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t element_count) {
   using Stored = typename Format::Stored;
   std::vector<Draws> draws;
@@ -221,17 +232,20 @@ CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t eleme
   const Draws shared(test, Draws::kNoRank);
   CheckOutcome outcome;
   for (uint64_t i = 0; i < element_count; ++i) {
-    typename ExpectationFor<Format, Format::kIsFloat>::Type expectation(test);
+    typename ExpectationFor<OnWire, OnWire::kIsFloat>::Type expectation(test);
     const uint64_t chosen = ChosenRank(test, shared, i);
     for (uint32_t rank = 0; rank < test.rank_count; ++rank) {
-      expectation.Add(Contribution<Format>(test, draws[rank].At(i), rank == chosen));
+      expectation.Add(Converted<Format, OnWire>(Contribution<Format>(test, draws[rank].At(i), rank == chosen)));
     }
     Stored result;
     std::memcpy(&result, data + i * sizeof(Stored), sizeof(Stored));
-    if (expectation.Accepts(result)) continue;
+    const typename OnWire::Stored crossed = Converted<Format, OnWire>(result);
+    const bool came_as_it_crossed = std::is_same_v<Format, OnWire> || Converted<OnWire, Format>(crossed) == result;
+    if (came_as_it_crossed && expectation.Accepts(crossed)) continue;
     if (outcome.wrong == 0) {
-      outcome.first_wrong = absl::StrCat("element ", i, " of ", element_count, " is ", expectation.Show(result),
-                                         " and should be ", expectation.Text());
+      outcome.first_wrong =
+          absl::StrCat("element ", i, " of ", element_count, " is ", expectation.Show(crossed),
+                       came_as_it_crossed ? "" : " and more digits", " and should be ", expectation.Text());
     }
     ++outcome.wrong;
   }
@@ -256,8 +270,15 @@ void FillContribution(const TestData& test, uint32_t rank, std::byte* data, uint
 }
 
 CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t element_count) {
+  using Float32 = NumberFormat<DataType::kFloat32>;
+  const DataType on_wire = TypeOnWire(test.wire, test.dtype);
+  if (on_wire != test.dtype) {
+    return on_wire == DataType::kFloat16
+               ? CheckAs<Float32, NumberFormat<DataType::kFloat16>>(test, data, element_count)
+               : CheckAs<Float32, NumberFormat<DataType::kBfloat16>>(test, data, element_count);
+  }
   return WithNumberFormat(test.dtype,
-                          [&]<typename Format>(Format) { return CheckAs<Format>(test, data, element_count); });
+                          [&]<typename Format>(Format) { return CheckAs<Format, Format>(test, data, element_count); });
 }
 
 uint64_t DigestBits(uint64_t digest, const std::byte* data, uint64_t byte_count) {

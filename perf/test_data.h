@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "core/wire_format.h"
 
 namespace shoal {
 
@@ -26,6 +27,7 @@ struct TestData {
   DataType dtype = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   uint32_t rank_count = 1;
+  WireFormat wire = WireFormat::kAsIs;  // of the group: narrowed float32 contributions count as what crossed
 };
 
 // Writes the contribution of `rank`: `element_count` elements at `data`.

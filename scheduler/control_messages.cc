@@ -52,6 +52,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   for (const uint32_t rank : view.state.ranks) message->add_ranks(rank);
   message->set_max_chunk_bytes(view.state.max_chunk_bytes);
   message->set_state(view.open ? "open" : "waiting");
+  message->set_wire(std::string(WireFormatName(view.state.wire)));
 }
 
 }  // namespace
@@ -99,7 +100,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .ranks = {message.ranks().begin(), message.ranks().end()},
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
-          .wait_ms = message.wait_ms()};
+          .wait_ms = message.wait_ms(),
+          .wire = message.wire()};
 }
 
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {

@@ -11,8 +11,9 @@ namespace {
 
 constexpr size_t kMissingShown = 8;
 
-std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes) {
-  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ", max_chunk_bytes, " bytes");
+std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
+  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ", max_chunk_bytes,
+                      " bytes and wire ", std::string(WireFormatName(wire)));
 }
 
 std::string MissingRank(const Job* job, uint32_t rank) {
@@ -53,6 +54,7 @@ uint32_t GroupRound::MinServers() const {
 std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle handle, const JoinGroup& request) {
   std::vector<Failure> failures;
   const uint32_t chunk_bytes = request.max_chunk_bytes == 0 ? kDefaultChunkBytes : request.max_chunk_bytes;
+  const WireFormat wire = *WireFormatFromNumber(request.wire);
   const std::pair<JobId, std::string> key(request.job, request.group_name);
   if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
     failures.push_back({handle, absl::ResourceExhaustedError(
@@ -65,11 +67,12 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
     round.name = request.group_name;
     round.ranks = request.ranks;
     round.max_chunk_bytes = chunk_bytes;
-  } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes) {
-    const absl::Status status = absl::InvalidArgumentError(
-        absl::StrCat("the ranks differ on group \"", request.group_name,
-                     "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes), ", ",
-                     Shape(request.rank, request.ranks, chunk_bytes), "; give the same list and size on every rank"));
+    round.wire = wire;
+  } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes || round.wire != wire) {
+    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+        "the ranks differ on group \"", request.group_name,
+        "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
+        Shape(request.rank, request.ranks, chunk_bytes, wire), "; give the same list, size and wire on every rank"));
     for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
     failures.push_back({handle, status});
     rounds_.erase(key);

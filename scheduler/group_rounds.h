@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/wire_format.h"
 #include "scheduler/job_registry.h"
 #include "scheduler/scheduler_events.h"
 
@@ -36,6 +37,7 @@ struct GroupRound {
   std::string name;
   std::vector<uint32_t> ranks;  // of the job, in group order
   uint32_t max_chunk_bytes = 0;
+  WireFormat wire = WireFormat::kAsIs;
   std::map<uint32_t, GroupWaiter> waiters;  // by rank of the job
 
   // The largest that any rank asked for.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/version.h"
+#include "core/wire_format.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -119,6 +120,11 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has a chunk size of ", chunk_bytes, " bytes; give ",
                                                    kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 for ",
                                                    kDefaultChunkBytes));
+  }
+  if (!WireFormatFromNumber(request.wire).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
+        static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
   }
   return absl::OkStatus();
 }

@@ -86,6 +86,7 @@ struct JoinGroup {
   uint32_t max_chunk_bytes = 0;  // 0: kDefaultChunkBytes
   uint32_t min_servers = 0;      // 0 means 1
   uint64_t wait_ms = 0;
+  uint32_t wire = 0;  // number of a WireFormat
 };
 
 struct WorkerLoad {

@@ -185,13 +185,14 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
                     Response(GroupJoined{.group = group, .token = EncodeToken(token), .map = map_, .hosts = hosts})});
   }
   Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
-         absl::StrCat(round.ranks.size(), " ranks, chunks of ", round.max_chunk_bytes, " bytes, map ",
-                      map_->epoch().value()));
+         absl::StrCat(round.ranks.size(), " ranks, chunks of ", round.max_chunk_bytes, " bytes, wire ",
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
   jobs_.AddGroup(job, {.id = group,
                        .name = round.name,
                        .epoch = map_->epoch(),
                        .ranks = round.ranks,
-                       .max_chunk_bytes = round.max_chunk_bytes});
+                       .max_chunk_bytes = round.max_chunk_bytes,
+                       .wire = round.wire});
 }
 
 // ---- status ----
@@ -235,6 +236,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ListJo
       waiting.state.name = round.name;
       waiting.state.ranks = round.ranks;
       waiting.state.max_chunk_bytes = round.max_chunk_bytes;
+      waiting.state.wire = round.wire;
     }
   }
   ReplyNow(handle, Response(std::move(views)));

@@ -12,6 +12,7 @@
 
 #include "core/ids.h"
 #include "core/token.h"
+#include "core/wire_format.h"
 
 namespace shoal::scheduler {
 
@@ -66,6 +67,7 @@ struct GroupState {
   Epoch epoch;                  // of the map that the group started with
   std::vector<uint32_t> ranks;  // of the job, in group order
   uint32_t max_chunk_bytes = 0;
+  WireFormat wire = WireFormat::kAsIs;
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };

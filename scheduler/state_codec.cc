@@ -1,6 +1,7 @@
 #include "scheduler/state_codec.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_group->set_epoch(group.epoch.value());
     for (const uint32_t rank : group.ranks) stored_group->add_ranks(rank);
     stored_group->set_max_chunk_bytes(group.max_chunk_bytes);
+    stored_group->set_wire(static_cast<uint32_t>(group.wire));
   }
 }
 
@@ -103,12 +105,16 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     job.ranks.emplace(rank.rank(), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {
+    const std::optional<WireFormat> wire = WireFormatFromNumber(group.wire());
+    if (!wire.has_value())
+      return Contradiction(absl::StrCat("a group of ", who, " has the unknown wire ", group.wire()));
     GroupState& state = job.groups.emplace_back();
     state.id = GroupId(group.group_id());
     state.name = group.name();
     state.epoch = Epoch(group.epoch());
     state.ranks.assign(group.ranks().begin(), group.ranks().end());
     state.max_chunk_bytes = group.max_chunk_bytes();
+    state.wire = *wire;
   }
   return job;
 }

@@ -11,9 +11,9 @@ namespace {
 // A chunk's result goes to a different rank first each time, so that no rank is always served last.
 uint32_t FirstReplyRank(ChunkNumber chunk, uint32_t group_size) { return chunk.value() % group_size; }
 
-std::string DescribeBucket(uint64_t elements, DataType dtype, ReduceOp op, double factor) {
-  std::string text =
-      absl::StrCat(std::string(ReduceOpName(op)), " of ", elements, " ", std::string(DataTypeName(dtype)));
+std::string DescribeBucket(uint64_t elements, DataType dtype, bool narrowed, ReduceOp op, double factor) {
+  std::string text = absl::StrCat(std::string(ReduceOpName(op)), " of ", elements, " ",
+                                  narrowed ? "float32 sent as " : "", std::string(DataTypeName(dtype)));
   if (op == ReduceOp::kPremulSum) absl::StrAppend(&text, " with factor ", factor);
   return text;
 }
@@ -185,7 +185,8 @@ void ServerMachine::OnReduced(uint64_t packed, Now now, ServerActions* actions) 
                        .dtype = record->dtype,
                        .reduce_op = record->reduce_op,
                        .premul_factor = record->premul_factor,
-                       .contributors = group.size()};
+                       .contributors = group.size(),
+                       .narrowed = record->narrowed};
     const uint64_t bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
     counters_.bytes_out += bytes;
     token.rank = static_cast<uint16_t>(rank.value());
@@ -215,11 +216,12 @@ void ServerMachine::RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& h
 }
 
 std::string ServerMachine::DescribeMismatch(const OpRecord& record, const FrameHeader& push) const {
-  return absl::StrCat("the ranks disagree on op ", push.op.value(), ": rank ", record.registered_by.value(), " called ",
-                      DescribeBucket(record.plan.element_count, record.dtype, record.reduce_op, record.premul_factor),
-                      ", rank ", push.rank.value(), " called ",
-                      DescribeBucket(push.bucket_elements, push.dtype, push.reduce_op, push.premul_factor),
-                      ": all ranks must make the same calls in the same order");
+  return absl::StrCat(
+      "the ranks disagree on op ", push.op.value(), ": rank ", record.registered_by.value(), " called ",
+      DescribeBucket(record.plan.element_count, record.dtype, record.narrowed, record.reduce_op, record.premul_factor),
+      ", rank ", push.rank.value(), " called ",
+      DescribeBucket(push.bucket_elements, push.dtype, push.narrowed, push.reduce_op, push.premul_factor),
+      ": all ranks must make the same calls in the same order");
 }
 
 void ServerMachine::Tick(Now now, ServerActions* actions) {

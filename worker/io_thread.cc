@@ -165,8 +165,8 @@ void IoThread::EndWhatIsLeft() {
     last_counters_ = loop_->counters();
     for (const auto& request : batch.counters_requests) request->Answer(last_counters_);
   }
-  loop_.reset();
   transport_.reset();
+  loop_.reset();
   for (const auto& [ticket, op] : ops_) Complete(op, closed, 0);
   ops_.clear();
   for (std::shared_ptr<CallerGroup>& group : groups_) {

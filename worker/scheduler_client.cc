@@ -73,6 +73,7 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   if (!token.ok()) return absl::InternalError(absl::StrCat("the scheduler's token: ", token.status().message()));
   info.rank = token->rank;
   info.max_chunk_bytes = token->max_chunk_bytes;
+  info.wire = request.wire;
   absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
   if (!map.ok()) return map.status();
   info.map = *std::move(map);
@@ -297,6 +298,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   for (const uint32_t rank : group.ranks) request.add_ranks(rank);
   request.set_max_chunk_bytes(group.max_chunk_bytes);
   request.set_min_servers(group.min_servers);
+  request.set_wire(static_cast<uint32_t>(group.wire));
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {
     request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));

@@ -47,6 +47,7 @@ struct GroupRequest {
   std::vector<uint32_t> ranks;   // of the job, in group order
   uint32_t max_chunk_bytes = 0;  // 0: the scheduler's default
   uint32_t min_servers = 1;
+  WireFormat wire = WireFormat::kAsIs;
 };
 
 // What a Watch stream brings: each part is empty if nothing changed.

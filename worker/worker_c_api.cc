@@ -96,6 +96,15 @@ absl::Status CheckMembers(const shoal_group_options& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<WireFormat> ReadWire(const shoal_group_options& options) {
+  // As in ReadCall: what the caller stored there need not be one of the enum's numbers.
+  int number = 0;
+  std::memcpy(&number, &options.wire, sizeof(number));
+  const auto wire = number < 0 ? std::nullopt : WireFormatFromNumber(static_cast<uint32_t>(number));
+  if (wire.has_value()) return *wire;
+  return absl::InvalidArgumentError(absl::StrCat("options->wire is ", number, "; see shoal_wire"));
+}
+
 absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_all_reduce_options* options) {
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
   // Whatever number the caller stored there, a C enum holds it, but to C++ it must not be an enum then.
@@ -202,13 +211,15 @@ shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* o
     const absl::StatusOr<std::string> name = shoal::RequiredText(options->name, "options->name", shoal::kMaxNameBytes);
     if (!name.ok()) return name.status();
     if (absl::Status status = shoal::CheckMembers(*options); !status.ok()) return status;
+    const absl::StatusOr<shoal::WireFormat> wire = shoal::ReadWire(*options);
+    if (!wire.ok()) return wire.status();
     const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
     if (!client.ok()) return client.status();
     std::vector<uint32_t> ranks(options->ranks, options->ranks + options->rank_count);
     auto handle = std::make_unique<shoal_group>();
     handle->client = *client;
     absl::StatusOr<std::shared_ptr<shoal::CallerGroup>> created =
-        (*client)->CreateGroup(*name, std::move(ranks), options->max_chunk_bytes, options->timeout_ms);
+        (*client)->CreateGroup(*name, std::move(ranks), options->max_chunk_bytes, *wire, options->timeout_ms);
     if (!created.ok()) return created.status();
     handle->group = *std::move(created);
     *group = handle.release();

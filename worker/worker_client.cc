@@ -88,15 +88,19 @@ void WorkerClient::Close() {
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
                                                                        std::vector<uint32_t> ranks,
-                                                                       uint32_t max_chunk_bytes, uint64_t timeout_ms) {
+                                                                       uint32_t max_chunk_bytes, WireFormat wire,
+                                                                       uint64_t timeout_ms) {
   if (absl::Status status = membership_->status(); !status.ok()) return status;
   if (ranks.empty()) {
     ranks.resize(options_.world_size);
     std::iota(ranks.begin(), ranks.end(), 0u);
   }
   const uint64_t deadline_ns = DeadlineIn(timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
-  const GroupRequest request = {
-      .name = name, .ranks = std::move(ranks), .max_chunk_bytes = max_chunk_bytes, .min_servers = options_.min_servers};
+  const GroupRequest request = {.name = name,
+                                .ranks = std::move(ranks),
+                                .max_chunk_bytes = max_chunk_bytes,
+                                .min_servers = options_.min_servers,
+                                .wire = wire};
   absl::StatusOr<GroupInfo> info = scheduler_.JoinGroup(member_, job_, request, deadline_ns);
   if (!info.ok()) return info.status();
   {
@@ -115,7 +119,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   if (call.element_count > 0) {
     const absl::StatusOr<BucketPlan> plan =
-        MakeBucketPlan(call.element_count, call.dtype, group->info().max_chunk_bytes);
+        MakeBucketPlan(call.element_count, TypeOnWire(group->info().wire, call.dtype), group->info().max_chunk_bytes);
     if (!plan.ok()) return plan.status();
   }
   if (absl::Status status = group->AddOp(); !status.ok()) return status;

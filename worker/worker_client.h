@@ -62,7 +62,8 @@ class WorkerClient {
   // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of SchedulerClient::JoinGroup and
   // IoThread::OpenGroup; FailedPrecondition: the scheduler ended this worker's membership.
   absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(const std::string& name, std::vector<uint32_t> ranks,
-                                                           uint32_t max_chunk_bytes, uint64_t timeout_ms);
+                                                           uint32_t max_chunk_bytes, WireFormat wire,
+                                                           uint64_t timeout_ms);
 
   // Starts an all-reduce. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
   // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.

@@ -13,7 +13,9 @@
 #include "absl/status/status.h"
 #include "core/frame.h"
 #include "core/shard_map.h"
+#include "core/wire_format.h"
 #include "net/transport.h"
+#include "worker/staging_memory.h"
 
 namespace shoal {
 
@@ -29,6 +31,7 @@ struct GroupInfo {
   std::vector<uint32_t> job_ranks;  // by rank of the group
   std::vector<std::string> hosts;   // by rank of the group, for messages
   uint32_t max_chunk_bytes = 0;
+  WireFormat wire = WireFormat::kAsIs;
   std::vector<std::byte> token;         // in wire form
   std::shared_ptr<const ShardMap> map;  // not empty
 };
@@ -101,6 +104,23 @@ struct WorkerConnectAction {
   uint32_t connection = 0;  // WorkerMachine::ConnectionAddress knows where to
 };
 
+// Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. The send follows.
+struct WorkerNarrowAction {
+  DataType type = DataType::kBfloat16;
+  const std::byte* tensor = nullptr;
+  std::byte* place = nullptr;
+  uint64_t elements = 0;
+};
+
+// The other way, for a result that landed. Comes before the outcome that gives the tensor back.
+struct WorkerWidenAction {
+  DataType type = DataType::kBfloat16;
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
+  const std::byte* place = nullptr;
+  std::byte* tensor = nullptr;
+  uint64_t elements = 0;
+};
+
 struct WorkerSendNoteAction {
   PeerId peer;
   Note note;
@@ -129,8 +149,8 @@ struct WorkerClosePeerAction {
   PeerId peer;
 };
 
-using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerSendAction, WorkerAcceptAction,
-                                  WorkerDeclineAction, WorkerClosePeerAction>;
+using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction,
+                                  WorkerAcceptAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction>;
 using WorkerActions = std::vector<WorkerAction>;
 
 struct ShardTraffic {

@@ -17,13 +17,14 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
   op.ticket = command.ticket;
   op.data = command.data;
   op.dtype = command.dtype;
+  op.type_on_wire = TypeOnWire(info_->wire, command.dtype);
   op.reduce_op = command.reduce_op;
   op.premul_factor = command.premul_factor;
   op.submitted_ns = command.submitted_ns;
   op.deadline_ns = command.deadline_ns;
   if (command.element_count > 0) {
     const absl::StatusOr<BucketPlan> plan =
-        MakeBucketPlan(command.element_count, command.dtype, info_->max_chunk_bytes);
+        MakeBucketPlan(command.element_count, op.type_on_wire, info_->max_chunk_bytes);
     if (!plan.ok()) return plan.status();
     op.plan = *plan;
     op.rotation = info_->map->Rotation(info_->id, op.number);

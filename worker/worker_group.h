@@ -23,6 +23,7 @@ struct WorkerOp {
   uint64_t ticket = 0;
   std::byte* data = nullptr;
   DataType dtype = DataType::kFloat32;
+  DataType type_on_wire = DataType::kFloat32;  // unlike dtype: chunks go through the staging memory
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
   BucketPlan plan;  // chunk_count 0: nothing to reduce
@@ -32,6 +33,14 @@ struct WorkerOp {
   uint32_t chunks_landed = 0;
   uint32_t busy = 0;      // transport operations on its memory that have not ended
   bool reported = false;  // OpDone was said
+
+  bool narrowed() const { return type_on_wire != dtype; }
+  // Where a chunk lies in the tensor.
+  std::byte* Chunk(ChunkNumber chunk) const { return data + plan.FirstElement(chunk) * DataTypeSize(dtype); }
+  uint64_t BytesOnWire(ChunkNumber chunk) const {
+    return uint64_t{plan.ElementCount(chunk)} * DataTypeSize(type_on_wire);
+  }
+
   // The newest word of a server on whom a chunk waits for; nobody missing once that chunk is back.
   Waiting waiting;
   uint32_t waiting_shard = 0;
@@ -56,6 +65,8 @@ struct ShardLink {
   bool welcomed = false;
   CreditWindow window;
   std::vector<ChunkInFlight> cells;  // position p lives at p % credit
+  std::shared_ptr<StagingMemory>
+      staging;  // a place for each cell; null: the group's tensors cross the wire as they are
   OpNumber reported_watermark;
   // The next chunk dealt to this shard, if `next_known`; else where to look on from.
   OpNumber next_op;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "reduce/convert.h"
+
 namespace shoal {
 namespace {
 
@@ -48,6 +50,12 @@ void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
       [this](const WorkerSendNoteAction& action) {
         const absl::Status status = transport_->SendNote(action.peer, action.note.view());
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
+      },
+      [](const WorkerNarrowAction& action) {
+        NarrowFloat32(action.type, action.tensor, action.place, action.elements);
+      },
+      [](const WorkerWidenAction& action) {
+        WidenToFloat32(action.type, action.place, action.tensor, action.elements);
       },
       [this](const WorkerSendAction& action) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);

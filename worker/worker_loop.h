@@ -17,7 +17,8 @@ namespace shoal {
 
 class WorkerLoop {
  public:
-  // `transport` outlives the loop.
+  // `transport` lives as long as RunOnce is called, and is to be destroyed before the loop: until then it may use
+  // memory of the loop (StagingMemory).
   WorkerLoop(const WorkerMachineOptions& options, Transport* transport);
 
   // Takes in commands and what happened on the network, does what follows and appends what callers must know to

@@ -182,17 +182,24 @@ void WorkerMachine::Push(uint16_t handle, Now now, WorkerActions* actions) {
     header.first_element = op.plan.FirstElement(chunk);
     header.chunk_elements = op.plan.ElementCount(chunk);
     header.chunk = chunk;
-    header.dtype = op.dtype;
+    header.dtype = op.type_on_wire;
+    header.narrowed = op.narrowed();
     header.reduce_op = op.reduce_op;
     header.premul_factor = op.premul_factor;
-    const uint64_t element_bytes = DataTypeSize(op.dtype);
-    const uint64_t bytes = header.chunk_elements * element_bytes;
+    const uint64_t bytes = op.BytesOnWire(chunk);
     connection.bytes_pushed += bytes;
     counters_.bytes_pushed += bytes;
     ++counters_.chunks_pushed;
+    const std::byte* data = op.Chunk(chunk);
+    if (op.narrowed()) {
+      std::byte* const place = link.staging->Place(index);
+      actions->push_back(WorkerNarrowAction{
+          .type = op.type_on_wire, .tensor = data, .place = place, .elements = header.chunk_elements});
+      data = place;
+    }
     actions->push_back(WorkerSendAction{.peer = connection.peer,
                                         .header = EncodeHeader(header),
-                                        .data = op.data + header.first_element * element_bytes,
+                                        .data = data,
                                         .bytes = bytes,
                                         .token = Pack({handle, cell.generation, static_cast<uint16_t>(shard), index})});
   }

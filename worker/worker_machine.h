@@ -86,7 +86,7 @@ class WorkerMachine {
   void OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
               WorkerOutcomes* outcomes);
   void OnWelcome(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body, Now now,
-                 WorkerOutcomes* outcomes);
+                 WorkerActions* actions, WorkerOutcomes* outcomes);
   void OnRefuse(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
                 WorkerActions* actions, WorkerOutcomes* outcomes);
   void OnWaiting(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body);

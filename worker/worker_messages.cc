@@ -27,9 +27,10 @@ absl::Status RefusalStatus(Refusal refusal, const std::string& text) {
 }
 
 bool ResultFits(const WorkerOp& op, const WorkerGroup& group, const FrameHeader& header, uint64_t payload_bytes) {
-  return header.epoch == group.info().map->epoch() && header.rank == group.info().rank && header.dtype == op.dtype &&
-         header.reduce_op == op.reduce_op && header.bucket_elements == op.plan.element_count &&
-         header.chunk.value() < op.plan.chunk_count && header.first_element == op.plan.FirstElement(header.chunk) &&
+  return header.epoch == group.info().map->epoch() && header.rank == group.info().rank &&
+         header.dtype == op.type_on_wire && header.narrowed == op.narrowed() && header.reduce_op == op.reduce_op &&
+         header.bucket_elements == op.plan.element_count && header.chunk.value() < op.plan.chunk_count &&
+         header.first_element == op.plan.FirstElement(header.chunk) &&
          header.chunk_elements == op.plan.ElementCount(header.chunk) && header.contributors == group.size() &&
          payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
 }
@@ -101,7 +102,7 @@ void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now
   WorkerGroup* group = nullptr;
   switch (header->type) {
     case FrameType::kWelcome:
-      return OnWelcome(connection, *header, body, now, outcomes);
+      return OnWelcome(connection, *header, body, now, actions, outcomes);
     case FrameType::kRefuse:
       return OnRefuse(connection, *header, DecodeText(body), now, actions, outcomes);
     case FrameType::kWaiting:
@@ -127,8 +128,8 @@ void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now
   }
 }
 
-void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body, Now,
-                              WorkerOutcomes* outcomes) {
+void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body, Now now,
+                              WorkerActions* actions, WorkerOutcomes* outcomes) {
   uint16_t handle = 0;
   WorkerGroup* group = FindGroup(header.group, &handle);
   const absl::StatusOr<Welcome> welcome = DecodeWelcome(body);
@@ -137,7 +138,15 @@ void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, st
   ShardLink* link = FindLink(group, connection, &shard);
   if (link == nullptr || link->welcomed) return;
   link->welcomed = true;
-  link->window.Open(std::min<uint32_t>(welcome->credit_chunks, 1024));
+  uint32_t credit = std::min<uint32_t>(welcome->credit_chunks, 1024);
+  if (group->info().wire != WireFormat::kAsIs) {
+    credit = StagingMemory::Places(credit, group->info().max_chunk_bytes);
+    absl::StatusOr<std::shared_ptr<StagingMemory>> staging =
+        StagingMemory::Allocate(credit, group->info().max_chunk_bytes);
+    if (!staging.ok()) return FailGroup(handle, staging.status(), now, actions, outcomes);
+    link->staging = *std::move(staging);
+  }
+  link->window.Open(credit);
   link->cells.assign(link->window.credit(), {});
   if (!group->AllWelcomed()) return;
   group->state = WorkerGroup::State::kOpen;
@@ -221,15 +230,15 @@ void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight*
                                  WorkerActions* actions) {
   GroupCell& group_cell = groups_[handle];
   WorkerOp& op = *group_cell.group->FindOp(cell->op);
-  const uint64_t element_bytes = DataTypeSize(op.dtype);
   cell->landing = true;
   cell->held_offer = OfferId(0);
   ++op.busy;
-  const auto index = static_cast<uint16_t>(cell->position % group_cell.group->links[shard].window.credit());
+  const ShardLink& link = group_cell.group->links[shard];
+  const auto index = static_cast<uint16_t>(cell->position % link.window.credit());
   actions->push_back(
       WorkerAcceptAction{.offer = offer,
-                         .data = op.data + op.plan.FirstElement(cell->chunk) * element_bytes,
-                         .bytes = op.plan.ElementCount(cell->chunk) * element_bytes,
+                         .data = op.narrowed() ? link.staging->Place(index) : op.Chunk(cell->chunk),
+                         .bytes = op.BytesOnWire(cell->chunk),
                          .token = Pack({handle, group_cell.generation, static_cast<uint16_t>(shard), index})});
 }
 
@@ -267,7 +276,14 @@ void WorkerMachine::OnLanded(const TransportEvent& event, Now now, WorkerActions
   }
   cell.landed = true;
   if (op->waiting_shard == token.shard && op->waiting_chunk == cell.chunk) op->waiting = {};
-  const uint64_t bytes = uint64_t{op->plan.ElementCount(cell.chunk)} * DataTypeSize(op->dtype);
+  if (op->narrowed()) {
+    actions->push_back(WorkerWidenAction{.type = op->type_on_wire,
+                                         .staging = link.staging,
+                                         .place = link.staging->Place(token.cell),
+                                         .tensor = op->Chunk(cell.chunk),
+                                         .elements = op->plan.ElementCount(cell.chunk)});
+  }
+  const uint64_t bytes = op->BytesOnWire(cell.chunk);
   connections_[link.connection].bytes_pulled += bytes;
   counters_.bytes_pulled += bytes;
   FinishCell(token.handle, token.shard, &cell, now, outcomes);

@@ -7,10 +7,10 @@ With nothing else running, rank 0 hosts a scheduler and the first rank of each n
 SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's cluster are used. `python -m shoal.info` prints the settings.
 """
 
-from shoal.backend import register
+from shoal.backend import GroupOptions, register
 from shoal.membership import statistics
 
-__all__ = ["register", "statistics"]
+__all__ = ["GroupOptions", "register", "statistics"]
 __version__ = "0.1.0"
 
 register()

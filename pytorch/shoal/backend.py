@@ -1,5 +1,6 @@
 """The c10d backend's registration and its factory."""
 
+import dataclasses
 import urllib.parse
 
 import torch
@@ -13,9 +14,21 @@ except ImportError as error:
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
-from shoal import membership
+from shoal import config, membership
 
 _registered = False
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupOptions:
+    """pg_options of init_process_group and new_group, for what differs from one group to another."""
+
+    wire: str | None = None  # "none", "bf16" or "fp16" (shoal.config); None: the setting's, SHOAL_WIRE
+    inner: object = None  # options of the inner backend: ProcessGroupNCCL.Options or ProcessGroupGloo._Options
+
+    def __post_init__(self) -> None:
+        if self.wire is not None and self.wire not in config.WIRES:
+            raise ValueError(f"GroupOptions: wire={self.wire!r}: expected one of {', '.join(config.WIRES)}")
 
 
 def register() -> None:
@@ -29,6 +42,7 @@ def register() -> None:
 
 def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> dist.Backend:
     """Called by init_process_group and new_group, on the ranks of the group."""
+    ours = backend_options if isinstance(backend_options, GroupOptions) else GroupOptions(inner=backend_options)
     is_default = not options.global_ranks_in_group
     if is_default:
         membership.count_default_group()
@@ -42,8 +56,9 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 ranks=list(options.global_ranks_in_group),
                 max_chunk_bytes=joined.settings.chunk_bytes,
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
+                wire=ours.wire or joined.settings.wire,
             )
-        cpu_inner, cuda_inner = _inner_backends(options, backend_options)
+        cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
         return _C.ShoalBackend(
             rank=options.group_rank,
             size=options.group_size,
@@ -62,7 +77,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
 def _inner_backends(
     options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object
 ) -> tuple[dist.Backend, dist.Backend | None]:
-    """Gloo, and NCCL where there are GPUs. `backend_options` (pg_options) may be those of one of the two."""
+    """Gloo, and NCCL where there are GPUs. `backend_options` may be those of one of the two."""
     store = dist.PrefixStore(f"shoal_inner/{membership.generation()}", options.store)
     rank, size, timeout = options.group_rank, options.group_size, options.timeout
     has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
@@ -79,8 +94,8 @@ def _inner_backends(
         cpu_inner = dist.ProcessGroupGloo(dist.PrefixStore("cpu", store), rank, size, timeout=timeout)
     else:
         raise TypeError(
-            f"shoal: pg_options of type {type(backend_options).__name__}: expected ProcessGroupNCCL.Options or "
-            "ProcessGroupGloo._Options (they go to the inner backend), or None"
+            f"shoal: pg_options of type {type(backend_options).__name__}: expected shoal.GroupOptions, or "
+            "ProcessGroupNCCL.Options or ProcessGroupGloo._Options (they go to the inner backend), or None"
         )
     if not has_nccl:
         return cpu_inner, None

@@ -54,6 +54,15 @@ def parse_switch(text: str) -> bool:
     return text == "1"
 
 
+WIRES = ("none", "bf16", "fp16")
+
+
+def parse_wire(text: str) -> str:
+    if text not in WIRES:
+        raise ValueError(f"one of {', '.join(WIRES)}")
+    return text
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -76,6 +85,8 @@ SETTINGS = (
             "wait for so many servers; unset: 1, or one a node when the job hosts them itself"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "largest piece of a tensor on the wire, equal on all ranks; 0: the library's default"),
+    Setting("wire", "SHOAL_WIRE", parse_wire, "none",
+            "bf16 or fp16: float32 tensors cross the wire in 16 bits, rounded; equal on all ranks; none: as they are"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
@@ -98,6 +109,7 @@ class Config:
     job_name: str | None
     min_servers: int | None
     chunk_bytes: int
+    wire: str
     net_device: str
     transports: str
     network_only: bool

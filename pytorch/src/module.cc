@@ -99,7 +99,7 @@ void DefineSession(py::module_& module) {
            py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("transports"), py::arg("network_only"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
-           py::arg("timeout_ms"), GilReleased())
+           py::arg("timeout_ms"), py::arg("wire"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def_property_readonly("forked", &Session::forked)
       .def("statistics", &StatisticsToDict);

@@ -8,6 +8,13 @@ namespace {
 
 constexpr uint64_t kFetchTimeoutMs = 3600 * 1000;  // only for the call's own sake: what it waits for has a deadline
 
+shoal_wire WireFromName(const std::string& name) {
+  if (name == "none") return SHOAL_WIRE_NONE;
+  if (name == "fp16") return SHOAL_WIRE_FLOAT16;
+  if (name == "bf16") return SHOAL_WIRE_BFLOAT16;
+  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; take none, bf16 or fp16");
+}
+
 const char* NullIfEmpty(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
@@ -63,7 +70,7 @@ shoal_worker* Session::OpenWorker() {
 }
 
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                            uint32_t max_chunk_bytes, uint64_t timeout_ms) {
+                                            uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire) {
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
@@ -77,6 +84,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   options.rank_count = static_cast<uint32_t>(ranks.size());
   options.max_chunk_bytes = max_chunk_bytes;
   options.timeout_ms = timeout_ms;
+  options.wire = WireFromName(wire);
   shoal_group* handle = nullptr;
   shoal_error error = {};
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,

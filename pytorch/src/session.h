@@ -93,9 +93,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. Throws ShoalError.
+  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16". Throws
+  // ShoalError.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                     uint32_t max_chunk_bytes, uint64_t timeout_ms);
+                                     uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire);
 
   // Closes the group; with the last one, the session.
   void CloseGroup(const std::shared_ptr<Group>& group);

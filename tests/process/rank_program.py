@@ -38,7 +38,11 @@ class WorkerOptions(SizedStructure):
         ("timeout_ms", c_uint64),
         ("net_device", c_char_p),
         ("transports", c_char_p),
+        ("network_only", c_uint32),
     ]
+
+
+WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 
 
 class GroupOptions(SizedStructure):
@@ -49,6 +53,7 @@ class GroupOptions(SizedStructure):
         ("rank_count", c_uint32),
         ("max_chunk_bytes", c_uint32),
         ("timeout_ms", c_uint64),
+        ("wire", c_int),
     ]
 
 
@@ -75,6 +80,7 @@ class HostServerOptions(SizedStructure):
         ("net_device", c_char_p),
         ("transports", c_char_p),
         ("timeout_ms", c_uint64),
+        ("network_only", c_uint32),
     ]
 
 
@@ -157,7 +163,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         min_servers=options.min_servers,
         timeout_ms=options.timeout_ms,
     )
-    group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes)
+    group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
         library.call("shoal_worker_connect", byref(worker_options), byref(worker))
         print("joined", flush=True)
@@ -185,6 +191,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--chunk-bytes", type=int, default=0)
+    parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()

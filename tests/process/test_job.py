@@ -55,6 +55,33 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 
+@pytest.mark.timeout(300)
+def test_i1_same_bits_over_a_16_bit_wire_for_any_number_of_servers_and_chunk_size(cluster: Cluster):
+    count = ["--count", "300007", "--wire", "bf16"]
+    found: dict[str, set[str]] = {}
+    cluster.start_scheduler()
+    for servers, chunk_sizes in [(1, [65536]), (3, [16384, 1 << 20])]:
+        while len(cluster.servers()) < servers:
+            cluster.start_server(f"server-{len(cluster.servers())}")
+        for chunk_bytes in chunk_sizes:
+            job = f"{servers} servers, {chunk_bytes} bytes"
+            options = ["--job", job, "--chunk-bytes", str(chunk_bytes), "--min-servers", str(servers), *count]
+            found[job] = digests(cluster.start_ranks(WORLD_SIZE, *options))
+    assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
+    plain = digests(cluster.start_ranks(WORLD_SIZE, "--count", "300007", "--min-servers", "3"))
+    assert plain.isdisjoint(set.union(*found.values())), "the wire was not narrowed"
+
+
+def test_ranks_that_differ_on_the_wire_are_named(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = [cluster.start_rank(0, 2), cluster.start_rank(1, 2, "--wire", "bf16")]
+    for rank in ranks:
+        text = refusal(rank)
+        assert text.startswith("INVALID_ARGUMENT")
+        assert re.search(r"rank 0 gave .* wire none", text) and re.search(r"rank 1 gave .* wire bf16", text)
+
+
 def test_chunks_are_spread_over_servers_to_within_one(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=600)
     names = ["a", "b", "c"]

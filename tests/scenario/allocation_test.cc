@@ -92,15 +92,16 @@ TEST(Allocation, TheCounterCounts) {
   EXPECT_EQ(allocations, 1u) << *number;
 }
 
-TEST(Allocation, NoneForAChunkInEitherLoop) {
-  constexpr uint64_t kElements = 1'000'000;  // about 3900 chunks of 1 KiB
-  ClusterOptions options{.workers = 3, .servers = 2};
+void ExpectNoneForAChunk(WireFormat wire) {
+  // About 3900 chunks of 1 KiB.
+  const uint64_t elements = 1'000'000 * (wire == WireFormat::kAsIs ? 1 : 2);
+  ClusterOptions options{.workers = 3, .servers = 2, .wire = wire};
   options.wrap = [](std::unique_ptr<Transport> inner) {
     return std::make_unique<UncountedTransport>(std::move(inner));
   };
   Cluster cluster(options);
   cluster.OpenGroup(1, 0);
-  std::vector<std::vector<std::byte>> tensors(3, std::vector<std::byte>(4 * kElements));
+  std::vector<std::vector<std::byte>> tensors(3, std::vector<std::byte>(4 * elements));
   const auto submit = [&](uint64_t ticket) {
     for (uint32_t w = 0; w < 3; ++w) cluster.Submit(w, 0, ticket, tensors[w], DataType::kFloat32, ReduceOp::kSum);
   };
@@ -123,6 +124,10 @@ TEST(Allocation, NoneForAChunkInEitherLoop) {
   EXPECT_EQ(allocations, 0u) << "for 3000 chunks";
   ASSERT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(4, 4); }));
 }
+
+TEST(Allocation, NoneForAChunkInEitherLoop) { ExpectNoneForAChunk(WireFormat::kAsIs); }
+
+TEST(Allocation, NoneForAChunkOverA16BitWire) { ExpectNoneForAChunk(WireFormat::kBfloat16); }
 
 }  // namespace
 }  // namespace shoal

@@ -72,6 +72,7 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     info->job_ranks = members;
     for (uint32_t member : members) info->hosts.push_back(absl::StrCat("node-", member));
     info->max_chunk_bytes = token.max_chunk_bytes;
+    info->wire = options_.wire;
     info->token.assign(bytes.begin(), bytes.end());
     info->map = map;
     Command(members[rank], OpenGroupCommand{GroupHandle(handle), std::move(info), now_.monotonic_ns + 30 * kNsPerS});

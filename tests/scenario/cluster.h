@@ -24,6 +24,7 @@ struct ClusterOptions {
   uint32_t workers = 2;
   uint32_t servers = 1;
   uint32_t max_chunk_bytes = 1024;
+  WireFormat wire = WireFormat::kAsIs;
   uint64_t slot_memory_bytes = 48 << 20;
   uint64_t seed = 1;
   // Wraps every transport, if set.
@@ -73,8 +74,8 @@ class Cluster {
     std::string address;
   };
   struct Worker {
-    std::unique_ptr<Transport> transport;
     std::unique_ptr<WorkerLoop> loop;
+    std::unique_ptr<Transport> transport;  // goes before the loop, whose memory it may be using
     std::vector<WorkerCommand> commands;
     WorkerOutcomes outcomes;
   };

@@ -40,6 +40,7 @@ FrameHeader EveryField() {
   header.contributors = 0xa1a2a3a4;
   header.payload_crc32c = 0xb1b2b3b4;
   header.refusal = Refusal::kNoSlot;  // 0b
+  header.narrowed = true;
   return header;
 }
 
@@ -64,7 +65,8 @@ TEST(Frame, EveryFieldHasItsGoldenBytes) {
             "a4a3a2a1"          // 84: contributors
             "b4b3b2b1"          // 88: payload crc32c
             "0b"                // 92: refusal
-            "000000");          // 93: zero
+            "01"                // 93: narrowed
+            "0000");            // 94: zero
 }
 
 TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
@@ -147,6 +149,8 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {0, 10, 255}) EXPECT_THAT(ComplaintAboutByte(6, static_cast<uint8_t>(value)), HasSubstr("dtype"));
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
   for (int value : {15, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
+  // 1 stands for a 16-bit dtype only, and the frame's is float32.
+  for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
 }
 
 TEST(Frame, AnotherWireVersionIsNamedWithBothNumbers) {

@@ -61,6 +61,7 @@ TEST(OpLedger, RanksThatDisagreeAreFoundByEveryFieldOfTheLayout) {
   };
   EXPECT_EQ(admit([](FrameHeader* h) { h->bucket_elements = 601; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->dtype = DataType::kInt32; }), Refusal::kLayoutMismatch);
+  EXPECT_EQ(admit([](FrameHeader* h) { h->narrowed = !h->narrowed; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->reduce_op = ReduceOp::kMax; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->premul_factor = 2.0; }), Refusal::kLayoutMismatch);
   EXPECT_EQ(admit([](FrameHeader* h) { h->premul_factor = -0.0; }), Refusal::kLayoutMismatch)

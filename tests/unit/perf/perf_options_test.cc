@@ -62,6 +62,14 @@ TEST(PerfOptions, LongNamesOfNcclTests) {
   EXPECT_EQ(options->check_rounds, 2u);
 }
 
+TEST(PerfOptions, TheWireIsNamed) {
+  EXPECT_EQ(Parse({"--spawn", "2"})->wire, WireFormat::kAsIs);
+  EXPECT_EQ(Parse({"--spawn", "2", "--wire", "bf16"})->wire, WireFormat::kBfloat16);
+  EXPECT_EQ(Parse({"--spawn", "2", "--wire=fp16"})->wire, WireFormat::kFloat16);
+  EXPECT_THAT(std::string(Parse({"--spawn", "2", "--wire", "int8"}).status().message()),
+              ::testing::HasSubstr("--wire \"int8\" is unknown; take none, bf16 or fp16"));
+}
+
 TEST(PerfOptions, FactorReplacesStepAndStopsAtTheEnd) {
   const absl::StatusOr<PerfOptions> options = Parse({"--spawn", "2", "-b", "1K", "-e", "10K", "-f", "2"});
   ASSERT_TRUE(options.ok()) << options.status();

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "perf/number_format.h"
+#include "reduce/convert.h"
 #include "reduce/reduce.h"
 
 namespace shoal {
@@ -28,12 +29,30 @@ class Reduced {
       if (static_cast<int>(rank) == doubled) inputs_.push_back(contributions_.back().data());
     }
     result_.resize(bytes);
-    Reduce({test.dtype, test.op, kPerfPremulFactor}, inputs_, result_.data(), element_count);
+    if (TypeOnWire(test.wire, test.dtype) == test.dtype) {
+      Reduce({test.dtype, test.op, kPerfPremulFactor}, inputs_, result_.data(), element_count);
+    } else {
+      ReduceNarrowed(element_count);
+    }
   }
   std::byte* data() { return result_.data(); }
   const std::vector<std::byte>& contribution(uint32_t rank) const { return contributions_[rank]; }
 
  private:
+  void ReduceNarrowed(uint64_t element_count) {
+    const DataType type = TypeOnWire(test_.wire, test_.dtype);
+    std::vector<std::vector<std::byte>> narrow;
+    std::vector<const std::byte*> inputs;
+    for (const std::byte* input : inputs_) {
+      narrow.emplace_back(2 * element_count);
+      NarrowFloat32(type, input, narrow.back().data(), element_count);
+    }
+    for (const std::vector<std::byte>& input : narrow) inputs.push_back(input.data());
+    std::vector<std::byte> result(2 * element_count);
+    Reduce({type, test_.op, kPerfPremulFactor}, inputs, result.data(), element_count);
+    WidenToFloat32(type, result.data(), result_.data(), element_count);
+  }
+
   TestData test_;
   std::vector<std::vector<std::byte>> contributions_;
   std::vector<const std::byte*> inputs_;
@@ -47,6 +66,11 @@ std::vector<TestData> AllTests() {
       for (uint8_t op = 1; ReduceOpFromWire(op); ++op) {
         for (const uint32_t ranks : {1, 2, 3, 4, 16}) {
           tests.push_back({kind, 42, static_cast<DataType>(type), static_cast<ReduceOp>(op), ranks});
+          if (tests.back().dtype != DataType::kFloat32) continue;
+          for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+            tests.push_back(tests.back());
+            tests.back().wire = wire;
+          }
         }
       }
     }
@@ -56,7 +80,8 @@ std::vector<TestData> AllTests() {
 
 std::string Describe(const TestData& test) {
   return std::string(test.kind == NumberKind::kRandom ? "random " : "small ") + std::string(DataTypeName(test.dtype)) +
-         " " + std::string(ReduceOpName(test.op)) + " of " + std::to_string(test.rank_count);
+         " " + std::string(ReduceOpName(test.op)) + " of " + std::to_string(test.rank_count) + ", wire " +
+         std::string(WireFormatName(test.wire));
 }
 
 TEST(TestData, RightResultsPass) {
@@ -114,6 +139,17 @@ TEST(TestData, AContributionThatCountsTwiceIsFound) {
     if (test.op != ReduceOp::kSum || test.rank_count > 4) continue;
     Reduced reduced(test, 400, /*skipped=*/-1, /*doubled=*/0);
     EXPECT_GT(CheckResult(test, reduced.data(), 400).wrong, 200u) << Describe(test);
+  }
+}
+
+TEST(TestData, ADigitThatCanNotHaveCrossedTheWireIsFound) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+    const TestData test{NumberKind::kRandom, 1, DataType::kFloat32, ReduceOp::kSum, 2, wire};
+    Reduced reduced(test, 8);
+    reduced.data()[12] ^= std::byte{1};  // far below what rounding may do
+    const CheckOutcome outcome = CheckResult(test, reduced.data(), 8);
+    EXPECT_EQ(outcome.wrong, 1u);
+    EXPECT_THAT(outcome.first_wrong, HasSubstr("more digits"));
   }
 }
 

@@ -144,7 +144,12 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
   job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .host = "h", .pid = 7};
-  job.groups = {{.id = GroupId(7), .name = "world", .epoch = Epoch(2), .ranks = {3, 0}, .max_chunk_bytes = 65536}};
+  job.groups = {{.id = GroupId(7),
+                 .name = "world",
+                 .epoch = Epoch(2),
+                 .ranks = {3, 0},
+                 .max_chunk_bytes = 65536,
+                 .wire = WireFormat::kBfloat16}};
   state.jobs = {job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();

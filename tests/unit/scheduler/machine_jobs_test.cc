@@ -297,6 +297,28 @@ TEST_F(MachineGroupsTest, DifferentListsFailEverybodyWhoWaits) {
   EXPECT_EQ(harness_.StatusOf(again1).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {
+  AddServer("a", 1);
+  const JobId job = JoinAll(2);
+  const RequestHandle plain = harness_.Send(Group(job, 0, 100, {0, 1}));
+  JoinGroup narrow = Group(job, 1, 101, {0, 1});
+  narrow.wire = static_cast<uint32_t>(WireFormat::kBfloat16);
+  const RequestHandle other = harness_.Send(narrow);
+  for (const RequestHandle handle : {plain, other}) {
+    EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Text(harness_.StatusOf(handle)), AllOf(HasSubstr("rank 0 gave"), HasSubstr("wire none"),
+                                                       HasSubstr("rank 1 gave"), HasSubstr("wire bf16")));
+  }
+  JoinGroup also_narrow = Group(job, 0, 100, {0, 1});
+  also_narrow.wire = narrow.wire;
+  harness_.Send(also_narrow);
+  EXPECT_EQ(harness_.Ask<GroupJoined>(narrow).hosts.size(), 2u);
+  const JobView view = OnlyJob(harness_);
+  ASSERT_EQ(view.groups.size(), 1u);
+  EXPECT_EQ(view.groups[0].state.wire, WireFormat::kBfloat16);
+  EXPECT_EQ(harness_.last_saved()->jobs.at(0).groups.at(0).wire, WireFormat::kBfloat16);
+}
+
 TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
   const JobId job = JoinAll(2);
   struct Case {
@@ -306,6 +328,8 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
   };
   JoinGroup small_chunks = Group(job, 0, 100, {0, 1});
   small_chunks.max_chunk_bytes = 10;
+  JoinGroup unknown_wire = Group(job, 0, 100, {0, 1});
+  unknown_wire.wire = 5;
   JoinGroup nameless = Group(job, 0, 100, {0, 1});
   nameless.group_name.clear();
   const Case cases[] = {
@@ -314,6 +338,7 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
       {Group(job, 0, 100, {0, 0}), absl::StatusCode::kInvalidArgument, "rank 0 twice"},
       {Group(job, 0, 100, {1}), absl::StatusCode::kInvalidArgument, "does not list that rank itself"},
       {small_chunks, absl::StatusCode::kInvalidArgument, "chunk size of 10 bytes"},
+      {unknown_wire, absl::StatusCode::kInvalidArgument, "asks for wire 5; give 0 (none), 3 (fp16) or 4 (bf16)"},
       {nameless, absl::StatusCode::kInvalidArgument, "group name"},
       {Group(job, 0, 999, {0, 1}), absl::StatusCode::kNotFound, "join the job first"},
       {Group(JobId(99), 0, 100, {0, 1}), absl::StatusCode::kNotFound, "no job has id 99"},

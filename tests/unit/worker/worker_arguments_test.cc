@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 
 #include "shoal/worker.h"
@@ -86,6 +87,10 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   shoal_group* group = nullptr;
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("worker is NULL"));
+  const int unknown_wire = 5;
+  std::memcpy(&group_options.wire, &unknown_wire, sizeof(unknown_wire));
+  EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
   shoal_op* op = nullptr;
   EXPECT_EQ(shoal_all_reduce(nullptr, nullptr, 0, nullptr, &op, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));

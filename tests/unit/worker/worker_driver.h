@@ -157,6 +157,8 @@ class WorkerDriver {
     notes.clear();
     sends.clear();
     accepts.clear();
+    narrows.clear();
+    widens.clear();
     declines.clear();
     closes.clear();
     opened.clear();
@@ -181,6 +183,8 @@ class WorkerDriver {
   std::vector<SentNote> notes;
   std::vector<WorkerSendAction> sends;
   std::vector<WorkerAcceptAction> accepts;
+  std::vector<WorkerNarrowAction> narrows;
+  std::vector<WorkerWidenAction> widens;
   std::vector<OfferId> declines;
   std::vector<PeerId> closes;
   std::vector<GroupOpened> opened;
@@ -213,6 +217,8 @@ class WorkerDriver {
       notes.push_back({note->peer, *DecodeHeader(note->note.view()), {body.begin(), body.end()}});
     }
     if (const auto* send = std::get_if<WorkerSendAction>(&action)) sends.push_back(*send);
+    if (const auto* narrow = std::get_if<WorkerNarrowAction>(&action)) narrows.push_back(*narrow);
+    if (const auto* widen = std::get_if<WorkerWidenAction>(&action)) widens.push_back(*widen);
     if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) accepts.push_back(*accept);
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);

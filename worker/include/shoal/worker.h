@@ -114,6 +114,15 @@ SHOAL_API void shoal_worker_close(shoal_worker* worker);
 
 /* ---- groups ---- */
 
+/* How float32 tensors of a group cross the wire, both ways. With 16 bits each contribution is rounded once, the servers
+ * sum in float32 and round the result once, to nearest even (docs/numerics.md); every rank gets the same bits, in half
+ * the time. Beyond 65504 SHOAL_WIRE_FLOAT16 gives infinity. Tensors of other types cross as they are. */
+typedef enum shoal_wire {
+  SHOAL_WIRE_NONE = 0, /* as they are */
+  SHOAL_WIRE_FLOAT16 = 3,
+  SHOAL_WIRE_BFLOAT16 = 4
+} shoal_wire;
+
 typedef struct shoal_group_options {
   size_t struct_size;
   const char* name;      /* same on all ranks of the group; unique in the job while the group is open */
@@ -121,11 +130,12 @@ typedef struct shoal_group_options {
   uint32_t rank_count;
   uint32_t max_chunk_bytes; /* 0: the library's default; must be equal on all ranks */
   uint64_t timeout_ms;      /* 0: the worker's */
+  shoal_wire wire;          /* must be equal on all ranks */
 } shoal_group_options;
 
 /* Waits until all ranks of the group made the same call and every shard has opened the group.
- * DEADLINE_EXCEEDED names the ranks that did not come. INVALID_ARGUMENT: the ranks gave different lists or chunk sizes.
- * RESOURCE_EXHAUSTED: a server has no memory for the group's slots (names the server). */
+ * DEADLINE_EXCEEDED names the ranks that did not come. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
+ * wires. RESOURCE_EXHAUSTED: a server has no memory for the group's slots (names the server). */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 

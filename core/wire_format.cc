@@ -1,0 +1,41 @@
+#include "core/wire_format.h"
+
+namespace shoal {
+namespace {
+
+constexpr WireFormat kWireFormats[] = {WireFormat::kAsIs, WireFormat::kFloat16, WireFormat::kBfloat16};
+
+}  // namespace
+
+DataType TypeOnWire(WireFormat wire, DataType tensor) {
+  if (wire == WireFormat::kAsIs || tensor != DataType::kFloat32) return tensor;
+  return static_cast<DataType>(wire);
+}
+
+std::string_view WireFormatName(WireFormat wire) {
+  switch (wire) {
+    case WireFormat::kAsIs:
+      return "none";
+    case WireFormat::kFloat16:
+      return "fp16";
+    case WireFormat::kBfloat16:
+      return "bf16";
+  }
+  return "unknown";
+}
+
+std::optional<WireFormat> WireFormatFromNumber(uint32_t number) {
+  for (const WireFormat wire : kWireFormats) {
+    if (static_cast<uint32_t>(wire) == number) return wire;
+  }
+  return std::nullopt;
+}
+
+std::optional<WireFormat> WireFormatFromName(std::string_view name) {
+  for (const WireFormat wire : kWireFormats) {
+    if (WireFormatName(wire) == name) return wire;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shoal

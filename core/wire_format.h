@@ -1,0 +1,35 @@
+// How a group's fp32 tensors cross the wire: as they are, or as 16-bit numbers that servers accumulate in fp32 and
+// round once. Other tensors always cross as they are. Part of a group's identity: all its ranks say the same.
+//
+// The numbers are those of the 16-bit type (core/dtype.h) and part of the control plane and of the public C header:
+// never renumber. Values; any thread.
+#ifndef SHOAL_CORE_WIRE_FORMAT_H_
+#define SHOAL_CORE_WIRE_FORMAT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/dtype.h"
+
+namespace shoal {
+
+enum class WireFormat : uint8_t {
+  kAsIs = 0,
+  kFloat16 = static_cast<uint8_t>(DataType::kFloat16),
+  kBfloat16 = static_cast<uint8_t>(DataType::kBfloat16),
+};
+
+// What the elements of such a tensor are on the wire.
+DataType TypeOnWire(WireFormat wire, DataType tensor);
+
+// "none", "fp16", "bf16": what people read and type.
+std::string_view WireFormatName(WireFormat wire);
+
+// nullopt for a number or name that is none of the above (whatever a peer or a person may have sent).
+std::optional<WireFormat> WireFormatFromNumber(uint32_t number);
+std::optional<WireFormat> WireFormatFromName(std::string_view name);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_WIRE_FORMAT_H_

@@ -1,0 +1,109 @@
+"""Groups whose float32 tensors cross the wire in 16 bits."""
+
+import hashlib
+
+import pytest
+import torch
+import torch.distributed as dist
+from rank_processes import run_ranks
+from torch.nn.parallel import DistributedDataParallel
+
+import shoal
+
+RANKS = 4
+WIRES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def contribution(rank: int, count: int = 30_011) -> torch.Tensor:
+    return torch.randn(count, generator=torch.Generator().manual_seed(rank))
+
+
+def rounded_sum(dtype: torch.dtype, average: bool = False) -> torch.Tensor:
+    """By PyTorch's own arithmetic: each contribution rounded, summed in float32 in rank order, rounded once."""
+    total = contribution(0).to(dtype).to(torch.float32)
+    for rank in range(1, RANKS):
+        total += contribution(rank).to(dtype).to(torch.float32)
+    return (total / RANKS if average else total).to(dtype).to(torch.float32)
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.equal(left.view(torch.int32), right.view(torch.int32))
+
+
+def reduce_float32(dtype: torch.dtype) -> list[bool]:
+    checks, before = [], shoal.statistics()["bytes_pushed"]
+    for operation, average in ((dist.ReduceOp.SUM, False), (dist.ReduceOp.AVG, True)):
+        tensor = contribution(dist.get_rank())
+        dist.all_reduce(tensor, op=operation)
+        checks.append(same_bits(tensor, rounded_sum(dtype, average)))
+    checks.append(shoal.statistics()["bytes_pushed"] - before == 2 * 2 * tensor.numel())
+    wide = contribution(dist.get_rank()).to(torch.float64)
+    dist.all_reduce(wide)
+    checks.append(torch.equal(wide, sum(contribution(rank).to(torch.float64) for rank in range(RANKS))))
+    return checks
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_float32_has_pytorchs_bits_and_half_the_bytes(cluster, wire):
+    environment = cluster.environment(SHOAL_WIRE=wire)
+    results = run_ranks(RANKS, reduce_float32, WIRES[wire], environment=environment)
+    assert results == [[True] * 4] * RANKS
+
+
+def reduce_in_two_groups() -> list[bool]:
+    narrow = dist.new_group(pg_options=shoal.GroupOptions(wire="bf16"))
+    tensors = [contribution(dist.get_rank()) for _ in range(2)]
+    dist.all_reduce(tensors[0])
+    dist.all_reduce(tensors[1], group=narrow)
+    plain = contribution(0)
+    for rank in range(1, RANKS):
+        plain += contribution(rank)
+    return [same_bits(tensors[0], plain), same_bits(tensors[1], rounded_sum(torch.bfloat16))]
+
+
+def test_the_wire_is_one_groups_own(cluster):
+    assert run_ranks(RANKS, reduce_in_two_groups, environment=cluster.environment()) == [[True, True]] * RANKS
+
+
+def make_groups_that_differ() -> None:
+    dist.new_group(pg_options=shoal.GroupOptions(wire="bf16" if dist.get_rank() == 1 else None))
+
+
+def test_ranks_that_differ_are_named(cluster):
+    failures = run_ranks(2, make_groups_that_differ, environment=cluster.environment(), expect_failures=True)
+    for failure in failures:
+        assert "rank 0 gave" in failure.message and "wire none" in failure.message, failure
+        assert "rank 1 gave" in failure.message and "wire bf16" in failure.message, failure
+
+
+def test_an_unknown_wire_is_refused_before_anybody_is_asked():
+    with pytest.raises(ValueError, match="wire='int4': expected one of none, bf16, fp16"):
+        shoal.GroupOptions(wire="int4")
+
+
+def train() -> tuple[float, float, str]:
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    model = DistributedDataParallel(layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    losses = []
+    for _ in range(30):
+        inputs = torch.randn(32, 64, generator=generator)
+        loss = torch.nn.functional.mse_loss(model(inputs), inputs.mean(1, keepdim=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()
+    return float(losses[0]), float(losses[-1]), digest
+
+
+def test_training_keeps_all_ranks_equal_and_learns_as_without(cluster):
+    narrow = run_ranks(2, train, environment=cluster.environment(SHOAL_WIRE="bf16"))
+    plain = run_ranks(2, train, environment=cluster.environment())
+    assert narrow[0][2] == narrow[1][2], "the weights differ between ranks"
+    assert narrow[0][2] != plain[0][2], "the wire was not narrowed"
+    for (first, last, _), (_, plain_last, _) in zip(narrow, plain):
+        assert last < first / 2
+        assert abs(last - plain_last) < 0.05 * first
