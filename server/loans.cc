@@ -1,8 +1,16 @@
 #include "server/loans.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal {
+
+Loans::~Loans() {
+  std::vector<OfferId> offers;
+  for (const auto& [offset, loan] : loans_) offers.push_back(loan.offer);
+  for (const auto& [token, job] : jobs_) offers.insert(offers.end(), job->borrowed.begin(), job->borrowed.end());
+  ReturnInOrder(std::move(offers));
+}
 
 bool Loans::Take(OfferId offer, uint64_t offset) {
   const std::byte* const data = transport_->Borrow(offer);
@@ -44,11 +52,18 @@ void Loans::EndJob(uint64_t token) {
 }
 
 void Loans::Forget(uint64_t offset, uint64_t bytes) {
+  std::vector<OfferId> offers;
   absl::erase_if(loans_, [&](const auto& entry) {
     if (entry.first < offset || entry.first - offset >= bytes) return false;
-    transport_->Return(entry.second.offer);
+    offers.push_back(entry.second.offer);
     return true;
   });
+  ReturnInOrder(std::move(offers));
+}
+
+void Loans::ReturnInOrder(std::vector<OfferId> offers) {
+  std::sort(offers.begin(), offers.end());
+  for (const OfferId offer : offers) transport_->Return(offer);
 }
 
 }  // namespace shoal

@@ -1,7 +1,7 @@
 // The contributions that a server sums where they lie, in memory that its peers lend it.
 //
 // Keyed by the place in slot memory where the contribution would have been copied to. One thread. No allocation once
-// as many loans and jobs as ever have been open at a time.
+// as many loans and jobs as ever have been open at a time, except in Forget.
 #ifndef SHOAL_SERVER_LOANS_H_
 #define SHOAL_SERVER_LOANS_H_
 
@@ -19,11 +19,15 @@ namespace shoal {
 class Loans {
  public:
   explicit Loans(Transport* transport) : transport_(transport) {}
+  // Returns what is still borrowed. No job may be running.
+  ~Loans();
+  Loans(const Loans&) = delete;
+  Loans& operator=(const Loans&) = delete;
 
   // Borrows an offer for the place `offset`, if the transport can lend it.
   bool Take(OfferId offer, uint64_t offset);
 
-  // The inputs of a reduction in rank order: what was lent, the rest in slot memory. Valid until End with its token.
+  // The inputs of a reduction in rank order: what was lent, the rest in slot memory. Valid until EndJob with its token.
   std::span<const std::byte* const> StartJob(const ReduceAction& action, std::span<const std::byte> slot_memory);
   // Returns what the job with this token borrowed.
   void EndJob(uint64_t token);
@@ -40,6 +44,9 @@ class Loans {
     std::vector<const std::byte*> inputs;
     std::vector<OfferId> borrowed;
   };
+
+  // Not in the order of a hash table, which differs from run to run.
+  void ReturnInOrder(std::vector<OfferId> offers);
 
   Transport* const transport_;
   absl::flat_hash_map<uint64_t, Loan> loans_;                 // by offset

@@ -125,6 +125,13 @@ void Checkers::CheckGraves() {
   }
 }
 
+void Checkers::CheckLoans(const SimNetwork& network) {
+  for (const std::string& fault : network.loan_faults()) Fail(absl::StrCat(fault, " (loans)"));
+  if (network.loans_open() > 0) {
+    Fail(absl::StrCat(network.loans_open(), " loans are still open after everybody has gone (loans)"));
+  }
+}
+
 void Checkers::CheckServerBounds(const std::string& server, const ServerCounters& counters,
                                  uint64_t slot_memory_bytes) {
   if (counters.slot_memory_used_bytes > slot_memory_bytes) Fail(absl::StrCat(server, " uses more memory than it has"));

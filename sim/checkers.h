@@ -7,6 +7,7 @@
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
 //   ownership     memory of an op that ended is not touched any more
 //   isolation     a job that no destructive fault hit ends well (I8); with benign faults alone, every job does
+//   loans         what a server borrows is not written to, and returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 #ifndef SHOAL_SIM_CHECKERS_H_
 #define SHOAL_SIM_CHECKERS_H_
@@ -20,6 +21,7 @@
 #include "absl/status/status.h"
 #include "core/dtype.h"
 #include "server/server_events.h"
+#include "sim/sim_transport.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
@@ -52,6 +54,7 @@ class Checkers {
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);
   void CheckGraves();
+  void CheckLoans(const SimNetwork& network);
 
   uint64_t ops_ok() const { return ops_ok_; }
   uint64_t ops_failed() const { return ops_failed_; }

@@ -32,12 +32,13 @@ bool ParseNumber(const char* text, uint64_t* number) {
 
 void Print(const shoal::sim::Profile& profile, const shoal::sim::Report& report) {
   std::printf(
-      "seed %llu: %s\n  %s\n  digest %016llx, %llu events, %.3f s virtual, ops ok %llu, failed %llu, refusals %llu\n",
+      "seed %llu: %s\n  %s\n  digest %016llx, %llu events, %.3f s virtual, ops ok %llu, failed %llu, refusals %llu, "
+      "loans %llu\n",
       static_cast<unsigned long long>(report.seed), report.failures.empty() ? "ok" : "FAILED",
       profile.Describe().c_str(), static_cast<unsigned long long>(report.digest),
       static_cast<unsigned long long>(report.events), static_cast<double>(report.virtual_ns) / 1e9,
       static_cast<unsigned long long>(report.ops_ok), static_cast<unsigned long long>(report.ops_failed),
-      static_cast<unsigned long long>(report.refusals));
+      static_cast<unsigned long long>(report.refusals), static_cast<unsigned long long>(report.loans));
   for (const std::string& failure : report.failures) std::printf("  - %s\n", failure.c_str());
   for (const std::string& line : report.trace) std::printf("    %s\n", line.c_str());
 }

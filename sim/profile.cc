@@ -73,7 +73,8 @@ std::string Profile::Describe() const {
   std::string text =
       absl::StrCat("servers=", servers, "x", io_threads, " slot_memory=", slot_memory_bytes, " window=", window_bytes,
                    " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " latency_ns=", network.latency_ns,
-                   " jitter_ns=", network.jitter_ns, " duplicates=", network.duplicate_per_million, " jobs=");
+                   " jitter_ns=", network.jitter_ns, " duplicates=", network.duplicate_per_million,
+                   " lent=", network.lend_per_million, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ", job.ops, " ops, ", job.in_flight, " in flight",
                     job.subgroup ? ", subgroup" : "", "]");
@@ -110,6 +111,7 @@ Profile DrawProfile(uint64_t seed) {
                             .in_flight = static_cast<uint32_t>(Pick<uint64_t>(random, {1, 2, 8, 30}))});
   }
   DrawFaults(random, &profile);
+  profile.network.lend_per_million = Pick<uint32_t>(random, {0, 500'000, 1'000'000});
   return profile;
 }
 

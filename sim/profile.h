@@ -56,6 +56,7 @@ enum class Sabotage : uint8_t {
   kNone,
   kLoseContribution,  // a sum leaves out its last input now and then (exactly-once)
   kLoseSum,           // a sum never ends now and then (liveness)
+  kWriteInput,        // a sum writes to its last input, which may be borrowed (loans)
 };
 
 struct Profile {

@@ -31,6 +31,9 @@ class SimReducer : public Reducer {
     world_->After(world_->random().Below(max_ns_ + 1), [this, job, alive = std::weak_ptr<bool>(alive_)] {
       if (alive.expired()) return;
       Reduce(job.spec, job.inputs, job.output, job.elements);
+      if (sabotage_ == Sabotage::kWriteInput && job.inputs.size() > 1) {
+        *const_cast<std::byte*>(job.inputs.back()) ^= std::byte{1};
+      }
       done_.push_back(job.token);
       wake_();
     });

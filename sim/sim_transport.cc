@@ -74,6 +74,10 @@ SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen
       limits_(limits) {}
 
 SimTransport::~SimTransport() {
+  if (!loans_.empty()) {
+    network_->loan_faults_.push_back(absl::StrCat(address_, " ended with ", loans_.size(), " loans not returned"));
+    network_->loans_open_ -= loans_.size();
+  }
   if (listen_) network_->listeners_.erase(address_);
   wake_ = [] {};
   std::vector<PeerId> peers;
@@ -274,6 +278,39 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
   if (network_->profile_.writes_late) {
     world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
   }
+}
+
+const std::byte* SimTransport::Borrow(OfferId offer) {
+  const auto found = offers_.find(offer);
+  const uint32_t lend_per_million = network_->profile_.lend_per_million;
+  if (found == offers_.end() || lend_per_million == 0 || !world_->random().Chance(lend_per_million)) return nullptr;
+  const std::span<const std::byte> payload = found->second.second->payload;
+  Loan& loan = loans_[offer];
+  loan.bytes.assign(payload.begin(), payload.end());
+  loan.as_lent = loan.bytes;
+  ++network_->loans_taken_;
+  ++network_->loans_open_;
+  world_->Trace({offer.value(), loan.bytes.size()});
+  Decline(offer);  // the sender's memory is free: the loan is of what it had lent
+  return loan.bytes.data();
+}
+
+void SimTransport::Return(OfferId offer) {
+  const auto found = loans_.find(offer);
+  if (found == loans_.end()) {
+    network_->loan_faults_.push_back(absl::StrCat(address_, " returned an offer that it had not borrowed"));
+    return;
+  }
+  Loan loan = std::move(found->second);
+  loans_.erase(found);
+  --network_->loans_open_;
+  world_->Trace({offer.value()});
+  if (loan.bytes != loan.as_lent) {
+    network_->loan_faults_.push_back(absl::StrCat(address_, " wrote to what it had borrowed"));
+  }
+  std::fill(loan.bytes.begin(), loan.bytes.end(), kScribble);
+  // Kept for a while: who reads it late reads what is wrong, not what is gone.
+  world_->After(kNsPerS, [bytes = std::move(loan.bytes)] {});
 }
 
 void SimTransport::Decline(OfferId offer) {

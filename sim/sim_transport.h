@@ -1,8 +1,9 @@
 // The Transport port under virtual time, with a network that can be slow, unfair, cut and hostile.
 //
-// Keeps T1..T8 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
+// Keeps T1..T9 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
 // reset come in any order, a payload is read when it lands and not when it is sent, a buffer that was given to Accept
-// is scribbled over until it is complete (and may be written late), so whoever touches memory too early fails a seed.
+// is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, so
+// whoever touches memory too early or too late fails a seed. Who changes a loan or returns it twice is found out.
 // One thread (the world's).
 #ifndef SHOAL_SIM_SIM_TRANSPORT_H_
 #define SHOAL_SIM_SIM_TRANSPORT_H_
@@ -26,6 +27,7 @@ struct NetworkProfile {
   uint64_t jitter_ns = 30'000;           // added at random to each message
   uint64_t ns_per_kib = 1'000;           // of payload
   uint32_t eager_per_million = 500'000;  // payloads that leave their sender at once
+  uint32_t lend_per_million = 0;         // offers that can be borrowed
   uint32_t duplicate_per_million = 0;    // pushes and results that arrive twice (as a faulty peer would send them)
   bool writes_late = false;              // a deliberate bug: a buffer is written again after its kLanded (ownership)
 };
@@ -47,6 +49,11 @@ class SimNetwork {
   // no connection.
   std::string ResetRandomConnection();
   const NetworkProfile& profile() const { return profile_; }
+  // Of all transports.
+  uint64_t loans_taken() const { return loans_taken_; }
+  uint64_t loans_open() const { return loans_open_; }
+  // What borrowers did that they must not do.
+  const std::vector<std::string>& loan_faults() const { return loan_faults_; }
   World* world() const { return world_; }
 
  private:
@@ -75,6 +82,9 @@ class SimNetwork {
   std::map<uint64_t, std::shared_ptr<Connection>> connections_;
   uint64_t next_connection_ = 1;
   std::vector<Clogged> clogs_;
+  uint64_t loans_taken_ = 0;
+  uint64_t loans_open_ = 0;
+  std::vector<std::string> loan_faults_;
 };
 
 class SimTransport : public Transport {
@@ -88,6 +98,8 @@ class SimTransport : public Transport {
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override;
   void Decline(OfferId offer) override;
   void Close(PeerId peer) override;
   std::span<const TransportEvent> Poll() override;
@@ -131,6 +143,10 @@ class SimTransport : public Transport {
     bool up = false;
     bool closing = false;
   };
+  struct Loan {
+    std::vector<std::byte> bytes;  // what the borrower reads
+    std::vector<std::byte> as_lent;
+  };
   struct Stored {
     TransportEvent event;
     std::vector<std::byte> bytes;
@@ -153,6 +169,7 @@ class SimTransport : public Transport {
   TransportLimits limits_;
   std::map<PeerId, PeerState> peers_;
   std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
+  std::map<OfferId, Loan> loans_;
   uint64_t next_peer_ = 1;
   uint64_t next_offer_ = 1;
   uint64_t next_landing_ = 1;

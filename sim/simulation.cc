@@ -172,6 +172,7 @@ void Simulation::CheckEnd() {
     if (server != nullptr) server->CheckAtEnd();
   }
   checkers_.CheckGraves();
+  checkers_.CheckLoans(network_);
 }
 
 Report Simulation::Run() {
@@ -189,6 +190,7 @@ Report Simulation::Run() {
           .ops_ok = checkers_.ops_ok(),
           .ops_failed = checkers_.ops_failed(),
           .refusals = checkers_.refusals(),
+          .loans = network_.loans_taken(),
           .failures = checkers_.failures(),
           .trace = world_.text()};
 }

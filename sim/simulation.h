@@ -18,6 +18,7 @@ struct Report {
   uint64_t ops_ok = 0;
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
+  uint64_t loans = 0;                 // payloads that servers borrowed
   std::vector<std::string> failures;  // empty: all checks held
   std::vector<std::string> trace;     // the last lines, if asked for
 };
