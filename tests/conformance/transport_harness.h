@@ -78,6 +78,8 @@ class Node {
   };
 
   explicit Node(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  // The transport goes before the buffers that it was given.
+  ~Node() { Destroy(); }
 
   Transport& transport() { return *transport_; }
   void Destroy() { transport_.reset(); }
