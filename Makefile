@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench format clean
+.PHONY: help setup build test demo bench bench-kernels format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,9 @@ demo: build  ## build, then train a small GPT through reduction servers and comp
 bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): bench/results/; PART=links for one part
 	@bench/setup.sh
 	@build/venv/bin/python bench/run.py $(PART)
+
+bench-kernels: build  ## build, then measure the reduction kernels beside this core's caches and memory (half a minute)
+	@build/venv/bin/python bench/kernels/run.py
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh
