@@ -205,7 +205,8 @@ std::array<std::byte, kGroupTokenSignedBytes> TokenBytesToSign(const GroupToken&
       .Put(token.expires_at_unix_s)
       .Put(token.rank.value())
       .Put(token.group_size)
-      .Put(token.max_chunk_bytes);
+      .Put(token.max_chunk_bytes)
+      .Put(token.credit_chunks);
   return bytes;
 }
 
@@ -232,6 +233,7 @@ absl::StatusOr<GroupToken> DecodeToken(std::span<const std::byte> body) {
   token.rank = Rank(reader.Get<uint32_t>());
   token.group_size = reader.Get<uint32_t>();
   token.max_chunk_bytes = reader.Get<uint32_t>();
+  token.credit_chunks = reader.Get<uint32_t>();
   std::memcpy(token.signature.data(), body.data() + kGroupTokenSignedBytes, token.signature.size());
   return token;
 }

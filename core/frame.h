@@ -23,7 +23,7 @@
 namespace shoal {
 
 // Grows with every change that an older peer would misread. Peers of another version are refused with both numbers.
-inline constexpr uint8_t kWireVersion = 1;
+inline constexpr uint8_t kWireVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 96;
 inline constexpr size_t kMaxNoteBytes = 512;
 inline constexpr size_t kMaxNoteBodyBytes = kMaxNoteBytes - kFrameHeaderBytes;
@@ -42,7 +42,8 @@ inline constexpr size_t kMaxMissingRanks = 8;
   X(kGroupFailed, 8, "group-failed")/* either: the group can't go on; text */         \
   X(kRankLost, 9, "rank-lost")     /* server: a rank of the group is gone; text */    \
   X(kLeaveGroup, 10, "leave-group")/* worker: done with the group */                  \
-  X(kBye, 11, "bye")               /* either: orderly end of the connection */
+  X(kBye, 11, "bye")               /* either: orderly end of the connection */        \
+  X(kProbe, 12, "probe")           /* worker: note or payload; server: its echo */
 
 // Why a message was refused. Every reason is counted by name in the server's metrics.
 #define SHOAL_REFUSALS(X)                                                                                  \
@@ -124,6 +125,7 @@ struct GroupToken {
   Rank rank;
   uint32_t group_size = 0;
   uint32_t max_chunk_bytes = 0;
+  uint32_t credit_chunks = 0;  // under way from one rank to one shard; 0: as the server likes
   uint64_t expires_at_unix_s = 0;
   std::array<std::byte, 32> signature{};  // HMAC-SHA256 over all fields before it
 
@@ -145,7 +147,7 @@ struct Waiting {
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 
-inline constexpr size_t kGroupTokenSignedBytes = 52;
+inline constexpr size_t kGroupTokenSignedBytes = 56;
 inline constexpr size_t kGroupTokenBytes = kGroupTokenSignedBytes + 32;
 
 // A note in its own storage, ready to send.

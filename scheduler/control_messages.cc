@@ -14,6 +14,7 @@ ServerLoad FromMessage(const v1::ServerLoad& message) {
           .refusals = message.refusals(),
           .groups_open = message.groups_open(),
           .peers = message.peers(),
+          .shared_memory_peers = message.shared_memory_peers(),
           .slot_memory_used_bytes = message.slot_memory_used_bytes(),
           .refusals_by_reason = {message.refusals_by_reason().begin(), message.refusals_by_reason().end()}};
 }
@@ -25,6 +26,7 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
   message->set_refusals(load.refusals);
   message->set_groups_open(load.groups_open);
   message->set_peers(load.peers);
+  message->set_shared_memory_peers(load.shared_memory_peers);
   message->set_slot_memory_used_bytes(load.slot_memory_used_bytes);
   message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
 }
@@ -101,6 +103,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
           .wait_ms = message.wait_ms(),
+          .link = {.bytes_per_s = message.link().bytes_per_s(), .round_trip_ns = message.link().round_trip_ns()},
           .wire = message.wire()};
 }
 

@@ -12,8 +12,9 @@ namespace {
 constexpr size_t kMissingShown = 8;
 
 std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
-  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ", max_chunk_bytes,
-                      " bytes and wire ", std::string(WireFormatName(wire)));
+  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ",
+                      max_chunk_bytes == 0 ? std::string("any size") : absl::StrCat(max_chunk_bytes, " bytes"),
+                      " and wire ", std::string(WireFormatName(wire)));
 }
 
 std::string MissingRank(const Job* job, uint32_t rank) {
@@ -51,9 +52,20 @@ uint32_t GroupRound::MinServers() const {
   return most;
 }
 
+LinkFacts GroupRound::Link() const {
+  LinkFacts link;
+  for (const auto& [rank, waiter] : waiters) {
+    link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
+    if (waiter.link.round_trip_ns == 0) continue;
+    link.round_trip_ns =
+        link.round_trip_ns == 0 ? waiter.link.round_trip_ns : std::min(link.round_trip_ns, waiter.link.round_trip_ns);
+  }
+  return link;
+}
+
 std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle handle, const JoinGroup& request) {
   std::vector<Failure> failures;
-  const uint32_t chunk_bytes = request.max_chunk_bytes == 0 ? kDefaultChunkBytes : request.max_chunk_bytes;
+  const uint32_t chunk_bytes = request.max_chunk_bytes;
   const WireFormat wire = *WireFormatFromNumber(request.wire);
   const std::pair<JobId, std::string> key(request.job, request.group_name);
   if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
@@ -89,7 +101,8 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
                                  .incarnation = request.incarnation,
                                  .min_servers = std::max(request.min_servers, 1u),
                                  .wait_ms = wait_ms,
-                                 .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000};
+                                 .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,
+                                 .link = request.link};
   return failures;
 }
 

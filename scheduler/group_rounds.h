@@ -30,18 +30,21 @@ struct GroupWaiter {
   uint32_t min_servers = 1;
   uint64_t wait_ms = 0;
   uint64_t deadline_ns = 0;
+  LinkFacts link;
 };
 
 struct GroupRound {
   JobId job;
   std::string name;
-  std::vector<uint32_t> ranks;  // of the job, in group order
-  uint32_t max_chunk_bytes = 0;
+  std::vector<uint32_t> ranks;   // of the job, in group order
+  uint32_t max_chunk_bytes = 0;  // as asked for; 0: to be chosen
   WireFormat wire = WireFormat::kAsIs;
   std::map<uint32_t, GroupWaiter> waiters;  // by rank of the job
 
   // The largest that any rank asked for.
   uint32_t MinServers() const;
+  // Of the fastest link (ranks that measure at the same time share a server's port) and with the shortest round trip.
+  LinkFacts Link() const;
 };
 
 class GroupRounds {

@@ -118,8 +118,12 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   const uint32_t chunk_bytes = request.max_chunk_bytes;
   if (chunk_bytes != 0 && (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has a chunk size of ", chunk_bytes, " bytes; give ",
-                                                   kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 for ",
-                                                   kDefaultChunkBytes));
+                                                   kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 to have it chosen"));
+  }
+  if (!WireFormatFromNumber(request.wire).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
+        static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
   }
   if (!WireFormatFromNumber(request.wire).has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -16,8 +16,6 @@ inline constexpr size_t kMaxNameBytes = 200;
 inline constexpr size_t kMaxTextBytes = 300;
 inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
-// Large enough for the transport's zero-copy rendezvous; measured on loopback (bench/results), not yet modelled.
-inline constexpr uint32_t kDefaultChunkBytes = 512u << 10;
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
 
 // FailedPrecondition names both versions and who has to be brought up to date.

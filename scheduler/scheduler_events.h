@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/flow_plan.h"
 #include "core/frame.h"
 #include "core/ids.h"
 #include "core/now.h"
@@ -50,6 +51,7 @@ struct ServerLoad {
   uint64_t refusals = 0;
   uint32_t groups_open = 0;
   uint32_t peers = 0;
+  uint32_t shared_memory_peers = 0;
   uint64_t slot_memory_used_bytes = 0;
   std::map<std::string, uint64_t> refusals_by_reason;
 };
@@ -83,9 +85,10 @@ struct JoinGroup {
   Incarnation incarnation;
   std::string group_name;
   std::vector<uint32_t> ranks;   // of the job, in group order
-  uint32_t max_chunk_bytes = 0;  // 0: kDefaultChunkBytes
+  uint32_t max_chunk_bytes = 0;  // 0: chosen by core/flow_plan.h
   uint32_t min_servers = 0;      // 0 means 1
   uint64_t wait_ms = 0;
+  LinkFacts link;
   uint32_t wire = 0;  // number of a WireFormat
 };
 

@@ -169,6 +169,9 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
   Job* job = *jobs_.FindMember(round.job, first_rank, first.incarnation);
   std::vector<std::string> hosts;
   for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
+  const LinkFacts link = round.Link();
+  const FlowPlan flow = PlanFlow(static_cast<uint32_t>(round.ranks.size()),
+                                 static_cast<uint32_t>(map_->shards().size()), link, round.max_chunk_bytes);
   for (uint32_t i = 0; i < round.ranks.size(); ++i) {
     const GroupWaiter& waiter = round.waiters.at(round.ranks[i]);
     GroupToken token;
@@ -178,20 +181,23 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
     token.incarnation = waiter.incarnation;
     token.rank = Rank(i);
     token.group_size = static_cast<uint32_t>(round.ranks.size());
-    token.max_chunk_bytes = round.max_chunk_bytes;
+    token.max_chunk_bytes = flow.chunk_bytes;
+    token.credit_chunks = flow.credit_chunks;
     token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
     SignToken(token_key_, &token);
     AfterSave(Reply{waiter.handle,
                     Response(GroupJoined{.group = group, .token = EncodeToken(token), .map = map_, .hosts = hosts})});
   }
   Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
-         absl::StrCat(round.ranks.size(), " ranks, chunks of ", round.max_chunk_bytes, " bytes, wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
+         absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
+                      " bytes under way (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
+                      link.round_trip_ns / 1000, " us), wire ", std::string(WireFormatName(round.wire)), ", map ",
+                      map_->epoch().value()));
   jobs_.AddGroup(job, {.id = group,
                        .name = round.name,
                        .epoch = map_->epoch(),
                        .ranks = round.ranks,
-                       .max_chunk_bytes = round.max_chunk_bytes,
+                       .max_chunk_bytes = flow.chunk_bytes,
                        .wire = round.wire});
 }
 

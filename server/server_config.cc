@@ -47,8 +47,9 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                "Memory for chunks that are being summed, shared equally by the I/O threads.",
                &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
   table->Bytes("window", "SHOAL_SERVER_WINDOW",
-               "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows.",
-               &config->window_bytes, 1024, std::numeric_limits<uint32_t>::max());
+               "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows. "
+               "0: what the scheduler chose for the group, from its workers' measurements.",
+               &config->window_bytes, 0, std::numeric_limits<uint32_t>::max());
   table->Uint32("port-base", "SHOAL_SERVER_PORT_BASE", "PORT",
                 "Port of the first I/O thread, the next ones follow it. 0: any free ports.", &config->port_base, 0,
                 kMaxPort);

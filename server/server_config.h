@@ -20,7 +20,7 @@ struct ServerConfig {
   std::string name;       // empty: made from the host's name and the first port
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 256u << 20;  // of all I/O threads together
-  uint64_t window_bytes = 1u << 20;         // in flight per worker and I/O thread
+  uint64_t window_bytes = 0;                // in flight per worker and I/O thread; 0: as each group was given
   uint32_t port_base = 0;                   // of the first I/O thread; 0: any free ports
   std::string net_device;                   // empty: UCX chooses
   std::string transports = "tcp";

@@ -64,6 +64,10 @@ void ServerMachine::OnTransportEvent(const TransportEvent& event, Now now, Serve
 void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerActions* actions) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
   if (!header.ok()) return CloseMalformed(event.peer, event.offer, header.status(), actions);
+  if (header->type == FrameType::kProbe) {
+    actions->push_back(DeclineAction{event.offer});
+    return OnProbe(event.peer, *header, actions);
+  }
   if (header->type != FrameType::kPush ||
       event.payload_bytes != uint64_t{header->chunk_elements} * DataTypeSize(header->dtype)) {
     return CloseMalformed(event.peer, event.offer,

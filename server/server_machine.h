@@ -30,8 +30,8 @@ struct ServerMachineOptions {
   std::string server_name;
   Incarnation incarnation;
   TokenKey token_key{};
-  uint64_t slot_memory_bytes = 0;    // of this I/O thread
-  uint32_t window_bytes = 1u << 20;  // in flight per worker, as far as slot memory allows
+  uint64_t slot_memory_bytes = 0;  // of this I/O thread
+  uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
   uint32_t max_groups = 256;
   uint64_t waiting_report_ns = kNsPerS / 4;  // after so long a chunk's contributors are told who is missing
 };
@@ -92,6 +92,7 @@ class ServerMachine {
                ServerActions* actions);
   void OnLeave(PeerId peer, const FrameHeader& header, ServerActions* actions);
   void OnBye(PeerId peer, ServerActions* actions);
+  void OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions);
   void OnOffered(const TransportEvent& event, Now now, ServerActions* actions);
   void OnLanded(const TransportEvent& event, ServerActions* actions);
   void OnSent(const TransportEvent& event, Now now, ServerActions* actions);

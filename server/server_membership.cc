@@ -3,9 +3,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/flow_plan.h"
 #include "server/server_machine.h"
 
 namespace shoal {
+namespace {
+
+// For a token that says nothing of credit.
+constexpr uint32_t kDefaultWindowBytes = 1 << 20;
+
+}  // namespace
 
 void ServerMachine::OnPeerDown(const TransportEvent& event, ServerActions* actions) {
   const auto found = peers_.find(event.peer);
@@ -37,6 +44,8 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       return OnLeave(event.peer, *header, actions);
     case FrameType::kBye:
       return OnBye(event.peer, actions);
+    case FrameType::kProbe:
+      return OnProbe(event.peer, *header, actions);
     case FrameType::kCommit: {
       uint32_t group_index = 0;
       Rank rank;
@@ -105,7 +114,11 @@ int ServerMachine::OpenGroup(const GroupToken& token, Refusal* refusal, std::str
     *text = absl::StrCat("server ", options_.server_name, " has its limit of ", groups_.size(), " groups open");
     return -1;
   }
-  uint32_t credit = std::clamp<uint32_t>(options_.window_bytes / token.max_chunk_bytes, 2, 64);
+  uint32_t credit = token.credit_chunks;
+  if (options_.window_bytes != 0 || credit == 0) {
+    credit = (options_.window_bytes == 0 ? kDefaultWindowBytes : options_.window_bytes) / token.max_chunk_bytes;
+  }
+  credit = std::clamp<uint32_t>(credit, 2, kMaxCreditChunks);
   std::optional<uint64_t> region;
   for (; credit >= 1; credit /= 2) {
     region = pool_.Allocate(ServerGroup::RegionBytes(credit, token.group_size, token.max_chunk_bytes));
@@ -151,6 +164,11 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
   welcome.type = FrameType::kWelcome;
   actions->push_back(SendNoteAction{
       peer_id, MakeWelcome(welcome, {.incarnation = options_.incarnation, .credit_chunks = group.credit_chunks()})});
+}
+
+// A worker measures its way here. It has said hello to no group yet.
+void ServerMachine::OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions) {
+  actions->push_back(SendNoteAction{peer, MakeNote({.type = FrameType::kProbe, .chunk = header.chunk})});
 }
 
 void ServerMachine::OnLeave(PeerId peer_id, const FrameHeader& header, ServerActions* actions) {

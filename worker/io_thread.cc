@@ -55,6 +55,23 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
   return group;
 }
 
+LinkFacts IoThread::MeasureLink(const Shard& shard, uint64_t timeout_ms) {
+  const auto measurement = std::make_shared<std::promise<LinkFacts>>();
+  {
+    const std::lock_guard lock(mutex_);
+    measurement_ = measurement;
+  }
+  const absl::Status status = queue_.Post(MeasureLinkCommand{
+      .server_name = shard.server_name, .address = shard.address, .deadline_ns = DeadlineIn(timeout_ms)});
+  std::future<LinkFacts> future = measurement->get_future();
+  // The machine answers in time unless the thread has ended.
+  if (!status.ok() ||
+      future.wait_for(std::chrono::milliseconds(timeout_ms + kOpenGraceMs)) != std::future_status::ready) {
+    return {};
+  }
+  return future.get();
+}
+
 absl::StatusOr<WorkerCounters> IoThread::Counters() {
   auto request = std::make_shared<CountersRequest>();
   if (!queue_.Ask(request).ok()) {
@@ -115,6 +132,8 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*opened);
     } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
       Deliver(*closed);
+    } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
+      Deliver(*measured);
     } else {
       shutdown_done_ = true;
     }
@@ -145,6 +164,12 @@ void IoThread::Deliver(const GroupClosed& outcome) {
   }
   group->SetClosed();
   group.reset();
+}
+
+void IoThread::Deliver(const LinkMeasured& outcome) {
+  const std::lock_guard lock(mutex_);
+  if (measurement_ != nullptr) measurement_->set_value(outcome.link);
+  measurement_ = nullptr;
 }
 
 void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {

@@ -5,6 +5,7 @@
 #define SHOAL_WORKER_IO_THREAD_H_
 
 #include <bitset>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,9 @@ class IoThread {
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
+  // Measures the way to a server, for at most `timeout_ms`. Zeros where nothing could be measured. One at a time.
+  LinkFacts MeasureLink(const Shard& shard, uint64_t timeout_ms);
+
   // Opens a group on its servers and waits for that. Errors: those of the machine; ResourceExhausted: kMaxWorkerGroups
   // are open; Cancelled: stopped.
   absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns);
@@ -53,6 +57,7 @@ class IoThread {
   void Deliver(const GroupOpened& outcome);
   void Deliver(const OpDone& outcome);
   void Deliver(const GroupClosed& outcome);
+  void Deliver(const LinkMeasured& outcome);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
   void Sleep();
   void EndWhatIsLeft();
@@ -68,8 +73,9 @@ class IoThread {
   bool shutdown_done_ = false;
 
   std::mutex mutex_;
-  std::bitset<kMaxWorkerGroups> handles_in_use_;  // under mutex_
-  WorkerCounters last_counters_;                  // under mutex_; set when the thread ends
+  std::bitset<kMaxWorkerGroups> handles_in_use_;          // under mutex_
+  WorkerCounters last_counters_;                          // under mutex_; set when the thread ends
+  std::shared_ptr<std::promise<LinkFacts>> measurement_;  // under mutex_; null: nobody waits for one
 
   std::mutex stop_mutex_;
   std::thread thread_;  // joined under stop_mutex_

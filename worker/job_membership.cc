@@ -40,7 +40,7 @@ void JobMembership::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    stop_requested_.notify_all();
+    changed_.notify_all();
   }
   if (heartbeat_thread_.joinable()) heartbeat_thread_.join();
   if (watch_thread_.joinable()) watch_thread_.join();
@@ -56,6 +56,12 @@ std::shared_ptr<const ShardMap> JobMembership::map() const {
   return map_;
 }
 
+std::shared_ptr<const ShardMap> JobMembership::WaitForMap(uint64_t deadline_ns) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return stopping_ || map_ != nullptr; });
+  return map_;
+}
+
 bool JobMembership::stopping() const {
   const std::lock_guard lock(mutex_);
   return stopping_;
@@ -63,7 +69,7 @@ bool JobMembership::stopping() const {
 
 bool JobMembership::Sleep(uint64_t ns) {
   std::unique_lock lock(mutex_);
-  return !stop_requested_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stopping_; });
+  return !changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stopping_; });
 }
 
 void JobMembership::SendHeartbeats() {
@@ -98,6 +104,7 @@ void JobMembership::FollowWatch() {
       if (news.map != nullptr) {
         const std::lock_guard lock(mutex_);
         map_ = std::move(news.map);
+        changed_.notify_all();
       }
       // A rank of a job is lost once; a stream that was opened again repeats the losses.
       for (RankLostCommand& lost : news.lost_ranks) {

@@ -32,6 +32,8 @@ class JobMembership {
   absl::Status status() const;
   // The newest map that the scheduler published; nullptr before the first.
   std::shared_ptr<const ShardMap> map() const;
+  // Waits for the first map; nullptr: none came by the deadline.
+  std::shared_ptr<const ShardMap> WaitForMap(uint64_t deadline_ns);
 
   // Call SchedulerClient::CancelCalls first: it ends the call and the stream that the threads wait in. Idempotent; one
   // thread at a time.
@@ -52,7 +54,7 @@ class JobMembership {
   const JoinedJob job_;
 
   mutable std::mutex mutex_;
-  std::condition_variable stop_requested_;
+  std::condition_variable changed_;  // stopping_, or the first map
   // Under mutex_:
   bool stopping_ = false;
   absl::Status status_;

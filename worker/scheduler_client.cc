@@ -298,6 +298,8 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   for (const uint32_t rank : group.ranks) request.add_ranks(rank);
   request.set_max_chunk_bytes(group.max_chunk_bytes);
   request.set_min_servers(group.min_servers);
+  request.mutable_link()->set_bytes_per_s(group.link.bytes_per_s);
+  request.mutable_link()->set_round_trip_ns(group.link.round_trip_ns);
   request.set_wire(static_cast<uint32_t>(group.wire));
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {

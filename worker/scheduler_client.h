@@ -45,7 +45,8 @@ struct JoinedJob {
 struct GroupRequest {
   std::string name;
   std::vector<uint32_t> ranks;   // of the job, in group order
-  uint32_t max_chunk_bytes = 0;  // 0: the scheduler's default
+  uint32_t max_chunk_bytes = 0;  // 0: the scheduler chooses
+  LinkFacts link;                // as measured
   uint32_t min_servers = 1;
   WireFormat wire = WireFormat::kAsIs;
 };

@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
 constexpr uint64_t kLeaveTimeoutMs = 2000;
+// 512 KiB take that long at 4 Mbit/s.
+constexpr uint64_t kMeasureTimeoutMs = 1000;
 
 Incarnation DrawIncarnation() {
   std::random_device random;
@@ -86,6 +88,18 @@ void WorkerClient::Close() {
   completions_.Close();
 }
 
+LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
+  const std::lock_guard lock(link_mutex_);
+  if (link_.has_value()) return *link_;
+  const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
+  const std::shared_ptr<const ShardMap> map = membership_->WaitForMap(measure_until_ns);
+  if (map == nullptr || map->empty()) return {};
+  // Neighbours measure at different servers, as far as there are enough.
+  const Shard& shard = map->shards()[options_.rank % map->shards().size()];
+  link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
+  return *link_;
+}
+
 absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
                                                                        std::vector<uint32_t> ranks,
                                                                        uint32_t max_chunk_bytes, WireFormat wire,
@@ -99,6 +113,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std
   const GroupRequest request = {.name = name,
                                 .ranks = std::move(ranks),
                                 .max_chunk_bytes = max_chunk_bytes,
+                                .link = Link(deadline_ns),
                                 .min_servers = options_.min_servers,
                                 .wire = wire};
   absl::StatusOr<GroupInfo> info = scheduler_.JoinGroup(member_, job_, request, deadline_ns);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ class WorkerClient {
   explicit WorkerClient(const WorkerClientOptions& options);
 
   absl::Status Start();
+  // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
+  LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
   std::shared_ptr<const ShardMap> NewestMap() const;
 
@@ -96,6 +99,9 @@ class WorkerClient {
   std::unique_ptr<IoThread> io_;
   std::unique_ptr<JobMembership> membership_;
   std::atomic<uint64_t> next_ticket_ = 1;
+
+  std::mutex link_mutex_;
+  std::optional<LinkFacts> link_;  // under link_mutex_
 
   mutable std::mutex map_mutex_;
   std::shared_ptr<const ShardMap> newest_group_map_;  // under map_mutex_

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/flow_plan.h"
 #include "core/frame.h"
 #include "core/shard_map.h"
 #include "core/wire_format.h"
@@ -76,8 +77,15 @@ struct ShutdownCommand {
   uint64_t deadline_ns = 0;
 };
 
-using WorkerCommand = std::variant<OpenGroupCommand, SubmitCommand, AbortGroupCommand, CloseGroupCommand,
-                                   RankLostCommand, ShutdownCommand>;
+// Measures the way to a server of the map; LinkMeasured follows, at the deadline at the latest. One at a time.
+struct MeasureLinkCommand {
+  std::string server_name;
+  std::string address;
+  uint64_t deadline_ns = 0;
+};
+
+using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, SubmitCommand, AbortGroupCommand,
+                                   CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 struct GroupOpened {
   GroupHandle group;
@@ -95,9 +103,13 @@ struct GroupClosed {
   GroupHandle group;
 };
 
+struct LinkMeasured {
+  LinkFacts link;  // zeros where nothing could be measured
+};
+
 struct ShutdownDone {};
 
-using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, ShutdownDone>;
+using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ShutdownDone>;
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 struct WorkerConnectAction {

@@ -27,6 +27,7 @@ void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActio
   if (const auto* open = std::get_if<OpenGroupCommand>(&command)) return Open(*open, now, actions, outcomes);
   if (const auto* submit = std::get_if<SubmitCommand>(&command)) return Submit(*submit, now, outcomes);
   if (const auto* lost = std::get_if<RankLostCommand>(&command)) return RankLost(*lost, now, actions, outcomes);
+  if (const auto* measure = std::get_if<MeasureLinkCommand>(&command)) return MeasureLink(*measure, now, actions);
   if (const auto* shutdown = std::get_if<ShutdownCommand>(&command)) {
     return Shutdown(*shutdown, now, actions, outcomes);
   }
@@ -59,7 +60,9 @@ void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions
   cell.group = std::make_unique<WorkerGroup>(command.info, command.deadline_ns);
   counters_.map_epoch = command.info->map->epoch().value();
   const std::vector<Shard>& shards = command.info->map->shards();
-  for (size_t i = 0; i < shards.size(); ++i) cell.group->links[i].connection = FindConnection(shards[i]);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    cell.group->links[i].connection = FindConnection(shards[i].address, shards[i].server_name);
+  }
   for (const ShardLink& link : cell.group->links) {
     Connection& connection = connections_[link.connection];
     if (connection.state == Connection::State::kUp) {
@@ -120,11 +123,26 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
   TickShutdown(now, actions, outcomes);
 }
 
-uint32_t WorkerMachine::FindConnection(const Shard& shard) {
-  const auto [entry, added] =
-      connection_by_address_.try_emplace(shard.address, static_cast<uint32_t>(connections_.size()));
-  if (added) connections_.push_back({.address = shard.address});
-  connections_[entry->second].server_name = shard.server_name;  // a newer map may have another server there
+void WorkerMachine::MeasureLink(const MeasureLinkCommand& command, Now now, WorkerActions* actions) {
+  probing_ = true;
+  probe_deadline_ns_ = command.deadline_ns;
+  probe_connection_ = FindConnection(command.address, command.server_name);
+  Connection& connection = connections_[probe_connection_];
+  if (connection.state == Connection::State::kUp) return probe_.Start(connection.peer, now, actions);
+  connection.retry_at_ns = std::min(connection.retry_at_ns, now.monotonic_ns);
+  TickConnections(now, actions);
+}
+
+void WorkerMachine::TickProbe(Now now, WorkerOutcomes* outcomes) {
+  if (!probing_ || (now.monotonic_ns < probe_deadline_ns_ && !shutting_down_)) return;
+  probing_ = false;
+  outcomes->push_back(LinkMeasured{});
+}
+
+uint32_t WorkerMachine::FindConnection(const std::string& address, const std::string& server_name) {
+  const auto [entry, added] = connection_by_address_.try_emplace(address, static_cast<uint32_t>(connections_.size()));
+  if (added) connections_.push_back({.address = address});
+  connections_[entry->second].server_name = server_name;  // a newer map may have another server there
   return entry->second;
 }
 
@@ -305,6 +323,7 @@ void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcom
   for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
     if (groups_[handle].group != nullptr) TickGroup(handle, now, actions, outcomes);
   }
+  TickProbe(now, outcomes);
   TickConnections(now, actions);
   if (shutting_down_) TickShutdown(now, actions, outcomes);
 }
@@ -345,11 +364,12 @@ void WorkerMachine::TickConnections(Now now, WorkerActions* actions) {
     const Connection& connection = connections_[index];
     const bool idle = connection.state == Connection::State::kIdle || connection.state == Connection::State::kDown;
     if (!idle || now.monotonic_ns < connection.retry_at_ns) continue;
-    const bool wanted = std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
-      return cell.group != nullptr && cell.group->state == WorkerGroup::State::kOpening &&
-             std::any_of(cell.group->links.begin(), cell.group->links.end(),
-                         [&](const ShardLink& link) { return link.connection == index; });
-    });
+    const bool wanted = (probing_ && index == probe_connection_) ||
+                        std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
+                          return cell.group != nullptr && cell.group->state == WorkerGroup::State::kOpening &&
+                                 std::any_of(cell.group->links.begin(), cell.group->links.end(),
+                                             [&](const ShardLink& link) { return link.connection == index; });
+                        });
     if (wanted) Connect(index, actions);
   }
 }
@@ -380,7 +400,8 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes
 
 uint64_t WorkerMachine::NextDeadlineNs() const {
   uint64_t deadline = shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline;
-  bool opening = false;
+  bool opening = probing_;
+  if (probing_) deadline = std::min(deadline, probe_deadline_ns_);
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr) continue;
     const WorkerGroup& group = *cell.group;

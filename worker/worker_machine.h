@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/now.h"
+#include "worker/link_probe.h"
 #include "worker/worker_events.h"
 #include "worker/worker_group.h"
 
@@ -76,11 +77,16 @@ class WorkerMachine {
   void RankLost(const RankLostCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void Shutdown(const ShutdownCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
 
-  uint32_t FindConnection(const Shard& shard);
+  void MeasureLink(const MeasureLinkCommand& command, Now now, WorkerActions* actions);
+  void OnProbeEcho(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions,
+                   WorkerOutcomes* outcomes);
+  void TickProbe(Now now, WorkerOutcomes* outcomes);
+
+  uint32_t FindConnection(const std::string& address, const std::string& server_name);
   void Connect(uint32_t connection, WorkerActions* actions);
   void SendHellos(uint32_t connection, WorkerActions* actions);
 
-  void OnPeerUp(uint32_t connection, WorkerActions* actions);
+  void OnPeerUp(uint32_t connection, Now now, WorkerActions* actions);
   void OnPeerDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions,
                   WorkerOutcomes* outcomes);
   void OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
@@ -122,6 +128,10 @@ class WorkerMachine {
   std::vector<Connection> connections_;
   absl::flat_hash_map<std::string, uint32_t> connection_by_address_;  // looked up, never walked
   absl::flat_hash_map<PeerId, uint32_t> connection_by_peer_;          // likewise
+  LinkProbe probe_;
+  bool probing_ = false;
+  uint32_t probe_connection_ = 0;
+  uint64_t probe_deadline_ns_ = kNoDeadline;
   bool shutting_down_ = false;
   bool shutdown_reported_ = false;
   uint64_t shutdown_deadline_ns_ = kNoDeadline;

@@ -46,7 +46,7 @@ void WorkerMachine::OnTransportEvent(const TransportEvent& event, Now now, Worke
   const uint32_t connection = found->second;
   switch (event.kind) {
     case TransportEventKind::kPeerUp:
-      return OnPeerUp(connection, actions);
+      return OnPeerUp(connection, now, actions);
     case TransportEventKind::kPeerDown:
       connection_by_peer_.erase(found);
       return OnPeerDown(connection, event.status, now, actions, outcomes);
@@ -59,9 +59,17 @@ void WorkerMachine::OnTransportEvent(const TransportEvent& event, Now now, Worke
   }
 }
 
-void WorkerMachine::OnPeerUp(uint32_t index, WorkerActions* actions) {
+void WorkerMachine::OnProbeEcho(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions,
+                                WorkerOutcomes* outcomes) {
+  if (!probing_ || connection != probe_connection_ || !probe_.OnEcho(header, now, actions)) return;
+  probing_ = false;
+  outcomes->push_back(LinkMeasured{probe_.facts()});
+}
+
+void WorkerMachine::OnPeerUp(uint32_t index, Now now, WorkerActions* actions) {
   connections_[index].state = Connection::State::kUp;
   connections_[index].last_error.clear();
+  if (probing_ && index == probe_connection_) probe_.Start(connections_[index].peer, now, actions);
   SendHellos(index, actions);
 }
 
@@ -107,6 +115,8 @@ void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now
       return OnRefuse(connection, *header, DecodeText(body), now, actions, outcomes);
     case FrameType::kWaiting:
       return OnWaiting(connection, *header, body);
+    case FrameType::kProbe:
+      return OnProbeEcho(connection, *header, now, actions, outcomes);
     case FrameType::kBye:
       connections_[connection].bye_received = true;
       return;
@@ -243,6 +253,7 @@ void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight*
 }
 
 void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+  if (event.token == LinkProbe::kToken) return;  // its payload is never written to
   const OperationToken token = Unpack(event.token);
   WorkerGroup& group = *groups_[token.handle].group;
   ChunkInFlight& cell = group.links[token.shard].cells[token.cell];

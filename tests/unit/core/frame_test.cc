@@ -47,7 +47,7 @@ FrameHeader EveryField() {
 TEST(Frame, EveryFieldHasItsGoldenBytes) {
   EXPECT_EQ(Hex(EncodeHeader(EveryField())),
             "53484f4c"          // 0: magic "SHOL"
-            "01"                // 4: wire version
+            "02"                // 4: wire version
             "04"                // 5: type
             "04"                // 6: dtype
             "03"                // 7: reduce op
@@ -145,7 +145,7 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (size_t offset = 0; offset < 4; ++offset) {
     EXPECT_THAT(ComplaintAboutByte(offset, 0xff), HasSubstr("does not start as a Shoal frame"));
   }
-  for (int value : {0, 12, 255}) EXPECT_THAT(ComplaintAboutByte(5, static_cast<uint8_t>(value)), HasSubstr("type"));
+  for (int value : {0, 13, 255}) EXPECT_THAT(ComplaintAboutByte(5, static_cast<uint8_t>(value)), HasSubstr("type"));
   for (int value : {0, 10, 255}) EXPECT_THAT(ComplaintAboutByte(6, static_cast<uint8_t>(value)), HasSubstr("dtype"));
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
   for (int value : {15, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
@@ -158,7 +158,7 @@ TEST(Frame, AnotherWireVersionIsNamedWithBothNumbers) {
   bytes[4] = std::byte{9};
   const absl::Status status = DecodeHeader(bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 2"));
 }
 
 TEST(Frame, EveryTruncationIsRefused) {
@@ -202,6 +202,7 @@ GroupToken SomeToken() {
   token.rank = Rank(0x51525354);
   token.group_size = 0x61626364;
   token.max_chunk_bytes = 0x71727374;
+  token.credit_chunks = 0x81828384;
   for (size_t i = 0; i < token.signature.size(); ++i) token.signature[i] = std::byte(0xa0 + i);
   return token;
 }
@@ -217,6 +218,7 @@ TEST(Frame, ATokenHasItsGoldenBytesAndComesBack) {
             "54535251"          // rank
             "64636261"          // group size
             "74737271"          // max chunk bytes
+            "84838281"          // credit in chunks
             "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf");
   const Note hello = MakeHello({.type = FrameType::kHello}, bytes);
   EXPECT_EQ(hello.size, kFrameHeaderBytes + kGroupTokenBytes);

@@ -29,6 +29,7 @@ GroupToken Signed(const TokenKey& key) {
   token.rank = Rank(5);
   token.group_size = 8;
   token.max_chunk_bytes = 65536;
+  token.credit_chunks = 4;
   token.expires_at_unix_s = kNowS + 60;
   SignToken(key, &token);
   return token;
@@ -38,8 +39,8 @@ TEST(Token, ASignedTokenIsTakenAndItsSignatureIsFrozen) {
   const GroupToken token = Signed(Key(1));
   EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
   const absl::string_view bytes(reinterpret_cast<const char*>(token.signature.data()), token.signature.size());
-  // HMAC-SHA256 as Python's hmac module computes it over the 52 signed bytes.
-  EXPECT_EQ(absl::BytesToHexString(bytes), "2e51dcec98c9bf123cf2c7bfb2c0001c611d03b63bdd3890e5bcf1b99f888733");
+  // HMAC-SHA256 as Python's hmac module computes it over the 56 signed bytes.
+  EXPECT_EQ(absl::BytesToHexString(bytes), "34eca5aab3ca1d59746e9655568676fdca0cc7e493b96473203bd879b548709c");
 }
 
 TEST(Token, EveryChangedByteIsNoticed) {

@@ -221,7 +221,9 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   EXPECT_EQ(token.rank, Rank(1)) << "rank 0 of the job stands second in the list";
   EXPECT_EQ(token.incarnation, Incarnation(100));
   EXPECT_EQ(token.group_size, 2u);
-  EXPECT_EQ(token.max_chunk_bytes, kDefaultChunkBytes);
+  const FlowPlan flow = PlanFlow(2, 2, {}, 0);
+  EXPECT_EQ(token.max_chunk_bytes, flow.chunk_bytes);
+  EXPECT_EQ(token.credit_chunks, flow.credit_chunks);
   EXPECT_EQ(token.epoch, Epoch(2));
   EXPECT_EQ(token.expires_at_unix_s, harness_.now().unix_ms / 1000 + 7 * 24 * 3600);
   EXPECT_EQ(DecodeToken(second.token)->rank, Rank(0));
@@ -292,9 +294,26 @@ TEST_F(MachineGroupsTest, DifferentListsFailEverybodyWhoWaits) {
   JoinGroup other_chunks = Group(job, 1, 101, {0, 1});
   other_chunks.max_chunk_bytes = 4096;
   const RequestHandle again1 = harness_.Send(other_chunks);
-  EXPECT_THAT(Text(harness_.StatusOf(again0)),
-              AllOf(HasSubstr(std::to_string(kDefaultChunkBytes) + " bytes"), HasSubstr("4096 bytes")));
+  EXPECT_THAT(Text(harness_.StatusOf(again0)), AllOf(HasSubstr("any size"), HasSubstr("4096 bytes")));
   EXPECT_EQ(harness_.StatusOf(again1).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
+  AddServer("a", 1);
+  const JobId job = JoinAll(2);
+  JoinGroup slow = Group(job, 0, 100, {0, 1});
+  slow.link = {.bytes_per_s = 1'000'000'000, .round_trip_ns = 90'000};
+  JoinGroup fast = Group(job, 1, 101, {0, 1});
+  fast.link = {.bytes_per_s = 4'000'000'000, .round_trip_ns = 200'000};
+  const RequestHandle rank0 = harness_.Send(slow);
+  const RequestHandle rank1 = harness_.Send(fast);
+  const FlowPlan flow = PlanFlow(2, 1, {.bytes_per_s = 4'000'000'000, .round_trip_ns = 90'000}, 0);
+  EXPECT_NE(flow, PlanFlow(2, 1, {}, 0));
+  for (const RequestHandle handle : {rank0, rank1}) {
+    const GroupToken token = *DecodeToken(harness_.Get<GroupJoined>(handle).token);
+    EXPECT_EQ(token.max_chunk_bytes, flow.chunk_bytes);
+    EXPECT_EQ(token.credit_chunks, flow.credit_chunks);
+  }
 }
 
 TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {

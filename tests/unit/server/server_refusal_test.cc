@@ -50,6 +50,24 @@ TEST(ServerRefusal, GarbageIsToldWhatItIsAndCutOff) {
   ExpectServes(&server);
 }
 
+TEST(ServerRefusal, ProbesAreDroppedAndEchoedWithoutAHello) {
+  ServerDriver server;
+  const PeerId peer = server.Up();
+  server.GiveNote(peer, MakeNote({.type = FrameType::kProbe, .chunk = ChunkNumber(3)}));
+  const OfferId offer =
+      server.GiveOffer(peer, EncodeHeader({.type = FrameType::kProbe, .chunk = ChunkNumber(4)}), 8192);
+  EXPECT_THAT(server.declines, ElementsAre(offer));
+  ASSERT_EQ(server.notes.size(), 2u);
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(server.notes[i].peer, peer);
+    EXPECT_EQ(server.notes[i].header.type, FrameType::kProbe);
+    EXPECT_EQ(server.notes[i].header.chunk, ChunkNumber(3 + i));
+  }
+  EXPECT_EQ(server.counters().RefusalTotal(), 0u);
+  EXPECT_EQ(server.counters().slot_memory_used_bytes, 0u);
+  ExpectServes(&server);
+}
+
 TEST(ServerRefusal, GarbageWithAPayloadIsDeclinedAndCutOff) {
   ServerDriver server;
   const PeerId peer = server.Up();
@@ -79,8 +97,8 @@ TEST(ServerRefusal, AHelloThatIsCutShortIsCutOff) {
   ServerDriver server;
   const PeerId peer = server.Up();
   const auto token = EncodeToken(server.Token(0, 1));
-  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(83)));
-  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 84 bytes, not 83");
+  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(87)));
+  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 88 bytes, not 87");
 }
 
 TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
@@ -114,9 +132,9 @@ TEST(ServerRefusal, AnotherWireVersionIsToldBothNumbers) {
   ServerDriver server;
   const PeerId peer = server.Up();
   Note note = MakeNote({.type = FrameType::kHello});
-  note.bytes[4] = std::byte{2};
+  note.bytes[4] = std::byte{3};
   server.GiveNote(peer, note);
-  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 2, this process 1");
+  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 3, this process 2");
 }
 
 TEST(ServerRefusal, BadTokensAreToldWhy) {

@@ -190,6 +190,7 @@ class WorkerDriver {
   std::vector<GroupOpened> opened;
   std::vector<OpDone> done;
   std::vector<GroupClosed> closed;
+  std::vector<LinkFacts> measured;
   int shutdowns = 0;
 
  private:
@@ -227,6 +228,7 @@ class WorkerDriver {
     if (const auto* group = std::get_if<GroupOpened>(&outcome)) opened.push_back(*group);
     if (const auto* op = std::get_if<OpDone>(&outcome)) done.push_back(*op);
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
+    if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
   }
 

@@ -1,0 +1,46 @@
+// How large the chunks of a group are and how many of them may be under way: a model of the link, filled with what was
+// measured on it.
+//
+// A server's port receives from all n ranks of a group at once, and a rank's port the results of all k shards. What may
+// be under way to a port in all has to keep it busy (its bandwidth times the round trip) and must fit the buffer before
+// it, or packets are lost, and a retransmission timeout costs more than everything else (incast; receiver-driven
+// credits are the known remedy). So a rank and a shard have the max(n, k)-th part of what a port is sure to hold under
+// way between them, in two chunks: one arrives while the other's sum goes back. On shaped links that law gave 0.97 to
+// 0.99 of the link wherever it held, and 0.5 to 0.8 where it did not (docs/adr/0007).
+//
+// What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
+// quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
+// cache before they are summed. A chunk is not so small that the cost of a message is more than a quarter of its time
+// on the link.
+//
+// Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
+#ifndef SHOAL_CORE_FLOW_PLAN_H_
+#define SHOAL_CORE_FLOW_PLAN_H_
+
+#include <cstdint>
+
+namespace shoal {
+
+// Of the way from a worker to a server. 0: not known.
+struct LinkFacts {
+  uint64_t bytes_per_s = 0;
+  uint64_t round_trip_ns = 0;
+
+  friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
+};
+
+struct FlowPlan {
+  uint32_t chunk_bytes = 0;    // largest chunk
+  uint32_t credit_chunks = 0;  // under way from one rank to one shard
+
+  friend bool operator==(const FlowPlan&, const FlowPlan&) = default;
+};
+
+inline constexpr uint32_t kMaxCreditChunks = 64;
+
+// `asked_chunk_bytes` 0: choose one; else it is kept, and only the credit is chosen. The others are at least 1.
+FlowPlan PlanFlow(uint32_t group_size, uint32_t shard_count, const LinkFacts& link, uint32_t asked_chunk_bytes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_FLOW_PLAN_H_

@@ -1,0 +1,58 @@
+#include "worker/link_probe.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shoal {
+namespace {
+
+constexpr std::array<std::byte, LinkProbe::kPayloadBytes> kPayload{};
+// Echoes that one Poll returns together have the same time; no link is as fast as that would say.
+constexpr uint64_t kMinTrainNs = 1'000;
+
+}  // namespace
+
+void LinkProbe::Start(PeerId peer, Now now, WorkerActions* actions) {
+  peer_ = peer;
+  next_ = 0;
+  facts_ = {};
+  SendRoundTrip(now, actions);
+}
+
+void LinkProbe::SendRoundTrip(Now now, WorkerActions* actions) {
+  sent_ns_ = now.monotonic_ns;
+  actions->push_back(WorkerSendNoteAction{peer_, MakeNote({.type = FrameType::kProbe, .chunk = ChunkNumber(next_)})});
+}
+
+void LinkProbe::SendTrain(WorkerActions* actions) {
+  for (uint32_t i = 0; i < kTrainPayloads; ++i) {
+    actions->push_back(
+        WorkerSendAction{.peer = peer_,
+                         .header = EncodeHeader({.type = FrameType::kProbe, .chunk = ChunkNumber(kRoundTrips + i)}),
+                         .data = kPayload.data(),
+                         .bytes = kPayload.size(),
+                         .token = kToken});
+  }
+}
+
+bool LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* actions) {
+  if (header.chunk.value() != next_) return false;
+  ++next_;
+  if (next_ <= kRoundTrips) {
+    const uint64_t round_trip_ns = std::max<uint64_t>(now.monotonic_ns - sent_ns_, 1);
+    facts_.round_trip_ns = facts_.round_trip_ns == 0 ? round_trip_ns : std::min(facts_.round_trip_ns, round_trip_ns);
+    if (next_ < kRoundTrips) {
+      SendRoundTrip(now, actions);
+    } else {
+      SendTrain(actions);
+    }
+    return false;
+  }
+  if (next_ == kRoundTrips + kTrainPayloads / 2) half_ns_ = now.monotonic_ns;
+  if (next_ < kRoundTrips + kTrainPayloads) return false;
+  const uint64_t train_ns = std::max(now.monotonic_ns - half_ns_, kMinTrainNs);
+  facts_.bytes_per_s = uint64_t{kPayloadBytes} * (kTrainPayloads / 2) * kNsPerS / train_ns;
+  return true;
+}
+
+}  // namespace shoal
