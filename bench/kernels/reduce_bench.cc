@@ -4,16 +4,17 @@
 //   reduce_bench types [INPUTS] [KIBIBYTES_PER_INPUT] by type, op and instruction set; prints a table
 //
 // Rates are bytes read from the inputs (n inputs of m bytes count n * m) in 10^9 bytes a second. `bounds` interleaves
-// all it compares, round by round, and gives for each the best round, as STREAM does: noise only ever slows.
+// all it compares, round by round, and gives for each the best round, as STREAM does: noise only ever slows. Time is
+// the thread's own processor time, so that a busy machine's other threads cost caches and memory bandwidth only.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -61,17 +62,21 @@ class Memory {
   std::byte* start_;
 };
 
-// Seconds of one run, repeated until the clock can tell.
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Seconds of one run. The first is not counted: it fetches what others have driven out of the caches.
 double Seconds(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  double elapsed = 0;
-  int runs = 0;
-  do {
-    run();
-    ++runs;
-    elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  } while (elapsed < kShortestTimingS);
-  return elapsed / runs;
+  run();
+  for (int runs = 1;; runs *= 2) {
+    const double start = ThreadSeconds();
+    for (int i = 0; i < runs; ++i) run();
+    const double elapsed = ThreadSeconds() - start;
+    if (elapsed >= kShortestTimingS) return elapsed / runs;
+  }
 }
 
 struct Candidate {
@@ -182,9 +187,9 @@ int Types(size_t input_count, size_t bytes) {
         const ReduceKernel kernel = (*table)->kernels[type - 1][op - 1];
         double best_s = 1e9;
         for (int run = 0; run < kRunsPerType; ++run) {
-          const auto start = std::chrono::steady_clock::now();
+          const double start = ThreadSeconds();
           kernel(inputs.data(), input_count, output.bytes(), element_count, 0.5);
-          best_s = std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+          best_s = std::min(best_s, ThreadSeconds() - start);
         }
         std::printf("%-10s %-11s %-10s %10.2f\n", std::string(DataTypeName(static_cast<DataType>(type))).c_str(),
                     std::string(ReduceOpName(static_cast<ReduceOp>(op))).c_str(), (*table)->name,

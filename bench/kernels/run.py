@@ -63,12 +63,13 @@ def markdown(report: dict) -> str:
     ]
     if report["load_average_before"] > BUSY_LOAD:
         lines += [
-            "**Others were busy on this machine**: the best of the rounds counts, but shared caches and memory were not ours alone.",
+            "**Others were busy on this machine**: the best of the rounds and only our own processor time count, but caches and"
+            " memory were shared.",
             "",
         ]
     lines += [
         f"GB/s of input (n inputs of m bytes count n m), fp32 sum, huge pages where the kernel has them; everything"
-        f" interleaved, the best of {report['rounds']} rounds.",
+        f" interleaved, the best of {report['rounds']} rounds, by the thread's own processor time.",
         "",
         "- **read**, **copy**: loops that only read all inputs (one stream or four, the faster) or copy one (a loop or"
         " memcpy; bytes read and written). **bound**: read / (1 + 1/n), because a reduction writes one byte for n read.",
