@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -46,6 +48,18 @@ std::set<std::string> IpDevices() {
   if (getifaddrs(&all) != 0) return devices;
   for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) devices.insert(entry->ifa_name);
   freeifaddrs(all);
+  return devices;
+}
+
+// Every port of every RDMA device, as UCX names them: "mlx5_0:1".
+std::vector<std::string> RdmaDevices() {
+  std::vector<std::string> devices;
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", error)) {
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", error)) {
+      devices.push_back(absl::StrCat(device.path().filename().string(), ":", port.path().filename().string()));
+    }
+  }
   return devices;
 }
 
@@ -106,14 +120,22 @@ void UcxSettings::ChooseDevices(const UcxTransportOptions& options) {
     // peer. Both sides must say the same, or UCX 1.13 ends the process, so it does not depend on the device.
     settings_.push_back({"CM_USE_ALL_DEVICES", "n"});
   }
-  if (net_devices_.empty()) return;
   std::vector<std::string> devices = Split(net_devices_);
+  if (wants_rdma_) AddIpDevices(DeviceToListenOn(options), &devices);
+  if (!devices.empty()) settings_.push_back({"NET_DEVICES", absl::StrJoin(devices, ",")});
+}
+
+// UCX makes connections only over devices that it may use, and an RDMA device alone makes none. A listener offers the
+// one of its address: offered several, UCX 1.13 may have a peer come to one that doesn't lead there.
+void UcxSettings::AddIpDevices(const std::string& listens_on, std::vector<std::string>* devices) {
   const std::set<std::string> ip_devices = IpDevices();
-  // UCX makes connections only over devices that it may use, and an RDMA device alone makes none.
-  if (wants_rdma_ && std::ranges::none_of(devices, [&](const std::string& d) { return ip_devices.contains(d); })) {
-    devices.insert(devices.end(), ip_devices.begin(), ip_devices.end());
+  if (std::ranges::any_of(*devices, [&](const std::string& d) { return ip_devices.contains(d); })) return;
+  if (!listens_on.empty()) {
+    if (devices->empty()) *devices = RdmaDevices();
+    if (!devices->empty()) devices->push_back(listens_on);
+  } else if (!devices->empty()) {
+    devices->insert(devices->end(), ip_devices.begin(), ip_devices.end());
   }
-  settings_.push_back({"NET_DEVICES", absl::StrJoin(devices, ",")});
 }
 
 std::string UcxSettings::Agreement() const {

@@ -1,5 +1,5 @@
 // What UCX is told before it starts, made from a transport's options and the environment: transports, devices, and how
-// soon a peer that has fallen silent counts as gone (docs/adr/0007).
+// soon a peer that has fallen silent counts as gone (docs/adr/0008).
 //
 // Connections are always made over TCP, also those that then carry payload by RDMA: RDMA's own way of connecting has no
 // gate (docs/adr/0005). So TCP is always among UCX's transports; whether it may carry payload too is what the list
@@ -43,6 +43,7 @@ class UcxSettings {
  private:
   void ChooseTransports(const UcxTransportOptions& options);
   void ChooseDevices(const UcxTransportOptions& options);
+  static void AddIpDevices(const std::string& listens_on, std::vector<std::string>* devices);
 
   std::vector<UcxSetting> settings_;
   std::string transports_;

@@ -31,7 +31,8 @@ struct TransportSetup {
 struct TransportKind {
   std::string name;
   std::function<std::unique_ptr<Transport>(const TransportSetup&)> make;
-  size_t many = 64;  // peers of one transport, where the suite wants many
+  size_t many = 64;        // peers of one transport, where the suite wants many
+  int many_rounds = 3000;  // of messages to and fro
   // Called between rounds of polling; where time is simulated, it lets time pass.
   std::function<void()> idle = [] { sched_yield(); };
   // Whether Borrow gives some of the payloads of kSomeSizes.

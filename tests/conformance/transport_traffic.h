@@ -79,28 +79,28 @@ TEST_P(TransportSuite, ManyInFlightAreAnsweredInAnyOrder) {
   }
 }
 
-TEST_P(TransportSuite, SixtyFourPeers) {
+TEST_P(TransportSuite, ManyPeers) {
   TransportSetup client;
   client.listen = false;
   Node& hub = MakeNode();
   hub.AcceptAll();
-  constexpr size_t kPeers = 64;
+  const size_t peers = GetParam().many;
   std::vector<PeerId> to_hub;
-  for (size_t i = 0; i < kPeers; ++i) {
+  for (size_t i = 0; i < peers; ++i) {
     Node& node = MakeNode(client);
     EXPECT_EQ(node.transport().listen_address(), "");
     node.AcceptAll();
     to_hub.push_back(*node.transport().Connect(hub.transport().listen_address()));
   }
-  ASSERT_TRUE(PollUntil("all up", [&] { return hub.Count(TransportEventKind::kPeerUp) == kPeers; }));
+  ASSERT_TRUE(PollUntil("all up", [&] { return hub.Count(TransportEventKind::kPeerUp) == peers; }));
   std::vector<Bytes> payloads;
-  for (size_t i = 0; i < kPeers; ++i) payloads.push_back(Pattern(1000 + i * 5000, i));
-  for (size_t i = 0; i < kPeers; ++i) {
+  for (size_t i = 0; i < peers; ++i) payloads.push_back(Pattern(1000 + i * 5000, i));
+  for (size_t i = 0; i < peers; ++i) {
     ASSERT_TRUE(PollUntil("up", [&] { return nodes_[i + 1]->IsUp(to_hub[i]); }));
     const std::string number = std::to_string(i);
     ASSERT_TRUE(nodes_[i + 1]->transport().Send(to_hub[i], AsBytes(number), payloads[i], 1).ok());
   }
-  ASSERT_TRUE(PollUntil("all pushed", [&] { return hub.received().size() == kPeers; }));
+  ASSERT_TRUE(PollUntil("all pushed", [&] { return hub.received().size() == peers; }));
   // Everything goes back to whom it came from.
   std::set<PeerId> senders;
   for (const Node::Received& received : hub.received()) {
@@ -109,11 +109,11 @@ TEST_P(TransportSuite, SixtyFourPeers) {
     senders.insert(received.peer);
     ASSERT_TRUE(hub.transport().Send(received.peer, received.header, received.payload, senders.size()).ok());
   }
-  EXPECT_EQ(senders.size(), kPeers);
+  EXPECT_EQ(senders.size(), peers);
   ASSERT_TRUE(PollUntil("all pulled", [&] {
     return std::all_of(nodes_.begin() + 1, nodes_.end(), [](const auto& node) { return node->received().size() == 1; });
   }));
-  for (size_t i = 0; i < kPeers; ++i) EXPECT_TRUE(nodes_[i + 1]->received()[0].payload == payloads[i]);
+  for (size_t i = 0; i < peers; ++i) EXPECT_TRUE(nodes_[i + 1]->received()[0].payload == payloads[i]);
   hub.ExpectPeerOrder();
 }
 
@@ -177,7 +177,7 @@ class TransportWakeSuite : public TransportSuite {
 };
 
 TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
-  constexpr int kRounds = 3000;
+  const int wanted_rounds = GetParam().many_rounds;
   std::unique_ptr<Transport> here = GetParam().make({});
   std::unique_ptr<Transport> there = GetParam().make({});
   int echo_sleeps = 0;
@@ -207,14 +207,14 @@ TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
       *here,
       [&](const TransportEvent& event) {
         if (event.kind != TransportEventKind::kPeerUp && event.kind != TransportEventKind::kNote) return false;
-        if (++rounds == kRounds) return true;
+        if (++rounds == wanted_rounds) return true;
         const absl::Status status =
             rounds % 10 == 0 ? here->Send(peer, {}, payload, rounds) : here->SendNote(peer, AsBytes("ping"));
         EXPECT_TRUE(status.ok()) << status;
         return !status.ok();
       },
       &sleeps));
-  EXPECT_EQ(rounds, kRounds);
+  EXPECT_EQ(rounds, wanted_rounds);
   here.reset();
   echo.join();
   EXPECT_TRUE(echo_ok) << "an event was lost";

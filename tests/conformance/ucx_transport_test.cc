@@ -7,6 +7,7 @@
 
 #include "net/socket_address.h"
 #include "tests/conformance/transport_suite.h"
+#include "tests/conformance/ucx_under_test.h"
 
 namespace shoal {
 namespace {
@@ -19,15 +20,19 @@ UcxTransportOptions OnLoopbackDevice() {
 }
 
 TransportKind UcxKind(const std::string& name, size_t rendezvous_threshold_bytes) {
-  return {.name = name, .make = [=](const TransportSetup& setup) {
-            UcxTransportOptions options = OnLoopbackDevice();
-            if (!setup.listen) options.listen_ip.clear();
-            options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
-            options.limits = setup.limits;
-            absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUcxTransport(options);
-            EXPECT_TRUE(transport.ok()) << transport.status();
-            return transport.ok() ? *std::move(transport) : nullptr;
-          }};
+  return {.name = name,
+          .make =
+              [=](const TransportSetup& setup) {
+                UcxTransportOptions options = UcxUnderTest();
+                if (!setup.listen) options.listen_ip.clear();
+                options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
+                options.limits = setup.limits;
+                absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUcxTransport(options);
+                EXPECT_TRUE(transport.ok()) << transport.status();
+                return transport.ok() ? *std::move(transport) : nullptr;
+              },
+          .many = ManyPeersUnderTest(),
+          .many_rounds = ManyRoundsUnderTest()};
 }
 
 const auto kKinds =

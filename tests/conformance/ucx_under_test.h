@@ -23,8 +23,9 @@ inline UcxTransportOptions UcxUnderTest() {
   return options;
 }
 
-// An emulated machine has not the memory for as many RDMA devices' buffers as the suite would like.
+// An emulated machine has neither the memory for so many RDMA devices' buffers as the suite would like, nor the time.
 inline size_t ManyPeersUnderTest() { return std::stoul(FromEnvironment("SHOAL_TEST_MANY_PEERS", "64")); }
+inline int ManyRoundsUnderTest() { return std::stoi(FromEnvironment("SHOAL_TEST_MANY_ROUNDS", "3000")); }
 
 }  // namespace shoal
 

@@ -1,5 +1,6 @@
 """What people and strangers get wrong: each has an error that says what and where, and leaves servers serving."""
 
+import pathlib
 import random
 import re
 import socket
@@ -51,6 +52,15 @@ def test_address_of_another_machine(cluster: Cluster):
     assert server.wait() == 1
     assert f"--advertise {UNROUTED_ADDRESS} is not an address of this machine" in last_line(server)
     assert f"{LOOPBACK} on lo" in last_line(server), "says which addresses it has"
+
+
+def test_rdma_where_there_is_none(cluster: Cluster):
+    if pathlib.Path("/sys/class/infiniband").exists():
+        pytest.skip("this machine has RDMA devices")
+    server = cluster.launch_server("--transports", "rc", scheduler=NO_SCHEDULER)
+    assert server.wait() == 1
+    assert 'UCX has no transport for transports="rc"' in last_line(server)
+    assert "add tcp to the list to allow that instead" in last_line(server)
 
 
 @pytest.mark.parametrize("wrong", ["0.0.0.0", "::", "localhost", "127.0.0.1:80", "nonsense"])

@@ -1,0 +1,334 @@
+"""What is checked in the guest, over real verbs. Runs there as a program: SHOAL_BIN=FOLDER guest_checks.py OUTCOMES [CHECK...]
+
+Each function check_... is one test of test_rdma.py, and gets a cluster of its own. Its limit is in seconds.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "process"))
+
+from cluster import LOOPBACK, PROGRAMS, SERVER_LISTENS, Cluster, Process, program
+
+NOBODY = 65534
+CHECKS: dict[str, "Check"] = {}
+
+
+@dataclasses.dataclass
+class Check:
+    run: Callable[[Cluster], None]
+    limit_s: int
+    devices: str  # an argument of guest_devices.sh
+
+
+def check(limit_s: int, devices: str = "one") -> Callable:
+    def add(function: Callable[[Cluster], None]) -> Callable[[Cluster], None]:
+        CHECKS[function.__name__.removeprefix("check_")] = Check(function, limit_s, devices)
+        return function
+
+    return add
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """How a server, and the workers that come to it, use the devices."""
+
+    address: str = "10.0.0.1"
+    transports: str = "rc"
+    server_device: str = "rxe0:1"
+    worker_device: str = "rxe0:1"
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def options(self, device: str) -> list[str]:
+        return ["--transports", self.transports, "--net-device", device, "--network-only"]
+
+
+TCP = Network(transports="tcp", server_device="eth0", worker_device="eth0")
+RC = Network()
+RC_OVER_CABLE = Network(worker_device="rxe1:1")
+# UD needs the GID of the IPv6 address: with Soft-RoCE it does not get through from IPv4 ones.
+UD = Network("fd00::1", "ud_verbs", environment=(("UCX_IB_GID_INDEX", "2"), ("UCX_TCP_AF_PRIO", "inet6")))
+UD_OVER_CABLE = dataclasses.replace(UD, worker_device="rxe1:1")
+
+
+@contextlib.contextmanager
+def another_cluster():
+    """For checks that need several, one after the other. What it said is shown if the check fails."""
+    cluster = Cluster()
+    try:
+        yield cluster
+    except Exception:
+        print(cluster)
+        raise
+    finally:
+        cluster.end()
+
+
+def start_scheduler(cluster: Cluster) -> None:
+    cluster.start_scheduler(listen=f"{LOOPBACK}:0", lease_ttl_ms=5000)
+
+
+def start_servers(cluster: Cluster, network: Network, count: int) -> list[Process]:
+    servers = []
+    for number in range(count):
+        options = ["--advertise", network.address, "--name", f"server-{number}", *network.options(network.server_device)]
+        command = [program("shoal-server"), "--scheduler", cluster.scheduler_address, *options]
+        servers.append(cluster.start(command, dict(network.environment)))
+    for server in servers:
+        server.wait_for_line(SERVER_LISTENS)
+    return servers
+
+
+def start_ranks(cluster: Cluster, network: Network, count: int, *options: str, servers: int = 2) -> list[Process]:
+    command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", f"job-{time.monotonic_ns()}"]
+    command += ["--min-servers", str(servers), "--world-size", str(count), *network.options(network.worker_device)]
+    return [
+        cluster.start([*command, "--rank", str(rank), *options], dict(network.environment)) for rank in range(count)
+    ]
+
+
+def reduce(cluster: Cluster, network: Network, ranks: int, *options: str, servers: int = 2) -> dict:
+    """What rank 0 of a finished run writes, after every rank has found no element wrong."""
+    report = pathlib.Path(f"/tmp/report-{time.monotonic_ns()}")
+    started = start_ranks(cluster, network, ranks, *options, "--json", str(report), servers=servers)
+    for rank in started:
+        assert rank.wait(60) == 0, str(rank)
+    document = json.loads(report.read_text())
+    assert document["wrong"] == 0, document
+    return document
+
+
+def digests(document: dict) -> list[tuple]:
+    return [(result["dtype"], result["op"], result["bytes"], result["digest"]) for result in document["results"]]
+
+
+def run_suite(test_program: str, network: Network, gtest_filter: str, limit_s: int, many: int = 8) -> None:
+    variables = dict(network.environment)
+    variables |= {"SHOAL_TEST_TRANSPORTS": network.transports, "SHOAL_TEST_NET_DEVICE": network.server_device}
+    variables |= {"SHOAL_TEST_LISTEN_IP": network.address, "SHOAL_TEST_MANY_PEERS": str(many)}
+    variables |= {"SHOAL_TEST_MANY_ROUNDS": "300", "UCX_LOG_LEVEL": "fatal", "UCX_ASYNC_MAX_EVENTS": "65536"}
+    path = PROGRAMS.parent / "tests" / test_program
+    result = subprocess.run(
+        [path, f"--gtest_filter={gtest_filter}"], env=os.environ | variables, timeout=limit_s, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )
+    print(result.stdout)
+    assert result.returncode == 0, f"{test_program} ended with {result.returncode}"
+    passed = re.search(r"\[  PASSED  \] (\d+) test", result.stdout)
+    assert passed and int(passed.group(1)) > 3, "the filter leaves next to no test"
+
+
+# What follows from TCP's or the loopback device's own ways.
+OF_TCP_ALONE = "*TheRouteChooses*:*TheDeviceMay*:*DescriptionNames*"
+
+
+@check(limit_s=180)
+def check_the_transport_suite_over_rc(cluster: Cluster) -> None:
+    del cluster
+    run_suite("ucx_transport_test", RC, f"*/Mixed-{OF_TCP_ALONE}", 170)
+
+
+@check(limit_s=60)
+def check_killed_and_stopped_processes_over_rc(cluster: Cluster) -> None:
+    del cluster
+    run_suite("ucx_process_test", RC, "*/Rendezvous", 55)
+
+
+@check(limit_s=90)
+def check_the_transport_suite_over_ud_and_ipv6(cluster: Cluster) -> None:
+    del cluster
+    run_suite("ucx_transport_test", UD, "*T1Completes*/Mixed:*T5*/Mixed:*ManyInFlight*/Mixed:*WakeSuite*/Mixed", 85)
+
+
+@check(limit_s=150)
+def check_digests_equal_those_over_tcp(cluster: Cluster) -> None:
+    del cluster
+    found = {}
+    # Keepalives often: were they sent over UD, which doesn't get through, they would end the connections.
+    keepalive = (("UCX_KEEPALIVE_INTERVAL", "200ms"), ("UCX_UD_VERBS_TIMEOUT", "1s"))
+    for network, in_use in [
+        (TCP, "tcp/eth0"),
+        (dataclasses.replace(RC, environment=keepalive), "rc_verbs/rxe0:1"),
+        (UD, "ud_verbs/rxe0:1"),
+    ]:
+        with another_cluster() as own:
+            start_scheduler(own)
+            start_servers(own, network, 2)
+            # Eager and rendezvous. Soft-RoCE's UD is slow under emulation: a second for a mebibyte.
+            sizes = ["-b", "8K", "-e", "512K", "-f", "64", "--chunk-bytes", "256K", "-n", "1", "-w", "0", "-c", "1"]
+            found[in_use] = digests(reduce(own, network, 4, *sizes))
+    print(found)
+    assert len({json.dumps(of_network) for of_network in found.values()}) == 1, found
+
+
+@check(limit_s=60)
+def check_a_killed_server_is_named_at_once_over_rc(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    servers = start_servers(cluster, RC, 2)
+    expect_loss(cluster, RC, servers[1].end_group, "server-1", within_s=5)
+
+
+@check(limit_s=60)
+def check_a_killed_server_is_named_at_once_over_ud(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    servers = start_servers(cluster, UD, 2)
+    expect_loss(cluster, UD, servers[1].end_group, "server-1", within_s=5)
+
+
+def expect_loss(cluster: Cluster, network: Network, break_it: Callable[[], object], name: str, within_s: float) -> None:
+    """Breaks something while two ranks reduce: they must end within the time, and say what was lost."""
+    endless = ["-b", "32K", "-e", "32K", "-n", "1000000", "-w", "1", "-c", "0"]
+    ranks = start_ranks(cluster, network, 2, *endless, servers=len(cluster.servers()))
+    cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
+    broken_at = time.monotonic()
+    break_it()
+    for rank in ranks:
+        assert rank.wait(within_s + 20) == 1, str(rank)
+    took_s = time.monotonic() - broken_at
+    print(f"{network.transports}: the ranks ended after {took_s:.1f} s: {ranks[0].output.splitlines()[-1]}")
+    assert took_s < within_s, str(cluster)
+    for rank in ranks:
+        assert name in rank.output, str(rank)
+
+
+def bytes_in(cluster: Cluster) -> int:
+    return sum(int(server.get("load", {}).get("bytes_in", 0)) for server in cluster.servers().values())
+
+
+def lose(percent: int, *devices: str) -> None:
+    for device in devices:
+        command = ["tc", "qdisc", "replace", "dev", device, "root", "netem", "loss", f"{percent}%"]
+        subprocess.run(command, check=True)
+
+
+def go_silent(cluster: Cluster, network: Network) -> None:
+    """What is lost is what travels between the devices; scheduler and processes talk over loopback."""
+    start_scheduler(cluster)
+    start_servers(cluster, network, 1)
+    # About 5 s on an idle machine. By UCX's own settings the wait has no end.
+    expect_loss(cluster, network, lambda: lose(100, "eth0", "eth1"), "server-0", within_s=20)
+
+
+@check(limit_s=90, devices="cable")
+def check_a_silent_cable_is_noticed_within_seconds_over_rc(cluster: Cluster) -> None:
+    go_silent(cluster, RC_OVER_CABLE)
+
+
+@check(limit_s=90, devices="cable")
+def check_a_silent_cable_is_noticed_within_seconds_over_ud(cluster: Cluster) -> None:
+    go_silent(cluster, UD_OVER_CABLE)
+
+
+@check(limit_s=90, devices="cable")
+def check_one_percent_of_packets_may_be_lost(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    start_servers(cluster, RC_OVER_CABLE, 1)
+    lose(1, "eth0", "eth1")
+    reduce(cluster, RC_OVER_CABLE, 2, "-b", "512K", "-e", "512K", "-n", "3", "-w", "1", "-c", "1", servers=1)
+    shown = subprocess.run(["tc", "-s", "qdisc", "show"], check=True, capture_output=True, text=True).stdout
+    dropped = [int(number) for number in re.findall(r"dropped (\d+)", shown)]
+    assert sum(dropped) > 0, shown
+
+
+@check(limit_s=60, devices="cable")
+def check_each_process_keeps_to_the_device_it_is_told(cluster: Cluster) -> None:
+    def received(device: str) -> int:
+        return int(pathlib.Path(f"/sys/class/net/{device}/statistics/rx_bytes").read_text())
+
+    start_scheduler(cluster)
+    start_servers(cluster, RC_OVER_CABLE, 1)
+    before = [received("eth0"), received("eth1")]
+    size, times = 1 << 20, 4
+    reduce(cluster, RC_OVER_CABLE, 1, "-b", str(size), "-e", str(size), "-n", str(times), "-c", "0", servers=1)
+    crossed = [received("eth0") - before[0], received("eth1") - before[1]]
+    assert min(crossed) > size * times, f"{crossed} bytes crossed the cable, one way and the other"
+
+
+def run_unprivileged(command: list[str], lockable_kib: int) -> subprocess.CompletedProcess:
+    limits = f"ulimit -l {lockable_kib} && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \"$@\""
+    return subprocess.run(
+        ["sh", "-c", limits, "sh", *command], capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+@check(limit_s=40)
+def check_too_little_lockable_memory_is_refused_with_advice(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    for lockable_kib in [64, 8192]:
+        server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
+        rank = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--world-size", "1"]
+        for command in [server, rank]:
+            result = run_unprivileged([*command, *RC.options("rxe0:1")], lockable_kib)
+            assert result.returncode == 1, result
+            assert "ulimit -l unlimited" in result.stderr, result
+
+
+@check(limit_s=40)
+def check_nobody_in_particular_can_serve(cluster: Cluster) -> None:
+    """Without any privilege, on a kernel that keeps socket filters for privileged processes."""
+    start_scheduler(cluster)
+    server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
+    drop = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    cluster.start([*drop, *server, *RC.options(RC.server_device)]).wait_for_line(SERVER_LISTENS)
+    reduce(cluster, RC, 1, "-b", "64K", "-e", "64K", "-n", "1", "-w", "0", servers=1)
+
+
+@check(limit_s=40, devices="none")
+def check_rdma_without_a_device_is_refused(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    server = [program("shoal-server"), "--scheduler", cluster.scheduler_address, "--advertise", RC.address]
+    result = run_unprivileged([*server, "--transports", "rc"], 1 << 20)
+    assert result.returncode == 1, result
+    assert "add tcp to the list" in result.stderr, result
+
+
+def run_check(name: str) -> dict:
+    wanted = CHECKS[name]
+
+    def out_of_time(*_: object) -> None:
+        raise TimeoutError(f"not done within {wanted.limit_s} s")
+
+    signal.signal(signal.SIGALRM, out_of_time)
+    said = io.StringIO()
+    failure = ""
+    cluster = Cluster()
+    started = time.monotonic()
+    signal.alarm(wanted.limit_s)
+    with contextlib.redirect_stdout(said):
+        try:
+            subprocess.run(["sh", str(HERE / "guest_devices.sh"), wanted.devices], check=True, timeout=20)
+            wanted.run(cluster)
+        except Exception:  # whatever it is belongs to this check alone
+            failure = traceback.format_exc()
+            print(cluster)
+        finally:
+            signal.alarm(0)
+            cluster.end()
+    return {"name": name, "failure": failure, "said": said.getvalue(), "seconds": time.monotonic() - started}
+
+
+def main() -> None:
+    outcomes = sys.argv[1]
+    wanted = sys.argv[2:] or list(CHECKS)
+    with open(outcomes, "w", encoding="utf-8") as file:
+        for name in wanted:
+            outcome = run_check(name)
+            print(f"{name}: {'failed' if outcome['failure'] else 'passed'} in {outcome['seconds']:.1f} s", flush=True)
+            file.write(json.dumps(outcome) + "\n")
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
