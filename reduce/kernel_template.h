@@ -27,13 +27,13 @@ namespace shoal {
 namespace {
 
 // Measured with reduce_bench (README.md).
-constexpr size_t kDirectInputs = 8;  // at most so many are read side by side
 struct BlockShape {
-  size_t bytes;        // of accumulators
-  size_t pass_inputs;  // read side by side
+  size_t direct_inputs;  // at most so many are read side by side, without a block
+  size_t pass_inputs;    // so many a pass when there are more
+  size_t bytes;          // of accumulators
 };
-constexpr BlockShape kCachedBlock = {4096, 4};
-constexpr BlockShape kLongBlock = {65536, 8};
+constexpr BlockShape kCachedBlock = {8, 4, 4096};
+constexpr BlockShape kLongBlock = {12, 12, 131072};
 constexpr size_t kCachedInputBytes = 8u << 20;  // more than that, all inputs together, is taken to be in memory
 constexpr size_t kTileParts = kVectorBytes == 64 ? 4 : 8;  // registers
 
@@ -159,9 +159,10 @@ struct Kernel {
     Pass<false, true>(some, offset_bytes, vector_count, block, output);
   }
 
-  static void RunBlocks(const Inputs& inputs, size_t vector_count, std::byte* output) {
+  static void RunTiles(const Inputs& inputs, size_t vector_count, std::byte* output) {
     const bool cached = inputs.count * vector_count * sizeof(Storeds) <= kCachedInputBytes;
     const BlockShape shape = cached ? kCachedBlock : kLongBlock;
+    if (inputs.count <= shape.direct_inputs) return Pass<true, true>(inputs, 0, vector_count, nullptr, output);
     const size_t block_vectors = shape.bytes / (sizeof(Part) * kParts);
     Part block[kLongBlock.bytes / sizeof(Part)];
     for (size_t first = 0; first < vector_count; first += block_vectors) {
@@ -183,11 +184,7 @@ struct Kernel {
                   double factor) {
     const Inputs inputs{starts, input_count, input_count, factor};
     const size_t tiled_vectors = element_count / Element::kLanes / kTileVectors * kTileVectors;
-    if (input_count <= kDirectInputs) {
-      Pass<true, true>(inputs, 0, tiled_vectors, nullptr, output);
-    } else {
-      RunBlocks(inputs, tiled_vectors, output);
-    }
+    RunTiles(inputs, tiled_vectors, output);
     const size_t end = element_count * sizeof(typename Element::Stored);
     size_t at = tiled_vectors * sizeof(Storeds);
     for (; at + sizeof(Storeds) <= end; at += sizeof(Storeds)) RunVector(inputs, at, sizeof(Storeds), output);
