@@ -48,6 +48,11 @@ std::string Trouble(const v1::JobStatus& job) {
   return OrDash(absl::StrJoin(lost, "; "));
 }
 
+std::string PeersText(const v1::ServerLoad& load) {
+  if (load.shared_memory_peers() == 0) return absl::StrCat(load.peers());
+  return absl::StrCat(load.peers(), " (", load.shared_memory_peers(), " by shared memory)");
+}
+
 }  // namespace
 
 std::string AlignTable(const std::vector<TableRow>& rows) {
@@ -82,14 +87,14 @@ std::string ServersText(const v1::ListServersResponse& servers) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
   std::vector<TableRow> rows = {{"SERVER", "STATE", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS", "REFUSED",
-                                 "GROUPS", "SLOT MEMORY", "REASON"}};
+                                 "GROUPS", "PEERS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(
         {server.name(), server.state(), OrDash(server.host()), absl::StrJoin(server.addresses(), ","),
          absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
          BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
-         absl::StrCat(load.groups_open()),
+         absl::StrCat(load.groups_open()), PeersText(load),
          absl::StrCat(BytesText(load.slot_memory_used_bytes()), " of ", BytesText(server.slot_memory_bytes())),
          OrDash(server.reason())});
   }

@@ -47,6 +47,7 @@ class CombinedTransport final : public Transport {
   std::string description() const override {
     return absl::StrCat(network_->description(), ", ", same_host_->description(), " on the same host");
   }
+  size_t shared_memory_peers() const override { return same_host_->shared_memory_peers(); }
 
  private:
   Transport& Of(uint64_t id) { return id >= kSameHostFirstId ? static_cast<Transport&>(*same_host_) : *network_; }

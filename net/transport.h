@@ -16,9 +16,8 @@
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
 //   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was sent.
 //   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
-//   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. It stays the
-//   same,
-//       unless the sender's program breaks its own memory.
+//   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. Its bytes stay as
+//       they are, unless the sender's program breaks its own memory. Return at another time is harmless.
 #ifndef SHOAL_NET_TRANSPORT_H_
 #define SHOAL_NET_TRANSPORT_H_
 
@@ -102,6 +101,8 @@ class Transport {
 
   // What moves the bytes, for people: "tcp", "rc_verbs", "shared memory", ...
   virtual std::string description() const = 0;
+  // How many connections are up, for people, over shared memory instead of a network.
+  virtual size_t shared_memory_peers() const { return 0; }
 };
 
 }  // namespace shoal

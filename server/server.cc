@@ -58,6 +58,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   // A group is open on every I/O thread that owns chunks of it, and a worker is connected to each.
   sum->groups_open = std::max(sum->groups_open, more.groups_open);
   sum->peers = std::max(sum->peers, more.peers);
+  sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
 }
@@ -93,6 +94,7 @@ class Server::Parts {
   // Makes the call that the machine asks for and hands its answer in.
   void Execute(const RegistrationStep& step);
   void LogReports();
+  void LogPeers(const ServerCounters& now);
 
   const ServerConfig config_;
   const LogSink log_;
@@ -104,6 +106,8 @@ class Server::Parts {
   std::unique_ptr<ControlLink> control_link_;
   std::optional<RegistrationMachine> machine_;
   std::thread control_thread_;
+  uint32_t logged_peers_ = 0;                // of the control thread
+  uint32_t logged_shared_memory_peers_ = 0;  // likewise
   std::atomic<bool> leaving_ = false;
   mutable std::mutex mutex_;
   absl::Status failure_;  // under mutex_
@@ -198,10 +202,19 @@ void Server::Parts::Execute(const RegistrationStep& step) {
     }
   } else if (step.kind == RegistrationStep::Kind::kRenew) {
     const ServerLease& lease = machine_->lease();
-    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, counters(), step.timeout_ms),
+    const ServerCounters now = counters();
+    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, now, step.timeout_ms),
                         ReadClock());
+    LogPeers(now);
   }
   LogReports();
+}
+
+void Server::Parts::LogPeers(const ServerCounters& now) {
+  if (now.peers == logged_peers_ && now.shared_memory_peers == logged_shared_memory_peers_) return;
+  logged_peers_ = now.peers;
+  logged_shared_memory_peers_ = now.shared_memory_peers;
+  log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers, " of them by shared memory"));
 }
 
 void Server::Parts::LogReports() {

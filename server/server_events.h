@@ -74,6 +74,7 @@ struct ServerCounters {
   uint64_t groups_failed = 0;
   uint32_t groups_open = 0;
   uint32_t peers = 0;
+  uint32_t shared_memory_peers = 0;  // of them
   uint64_t slot_memory_used_bytes = 0;
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
 

@@ -45,6 +45,12 @@ bool ServerLoop::RunOnce(Now now) {
   return progress;
 }
 
+ServerCounters ServerLoop::counters() const {
+  ServerCounters counters = machine_.counters();
+  counters.shared_memory_peers = static_cast<uint32_t>(transport_->shared_memory_peers());
+  return counters;
+}
+
 void ServerLoop::Execute(Now now) {
   const auto execute = Overloaded{
       // A note or result to a peer that is already gone needs no answer: its kPeerDown follows. One that can't be sent

@@ -29,7 +29,7 @@ class ServerLoop {
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   void Drain() { machine_.Drain(); }
   void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
-  ServerCounters counters() const { return machine_.counters(); }
+  ServerCounters counters() const;
 
  private:
   void Execute(Now now);

@@ -63,6 +63,7 @@ class ShmTransportImpl final : public ShmTransport {
   void Wake() override { wake_up_->Signal(); }
   std::string listen_address() const override { return options_.listen_address; }
   std::string description() const override { return "shared memory"; }
+  size_t shared_memory_peers() const override { return up_.size(); }
 
  private:
   enum class PeerState : uint8_t {

@@ -91,10 +91,16 @@ int Run(const std::string& address, const std::string& mode) {
   options.network.net_device = "lo";
   options.region = region->get();
   const absl::StatusOr<std::unique_ptr<Transport>> made = MakeDataPlaneTransport(options);
-  if (!made.ok()) return 2;
+  if (!made.ok()) {
+    fprintf(stderr, "no transport: %s\n", made.status().ToString().c_str());
+    return 2;
+  }
   Transport& transport = **made;
   const absl::StatusOr<PeerId> peer = transport.Connect(address);
-  if (!peer.ok()) return 2;
+  if (!peer.ok()) {
+    fprintf(stderr, "no connection: %s\n", peer.status().ToString().c_str());
+    return 2;
+  }
   Traffic traffic(mode, &transport, region->get(), *peer);
   for (;;) {
     for (const TransportEvent& event : transport.Poll()) {

@@ -162,6 +162,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         world_size=options.world_size,
         min_servers=options.min_servers,
         timeout_ms=options.timeout_ms,
+        network_only=options.network_only,
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -193,6 +194,7 @@ def main() -> int:
     parser.add_argument("--chunk-bytes", type=int, default=0)
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)
+    parser.add_argument("--network-only", action="store_true")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()
     try:

@@ -82,6 +82,43 @@ def test_ranks_that_differ_on_the_wire_are_named(cluster: Cluster):
         assert re.search(r"rank 0 gave .* wire none", text) and re.search(r"rank 1 gave .* wire bf16", text)
 
 
+@pytest.mark.timeout(120)
+def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
+    """By ranks that may share memory with the server; 1 is told not to in a mixed job, the server in the last one."""
+    cluster.start_scheduler(lease_ttl_ms=600)
+    server = cluster.start_server("alpha")
+    found: dict[str, set[str]] = {}
+    for job, network_ranks in [("shared memory", []), ("network", range(WORLD_SIZE)), ("mixed", [1])]:
+        ranks = []
+        for rank in range(WORLD_SIZE):
+            options = ["--job", job, "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2", "--hold"]
+            ranks.append(
+                cluster.start_rank(rank, WORLD_SIZE, *options, *["--network-only"] * (rank in network_ranks))
+            )
+        wait_for_line_of_all(ranks, "^round 0 done$")
+        by_shared_memory = WORLD_SIZE - len(network_ranks)
+
+        def is_shown(count: int = by_shared_memory) -> bool:
+            load = cluster.servers()["alpha"].get("load", {})
+            return (load.get("peers", 0), load.get("shared_memory_peers", 0)) == (WORLD_SIZE, count)
+
+        cluster.wait_until(is_shown, f"{by_shared_memory} of the peers share memory")
+        server.wait_for_line(f"{WORLD_SIZE} connected, {by_shared_memory} of them by shared memory")
+        for rank in ranks:
+            rank.say()
+            rank.say()
+        found[job] = digests(ranks)
+    server.send(signal.SIGTERM)
+    assert server.wait() == 0
+    cluster.start_server("beta", "--network-only")
+    options = ["--job", "network server", "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2"]
+    found["network server"] = digests(cluster.start_ranks(WORLD_SIZE, *options))
+    cluster.wait_until(lambda: int(cluster.servers()["beta"].get("load", {}).get("bytes_out", 0)) > 0, "beta served")
+    assert "shared memory" not in cluster.servers()["beta"]["transports"]
+    assert "shared memory" in cluster.servers()["alpha"]["transports"]
+    assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
+
+
 def test_chunks_are_spread_over_servers_to_within_one(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=600)
     names = ["a", "b", "c"]
