@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -87,7 +89,7 @@ std::string ServersText(const v1::ListServersResponse& servers) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
   std::vector<TableRow> rows = {{"SERVER", "STATE", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS", "REFUSED",
-                                 "GROUPS", "PEERS", "SLOT MEMORY", "REASON"}};
+                                 "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(
@@ -95,6 +97,7 @@ std::string ServersText(const v1::ListServersResponse& servers) {
          absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
          BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
          absl::StrCat(load.groups_open()), PeersText(load),
+         OrDash(load.transports().empty() ? server.transports() : load.transports()),
          absl::StrCat(BytesText(load.slot_memory_used_bytes()), " of ", BytesText(server.slot_memory_bytes())),
          OrDash(server.reason())});
   }
@@ -103,11 +106,13 @@ std::string ServersText(const v1::ListServersResponse& servers) {
 
 std::string JobsText(const v1::ListJobsResponse& jobs) {
   if (jobs.jobs().empty()) return "No jobs.\n";
-  std::vector<TableRow> rows = {
-      {"JOB", "ID", "STATE", "RANKS", "GROUPS", "OPS", "FAILED", "PUSHED", "PULLED", "MEAN OP", "TROUBLE"}};
+  std::vector<TableRow> rows = {{"JOB", "ID", "STATE", "RANKS", "GROUPS", "OPS", "FAILED", "PUSHED", "PULLED",
+                                 "MEAN OP", "TRANSPORTS", "TROUBLE"}};
   for (const v1::JobStatus& job : jobs.jobs()) {
     uint64_t live = 0, completed = 0, failed = 0, pushed = 0, pulled = 0, time_ns = 0;
+    std::set<std::string> transports;
     for (const v1::RankStatus& rank : job.ranks()) {
+      if (!rank.load().transports().empty()) transports.insert(rank.load().transports());
       live += rank.state() == "live" ? 1 : 0;
       completed += rank.load().ops_completed();
       failed += rank.load().ops_failed();
@@ -122,7 +127,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs) {
     rows.push_back({job.name(), absl::StrCat(job.job_id()), job.state(),
                     absl::StrCat(live, " of ", job.world_size(), " live"), absl::StrCat(job.groups_size()),
                     absl::StrCat(completed), absl::StrCat(failed), BytesText(pushed), BytesText(pulled), mean,
-                    Trouble(job)});
+                    OrDash(absl::StrJoin(transports, "; ")), Trouble(job)});
   }
   return AlignTable(rows);
 }

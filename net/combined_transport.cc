@@ -47,6 +47,9 @@ class CombinedTransport final : public Transport {
   std::string description() const override {
     return absl::StrCat(network_->description(), ", ", same_host_->description(), " on the same host");
   }
+  std::string PeerTransport(PeerId peer) const override {
+    return peer.value() >= kSameHostFirstId ? same_host_->PeerTransport(peer) : network_->PeerTransport(peer);
+  }
   size_t shared_memory_peers() const override { return same_host_->shared_memory_peers(); }
 
  private:

@@ -101,6 +101,8 @@ class Transport {
 
   // What moves the bytes, for people: "tcp", "rc_verbs", "shared memory", ...
   virtual std::string description() const = 0;
+  // What moves the bytes to this peer, while it is up: "tcp/eth0", "rc_verbs/mlx5_0:1", "shared memory", ...
+  virtual std::string PeerTransport(PeerId /*peer*/) const { return description(); }
   // How many connections are up, for people, over shared memory instead of a network.
   virtual size_t shared_memory_peers() const { return 0; }
 };

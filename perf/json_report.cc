@@ -60,7 +60,8 @@ std::string ServersJson(const ClusterFacts& cluster) {
     shards.push_back(Object({{"name", Quote(shard.name)},
                              {"address", Quote(shard.address)},
                              {"bytes_pushed", absl::StrCat(shard.bytes_pushed)},
-                             {"bytes_pulled", absl::StrCat(shard.bytes_pulled)}},
+                             {"bytes_pulled", absl::StrCat(shard.bytes_pulled)},
+                             {"transport", Quote(shard.transport)}},
                             "    "));
   }
   return List(shards);

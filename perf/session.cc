@@ -85,7 +85,7 @@ ClusterFacts Session::Facts() const {
   const uint32_t known = shoal_worker_server_statistics(worker_, shards.data(), static_cast<uint32_t>(shards.size()));
   if (known < shards.size()) shards.resize(known);
   for (const shoal_server_statistics& shard : shards) {
-    facts.shards.push_back({shard.name, shard.address, shard.bytes_pushed, shard.bytes_pulled});
+    facts.shards.push_back({shard.name, shard.address, shard.bytes_pushed, shard.bytes_pulled, shard.transport});
   }
   return facts;
 }

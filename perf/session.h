@@ -39,6 +39,7 @@ struct ServerTraffic {
   std::string address;
   uint64_t bytes_pushed = 0;  // by this rank
   uint64_t bytes_pulled = 0;
+  std::string transport;  // "tcp/eth0"; "": not connected
 };
 
 struct ClusterFacts {

@@ -1,5 +1,9 @@
+#include <set>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "perf/report.h"
 
 namespace shoal {
@@ -42,6 +46,9 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
                   facts.cluster.shards.size(), " I/O threads), chunks ",
                   options.chunk_bytes == 0 ? std::string("by the cluster") : FormatBytes(options.chunk_bytes),
                   ", wire ", options.wire_text, ", in flight ", options.in_flight, "\n");
+  std::set<std::string> transports;
+  for (const ServerTraffic& shard : facts.cluster.shards) transports.insert(shard.transport);
+  absl::StrAppend(&text, "# Rank 0 reaches the servers over ", absl::StrJoin(transports, ", "), "\n");
   absl::StrAppend(
       &text,
       "# In place. time: whole loop / iters; min, p50, p99: single all-reduces. Each is the slowest rank's.\n"

@@ -15,6 +15,7 @@ ServerLoad FromMessage(const v1::ServerLoad& message) {
           .groups_open = message.groups_open(),
           .peers = message.peers(),
           .shared_memory_peers = message.shared_memory_peers(),
+          .transports = message.transports(),
           .slot_memory_used_bytes = message.slot_memory_used_bytes(),
           .refusals_by_reason = {message.refusals_by_reason().begin(), message.refusals_by_reason().end()}};
 }
@@ -27,6 +28,7 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
   message->set_groups_open(load.groups_open);
   message->set_peers(load.peers);
   message->set_shared_memory_peers(load.shared_memory_peers);
+  message->set_transports(load.transports);
   message->set_slot_memory_used_bytes(load.slot_memory_used_bytes);
   message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
 }
@@ -45,6 +47,7 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   load->set_bytes_pushed(view.load.bytes_pushed);
   load->set_bytes_pulled(view.load.bytes_pulled);
   load->set_op_time_ns_total(view.load.op_time_ns_total);
+  load->set_transports(view.load.transports);
 }
 
 void ToMessage(const GroupView& view, v1::GroupStatus* message) {
@@ -115,7 +118,8 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
                    .ops_failed = message.load().ops_failed(),
                    .bytes_pushed = message.load().bytes_pushed(),
                    .bytes_pulled = message.load().bytes_pulled(),
-                   .op_time_ns_total = message.load().op_time_ns_total()}};
+                   .op_time_ns_total = message.load().op_time_ns_total(),
+                   .transports = message.load().transports()}};
 }
 
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {

@@ -161,6 +161,7 @@ absl::Status JobRegistry::Renew(const Now& now, const HeartbeatWorker& request) 
   if (!job.ok()) return job.status();
   Worker& worker = (*job)->workers.at(request.rank);
   worker.load = request.load;
+  worker.load.transports = CleanText(request.load.transports);
   GrantLease(now, &worker);
   return absl::OkStatus();
 }

@@ -52,6 +52,7 @@ struct ServerLoad {
   uint32_t groups_open = 0;
   uint32_t peers = 0;
   uint32_t shared_memory_peers = 0;
+  std::string transports;  // what the connections use now, for people
   uint64_t slot_memory_used_bytes = 0;
   std::map<std::string, uint64_t> refusals_by_reason;
 };
@@ -98,6 +99,7 @@ struct WorkerLoad {
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   uint64_t op_time_ns_total = 0;
+  std::string transports;  // by which it reaches its servers, for people
 };
 
 struct HeartbeatWorker {

@@ -14,6 +14,7 @@ constexpr size_t kMaxRefusalReasons = 64;
 // A server may name as many reasons as it likes; what is kept is bounded.
 ServerLoad BoundedLoad(const ServerLoad& load) {
   ServerLoad bounded = load;
+  bounded.transports = CleanText(load.transports);
   bounded.refusals_by_reason.clear();
   for (const auto& [reason, count] : load.refusals_by_reason) {
     if (bounded.refusals_by_reason.size() == kMaxRefusalReasons) break;

@@ -58,6 +58,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   // A group is open on every I/O thread that owns chunks of it, and a worker is connected to each.
   sum->groups_open = std::max(sum->groups_open, more.groups_open);
   sum->peers = std::max(sum->peers, more.peers);
+  if (more.peers > 0 || sum->transports.empty()) sum->transports = more.transports;
   sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
@@ -137,6 +138,7 @@ absl::Status Server::Parts::Listen() {
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
+  log_(absl::StrCat("data plane: ", registration_.transports));
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
   return absl::OkStatus();
@@ -214,7 +216,8 @@ void Server::Parts::LogPeers(const ServerCounters& now) {
   if (now.peers == logged_peers_ && now.shared_memory_peers == logged_shared_memory_peers_) return;
   logged_peers_ = now.peers;
   logged_shared_memory_peers_ = now.shared_memory_peers;
-  log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers, " of them by shared memory"));
+  log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers,
+                    " of them by shared memory; data plane: ", now.transports));
 }
 
 void Server::Parts::LogReports() {

@@ -75,6 +75,7 @@ struct ServerCounters {
   uint32_t groups_open = 0;
   uint32_t peers = 0;
   uint32_t shared_memory_peers = 0;  // of them
+  std::string transports;            // what the connections use now, for people
   uint64_t slot_memory_used_bytes = 0;
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
 

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/frame.h"
 #include "core/version.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
@@ -321,6 +323,11 @@ absl::StatusOr<uint64_t> SchedulerClient::Heartbeat(const JobMember& member, Job
   request.mutable_load()->set_bytes_pushed(load.bytes_pushed);
   request.mutable_load()->set_bytes_pulled(load.bytes_pulled);
   request.mutable_load()->set_op_time_ns_total(load.op_time_ns_total);
+  std::set<std::string> transports;
+  for (const ShardTraffic& shard : load.shards) {
+    if (!shard.transport.empty()) transports.insert(shard.transport);
+  }
+  request.mutable_load()->set_transports(absl::StrJoin(transports, ","));
   v1::HeartbeatWorkerResponse response;
   const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatWorker, request, deadline_ns, true, &response);
   if (!status.ok()) return status;

@@ -343,6 +343,7 @@ uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_server_stati
       shoal::CopyText(shards[i].address, entries[i].address);
       entries[i].bytes_pushed = shards[i].bytes_pushed;
       entries[i].bytes_pulled = shards[i].bytes_pulled;
+      shoal::CopyText(shards[i].transport, entries[i].transport);
     }
     shard_count = static_cast<uint32_t>(shards.size());
     return absl::OkStatus();

@@ -170,6 +170,8 @@ struct ShardTraffic {
   std::string address;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
+  PeerId peer;            // while it is up, else 0
+  std::string transport;  // what moves the bytes, while it is up; WorkerLoop adds it
 };
 
 struct WorkerCounters {

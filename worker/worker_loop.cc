@@ -39,6 +39,14 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
   return progress;
 }
 
+WorkerCounters WorkerLoop::counters() const {
+  WorkerCounters counters = machine_.counters();
+  for (ShardTraffic& shard : counters.shards) {
+    if (shard.peer != PeerId()) shard.transport = transport_->PeerTransport(shard.peer);
+  }
+  return counters;
+}
+
 void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
   const auto execute = Overloaded{
       [this, now](const WorkerConnectAction& action) {

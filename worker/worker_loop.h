@@ -26,7 +26,7 @@ class WorkerLoop {
   bool RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes);
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
-  WorkerCounters counters() const { return machine_.counters(); }
+  WorkerCounters counters() const;
 
  private:
   void Execute(Now now, WorkerOutcomes* outcomes);

@@ -508,7 +508,9 @@ WorkerCounters WorkerMachine::counters() const {
     counters.shards.push_back({.server_name = connection.server_name,
                                .address = connection.address,
                                .bytes_pushed = connection.bytes_pushed,
-                               .bytes_pulled = connection.bytes_pulled});
+                               .bytes_pulled = connection.bytes_pulled,
+                               .peer = connection.state == Connection::State::kUp ? connection.peer : PeerId(),
+                               .transport = ""});
   }
   return counters;
 }

@@ -57,6 +57,7 @@ class UcxTransport final : public Transport {
   void Wake() override { sockets_->Wake(); }
   std::string listen_address() const override { return sockets_->listen_address(); }
   std::string description() const override;
+  std::string PeerTransport(PeerId peer_id) const override;
 
  private:
   // Numbers of UCX's active messages.

@@ -42,6 +42,11 @@ std::string UcxTransport::description() const {
   return absl::StrCat("ucx ", major, ".", minor, ".", release, ": ", what);
 }
 
+std::string UcxTransport::PeerTransport(PeerId peer_id) const {
+  const auto found = peers_.find(peer_id);
+  return found == peers_.end() ? "" : absl::StrJoin(found->second->transports, ",");
+}
+
 absl::Status UcxTransport::NoteTransports(Peer& peer) {
   peer.transports = LanesOf(peer.endpoint).payload;
   if (ucx_->settings().tcp_may_carry_payload() || std::ranges::none_of(peer.transports, IsTcp)) return absl::OkStatus();

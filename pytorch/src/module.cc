@@ -48,6 +48,7 @@ py::dict StatisticsToDict(Session& session) {
     shard["address"] = std::string(server.address);
     shard["bytes_pushed"] = server.bytes_pushed;
     shard["bytes_pulled"] = server.bytes_pulled;
+    shard["transport"] = std::string(server.transport);
     shards.append(std::move(shard));
   }
   result["shards"] = std::move(shards);

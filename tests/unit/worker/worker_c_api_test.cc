@@ -274,6 +274,8 @@ TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
     const double mean = kElements * sizeof(float) / 2.0;
     EXPECT_LE(static_cast<double>(std::max(servers[0].bytes_pushed, servers[1].bytes_pushed)) / mean, 1.01);
     EXPECT_STRNE(servers[0].name, servers[1].name);
+    EXPECT_STREQ(servers[0].transport, servers[1].transport);
+    EXPECT_STRNE(servers[0].transport, "");
     EXPECT_EQ(shoal_worker_server_statistics(rank.worker(), servers, 1), 2u);
   });
 }

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 1
+#define SHOAL_ABI_VERSION 2
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -213,6 +213,7 @@ typedef struct shoal_server_statistics {
   char address[64];      /* of the shard's I/O thread */
   uint64_t bytes_pushed; /* by this worker to this shard */
   uint64_t bytes_pulled;
+  char transport[128]; /* what moves the bytes: "rc_verbs/mlx5_0:1", "tcp/eth0", "shared memory"; "" while it is down */
 } shoal_server_statistics;
 
 /* Fills at most `capacity` entries (one per shard) and returns how many shards there are. */
