@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-// While shared memory is busy the network is looked at only now and then: that costs system calls.
+// Where shared memory is in use the network is looked at only now and then: that costs system calls. (Arm looks, too.)
 constexpr int kMaxPollsWithoutNetwork = 16;
 
 class CombinedTransport final : public Transport {
@@ -64,7 +64,8 @@ class CombinedTransport final : public Transport {
 
 std::span<const TransportEvent> CombinedTransport::Poll() {
   const std::span<const TransportEvent> from_same_host = same_host_->Poll();
-  if (!from_same_host.empty() && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_host;
+  const bool may_wait = !from_same_host.empty() || same_host_->shared_memory_peers() > 0;
+  if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_host;
   polls_without_network_ = 0;
   const std::span<const TransportEvent> from_network = network_->Poll();
   if (from_network.empty()) return from_same_host;

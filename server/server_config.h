@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "core/option_table.h"
+#include "core/small_op.h"
 
 namespace shoal {
 
@@ -25,10 +26,10 @@ struct ServerConfig {
   std::string net_device;                   // empty: UCX chooses
   std::string transports = "tcp";
   bool network_only = false;
-  uint32_t weight = 1;                 // of each I/O thread in the shard map
-  uint32_t spin_us = 0;                // an idle I/O thread looks so long for work before it sleeps
-  uint64_t timeout_ms = 30'000;        // for registering at the start
-  uint64_t drain_timeout_ms = 10'000;  // for open groups to end after a signal
+  uint32_t weight = 1;                       // of each I/O thread in the shard map
+  uint32_t spin_us = kSmallOpSpinNs / 1000;  // after a small op an I/O thread looks so long for work before it sleeps
+  uint64_t timeout_ms = 30'000;              // for registering at the start
+  uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
 };
 
 // Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.

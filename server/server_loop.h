@@ -27,6 +27,7 @@ class ServerLoop {
   bool RunOnce(Now now);
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
+  bool last_op_was_small() const { return machine_.last_op_was_small(); }
   void Drain() { machine_.Drain(); }
   void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
   ServerCounters counters() const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/small_op.h"
 
 namespace shoal {
 namespace {
@@ -92,6 +93,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
     return FailGroup(group_index, FrameType::kGroupFailed, rank, text, actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
+  last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
   if (group.pending.size() >= size_t{group.size()} * group.credit_chunks()) {
     return RefuseOffer(event.peer, event.offer, *header, Refusal::kNoSlot, "", actions);

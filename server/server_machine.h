@@ -52,6 +52,9 @@ class ServerMachine {
   // Tokens are checked with this key from now on; open groups go on. For a scheduler that lost its state.
   void SetTokenKey(const TokenKey& key) { options_.token_key = key; }
 
+  // Whether the newest push was of a small op; see core/small_op.h.
+  bool last_op_was_small() const { return last_op_was_small_; }
+
   ServerCounters counters() const;
 
  private:
@@ -131,6 +134,7 @@ class ServerMachine {
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest
   uint64_t next_report_ns_ = kNoDeadline;
+  bool last_op_was_small_ = false;
   std::vector<Rank> receivers_;  // scratch of OnReduced
   ServerCounters counters_;
 };

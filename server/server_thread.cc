@@ -1,5 +1,6 @@
 #include "server/server_thread.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
@@ -128,7 +129,8 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
     if (progress) {
       progress_ns = now.monotonic_ns;
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
-    } else if (now.monotonic_ns - progress_ns < options_.spin_ns) {
+    } else if (loop->last_op_was_small() && now.monotonic_ns - progress_ns < options_.spin_ns) {
+      sched_yield();
       continue;
     }
     Publish(*loop);

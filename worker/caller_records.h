@@ -62,11 +62,18 @@ class CallerGroup {
 
 class CallerOp {
  public:
-  CallerOp(std::shared_ptr<CallerGroup> group, uint64_t ticket, uint64_t deadline_ns, bool notify, uint64_t user_data)
-      : group_(std::move(group)), ticket_(ticket), deadline_ns_(deadline_ns), notify_(notify), user_data_(user_data) {}
+  CallerOp(std::shared_ptr<CallerGroup> group, uint64_t ticket, uint64_t bytes, uint64_t deadline_ns, bool notify,
+           uint64_t user_data)
+      : group_(std::move(group)),
+        ticket_(ticket),
+        bytes_(bytes),
+        deadline_ns_(deadline_ns),
+        notify_(notify),
+        user_data_(user_data) {}
 
   CallerGroup& group() const { return *group_; }
   uint64_t ticket() const { return ticket_; }
+  uint64_t bytes() const { return bytes_; }  // of its tensor
   uint64_t deadline_ns() const { return deadline_ns_; }
   bool notify() const { return notify_; }
   uint64_t user_data() const { return user_data_; }
@@ -75,7 +82,7 @@ class CallerOp {
   void Complete(absl::Status status, uint64_t duration_ns);
 
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // False: not complete by then.
+  // False: not complete by then. A small op's caller keeps looking for a while before it sleeps.
   bool WaitUntil(uint64_t deadline_ns);
   // Of an op that is done.
   const absl::Status& status() const { return status_; }
@@ -84,6 +91,7 @@ class CallerOp {
  private:
   const std::shared_ptr<CallerGroup> group_;
   const uint64_t ticket_;
+  const uint64_t bytes_;
   const uint64_t deadline_ns_;
   const bool notify_;
   const uint64_t user_data_;

@@ -1,9 +1,12 @@
 #include "worker/io_thread.h"
 
+#include <sched.h>
+
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/small_op.h"
 #include "net/wake_up.h"
 #include "server/start_thread.h"
 #include "worker/clock.h"
@@ -99,7 +102,13 @@ void IoThread::Run() {
     Deliver(outcomes);
     outcomes.clear();
     for (const auto& request : batch.counters_requests) request->Answer(loop_->counters());
-    if (!progress && !shutdown_done_) Sleep();
+    if (progress) {
+      progress_ns_ = MonotonicNs();
+    } else if (small_ops_ > 0 && MonotonicNs() - progress_ns_ < kSmallOpSpinNs) {
+      sched_yield();
+    } else if (!shutdown_done_) {
+      Sleep();
+    }
   }
   EndWhatIsLeft();
 }
@@ -116,6 +125,7 @@ void IoThread::Sleep() {
 void IoThread::Register(SubmittedBatch* batch) {
   for (std::shared_ptr<CallerOp>& op : batch->ops) {
     const uint64_t ticket = op->ticket();
+    small_ops_ += op->bytes() <= kSmallOpBytes ? 1 : 0;
     ops_[ticket] = std::move(op);
   }
   for (std::shared_ptr<CallerGroup>& group : batch->groups) {
@@ -173,6 +183,7 @@ void IoThread::Deliver(const LinkMeasured& outcome) {
 }
 
 void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {
+  small_ops_ -= op->bytes() <= kSmallOpBytes ? 1 : 0;
   if (!op->notify()) op->group().RemoveOp();
   op->Complete(status, duration_ns);
   if (op->notify()) completions_->Push(op);

@@ -70,6 +70,8 @@ class IoThread {
   // Of the I/O thread alone.
   absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
   std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
+  size_t small_ops_ = 0;                                          // of ops_
+  uint64_t progress_ns_ = 0;                                      // when the loop last had something to do
   bool shutdown_done_ = false;
 
   std::mutex mutex_;

@@ -140,7 +140,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
-  auto op = std::make_shared<CallerOp>(group, ticket, deadline_ns, call.notify, call.user_data);
+  auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
+                                       call.notify, call.user_data);
   const SubmitCommand command = {.group = group->handle(),
                                  .ticket = ticket,
                                  .data = call.data,

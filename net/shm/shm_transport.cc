@@ -10,8 +10,8 @@
 namespace shoal {
 namespace {
 
-// A Poll that finds the rings busy looks after the sockets only now and then: they cost a system call and say little.
-constexpr int kMaxPollsWithoutSockets = 64;
+// A Poll looks after the rings each time, after the sockets only now and then: they cost a system call and say little.
+constexpr int kMaxPollsWithoutSockets = 8;
 
 }  // namespace
 
@@ -154,7 +154,6 @@ void ShmTransportImpl::Close(PeerId peer_id) {
 std::span<const TransportEvent> ShmTransportImpl::Poll() {
   const bool was_asleep = sleeps_ % 2 == 1;
   if (was_asleep) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
-  const size_t before = pending_.size();
   // Goes on after the peer that was read last, so that those who say much don't keep the others from being heard.
   for (size_t i = 0; i < up_.size() && pending_.size() < options_.limits.max_events_per_poll; ++i, ++next_up_) {
     if (next_up_ >= up_.size()) next_up_ = 0;
@@ -162,7 +161,7 @@ std::span<const TransportEvent> ShmTransportImpl::Poll() {
     ReadPeer(*peer);
     if (next_up_ < up_.size() && up_[next_up_] == peer && peer->IsAnythingWaiting()) Flush(*peer);
   }
-  if (was_asleep || pending_.size() == before || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
+  if (was_asleep || ++polls_without_sockets_ >= kMaxPollsWithoutSockets) {
     polls_without_sockets_ = 0;
     PollSockets();
   }

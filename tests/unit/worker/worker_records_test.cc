@@ -20,7 +20,7 @@ std::shared_ptr<CallerGroup> MakeGroup() {
 }
 
 std::shared_ptr<CallerOp> MakeOp(const std::shared_ptr<CallerGroup>& group, uint64_t ticket) {
-  return std::make_shared<CallerOp>(group, ticket, DeadlineIn(60'000), true, ticket * 10);
+  return std::make_shared<CallerOp>(group, ticket, 4, DeadlineIn(60'000), true, ticket * 10);
 }
 
 // Counts wake-ups; does nothing else.
