@@ -63,9 +63,10 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->Uint32("weight", "SHOAL_SERVER_WEIGHT", "N",
                 "Share of the chunks that each I/O thread gets, beside the other servers' weights.", &config->weight, 1,
                 kMaxShardWeight);
-  table->Uint32("spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
-                "After an op of at most 256 KiB: how long an I/O thread looks for work before it sleeps. Saves wake-ups.",
-                &config->spin_us, 0, 1'000'000);
+  table->Uint32(
+      "spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
+      "After an op of at most 256 KiB: how long an I/O thread looks for work before it sleeps. Saves wake-ups.",
+      &config->spin_us, 0, 1'000'000);
   table->Uint64("timeout", "SHOAL_SERVER_TIMEOUT", "MS",
                 "How long to try to register at the start. Later outages of the scheduler are sat out.",
                 &config->timeout_ms, 1, kMaxTimeoutMs);
