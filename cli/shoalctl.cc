@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/status_client.h"
 #include "cli/tables.h"
+#include "core/scheduler_address.h"
 #include "core/version.h"
 
 namespace shoal::cli {
@@ -114,7 +115,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
   if (command->scheduler.empty()) {
     return absl::InvalidArgumentError("which scheduler? Give --scheduler HOST:PORT or set SHOAL_SCHEDULER");
   }
-  return absl::OkStatus();
+  return SchedulerTarget(command->scheduler).status();
 }
 
 }  // namespace

@@ -4,15 +4,21 @@
 
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/scheduler_address.h"
 
 namespace shoal::cli {
 namespace {
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& scheduler) {
+// An address that takes connections and says nothing must leave time for the next one of a list.
+constexpr int kConnectTimeoutMs = 1000;
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
-  return grpc::CreateCustomChannel(scheduler, grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
 void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
@@ -22,11 +28,15 @@ void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
 }  // namespace
 
 StatusClient::StatusClient(const std::string& scheduler, uint64_t timeout_ms)
-    : scheduler_(scheduler), timeout_ms_(timeout_ms), stub_(v1::Status::NewStub(OpenChannel(scheduler))) {}
+    : scheduler_(scheduler),
+      timeout_ms_(timeout_ms),
+      stub_(v1::Status::NewStub(OpenChannel(*SchedulerTarget(scheduler)))) {}
 
 absl::Status StatusClient::Explain(const grpc::Status& status) const {
   std::string text = status.error_message();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && absl::StrContains(text, "leads")) {
+    text = absl::StrCat("the schedulers at ", scheduler_, ": ", text, " in a few seconds; if it stays so, is etcd up?");
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
                         "); is shoal-scheduler running there? Give its address with --scheduler HOST:PORT");
   } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {

@@ -109,16 +109,12 @@ absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& pa
   return std::unique_ptr<FileStore>(new FileStore(path, lock.release()));
 }
 
-FileStore::FileStore(const std::string& path, int lock_descriptor)
-    : path_(path), lock_descriptor_(lock_descriptor), writer_([this] { WriteOrders(); }) {}
+FileStore::FileStore(const std::string& path, int lock_descriptor) : path_(path), lock_descriptor_(lock_descriptor) {
+  thread_.emplace([this](const std::string& state) { return Write(state); });
+}
 
 FileStore::~FileStore() {
-  {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    closing_ = true;
-  }
-  changed_.notify_all();
-  writer_.join();
+  thread_.reset();
   close(lock_descriptor_);
 }
 
@@ -143,42 +139,7 @@ absl::StatusOr<std::optional<std::string>> FileStore::Load() {
   return state;
 }
 
-void FileStore::StartSave(uint64_t number, std::string state) {
-  {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    order_ = Order{number, std::move(state)};
-  }
-  changed_.notify_all();
-}
-
-std::optional<Store::Saved> FileStore::PollSaved() {
-  const std::lock_guard<std::mutex> guard(mutex_);
-  return std::exchange(saved_, std::nullopt);
-}
-
-void FileStore::SetWake(std::function<void()> wake) {
-  const std::lock_guard<std::mutex> guard(mutex_);
-  wake_ = std::move(wake);
-}
-
 std::string FileStore::Describe() const { return absl::StrCat("file ", path_); }
-
-void FileStore::WriteOrders() {
-  std::unique_lock<std::mutex> guard(mutex_);
-  for (;;) {
-    changed_.wait(guard, [this] { return order_.has_value() || closing_; });
-    if (!order_.has_value()) return;
-    const Order order = *std::exchange(order_, std::nullopt);
-    guard.unlock();
-    absl::Status status = Write(order.state);
-    guard.lock();
-    saved_ = Saved{order.number, std::move(status)};
-    const std::function<void()> wake = wake_;
-    guard.unlock();
-    if (wake) wake();
-    guard.lock();
-  }
-}
 
 absl::Status FileStore::Write(const std::string& state) const {
   const std::string new_path = absl::StrCat(path_, ".new");

@@ -16,9 +16,10 @@ namespace shoal {
 
 class Scheduler {
  public:
-  // Loads the state, listens, and serves until Stop. InvalidArgument: a value in `config` is out of range. Unavailable:
-  // the address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
-  // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text names what to mend.
+  // Loads the state, listens, and serves until Stop; with a store in etcd it serves while it leads and else passes
+  // calls on, and etcd may come later. InvalidArgument: a value in `config` is out of range. Unavailable: the address
+  // can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or version, or in
+  // use by another scheduler. NotFound, PermissionDenied: its folder. Each text names what to mend.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config);
 
   ~Scheduler();  // stops

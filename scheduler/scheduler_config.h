@@ -11,11 +11,15 @@ namespace shoal {
 
 inline constexpr uint64_t kMinLeaseTtlMs = 100;
 inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
+inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
 
 struct SchedulerConfig {
   // Loopback unless told otherwise: who can reach the port can join jobs and take a server's place.
   std::string listen = "127.0.0.1:7070";  // port 0: any free port
-  std::string state_file;                 // empty: in memory
+  std::string state_file;                 // empty: in memory, or in `store`
+  std::string store;                      // "etcd://...": one of several schedulers; empty: the only one
+  std::string advertise;                  // where the other schedulers reach this one; empty: as `listen`
+  uint64_t leader_lease_ms = 5000;        // so long after its last sign another scheduler takes over
   uint64_t lease_ttl_ms = 5000;
   bool reflection = false;
   bool log_events = false;  // each event as a line on stderr

@@ -9,11 +9,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/scheduler_address.h"
 #include "core/version.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
 namespace {
+
+// An address that takes connections and says nothing must leave time for the next one of a list.
+constexpr int kConnectTimeoutMs = 1000;
 
 // gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
 std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
@@ -50,7 +54,7 @@ v1::ServerLoad MakeLoad(const ServerCounters& counters) {
 
 class GrpcControlLink : public ControlLink {
  public:
-  explicit GrpcControlLink(std::string scheduler) : scheduler_(std::move(scheduler)) { Reconnect(); }
+  explicit GrpcControlLink(std::string target) : target_(std::move(target)) { Reconnect(); }
 
   absl::StatusOr<ServerLease> Register(const ServerRegistration& registration, uint64_t timeout_ms) override {
     v1::RegisterServerRequest request;
@@ -131,13 +135,13 @@ class GrpcControlLink : public ControlLink {
 
   void Reconnect() {
     grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
-    stub_ =
-        v1::Scheduler::NewStub(grpc::CreateCustomChannel(scheduler_, grpc::InsecureChannelCredentials(), arguments));
+    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(target_, grpc::InsecureChannelCredentials(), arguments));
   }
 
-  const std::string scheduler_;
+  const std::string target_;
   std::unique_ptr<v1::Scheduler::Stub> stub_;
   std::mutex mutex_;
   bool renewing_stopped_ = false;                    // under mutex_
@@ -147,7 +151,7 @@ class GrpcControlLink : public ControlLink {
 }  // namespace
 
 std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler) {
-  return std::make_unique<GrpcControlLink>(scheduler);
+  return std::make_unique<GrpcControlLink>(*SchedulerTarget(scheduler));
 }
 
 }  // namespace shoal

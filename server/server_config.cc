@@ -1,11 +1,11 @@
 #include "server/server_config.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/scheduler_address.h"
 #include "core/shard_map.h"
 
 namespace shoal {
@@ -13,20 +13,6 @@ namespace {
 
 constexpr uint32_t kMaxPort = 65535;
 constexpr uint64_t kMaxTimeoutMs = 24ull * 3600 * 1000;
-
-bool IsHostAndPort(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  const std::string host = text.substr(0, colon);
-  const std::string port_text = text.substr(colon + 1);
-  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-  const auto is_visible = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
-  const bool bracketed = host.front() == '[' && host.back() == ']';
-  uint32_t port = 0;
-  return std::all_of(host.begin(), host.end(), is_visible) && (bracketed || host.find(':') == std::string::npos) &&
-         std::all_of(port_text.begin(), port_text.end(), is_digit) && absl::SimpleAtoi(port_text, &port) && port >= 1 &&
-         port <= kMaxPort;
-}
 
 }  // namespace
 
@@ -79,9 +65,8 @@ absl::Status CheckServerConfig(const ServerConfig& config) {
   if (config.scheduler.empty()) {
     return absl::InvalidArgumentError("no scheduler given; give --scheduler HOST:PORT (or SHOAL_SERVER_SCHEDULER)");
   }
-  if (!IsHostAndPort(config.scheduler)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--scheduler takes HOST:PORT with a port from 1 to 65535, as 10.0.0.7:7070, not \"", config.scheduler, "\""));
+  if (const auto target = SchedulerTarget(config.scheduler); !target.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--scheduler: ", target.status().message()));
   }
   if (config.advertise.empty()) {
     return absl::InvalidArgumentError(

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/frame.h"
+#include "core/scheduler_address.h"
 #include "core/version.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "worker/clock.h"
@@ -90,27 +91,16 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
 
 }  // namespace
 
-absl::Status CheckSchedulerAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  if (colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
-      port <= 65535 && address.find_first_of("/ ") == std::string::npos) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the scheduler's address is \"", address, "\"; give HOST:PORT, for example 127.0.0.1:7070"));
-}
-
 class SchedulerClient::Connection {
  public:
-  explicit Connection(const std::string& address) {
+  explicit Connection(const std::string& target) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectDelayMs);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectDelayMs);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
-    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
   }
 
   v1::Scheduler::Stub& stub() { return *stub_; }
@@ -181,7 +171,9 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
 };
 
 SchedulerClient::SchedulerClient(std::string address)
-    : address_(std::move(address)), connection_(std::make_shared<Connection>(address_)) {}
+    : address_(std::move(address)),
+      target_(*SchedulerTarget(address_)),
+      connection_(std::make_shared<Connection>(target_)) {}
 
 SchedulerClient::~SchedulerClient() = default;
 
@@ -192,7 +184,7 @@ std::shared_ptr<SchedulerClient::Connection> SchedulerClient::connection() {
 
 void SchedulerClient::Reconnect(const std::shared_ptr<Connection>& broken) {
   const std::lock_guard lock(mutex_);
-  if (connection_ == broken) connection_ = std::make_shared<Connection>(address_);
+  if (connection_ == broken) connection_ = std::make_shared<Connection>(target_);
 }
 
 bool SchedulerClient::Sleep(uint64_t ns) {

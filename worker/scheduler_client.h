@@ -57,9 +57,6 @@ struct WatchNews {
   std::vector<RankLostCommand> lost_ranks;
 };
 
-// InvalidArgument: not "host:port".
-absl::Status CheckSchedulerAddress(const std::string& address);
-
 class SchedulerClient {
  public:
   // An open Watch stream. One thread.
@@ -118,6 +115,7 @@ class SchedulerClient {
   bool Sleep(uint64_t ns);
 
   const std::string address_;
+  const std::string target_;  // what gRPC is given
   std::mutex mutex_;
   std::condition_variable cancelled_changed_;
   // Under mutex_:

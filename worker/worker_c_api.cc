@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/bucket_plan.h"
+#include "core/scheduler_address.h"
 #include "core/version.h"
 #include "worker/c_boundary.h"
 #include "worker/clock.h"
@@ -59,7 +60,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxNameBytes);
   if (!scheduler.ok()) return scheduler.status();
-  if (absl::Status status = CheckSchedulerAddress(*scheduler); !status.ok()) return status;
+  if (const auto target = SchedulerTarget(*scheduler); !target.ok()) return target.status();
   absl::StatusOr<std::string> job_name = RequiredText(options->job_name, "options->job_name", kMaxNameBytes);
   if (!job_name.ok()) return job_name.status();
   if (options->world_size == 0 || options->rank >= options->world_size) {

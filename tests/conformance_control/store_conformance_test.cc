@@ -7,8 +7,11 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "scheduler/etcd_election.h"
+#include "scheduler/etcd_store.h"
 #include "scheduler/file_store.h"
 #include "scheduler/memory_store.h"
+#include "tests/conformance_control/etcd_process.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -16,6 +19,28 @@ namespace {
 struct StoreKind {
   std::string name;
   std::function<std::unique_ptr<Store>(const std::string& folder)> open;
+};
+
+// A store in a real etcd, of a scheduler that leads.
+class ElectedStore : public Store {
+ public:
+  explicit ElectedStore(const std::string& folder)
+      : etcd_(folder),
+        client_(*ParseEtcdTarget("etcd://" + etcd_.address())),
+        election_(&client_, "127.0.0.1:7070", 10'000),
+        store_(&client_, election_.leader_key(), election_.Stand()->term) {}
+
+  absl::StatusOr<std::optional<std::string>> Load() override { return store_.Load(); }
+  void StartSave(uint64_t number, std::string state) override { store_.StartSave(number, std::move(state)); }
+  std::optional<Saved> PollSaved() override { return store_.PollSaved(); }
+  void SetWake(std::function<void()> wake) override { store_.SetWake(std::move(wake)); }
+  std::string Describe() const override { return store_.Describe(); }
+
+ private:
+  EtcdProcess etcd_;
+  EtcdClient client_;
+  EtcdElection election_;
+  EtcdStore store_;
 };
 
 class StoreConformanceTest : public ::testing::TestWithParam<StoreKind> {
@@ -92,6 +117,10 @@ INSTANTIATE_TEST_SUITE_P(Stores, StoreConformanceTest,
                                            StoreKind{"File",
                                                      [](const std::string& folder) -> std::unique_ptr<Store> {
                                                        return *FileStore::Open(folder + "/state");
+                                                     }},
+                                           StoreKind{"Etcd",
+                                                     [](const std::string& folder) -> std::unique_ptr<Store> {
+                                                       return std::make_unique<ElectedStore>(folder);
                                                      }}),
                          [](const auto& kind) { return kind.param.name; });
 

@@ -1,0 +1,184 @@
+"""Three schedulers that share a real etcd: one leads, each answers, and none is missed (F7). Real processes."""
+
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from cluster import LOOPBACK, SCHEDULER_LISTENS, Cluster, Process, program
+from etcd_process import Etcd
+
+LEASE_TTL_MS = 3000
+LEADER_LEASE_MS = 2000  # etcd's least; one in a cluster of one member with default times
+
+
+class Schedulers:
+    def __init__(self, cluster: Cluster, etcd: Etcd, count: int = 3):
+        self.cluster = cluster
+        self.etcd = etcd
+        self.by_address: dict[str, Process] = {}
+        for _ in range(count):
+            self.start()
+        cluster.scheduler_address = ",".join(self.by_address)
+
+    def start(self, listen: str = f"{LOOPBACK}:0") -> str:
+        store = f"etcd://{self.etcd.address}/test"
+        options = ["--store", store, "--leader-lease", str(LEADER_LEASE_MS)]
+        process = self.cluster.start_scheduler(*options, listen=listen, lease_ttl_ms=LEASE_TTL_MS)
+        address = process.wait_for_line(SCHEDULER_LISTENS).group(1)
+        self.by_address[address] = process
+        return address
+
+    def leader(self, other_than: str = "") -> str:
+        """Waits for one."""
+
+        def who() -> str:
+            for address, process in self.by_address.items():
+                lines = [line for line in process.output.splitlines() if line.startswith("scheduler at ")]
+                if address != other_than and process.running() and lines and "leads, term" in lines[-1]:
+                    return address
+            return ""
+
+        return self.cluster.wait_until(who, "one leads")
+
+    def term(self, address: str) -> int:
+        (*_, last) = [line for line in self.by_address[address].output.splitlines() if "leads, term" in line]
+        return int(last.rsplit(" ", 1)[1])
+
+    def ask(self, address: str, *command: str) -> dict:
+        """What this one scheduler answers, whoever leads."""
+        before, self.cluster.scheduler_address = self.cluster.scheduler_address, address
+        try:
+            (document,) = self.cluster.shoalctl(*command)
+            return document
+        finally:
+            self.cluster.scheduler_address = before
+
+
+@pytest.fixture
+def schedulers(cluster: Cluster, tmp_path: pathlib.Path) -> Schedulers:
+    return Schedulers(cluster, Etcd(cluster, tmp_path))
+
+
+def test_each_of_three_schedulers_answers_for_the_one_that_leads(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    followers = [address for address in schedulers.by_address if address != leader]
+    for follower in followers:
+        schedulers.by_address[follower].wait_for_line(f"follows {leader}")
+    cluster.launch_server("--name", "alpha", scheduler=followers[0]).wait_for_line("listening on")
+    cluster.launch_server("--name", "beta", scheduler=leader).wait_for_line("listening on")
+    for address in schedulers.by_address:
+        shown = schedulers.ask(address, "servers")
+        assert [server["name"] for server in shown["servers"]] == ["alpha", "beta"]
+        assert "etcd at" in schedulers.ask(address, "status")["cluster"]["store"]
+    ranks = [cluster.start_rank(rank, 2, "--scheduler", followers[1]) for rank in range(2)]
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks
+
+
+def test_i6_a_killed_leader_is_replaced_and_nobody_notices(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    cluster.start_server("alpha")
+    before, epoch_before = cluster.servers()["alpha"], cluster.epoch()
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    for rank in ranks:
+        rank.wait_for_line("round 0 done")
+    killed_at = time.monotonic()
+    schedulers.by_address[leader].send(signal.SIGKILL)
+    replacement = schedulers.leader(other_than=leader)
+    assert time.monotonic() - killed_at < 4 * LEADER_LEASE_MS / 1000
+    assert schedulers.term(replacement) > schedulers.term(leader)
+    for rank in ranks:
+        rank.say("go on\ngo on")
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks
+    after = cluster.wait_for_server("alpha", "live")
+    assert (after["server_id"], after["incarnation"]) == (before["server_id"], before["incarnation"])
+    assert cluster.epoch() == epoch_before, "nothing changed, so no new map"
+    # The killed one comes back as a follower.
+    schedulers.start(listen=leader)
+    schedulers.by_address[leader].wait_for_line(f"follows {replacement}")
+    assert [server["name"] for server in schedulers.ask(leader, "servers")["servers"]] == ["alpha"]
+
+
+def test_a_leader_that_was_stopped_and_goes_on_changes_nothing(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    cluster.start_server("alpha")
+    stopped = schedulers.by_address[leader]
+    stopped.send(signal.SIGSTOP)
+    try:
+        replacement = schedulers.leader(other_than=leader)
+        others = ",".join(address for address in schedulers.by_address if address != leader)
+        cluster.scheduler_address = others
+        cluster.wait_for_server("alpha", "live")
+        beta = cluster.launch_server("--name", "beta", scheduler=others)
+        beta.wait_for_line("listening on")
+        epoch = cluster.epoch()
+    finally:
+        stopped.send(signal.SIGCONT)
+    stopped.wait_for_line("leads no more")
+    stopped.wait_for_line(f"follows {replacement}")
+    assert {server["name"] for server in schedulers.ask(leader, "servers")["servers"]} == {"alpha", "beta"}
+    assert cluster.epoch() == epoch
+    # What the stopped one knew is not in the store: after all schedulers are gone the cluster is as it was.
+    for process in schedulers.by_address.values():
+        process.send(signal.SIGKILL)
+        process.wait()
+    address = schedulers.start()
+    cluster.scheduler_address = address
+    schedulers.leader()
+    assert set(cluster.servers()) == {"alpha", "beta"}
+    assert cluster.epoch() >= epoch
+
+
+def test_without_etcd_the_job_goes_on_and_the_lead_comes_back(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
+    for rank in ranks:
+        rank.wait_for_line("round 0 done")
+    schedulers.etcd.process.send(signal.SIGSTOP)
+    schedulers.by_address[leader].wait_for_line("leads no more")
+    for rank in ranks:
+        rank.say("go on\ngo on")
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks
+    refused = subprocess.run(
+        [program("shoalctl"), "--scheduler", leader, "servers"], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert refused.returncode != 0
+    assert "no scheduler leads at the moment; try again in a few seconds" in refused.stderr
+    schedulers.etcd.process.send(signal.SIGCONT)
+    next_leader = schedulers.leader()
+    for address, process in schedulers.by_address.items():
+        if address != next_leader:
+            cluster.wait_until(lambda p=process: p.output.endswith(f"follows {next_leader}"), "all know who leads")
+    cluster.wait_for_server("alpha", "live")
+
+
+def test_a_leader_that_stops_in_good_order_is_replaced_at_once(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    stopped_at = time.monotonic()
+    schedulers.by_address[leader].send(signal.SIGTERM)
+    assert schedulers.by_address[leader].wait() == 0
+    schedulers.leader(other_than=leader)
+    assert time.monotonic() - stopped_at < LEADER_LEASE_MS / 1000
+
+
+def test_a_store_that_is_none_is_refused(cluster: Cluster):
+    for store, complaint in [
+        ("redis://localhost", "is none that there is; give etcd://HOST:PORT"),
+        ("etcd://localhost/x", 'names "localhost", which is not HOST:PORT'),
+    ]:
+        scheduler = cluster.start([*cluster_program(), "--store", store])
+        assert scheduler.wait() == 1
+        assert complaint in scheduler.output
+    scheduler = cluster.start([*cluster_program(), "--store", "etcd://localhost:1", "--state-file", "x"])
+    assert scheduler.wait() == 1
+    assert "not both" in scheduler.output
+    scheduler = cluster.start([*cluster_program()[:1], "--listen", "0.0.0.0:0", "--store", "etcd://localhost:1"])
+    assert scheduler.wait() == 1
+    assert "give --advertise HOST:PORT" in scheduler.output
+
+
+def cluster_program() -> list[str]:
+    return [program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0"]
