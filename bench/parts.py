@@ -105,6 +105,20 @@ PARTS = (
         ),
         "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the host.",
     ),
+    Part(
+        "ucx",
+        "Releases of UCX",
+        (
+            Scenario(
+                "n=4, k=2, one host",
+                4,
+                2,
+                (*SMALL[2:3], Case(25 * MIB, 8, 3)),
+                ("shoal-tcp", "shoal-ucx-1.18", "shoal-ucx-1.22"),
+            ),
+        ),
+        "The same programs with Debian's UCX and with the libraries of newer releases, everything over TCP.",
+    ),
 )
 
 

@@ -75,6 +75,12 @@ Note StartNote(const FrameHeader& header) {
   return note;
 }
 
+// An empty body may have no address, which memcpy does not take.
+void Append(std::span<const std::byte> body, Note* note) {
+  std::copy(body.begin(), body.end(), note->bytes.begin() + static_cast<std::ptrdiff_t>(note->size));
+  note->size += body.size();
+}
+
 absl::Status CheckPayloadFields(const FrameHeader& header) {
   if (header.chunk_elements == 0 || header.bucket_elements == 0) {
     return absl::InvalidArgumentError("a push or result frame without elements");
@@ -242,9 +248,7 @@ Note MakeNote(const FrameHeader& header) { return StartNote(header); }
 
 Note MakeHello(const FrameHeader& header, std::span<const std::byte> token) {
   Note note = StartNote(header);
-  const size_t size = std::min(token.size(), kMaxNoteBodyBytes);
-  std::memcpy(note.bytes.data() + note.size, token.data(), size);
-  note.size += size;
+  Append(token.first(std::min(token.size(), kMaxNoteBodyBytes)), &note);
   return note;
 }
 
@@ -266,9 +270,7 @@ Note MakeWaiting(const FrameHeader& header, const Waiting& waiting) {
 
 Note MakeTextNote(const FrameHeader& header, std::string_view text) {
   Note note = StartNote(header);
-  const size_t size = std::min(text.size(), kMaxReasonTextBytes);
-  std::memcpy(note.bytes.data() + note.size, text.data(), size);
-  note.size += size;
+  Append(std::as_bytes(std::span(text.substr(0, kMaxReasonTextBytes))), &note);
   return note;
 }
 

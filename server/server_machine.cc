@@ -85,8 +85,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   group.NoteWatermarks(rank, *header);
   AnnounceCommit(&group, actions);
   OpRecord* record = nullptr;
-  refusal = group.ledger.Admit(*header, &record);
-  if (refusal == Refusal::kNone && record->summed[header->chunk.value()]) refusal = Refusal::kDuplicate;
+  refusal = Admit(&group, *header, &record);
   if (refusal == Refusal::kLayoutMismatch) {
     const std::string text = DescribeMismatch(*record, *header);
     RefuseOffer(event.peer, event.offer, *header, refusal, text, actions);
@@ -99,6 +98,12 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
     return RefuseOffer(event.peer, event.offer, *header, Refusal::kNoSlot, "", actions);
   }
   group.pending.push_back({event.peer, event.offer, *header});
+}
+
+Refusal ServerMachine::Admit(ServerGroup* group, const FrameHeader& push, OpRecord** record) {
+  const Refusal refusal = group->ledger.Admit(push, record);
+  if (refusal != Refusal::kNone) return refusal;
+  return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;
 }
 
 bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
@@ -129,7 +134,14 @@ void ServerMachine::RetryPending(uint32_t group_index, Now now, ServerActions* a
   ServerGroup& group = *groups_[group_index].group;
   while (!group.pending.empty()) {
     const ServerGroup::PendingPush push = group.pending.front();
-    if (!TryAccept(group_index, push.peer, push.header, push.offer, now, actions)) return;
+    // While it was held, a copy of it may have been summed, and its op committed.
+    OpRecord* record = nullptr;
+    const Refusal refusal = Admit(&group, push.header, &record);
+    if (refusal != Refusal::kNone) {
+      RefuseOffer(push.peer, push.offer, push.header, refusal, "", actions);
+    } else if (!TryAccept(group_index, push.peer, push.header, push.offer, now, actions)) {
+      return;
+    }
     group.pending.pop_front();
   }
 }

@@ -108,6 +108,8 @@ class ServerMachine {
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
   Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
 
+  // The op of a push, and whether the push still counts.
+  static Refusal Admit(ServerGroup* group, const FrameHeader& push, OpRecord** record);
   // Puts a push into a slot. False: no slot is free now.
   bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
                  ServerActions* actions);

@@ -13,11 +13,17 @@ from rig.network import Network
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
 
+# Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
+UCX_LIBRARIES = pathlib.Path(__file__).resolve().parents[2] / "build/tools/ucx"
+OTHER_UCX = {"shoal-ucx-1.18": "1.18.1", "shoal-ucx-1.22": "1.22.0"}
+
 LABELS = {
     "shoal": "Shoal",
     "shoal-tcp": "Shoal, UCX over TCP",
     "shoal-shm": "Shoal, shared memory",
     "shoal-bf16": "Shoal, bf16 on the wire",
+    "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
+    "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
     "gloo": "torch Gloo",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
@@ -38,12 +44,18 @@ def polls(name: str) -> bool:
     return name.startswith("openmpi")
 
 
+def ucx_library(name: str) -> pathlib.Path:
+    return UCX_LIBRARIES / OTHER_UCX[name] / "libucx/lib"
+
+
 def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
     """Empty if the contender can be measured."""
     if is_shoal(name):
         flag = SHOAL_FLAGS.get(name)
         if flag is not None and not has_flag(programs / "shoal-perf", flag):
             return f"this build's shoal-perf has no --{flag}"
+        if name in OTHER_UCX and not ucx_library(name).is_dir():
+            return f"{ucx_library(name)} is not there; scripts/ucx_versions.sh makes it"
     elif name.startswith("openmpi") and not open_mpi_program.is_file():
         return f"{open_mpi_program} is not there; bench/setup.sh makes it"
     return ""
@@ -65,4 +77,5 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{NETWORK_ONLY}")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
-    return Shoal(name, programs, network, processes, server_flags, perf_flags)
+    env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
+    return Shoal(name, programs, network, processes, server_flags, perf_flags, env)

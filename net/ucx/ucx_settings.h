@@ -37,7 +37,8 @@ class UcxSettings {
   // The list names other transports than TCP.
   bool wants_rdma() const { return wants_rdma_; }
 
-  // What both ends of a connection must have set alike, in words: UCX 1.13 ends the process of one of them otherwise.
+  // What both ends of a connection must have alike, in words: else UCX 1.13 ends the process of one of them, or large
+  // messages fail.
   std::string Agreement() const;
 
  private:

@@ -1,9 +1,11 @@
 // Invariant I7 at the UCX transport's ports: whoever comes and whatever they say, it goes on serving those who belong.
 #include <set>
+#include <string>
 
 #include "net/ucx/handshake_message.h"
 #include "net/ucx/handshake_sockets.h"
 #include "net/ucx/listener_gate.h"
+#include "net/ucx/ucx_settings.h"
 #include "net/ucx/ucx_transport.h"
 #include "tests/conformance/raw_socket.h"
 #include "tests/conformance/transport_harness.h"
@@ -69,10 +71,16 @@ class UcxStrangersTest : public TransportSuite {
 
 INSTANTIATE_TEST_SUITE_P(UcxTcp, UcxStrangersTest, testing::Values(Kind()), TransportKindName);
 
+std::string SettingsOf(const std::string& transports) {
+  UcxTransportOptions options;
+  options.transports = transports;
+  return UcxSettings(options).Agreement();
+}
+
 Bytes Greeting(uint16_t port) {
   HandshakeMessage greeting;
   greeting.port = port;
-  greeting.settings = "transports=tcp";
+  greeting.settings = SettingsOf("tcp");
   return EncodeHandshake(greeting);
 }
 
@@ -249,9 +257,9 @@ TEST_P(UcxStrangersTest, UcxSetUpInAnotherWayIsRefused) {
   Node& client = *nodes_.emplace_back(std::make_unique<Node>(*MakeUcxTransport(other)));
   const PeerId peer = *client.transport().Connect(AddressOf(server));
   ASSERT_TRUE(PollUntil("the refusal", [&] { return client.IsDown(peer); }));
-  EXPECT_NE(client.WhyDown(peer).ToString().find("\"transports=self,tcp\" of who speaks, \"transports=tcp\" of who"),
-            std::string::npos)
-      << client.WhyDown(peer);
+  const std::string both =
+      absl::StrCat("\"", SettingsOf("tcp,self"), "\" of who speaks, \"", SettingsOf("tcp"), "\" of who");
+  EXPECT_NE(client.WhyDown(peer).ToString().find(both), std::string::npos) << client.WhyDown(peer);
   ExpectServing(server);
 }
 

@@ -105,6 +105,33 @@ TEST(Invariant, I2AContributionCountsOnce) {
   EXPECT_EQ(server.refusals(Refusal::kStaleOp), 1u);
 }
 
+TEST(Invariant, I2AContributionCountsOnceAlsoWhenItsCopyWasHeldForASlot) {
+  ServerDriver server(ServerDriver::Options(1 << 20, /*window_bytes=*/2048));  // 4 slots
+  const std::vector<PeerId> peers = server.JoinAll(2);
+  const auto push = [&](uint32_t rank, uint64_t op) { server.Push(peers[rank], ServerDriver::PushHeader(rank, op)); };
+  const auto end_all = [&] {
+    server.LandAll();
+    server.ReduceAll();
+    server.SendAll();
+  };
+  for (const uint64_t op : {1, 2, 3, 4}) push(0, op);  // all slots
+  for (const uint64_t op : {5, 6, 5}) push(0, op);     // held, the copy behind op 6
+  push(1, 5);
+  end_all();
+  push(1, 1);
+  end_all();  // op 5 has op 1's slot now
+  push(1, 5);
+  end_all();  // op 5 is summed, and op 6 has the slot
+  ASSERT_EQ(server.counters().chunks_reduced, 2u);
+  push(1, 2);
+  end_all();  // a slot for the copies, if they wanted one
+  EXPECT_EQ(server.counters().chunks_reduced, 3u) << "op 5 was summed again";
+  EXPECT_EQ(server.refusals(Refusal::kDuplicate), 2u);
+  push(1, 6);
+  end_all();
+  EXPECT_EQ(server.counters().chunks_reduced, 4u);
+}
+
 TEST(ServerMachine, AContributionThatDidNotLandMayBeSentAgain) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(1);

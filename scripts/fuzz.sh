@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds the fuzzers of tests/fuzz with clang and sanitizers, in build/fuzz. With the name of one and a number of seconds
+# it also lets it search for so long, from its committed corpus on: scripts/fuzz.sh server_machine_fuzz 600
+# What it finds is left in build/fuzz/found; scripts/fuzz.sh server_machine_fuzz FILE runs one input again.
+set -euo pipefail
+phase=fuzz step_count=1
+source "$(dirname "$0")/progress.sh"
+
+targets=(control_messages_fuzz frame_fuzz server_machine_fuzz)
+
+begin_step "fuzzers with clang, in build/fuzz"
+if ! [ -f build/fuzz/build.ninja ]; then
+  rm -rf build/fuzz
+  run_logged fuzz_cmake cmake --preset fuzz || die "CMake could not configure the fuzzers: is clang-14 here?"
+fi
+run_logged fuzz_compile ninja -C build/fuzz -j "$jobs" "${targets[@]}" || die "the fuzzers could not be compiled."
+end_step "built"
+[ $# -gt 0 ] || exit 0
+
+target=$1 what=${2:-60}
+mkdir -p "build/fuzz/corpus/$target" build/fuzz/found
+if [ -f "$what" ]; then
+  exec "build/fuzz/tests/$target" "$what"
+fi
+# What is new goes into the first folder.
+exec "build/fuzz/tests/$target" -max_total_time="$what" -artifact_prefix="build/fuzz/found/${target}_" \
+  "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target"

@@ -1,0 +1,201 @@
+// What the scheduler makes of what its callers send: protobuf bytes, turned into requests, given to the machine, and
+// its answers turned back.
+//
+// The input is a row of calls, each a number and the message's bytes, with time going by and saves that fail. Held
+// against it: nothing aborts, every call is answered once and in the end, and what is saved can be read again. A
+// quarter of the inputs are saved states instead.
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "scheduler/control_messages.h"
+#include "scheduler/scheduler_machine.h"
+#include "scheduler/state_codec.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr uint64_t kMostCalls = 64;  // of one input: more only make it slower
+
+PersistedState NewState() {
+  PersistedState state;
+  state.cluster_id = "fuzz";
+  state.token_key.fill(std::byte{7});
+  return state;
+}
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+template <typename Message, typename Value>
+void RequireConverts(const Value& value) {
+  Message message;
+  ToMessage(value, &message);
+  Message again;
+  Require(again.ParseFromString(message.SerializeAsString()), "an answer can be read");
+}
+
+void RequireConverts(const Response& response) {
+  std::visit(Overloaded{
+                 [](const Done& done) { RequireConverts<v1::LeaveJobResponse>(done); },
+                 [](const ServerRegistered& answer) { RequireConverts<v1::RegisterServerResponse>(answer); },
+                 [](const ServerRenewed& answer) { RequireConverts<v1::HeartbeatServerResponse>(answer); },
+                 [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
+                 [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
+                 [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
+                 [](const ClusterView& answer) { RequireConverts<v1::Cluster>(answer); },
+                 [](const std::vector<ServerView>& answer) { RequireConverts<v1::ListServersResponse>(answer); },
+                 [](const std::vector<JobView>& answer) { RequireConverts<v1::ListJobsResponse>(answer); },
+                 [](const std::shared_ptr<const ShardMap>& answer) { RequireConverts<v1::ShardMap>(answer); },
+             },
+             response);
+}
+
+class SchedulerUnderFuzz {
+ public:
+  explicit SchedulerUnderFuzz(FuzzInput input)
+      : input_(input),
+        machine_(*SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, NewState(), true, now_)) {
+    Take(machine_->Tick(now_));
+  }
+
+  void Run() {
+    for (uint64_t calls = 0; calls < kMostCalls && !input_.empty(); ++calls) Step();
+    saves_fail_ = false;
+    // Whatever a caller may wait for has happened by then: the longest wait, leases, saves that are tried again.
+    Advance(2 * kMaxGroupWaitNs);
+    Require(open_calls_.empty(), "every call is answered");
+  }
+
+ private:
+  static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
+
+  void Step() {
+    switch (input_.TakeBelow(16)) {
+      case 0:
+        return Call<v1::RegisterServerRequest>();
+      case 1:
+        return Call<v1::HeartbeatServerRequest>();
+      case 2:
+        return Call<v1::DeregisterServerRequest>();
+      case 3:
+        return Call<v1::JoinJobRequest>();
+      case 4:
+        return Call<v1::JoinGroupRequest>();
+      case 5:
+        return Call<v1::HeartbeatWorkerRequest>();
+      case 6:
+        return Call<v1::LeaveJobRequest>();
+      case 7:
+        return Call<v1::GetClusterRequest>();
+      case 8:
+        return Call<v1::ListServersRequest>();
+      case 9:
+        return Call<v1::ListJobsRequest>();
+      case 10:
+        return Call<v1::GetShardMapRequest>();
+      case 11:
+        return Take(machine_->Step(now_, WatchOpened{WatcherId(next_number_++), JobId(input_.TakeBelow(4))}));
+      case 12:
+        return Take(machine_->Step(now_, EventsOpened{WatcherId(next_number_++), true, input_.TakeNumber<uint64_t>()}));
+      case 13:
+        return Take(machine_->Step(now_, StreamClosed{WatcherId(input_.TakeBelow(64))}));
+      case 14:
+        saves_fail_ = input_.TakeBelow(2) == 1;
+        return;
+      case 15:
+        return Advance(uint64_t{input_.TakeNumber<uint8_t>()} * 100 * kNsPerMs);
+    }
+  }
+
+  template <typename Message>
+  void Call() {
+    const std::span<const std::byte> bytes = input_.Take(input_.TakeNumber<uint8_t>());
+    Message message;
+    if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+    const RequestHandle handle(next_number_++);
+    open_calls_.insert(handle);
+    Take(machine_->Step(now_, RequestArrived{handle, FromMessage(message)}));
+  }
+
+  void Advance(uint64_t ns) {
+    const uint64_t end_ns = now_.monotonic_ns + ns;
+    while (machine_->NextDeadline() <= end_ns) {
+      MoveTo(std::max(machine_->NextDeadline(), now_.monotonic_ns));
+      Take(machine_->Tick(now_));
+    }
+    MoveTo(end_ns);
+  }
+
+  void MoveTo(uint64_t monotonic_ns) {
+    now_.unix_ms += (monotonic_ns - now_.monotonic_ns) / kNsPerMs;
+    now_.monotonic_ns = monotonic_ns;
+  }
+
+  void Take(const std::vector<Action>& actions) {
+    for (const Action& action : actions) {
+      if (const auto* reply = std::get_if<Reply>(&action)) {
+        Require(open_calls_.erase(reply->handle) == 1, "a call is answered once");
+        if (reply->response.ok()) {
+          RequireConverts(*reply->response);
+        } else {
+          Require(!reply->response.status().message().empty(), "a refusal says why");
+        }
+      } else if (const auto* watch = std::get_if<SendWatch>(&action)) {
+        if (watch->map != nullptr) RequireConverts<v1::ShardMap>(watch->map);
+        for (const RankLost& lost : watch->lost_ranks) RequireConverts<v1::RankLost>(lost);
+      } else if (const auto* event = std::get_if<SendEvent>(&action)) {
+        RequireConverts<v1::Event>(event->event);
+      } else if (const auto* persist = std::get_if<Persist>(&action)) {
+        Save(*persist);
+      }
+    }
+  }
+
+  void Save(const Persist& persist) {
+    const absl::StatusOr<PersistedState> read = DecodeState(EncodeState(persist.state));
+    Require(read.ok() && *read == persist.state, "what is saved can be read again");
+    Take(machine_->Step(
+        now_, Persisted{persist.number, saves_fail_ ? absl::UnavailableError("disk full") : absl::OkStatus()}));
+  }
+
+  FuzzInput input_;
+  Now now_{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
+  std::unique_ptr<SchedulerMachine> machine_;
+  std::set<RequestHandle> open_calls_;
+  bool saves_fail_ = false;
+  uint64_t next_number_ = 1;
+};
+
+void TryState(const std::string& bytes) {
+  const absl::StatusOr<PersistedState> state = DecodeState(bytes);
+  if (!state.ok()) {
+    Require(absl::IsDataLoss(state.status()), "a damaged state is called so");
+    return;
+  }
+  const absl::StatusOr<PersistedState> again = DecodeState(EncodeState(*state));
+  Require(again.ok() && *again == *state, "a state survives the way");
+  const Now now{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
+  const auto machine = SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, *state, false, now);
+  if (machine.ok()) (*machine)->Tick(now);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  shoal::FuzzInput input(data, size);
+  if (input.TakeBelow(4) == 0) {
+    const std::span<const std::byte> rest = input.Take(size);
+    shoal::scheduler::TryState({reinterpret_cast<const char*>(rest.data()), rest.size()});
+  } else {
+    shoal::scheduler::SchedulerUnderFuzz(input).Run();
+  }
+  return 0;
+}

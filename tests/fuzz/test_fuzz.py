@@ -1,0 +1,41 @@
+"""Lets each fuzzer search for some seconds, from its committed corpus on: what a peer sends can't harm.
+
+scripts/fuzz.sh says how to search longer. SHOAL_FUZZ_SECONDS says how long here.
+"""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "build/fuzz/tests"
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+SECONDS = int(os.environ.get("SHOAL_FUZZ_SECONDS", "10"))
+TARGETS = sorted(folder.name for folder in CORPUS.iterdir())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fuzzers():
+    subprocess.run([ROOT / "scripts/fuzz.sh"], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.timeout(SECONDS + 600)  # the first test also builds
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
+    found = ROOT / "build/fuzz/found"
+    found.mkdir(parents=True, exist_ok=True)
+    searched = tmp_path / "corpus"
+    searched.mkdir()
+    command = [str(PROGRAMS / target), f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=1024"]
+    command += [f"-artifact_prefix={found}/{target}_", str(searched), str(CORPUS / target)]
+    run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS + 300, check=False)
+    if run.returncode != 0:
+        again = [word for line in run.stderr.splitlines() if "Test unit written to" in line for word in line.split()[-1:]]
+        how = f"scripts/fuzz.sh {target} {again[-1]}" if again else " ".join(command)
+        pytest.fail(f"{run.stderr[-6000:]}\n\nRun it again: {how}", pytrace=False)
+
+
+def test_every_fuzzer_has_a_corpus():
+    assert [path.stem for path in sorted(pathlib.Path(__file__).parent.glob("*_fuzz.cc"))] == TARGETS
