@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 
+import fabric_model.run as scale_model
 import machine
 import report as page
 from measurement import Settings, run_scenario
@@ -24,12 +25,13 @@ from rig.hosts import RigError, clean_left_over
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
+TITLES = {part.name: part.title for part in PARTS} | {scale_model.NAME: scale_model.TITLE}
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="parts:\n" + "\n".join(f"  {part.name:12} {part.title}" for part in PARTS),
+        epilog="parts:\n" + "\n".join(f"  {name:12} {title}" for name, title in TITLES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help="what to measure (default: every part)")
@@ -39,17 +41,32 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60, help="a part begins no round later (default %(default)s)")
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin", help="folder (default build/bin)")
     parser.add_argument("--output", type=pathlib.Path, default=BENCH / "results", help="folder (default bench/results)")
+    model = parser.add_argument_group(f"of the part {scale_model.NAME}")
+    model.add_argument("--most-workers", type=int, default=1024, help="in the model (default %(default)s)")
+    model.add_argument("--reuse", type=pathlib.Path, metavar="JSON", help="an earlier result: measures nothing anew")
     arguments = parser.parse_args()
-    known = {part.name for part in PARTS}
     for name in arguments.parts:
-        if name not in known:
-            parser.error(f"there is no part {name}; choose from {', '.join(part.name for part in PARTS)}")
+        if name not in TITLES:
+            parser.error(f"there is no part {name}; choose from {', '.join(TITLES)}")
     if arguments.rounds < 3:
         parser.error("--rounds must be at least 3, or the interval says nothing")
     for program in ("shoal-scheduler", "shoal-server", "shoal-perf"):
         if not (arguments.programs / program).is_file():
             parser.error(f"{arguments.programs / program} is not there: run `make build`, or give --programs")
     return arguments
+
+
+def make_settings(arguments: argparse.Namespace) -> Settings:
+    deadline = time.monotonic() + arguments.minutes * 60
+    return Settings(arguments.programs, OPEN_MPI_PROGRAM, arguments.rounds, deadline)
+
+
+def run_model(arguments: argparse.Namespace) -> None:
+    """RigError if something could not be measured or simulated."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    command = shlex.join(["bench/run.py", *sys.argv[1:]])
+    settings = make_settings(arguments)
+    scale_model.run(ROOT, settings, arguments.output, started, command, arguments, lambda line: print(line, flush=True))
 
 
 def run_part(part: Part, arguments: argparse.Namespace) -> bool:
@@ -67,9 +84,7 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
         "load_average_before": machine.load_average_1min(),
         "scenarios": [],
     }
-    settings = Settings(
-        arguments.programs, OPEN_MPI_PROGRAM, arguments.rounds, time.monotonic() + arguments.minutes * 60
-    )
+    settings = make_settings(arguments)
     for scenario in part.scenarios:
         if arguments.only not in scenario.name:
             continue
@@ -109,6 +124,8 @@ def main() -> int:
     for part in PARTS:
         if part.name in (arguments.parts or [part.name]):
             right = run_part(part, arguments) and right
+    if scale_model.NAME in (arguments.parts or [scale_model.NAME]):
+        run_model(arguments)
     return 0 if right else 1
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the contenders that Shoal is measured against, where they are missing, and builds the one that needs it.
+# Installs the contenders that Shoal is measured against and SimGrid, where they are missing, and builds what needs them.
 set -euo pipefail
-phase=bench step_count=2
+phase=bench step_count=3
 source "$(dirname "$0")/../scripts/progress.sh"
 source scripts/install_debian_packages.sh
 
@@ -18,3 +18,8 @@ else
     die "mpicxx could not compile $source; see the lines above."
   end_step "built"
 fi
+
+begin_step "the scale model"
+run_logged fabric_model_cmake cmake build || die "CMake could not configure the build in build/: run make build first."
+run_logged fabric_model ninja -C build fabric_model || die "fabric_model could not be compiled; see the lines above."
+end_step "built"

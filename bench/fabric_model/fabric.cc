@@ -1,0 +1,118 @@
+#include "bench/fabric_model/fabric.h"
+
+#include <xbt/log.h>
+
+#include <string>
+
+namespace shoal::fabric_model {
+namespace {
+
+namespace s4u = simgrid::s4u;
+
+constexpr double kProcessorSpeed = 1e9;  // SimGrid wants one; time is spent by sleeping
+constexpr unsigned kActorStackKib = 128;
+
+}  // namespace
+
+Fabric::Fabric(const FabricSettings& settings, int* argument_count, char** arguments)
+    : settings_(settings), engine_(argument_count, arguments) {
+  xbt_log_control_set("root.thresh:warning");
+  // Links carry what they are given, without SimGrid's own factors for TCP: the rates are measured ones.
+  s4u::Engine::set_config("network/model:CM02");
+  s4u::Engine::set_config("network/TCP-gamma:0");
+  s4u::Engine::set_config("network/crosstraffic:0");
+  s4u::Engine::set_config("surf/precision:1e-9");
+  zone_ = s4u::create_star_zone("fabric");
+  finished_ = s4u::Semaphore::create(0);
+}
+
+Fabric::HostNumber Fabric::AddHost(double link_bytes_per_s, uint32_t copies) {
+  return AddHost(link_bytes_per_s * copies, copies, nullptr);
+}
+
+Fabric::HostNumber Fabric::AddHostInside(HostNumber carrier, double link_bytes_per_s) {
+  return AddHost(link_bytes_per_s, 1, hosts_[carrier].get());
+}
+
+Fabric::HostNumber Fabric::AddHost(double link_bytes_per_s, uint32_t copies, const Host* carrier) {
+  using Direction = s4u::LinkInRoute::Direction;
+  const auto number = static_cast<HostNumber>(hosts_.size());
+  auto host = std::make_unique<Host>();
+  host->host = zone_->create_host("host-" + std::to_string(number), kProcessorSpeed);
+  host->copies = copies;
+  host->arrived = s4u::Semaphore::create(0);
+  s4u::SplitDuplexLink* const link =
+      zone_->create_split_duplex_link("link-" + std::to_string(number), link_bytes_per_s);
+  link->set_latency(0);
+  link->seal();
+  host->link = link;
+  std::vector<s4u::LinkInRoute> route{{link, Direction::UP}};
+  if (carrier != nullptr) route.emplace_back(carrier->link, Direction::UP);
+  zone_->add_route(host->host->get_netpoint(), nullptr, nullptr, nullptr, route, true);
+  hosts_.push_back(std::move(host));
+  return number;
+}
+
+void Fabric::SetProgram(HostNumber host, std::function<void()> program) {
+  s4u::ActorPtr actor = s4u::Actor::init("program", hosts_[host]->host);
+  actor->set_stacksize(kActorStackKib);
+  actor->start(std::move(program));
+}
+
+double Fabric::Run(uint32_t finishes) {
+  zone_->seal();
+  s4u::Actor::create("end", hosts_.front()->host, [this, finishes] {
+    for (uint32_t i = 0; i < finishes; ++i) finished_->acquire();
+    s4u::Actor::kill_all();
+  });
+  engine_.run();
+  return s4u::Engine::get_clock();
+}
+
+void Fabric::SpendMessages(uint32_t count) const { s4u::this_actor::sleep_for(settings_.message_cost_s * count); }
+
+void Fabric::Send(HostNumber from, HostNumber to, double payload_bytes, uint32_t message_count, Message message) {
+  message.from = from;
+  if (payload_bytes <= 0) return Deliver(to, message);
+  std::unique_ptr<Connection>& connection = connections_[{from, to}];
+  if (connection == nullptr) {
+    connection = std::make_unique<Connection>();
+    connection->waiting = s4u::Semaphore::create(0);
+    s4u::ActorPtr actor = s4u::Actor::init("connection", hosts_[from]->host);
+    actor->set_stacksize(kActorStackKib);
+    actor->start([this, connection = connection.get(), from, to] { RunConnection(connection, from, to); });
+  }
+  connection->queue.push_back({payload_bytes + settings_.message_bytes * message_count, message});
+  connection->waiting->release();
+}
+
+void Fabric::RunConnection(Connection* connection, HostNumber from, HostNumber to) {
+  while (true) {
+    connection->waiting->acquire();
+    const Departure departure = connection->queue.front();
+    connection->queue.pop_front();
+    s4u::Comm::sendto(hosts_[from]->host, hosts_[to]->host, static_cast<uint64_t>(departure.bytes));
+    Deliver(to, departure.message);
+  }
+}
+
+// The latency is no part of a transfer, which would keep the next one of the connection waiting.
+void Fabric::Deliver(HostNumber to, const Message& message) {
+  hosts_[to]->inbox.push_back({s4u::Engine::get_clock() + settings_.latency_s, message});
+  hosts_[to]->arrived->release();
+}
+
+bool Fabric::HasMessage(HostNumber host) const {
+  const std::deque<Arrival>& inbox = hosts_[host]->inbox;
+  return !inbox.empty() && inbox.front().at_s <= s4u::Engine::get_clock();
+}
+
+Message Fabric::Receive(HostNumber host) {
+  hosts_[host]->arrived->acquire();
+  const Arrival arrival = hosts_[host]->inbox.front();
+  hosts_[host]->inbox.pop_front();
+  s4u::this_actor::sleep_until(arrival.at_s);
+  return arrival.message;
+}
+
+}  // namespace shoal::fabric_model

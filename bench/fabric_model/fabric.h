@@ -1,0 +1,101 @@
+// A cluster's network in SimGrid: hosts with one full-duplex link each to a switch that is never the bottleneck.
+//
+// What it has: bandwidth shared max-min fairly between what crosses a link at a time, a latency, a cost of processor
+// time for each message at both of its ends, and first-in-first-out connections. What it has not: packets, losses,
+// buffers.
+//
+// A host may stand for many equal ones in lockstep ("copies"): its link carries what theirs carry together, and a
+// message is one message of each. That makes a thousand hosts cheap. It is exact where messages cost nothing; where
+// they do, copies' messages come all at once and not spread, which makes it up to a tenth too slow.
+//
+// SimGrid runs one actor at a time, so there is nothing to lock. One fabric a process.
+#ifndef SHOAL_BENCH_FABRIC_MODEL_FABRIC_H_
+#define SHOAL_BENCH_FABRIC_MODEL_FABRIC_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <simgrid/s4u.hpp>
+#include <utility>
+#include <vector>
+
+namespace shoal::fabric_model {
+
+struct FabricSettings {
+  double latency_s = 0;       // from the last byte's leaving to the receiver's program
+  double message_cost_s = 0;  // of processor time at each end of a message
+  double message_bytes = 0;   // on the wire beside the payload
+};
+
+// What a message is about is the layout's own business.
+struct Message {
+  uint32_t from = 0;
+  uint32_t bucket = 0;
+  uint32_t part = 0;
+};
+
+class Fabric {
+ public:
+  using HostNumber = uint32_t;
+
+  Fabric(const FabricSettings& settings, int* argument_count, char** arguments);
+
+  HostNumber AddHost(double link_bytes_per_s, uint32_t copies);
+  // A host inside one of `carrier`'s copies: what it sends and receives crosses that copy's link too.
+  HostNumber AddHostInside(HostNumber carrier, double link_bytes_per_s);
+  uint32_t copies(HostNumber host) const { return hosts_[host]->copies; }
+
+  // What the host does; it may run for ever.
+  void SetProgram(HostNumber host, std::function<void()> program);
+  // Runs until Finish() was called `finishes` times; gives the time in seconds. One call.
+  double Run(uint32_t finishes);
+  void Finish() { finished_->release(); }
+
+  // ---- for programs, on their own host ----
+
+  // Spends the processor time of so many messages.
+  void SpendMessages(uint32_t count) const;
+  // Puts a message behind those that wait for the same connection. `payload_bytes` of all copies together; 0 stays
+  // inside the host.
+  void Send(HostNumber from, HostNumber to, double payload_bytes, uint32_t message_count, Message message);
+  bool HasMessage(HostNumber host) const;
+  Message Receive(HostNumber host);
+
+ private:
+  struct Arrival {
+    double at_s = 0;
+    Message message;
+  };
+  struct Host {
+    simgrid::s4u::Host* host = nullptr;
+    const simgrid::s4u::Link* link = nullptr;
+    uint32_t copies = 1;
+    simgrid::s4u::SemaphorePtr arrived;
+    std::deque<Arrival> inbox;
+  };
+  struct Departure {
+    double bytes = 0;
+    Message message;
+  };
+  struct Connection {
+    simgrid::s4u::SemaphorePtr waiting;
+    std::deque<Departure> queue;
+  };
+
+  HostNumber AddHost(double link_bytes_per_s, uint32_t copies, const Host* carrier);
+  void RunConnection(Connection* connection, HostNumber from, HostNumber to);
+  void Deliver(HostNumber to, const Message& message);
+
+  const FabricSettings settings_;
+  simgrid::s4u::Engine engine_;
+  simgrid::s4u::NetZone* zone_;
+  simgrid::s4u::SemaphorePtr finished_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::map<std::pair<HostNumber, HostNumber>, std::unique_ptr<Connection>> connections_;
+};
+
+}  // namespace shoal::fabric_model
+
+#endif  // SHOAL_BENCH_FABRIC_MODEL_FABRIC_H_

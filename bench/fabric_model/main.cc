@@ -1,0 +1,118 @@
+// fabric_model: the time of all-reduces of one layout on links of one kind, simulated. bench/fabric_model/run.py calls
+// it. Prints one line of JSON.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "bench/fabric_model/layouts.h"
+#include "core/bucket_plan.h"
+#include "core/flow_plan.h"
+#include "core/frame.h"
+#include "core/option_table.h"
+#include "core/shard_map.h"
+#include "core/token.h"
+
+namespace shoal::fabric_model {
+namespace {
+
+struct Options {
+  std::string layout = "servers";
+  Training training{.workers = 8, .link_bytes_per_s = 25e6, .bucket_bytes = 25 << 20};
+  ServerLayout servers;
+  FabricSettings fabric{.message_bytes = kFrameHeaderBytes};
+  uint32_t segment_bytes = 256 << 10;
+  bool help = false;
+};
+
+void Declare(Options* options, OptionTable* table) {
+  Training& training = options->training;
+  ServerLayout& servers = options->servers;
+  table->String("layout", "", "LAYOUT", "servers, ring or tree.", &options->layout);
+  table->Uint32("workers", "", "WORKERS", "How many.", &training.workers, 2, kMaxGroupSize);
+  table->Uint32("groups", "", "GROUPS", "Of equal workers, simulated as one each; divides WORKERS. 0: WORKERS.",
+                &training.groups, 0, kMaxGroupSize);
+  table->Double("link", "", "BYTES/S", "Of a worker, each way.", &training.link_bytes_per_s);
+  table->Bytes("bucket", "", "Size of a bucket.", &training.bucket_bytes, 1);
+  table->Uint32("buckets", "", "BUCKETS", "One after the other.", &training.buckets, 1, 10000);
+  table->Uint32("in-flight", "", "BUCKETS", "At a time.", &training.in_flight, 1, 10000);
+  table->Double("latency", "", "SECONDS", "From the last byte's leaving to the receiver's program.",
+                &options->fabric.latency_s);
+  table->Double("message-cost", "", "SECONDS", "Processor time of a message, at each of its ends.",
+                &options->fabric.message_cost_s);
+  table->Uint32("dedicated", "", "SERVERS", "Servers with links of their own.", &servers.dedicated, 0, kMaxShards);
+  table->Double("dedicated-share", "", "SHARE", "Of a bucket, on those; the rest is on servers inside the workers.",
+                &servers.dedicated_share);
+  table->Double("server-link", "", "BYTES/S", "Of such a server. 0: as a worker's.", &servers.server_bytes_per_s);
+  table->Uint32("chunk-bytes", "", "BYTES", "0: as the scheduler would plan for this link.", &servers.chunk_bytes, 0,
+                kMaxChunkBytes);
+  table->Uint32("credit", "", "CHUNKS", "From a worker to a server. With --chunk-bytes 0 as planned.",
+                &servers.credit_chunks, 1, kMaxCreditChunks);
+  table->Uint32("window", "", "CHUNKS", "A worker pushes none so far past its oldest one that is not back. 0: any.",
+                &servers.window_chunks);
+  table->Flag("starts-by-hash", "", "A bucket's deal starts at a hash, not where the last one's ended.",
+              &servers.starts_by_hash);
+  table->Uint32("segment", "", "BYTES", "Of the tree.", &options->segment_bytes, 1024);
+  table->Flag("help,h", "", "Prints this text.", &options->help);
+}
+
+absl::Status Check(Options* options) {
+  Training& training = options->training;
+  ServerLayout& servers = options->servers;
+  if (training.groups == 0) training.groups = training.workers;
+  if (training.link_bytes_per_s <= 0) return absl::InvalidArgumentError("--link must be above 0");
+  if (options->layout == "ring" || options->layout == "tree") return absl::OkStatus();
+  if (options->layout != "servers") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no layout ", options->layout, "; take servers, ring or tree"));
+  }
+  if (training.workers % training.groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--groups ", training.groups, " does not divide ", training.workers, " workers"));
+  }
+  if (servers.dedicated == 0) servers.dedicated_share = 0;
+  if (servers.dedicated_share < 0 || servers.dedicated_share > 1) {
+    return absl::InvalidArgumentError("--dedicated-share is not between 0 and 1");
+  }
+  if (servers.server_bytes_per_s <= 0) servers.server_bytes_per_s = training.link_bytes_per_s;
+  if (servers.chunk_bytes == 0) {
+    const uint32_t shards = servers.dedicated + (servers.dedicated_share < 1 ? training.workers : 0);
+    const LinkFacts link{.bytes_per_s = static_cast<uint64_t>(training.link_bytes_per_s),
+                         .round_trip_ns = static_cast<uint64_t>(2e9 * options->fabric.latency_s)};
+    const FlowPlan plan = PlanFlow(training.workers, shards, link, 0);
+    servers.chunk_bytes = plan.chunk_bytes;
+    servers.credit_chunks = plan.credit_chunks;
+  }
+  return MakeBucketPlan(training.bucket_bytes, DataType::kUint8, servers.chunk_bytes).status();
+}
+
+int Main(int argument_count, char** arguments) {
+  Options options;
+  OptionTable table;
+  Declare(&options, &table);
+  absl::Status status =
+      table.Parse({arguments + 1, arguments + argument_count}, [](const std::string&) { return std::nullopt; });
+  if (status.ok() && options.help) {
+    std::fputs(table.Help("fabric_model [options]", "Simulates all-reduces and prints their time.").c_str(), stdout);
+    return 0;
+  }
+  if (status.ok()) status = Check(&options);
+  if (!status.ok()) {
+    std::fprintf(stderr, "fabric_model: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  int simgrid_argument_count = 1;
+  Fabric fabric(options.fabric, &simgrid_argument_count, arguments);
+  const double seconds = options.layout == "ring"   ? RunRing(&fabric, options.training)
+                         : options.layout == "tree" ? RunDoubleTree(&fabric, options.training, options.segment_bytes)
+                                                    : RunServers(&fabric, options.training, options.servers);
+  std::printf("{\"seconds\": %.9f, \"chunk_bytes\": %u, \"credit_chunks\": %u}\n", seconds, options.servers.chunk_bytes,
+              options.servers.credit_chunks);
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal::fabric_model
+
+int main(int argument_count, char** arguments) { return shoal::fabric_model::Main(argument_count, arguments); }

@@ -1,0 +1,129 @@
+"""The scale model gives what arithmetic gives where arithmetic can, and its page says what is in its record.
+
+The tests of the simulator itself are skipped where bench/setup.sh has not installed SimGrid: with Boost's 150 MB of
+headers it is no part of the project's set-up.
+"""
+
+import pathlib
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from fabric_model import calibration, page, run
+from fabric_model.simulation import Fabric, dedicated_share, hybrid_bound, layouts, ring_bound, scale_row, simulate
+
+PROGRAM = ROOT / "build/bin/fabric_model"
+needs_simgrid = pytest.mark.skipif(not PROGRAM.is_file(), reason="bench/setup.sh has not built fabric_model")
+BUCKET = 1 << 20
+UNIT_S = 0.01
+FREE = Fabric("without latency", BUCKET / UNIT_S, 0.0, 0.0)
+COSTLY = Fabric("messages cost 10 us", BUCKET / UNIT_S, 5e-5, 1e-5)
+
+
+def time_of(fabric: Fabric, workers: int, *flags: str, buckets: int = 1, in_flight: int = 1) -> float:
+    """In units of M/link, for one bucket."""
+    return simulate(PROGRAM, fabric, workers, BUCKET, buckets, in_flight, flags) / UNIT_S / buckets
+
+
+@needs_simgrid
+def test_a_rings_time_is_that_of_its_steps():
+    for workers in (2, 4, 7):
+        steps = 2 * (workers - 1)
+        piece_s = BUCKET / workers * UNIT_S / BUCKET
+        # A message pays at both ends and has the frame's header on the wire.
+        expected = steps * (piece_s + 96 * UNIT_S / BUCKET + COSTLY.latency_s + 2 * COSTLY.message_cost_s)
+        assert time_of(COSTLY, workers, "--layout", "ring") * UNIT_S == pytest.approx(expected, rel=1e-3)
+        grouped = time_of(COSTLY, workers, "--layout", "ring", "--groups", "2")
+        assert grouped * UNIT_S == pytest.approx(expected, rel=1e-3)
+
+
+@needs_simgrid
+@pytest.mark.parametrize("servers", [1, 2, 4, 8])
+def test_dedicated_servers_are_bound_by_the_busier_links(servers: int):
+    workers = 4
+    flags = ("--dedicated", str(servers), "--chunk-bytes", "4096", "--credit", "8")
+    bound = max(1.0, workers / servers)
+    assert bound <= time_of(FREE, workers, *flags, buckets=8, in_flight=4) <= 1.06 * bound
+
+
+@needs_simgrid
+def test_no_layout_beats_its_bound():
+    for workers in (4, 8):
+        for layout in layouts(workers, BUCKET, FREE):
+            row = scale_row(PROGRAM, FREE, workers, BUCKET, layout)
+            assert row["alone"] >= layout.bound and row["train"] >= layout.bound, row
+            assert row["one_more"] <= 1.3 * layout.bound, row
+
+
+@needs_simgrid
+def test_equal_workers_may_be_taken_for_one():
+    dedicated = ("--dedicated", "8", "--chunk-bytes", "8192")
+    hybrid = (*dedicated, "--dedicated-share", str(dedicated_share(8, 8) / 2), "--window", "64")
+    for flags in (dedicated, hybrid):
+        all_of_them = time_of(COSTLY, 8, *flags, buckets=4, in_flight=2)
+        one = time_of(COSTLY, 8, *flags, "--groups", "1", buckets=4, in_flight=2)
+        # Too slow rather than too fast: their messages come all at once.
+        assert 0.98 * all_of_them <= one <= 1.1 * all_of_them
+
+
+@needs_simgrid
+def test_pieces_that_cost_more_than_they_carry_are_seen():
+    train = {"buckets": 16, "in_flight": 16}
+    on_all = time_of(COSTLY, 64, "--groups", "1", "--dedicated", "64", "--chunk-bytes", "1024", **train)
+    capped_flags = ("--groups", "1", "--dedicated", "64", "--chunk-bytes", "16384", "--credit", "4")
+    capped = time_of(COSTLY, 64, *capped_flags, **train)
+    assert on_all > 1.5
+    assert capped < 0.75 * on_all
+
+
+@needs_simgrid
+def test_a_wrong_option_is_told():
+    with pytest.raises(run.RigError, match="there is no layout circle"):
+        time_of(FREE, 4, "--layout", "circle")
+
+
+def test_the_bounds_meet_where_they_should():
+    for workers in (2, 8, 1024):
+        assert hybrid_bound(workers, 0) == pytest.approx(ring_bound(workers))
+        assert hybrid_bound(workers, workers) == pytest.approx(1.0)
+        assert dedicated_share(workers, workers) == pytest.approx(1.0)
+        assert dedicated_share(workers, 0) == 0
+
+
+def test_a_cost_is_the_slope_of_what_was_measured():
+    assert calibration.slope([(0, 5.0), (10, 25.0), (20, 45.0)]) == pytest.approx(2.0)
+
+
+def make_report(deviation: float) -> dict:
+    machine = {"commit": "0", "changed_files": 0, "cpu_model": "m", "cpu_count": 2, "memory_bytes": 1 << 30}
+    machine |= {"kernel": "k", "ucx": "u", "torch": "t", "open_mpi": "o"}
+    row = {"fabric": "fast", "layout": "ring", "bound": 1.75, "alone": 2.0, "train": 1.8, "train_buckets": 8}
+    validation = {"rig": "n=4", "contender": "shoal", "measured_s": 1.0, "model_s": 1 + deviation}
+    validation["deviation"] = deviation
+    return {
+        "title": "T",
+        "started_at": "now",
+        "machine": machine,
+        "load_average_before": 0.0,
+        "message": {"message_cost_s": 2e-6, "latency_s": 5e-5},
+        "rigs": [{"scenario": "n=4", "problems": []}],
+        "validation": [validation],
+        "scale": [row | {"workers": workers, "one_more": 1.75} for workers in (8, 1024)],
+        "chart": "c.svg",
+        "command": "run",
+    }
+
+
+def test_a_model_that_is_off_says_so_at_the_top():
+    assert "Not to be quoted" not in page.markdown(make_report(0.04), run.MOST_DEVIATION)
+    assert "the model is off by -6.0%" in page.markdown(make_report(-0.06), run.MOST_DEVIATION).split("##")[0]
+
+
+def test_the_chart_is_well_formed_and_names_every_number_of_workers():
+    root = xml.etree.ElementTree.fromstring(page.chart(make_report(0.0), "fast"))
+    texts = [element.text for element in root]
+    assert {"8", "1024", "ring"} <= set(texts)
