@@ -68,6 +68,11 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
   table->Flag("network-only", "", "Use the network to servers of this host too, instead of shared memory.",
               &options->network_only);
+  table->String(
+      "colocate", "SHOAL_COLOCATE", "auto|on|off",
+      "Whether ranks host servers of this job beside the dedicated ones, one on each host, by shares that fit "
+      "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's host.",
+      &options->colocate_text);
   table->Flag("help,h", "", "Prints this text.", &options->help);
   table->Flag("version", "", "Prints the version.", &options->version);
 }
@@ -125,6 +130,16 @@ absl::Status ParseWire(PerfOptions* options) {
         absl::StrCat("--wire \"", options->wire_text, "\" is unknown; take none, bf16 or fp16"));
   }
   options->wire = *wire;
+  return absl::OkStatus();
+}
+
+absl::Status ParseColocation(PerfOptions* options) {
+  const std::optional<Colocation> colocation = ColocationFromName(options->colocate_text);
+  if (!colocation) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--colocate \"", options->colocate_text, "\" is unknown; take auto, on or off"));
+  }
+  options->colocation = *colocation;
   return absl::OkStatus();
 }
 
@@ -187,7 +202,7 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   Declare(&options, &table);
   if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
   if (options.help || options.version) return options;
-  for (const auto check : {ParseDtypes, ParseOps, ParseWire, CheckSweep, CheckPlace}) {
+  for (const auto check : {ParseDtypes, ParseOps, ParseWire, ParseColocation, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/colocation.h"
 #include "core/dtype.h"
 #include "core/option_table.h"
 #include "core/wire_format.h"
@@ -47,6 +48,8 @@ struct PerfOptions {
   std::string net_device;
   std::string transports = "tcp";
   bool network_only = false;
+  std::string colocate_text = "auto";
+  Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
   uint32_t timeout_s = 60;
 
   bool help = false;

@@ -34,6 +34,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.transports = options.transports;
   session.network_only = options.network_only;
   session.wire = options.wire;
+  session.colocation = options.colocation;
   return session;
 }
 

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   worker_options.net_device = options.net_device.empty() ? nullptr : options.net_device.c_str();
   worker_options.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   worker_options.network_only = options.network_only ? 1 : 0;
+  worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
   shoal_code code = shoal_worker_connect(&worker_options, &session->worker_, &error);
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
 

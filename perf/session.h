@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/colocation.h"
 #include "core/dtype.h"
 #include "core/wire_format.h"
 #include "shoal/worker.h"
@@ -32,6 +33,7 @@ struct SessionOptions {
   std::string transports;
   bool network_only = false;
   WireFormat wire = WireFormat::kAsIs;
+  Colocation colocation = Colocation::kOff;
 };
 
 struct ServerTraffic {

@@ -134,13 +134,14 @@ absl::Status Server::Parts::Listen() {
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
   registration_.incarnation = *incarnation;
-  registration_.host = HostName();
+  registration_.host = config_.host_name.empty() ? HostName() : config_.host_name;
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
   log_(absl::StrCat("data plane: ", registration_.transports));
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
+  registration_.job = config_.job;
   return absl::OkStatus();
 }
 

@@ -24,7 +24,8 @@ void LinkProbe::SendRoundTrip(Now now, WorkerActions* actions) {
   actions->push_back(WorkerSendNoteAction{peer_, MakeNote({.type = FrameType::kProbe, .chunk = ChunkNumber(next_)})});
 }
 
-void LinkProbe::SendTrain(WorkerActions* actions) {
+void LinkProbe::SendTrain(Now now, WorkerActions* actions) {
+  sent_ns_ = now.monotonic_ns;
   for (uint32_t i = 0; i < kTrainPayloads; ++i) {
     actions->push_back(
         WorkerSendAction{.peer = peer_,
@@ -44,14 +45,18 @@ bool LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* action
     if (next_ < kRoundTrips) {
       SendRoundTrip(now, actions);
     } else {
-      SendTrain(actions);
+      SendTrain(now, actions);
     }
     return false;
   }
   if (next_ == kRoundTrips + kTrainPayloads / 2) half_ns_ = now.monotonic_ns;
   if (next_ < kRoundTrips + kTrainPayloads) return false;
-  const uint64_t train_ns = std::max(now.monotonic_ns - half_ns_, kMinTrainNs);
-  facts_.bytes_per_s = uint64_t{kPayloadBytes} * (kTrainPayloads / 2) * kNsPerS / train_ns;
+  const auto rate = [](uint32_t payloads, uint64_t ns) {
+    return uint64_t{kPayloadBytes} * payloads * kNsPerS / std::max(ns, kMinTrainNs);
+  };
+  const uint64_t whole_ns = now.monotonic_ns - sent_ns_;
+  facts_.bytes_per_s = std::min(rate(kTrainPayloads / 2, now.monotonic_ns - half_ns_),
+                                rate(kTrainPayloads, whole_ns - std::min(facts_.round_trip_ns, whole_ns)));
   return true;
 }
 

@@ -2,7 +2,8 @@
 //
 // A few empty probes one after the other give the round trip, the shortest counts. Then a train of payloads goes out;
 // the server drops each on arrival and says so. How fast the second half of these echoes comes in is the bandwidth:
-// the first half is what a shaped link lets through in a burst.
+// the first half is what a shaped link lets through in a burst. But where this process had to wait for a processor, the
+// echoes lie there all at once when it runs again; so no more counts than what the whole train's time allows.
 //
 // Pure, as the machine that drives it. One thread.
 #ifndef SHOAL_WORKER_LINK_PROBE_H_
@@ -34,7 +35,7 @@ class LinkProbe {
 
  private:
   void SendRoundTrip(Now now, WorkerActions* actions);
-  void SendTrain(WorkerActions* actions);
+  void SendTrain(Now now, WorkerActions* actions);
 
   PeerId peer_;
   uint32_t next_ = 0;  // number of the echo to come

@@ -67,6 +67,15 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
     return absl::InvalidArgumentError(absl::StrCat("rank ", options->rank, " is not below the world size ",
                                                    options->world_size, "; ranks count from 0"));
   }
+  // As in ReadCall: what the caller stored there need not be one of the enum's numbers.
+  int colocation_number = 0;
+  std::memcpy(&colocation_number, &options->colocation, sizeof(colocation_number));
+  const auto colocation =
+      colocation_number < 0 ? std::nullopt : ColocationFromNumber(static_cast<uint32_t>(colocation_number));
+  if (!colocation.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->colocation is ", colocation_number, "; see shoal_colocation"));
+  }
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
       .job_name = *std::move(job_name),
@@ -78,6 +87,8 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .net_device = OptionalText(options->net_device, ""),
       .transports = OptionalText(options->transports, "tcp"),
       .network_only = options->network_only != 0,
+      .colocation = *colocation,
+      .server_address = OptionalText(options->server_address, ""),
   };
 }
 

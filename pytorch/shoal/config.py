@@ -63,6 +63,15 @@ def parse_wire(text: str) -> str:
     return text
 
 
+COLOCATIONS = ("off", "auto", "on")  # in the order of shoal_colocation in worker.h
+
+
+def parse_colocation(text: str) -> str:
+    if text not in COLOCATIONS:
+        raise ValueError(f"one of {', '.join(COLOCATIONS)}")
+    return text
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -93,6 +102,8 @@ SETTINGS = (
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
             "1: the network to servers of this host too, instead of shared memory"),
+    Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
+            "ranks host servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
             "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
@@ -113,6 +124,7 @@ class Config:
     net_device: str
     transports: str
     network_only: bool
+    colocate: str
     timeout: float | None
 
 

@@ -10,7 +10,7 @@ def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", net_device="", transports="",
-        network_only=False, timeout=None,
+        network_only=False, colocate="auto", timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}
 
@@ -32,6 +32,7 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_MIN_SERVERS", "-2", "at least 1"),
         ("SHOAL_CHUNK_BYTES", "64 bananas", "number of bytes"),
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
+        ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
         ("SHOAL_TIMEOUT", "soon", "seconds"),
         ("SHOAL_TIMEOUT", "0", "seconds"),
         ("SHOAL_JOB_NAME", "x" * 201, "1 to 200"),

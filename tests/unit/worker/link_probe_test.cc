@@ -65,6 +65,22 @@ TEST(LinkProbe, ABurstAtTheStartDoesNotCount) {
   EXPECT_EQ(worker.measured[0].bytes_per_s, uint64_t{LinkProbe::kPayloadBytes} * 10'000);
 }
 
+TEST(LinkProbe, EchoesThatWaitedForThisProcessDoNotMakeTheLinkFast) {
+  WorkerDriver worker;
+  worker.Command(Measure());
+  worker.Up(0);
+  EchoRoundTrips(&worker, 50'000);
+  for (uint32_t i = 0; i < LinkProbe::kTrainPayloads; ++i) {
+    // From the middle on nothing was read for as long as all the rest took to come.
+    if (i < LinkProbe::kTrainPayloads / 2) worker.now.monotonic_ns += 100'000;
+    if (i == LinkProbe::kTrainPayloads / 2 - 1) worker.now.monotonic_ns += LinkProbe::kTrainPayloads / 2 * 100'000;
+    Echo(&worker, LinkProbe::kRoundTrips + i);
+  }
+  ASSERT_EQ(worker.measured.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(worker.measured[0].bytes_per_s), LinkProbe::kPayloadBytes * 1e4,
+              LinkProbe::kPayloadBytes * 1e2);
+}
+
 TEST(LinkProbe, EchoesThatComeAllAtOnceGiveAFiniteBandwidth) {
   WorkerDriver worker;
   worker.Command(Measure());
