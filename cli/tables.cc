@@ -93,8 +93,8 @@ std::string ServersText(const v1::ListServersResponse& servers) {
   if (servers.servers().empty()) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
-  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS", "REFUSED",
-                                 "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
+  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
+                                 "REFUSED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(

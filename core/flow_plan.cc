@@ -11,8 +11,10 @@ namespace {
 
 constexpr uint64_t kPortBufferBytes = 256 << 10;
 constexpr uint64_t kPortBufferNs = 250'000;
-// Of one message, both ends together; by the bench's runs of small chunks on loopback.
-constexpr uint64_t kMessageCostNs = 2'000;
+// Where it was not measured: by the bench's runs of small chunks on loopback.
+constexpr uint64_t kUnmeasuredMessageNs = 2'000;
+// A measurement on a busy machine must not decide alone.
+constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 constexpr uint64_t kSmallestChunkBytes = 8 << 10;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
@@ -47,8 +49,9 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
   const double window_of_largest = window * load.largest_share;
   uint64_t chunk = asked_chunk_bytes;
   if (chunk == 0) {
+    const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
     const uint64_t worth_a_message =
-        std::max(kSmallestChunkBytes, BytesIn(kMessageCostShare * kMessageCostNs, bytes_per_s));
+        std::clamp(BytesIn(kMessageCostShare * message_ns, bytes_per_s), kSmallestChunkBytes, kLargestChunkBytes);
     const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
     chunk = std::bit_floor(std::clamp(WholeBytes(half), worth_a_message, kLargestChunkBytes));
   }

@@ -16,8 +16,8 @@
 //
 // What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
 // quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
-// cache before they are summed. A chunk is not so small that the cost of a message is more than a quarter of its time
-// on the link.
+// cache before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter
+// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_
@@ -31,6 +31,7 @@ namespace shoal {
 struct LinkFacts {
   uint64_t bytes_per_s = 0;
   uint64_t round_trip_ns = 0;
+  uint64_t message_ns = 0;  // what a message costs beyond its bytes: how fast small ones are handled, one after another
 
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };

@@ -44,6 +44,13 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->wire_text);
   table->String("json", "", "FILE", "Rank 0 also writes the results here, with what was run and where.",
                 &options->json_path);
+  table->Flag("explain", "",
+              "Measures nothing: prints which way tensors of the sweep's sizes take and why, and how long that should "
+              "take by the model.",
+              &options->explain);
+  table->Bytes("inner-below", "",
+               "With --explain: what SHOAL_INNER_BELOW is in the PyTorch job; smaller tensors go to its inner backend.",
+               &options->inner_below, 0, kMaxPerfBytes);
   table->Uint32("timeout", "", "SECONDS", "For joining, and for each all-reduce.", &options->timeout_s, 1, 86400);
 }
 

@@ -37,6 +37,8 @@ struct PerfOptions {
   std::string wire_text = "none";
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;
+  bool explain = false;      // print the decisions instead of measuring
+  uint64_t inner_below = 0;  // what PyTorch's inner backend would take, for `explain`
 
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
   uint32_t servers = 0;  // to host beside them, where no scheduler is given

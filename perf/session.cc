@@ -74,6 +74,15 @@ absl::Status Session::AllReduce(void* data, uint64_t element_count, DataType dty
   return Wait(*started);
 }
 
+absl::StatusOr<shoal_plan> Session::Plan(uint64_t element_count, DataType dtype) const {
+  shoal_plan plan{};
+  plan.struct_size = sizeof(plan);
+  shoal_error error{};
+  const shoal_code code = shoal_group_plan(group_, element_count, static_cast<shoal_dtype>(dtype), &plan, &error);
+  if (code != SHOAL_OK) return StatusFromShoal(code, error);
+  return plan;
+}
+
 ClusterFacts Session::Facts() const {
   ClusterFacts facts;
   shoal_statistics statistics{};

@@ -70,6 +70,9 @@ class Session {
   absl::Status Wait(const Op& op);
   absl::Status AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
 
+  // How an all-reduce of that size would be done. Errors: see shoal_group_plan.
+  absl::StatusOr<shoal_plan> Plan(uint64_t element_count, DataType dtype) const;
+
   uint32_t rank() const { return options_.rank; }
   uint32_t world_size() const { return options_.world_size; }
   ClusterFacts Facts() const;

@@ -108,7 +108,9 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
           .wait_ms = message.wait_ms(),
-          .link = {.bytes_per_s = message.link().bytes_per_s(), .round_trip_ns = message.link().round_trip_ns()},
+          .link = {.bytes_per_s = message.link().bytes_per_s(),
+                   .round_trip_ns = message.link().round_trip_ns(),
+                   .message_ns = message.link().message_ns()},
           .wire = message.wire()};
 }
 
@@ -165,6 +167,10 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   ToMessage(response.map, message->mutable_map());
   for (const std::string& host : response.hosts) message->add_hosts(host);
   message->set_look_ahead_chunks(response.look_ahead_chunks);
+  message->mutable_link()->set_bytes_per_s(response.link.bytes_per_s);
+  message->mutable_link()->set_round_trip_ns(response.link.round_trip_ns);
+  message->mutable_link()->set_message_ns(response.link.message_ns);
+  message->set_busiest_port(response.busiest_port);
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {

@@ -45,6 +45,9 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
   return text;
 }
 
+// 0: not known.
+uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
 }  // namespace
 
 uint32_t GroupRound::MinServers() const {
@@ -57,9 +60,8 @@ LinkFacts GroupRound::Link() const {
   LinkFacts link;
   for (const auto& [rank, waiter] : waiters) {
     link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
-    if (waiter.link.round_trip_ns == 0) continue;
-    link.round_trip_ns =
-        link.round_trip_ns == 0 ? waiter.link.round_trip_ns : std::min(link.round_trip_ns, waiter.link.round_trip_ns);
+    link.round_trip_ns = LeastKnown(link.round_trip_ns, waiter.link.round_trip_ns);
+    link.message_ns = LeastKnown(link.message_ns, waiter.link.message_ns);
   }
   return link;
 }

@@ -154,6 +154,8 @@ struct GroupJoined {
   std::shared_ptr<const ShardMap> map;
   std::vector<std::string> hosts;  // by rank of the group
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
+  LinkFacts link;                  // that the group was planned with
+  double busiest_port = 1;         // core/flow_plan.h
 };
 
 struct WorkerRenewed {

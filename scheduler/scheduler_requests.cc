@@ -224,14 +224,16 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
                                                         .token = EncodeToken(token),
                                                         .map = plan->map,
                                                         .hosts = hosts,
-                                                        .look_ahead_chunks = flow.look_ahead_chunks})});
+                                                        .look_ahead_chunks = flow.look_ahead_chunks,
+                                                        .link = link,
+                                                        .busiest_port = plan->load.busiest_port})});
   }
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " in all");
   Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
          absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes under way", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
-                      link.round_trip_ns / 1000, " us), ", plan->servers, ", wire ",
+                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
                       std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
   jobs_.AddGroup(job, {.id = group,
                        .name = round.name,

@@ -76,7 +76,12 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   if (!token.ok()) return absl::InternalError(absl::StrCat("the scheduler's token: ", token.status().message()));
   info.rank = token->rank;
   info.max_chunk_bytes = token->max_chunk_bytes;
+  info.credit_chunks = token->credit_chunks;
   info.look_ahead_chunks = response.look_ahead_chunks();
+  info.link = {.bytes_per_s = response.link().bytes_per_s(),
+               .round_trip_ns = response.link().round_trip_ns(),
+               .message_ns = response.link().message_ns()};
+  info.busiest_port = std::max(response.busiest_port(), 1.0);
   info.wire = request.wire;
   absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
   if (!map.ok()) return map.status();
@@ -297,6 +302,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   request.set_min_servers(group.min_servers);
   request.mutable_link()->set_bytes_per_s(group.link.bytes_per_s);
   request.mutable_link()->set_round_trip_ns(group.link.round_trip_ns);
+  request.mutable_link()->set_message_ns(group.link.message_ns);
   request.set_wire(static_cast<uint32_t>(group.wire));
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {

@@ -143,13 +143,15 @@ void DefineBackend(py::module_& module) {
   py::class_<ShoalBackend, c10::intrusive_ptr<ShoalBackend>, c10d::Backend>(module, "ShoalBackend")
       .def(py::init([](int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
-                       c10::intrusive_ptr<c10d::Backend> cuda_inner) {
-             return c10::intrusive_ptr<ShoalBackend>(
-                 c10::make_intrusive<PythonShoalBackend>(rank, size, timeout, std::move(session), std::move(group),
-                                                         std::move(cpu_inner), std::move(cuda_inner)));
+                       c10::intrusive_ptr<c10d::Backend> cuda_inner, uint64_t cpu_inner_below,
+                       uint64_t cuda_inner_below) {
+             return c10::intrusive_ptr<ShoalBackend>(c10::make_intrusive<PythonShoalBackend>(
+                 rank, size, timeout, std::move(session), std::move(group), std::move(cpu_inner), std::move(cuda_inner),
+                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below}));
            }),
            py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("session").none(true),
-           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true));
+           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
+           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"));
 }
 
 void DefineErrors(py::module_& module) {

@@ -57,6 +57,18 @@ TEST(FlowPlan, FasterLinksGetLargerChunksAndWindows) {
   }
 }
 
+TEST(FlowPlan, ADearMessageMakesChunksLargerWithinBounds) {
+  const auto chunk = [](uint64_t message_ns) {
+    return PlanFlow(EvenPortLoad(64, 64), {.bytes_per_s = 10'000'000'000, .message_ns = message_ns}, 0).chunk_bytes;
+  };
+  EXPECT_LT(chunk(500), chunk(8'000));
+  EXPECT_EQ(chunk(0), chunk(2'000)) << "where it was not measured";
+  EXPECT_LE(chunk(UINT64_MAX), 512u << 10);
+  // At 200 Mbit/s bytes cost more than any message.
+  const LinkFacts slow{.bytes_per_s = 200 * kMegabit, .message_ns = 10'000};
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), slow, 0).chunk_bytes, 16u << 10);
+}
+
 TEST(FlowPlan, AnAskedChunkSizeIsKept) {
   for (const uint32_t chunk : {kMinChunkBytes, 5000u, 65536u, kMaxChunkBytes}) {
     EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), {.bytes_per_s = 1'000'000'000}, chunk).chunk_bytes, chunk);

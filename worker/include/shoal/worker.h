@@ -155,6 +155,23 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
 
+typedef struct shoal_plan {
+  size_t struct_size;
+  uint32_t chunk_count;
+  uint32_t chunk_bytes;       /* of every chunk but the last, on the wire */
+  uint32_t shards_used;       /* I/O threads of servers that get a chunk */
+  uint32_t window_chunks;     /* under way at a time to one of them */
+  uint32_t look_ahead_chunks; /* under way at a time in all; 0: as the windows allow */
+  uint64_t link_bytes_per_s;  /* as measured when the group was made; 0: not measured */
+  uint64_t round_trip_ns;
+  uint64_t message_ns;   /* what a message costs beyond its bytes */
+  uint64_t predicted_ns; /* by the model that chunks and window come from (core/time_model.h); 0: nothing measured */
+} shoal_plan;
+
+/* How an all-reduce of `count` elements would be done; nothing is sent. INVALID_ARGUMENT: as for shoal_all_reduce. */
+SHOAL_API shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
+                                      shoal_error* error);
+
 /* Ends all open ops of the group with CANCELLED and `reason`, and every later submit at once. The other ranks' open ops
  * fail with ABORTED. */
 SHOAL_API void shoal_group_abort(shoal_group* group, const char* reason);
