@@ -75,10 +75,9 @@ def turn_timeout_s(scenario: Scenario, case: Case, link_bytes_per_s: float | Non
     """Five times what the slowest layout needs at the bound, and the time to start."""
     if link_bytes_per_s is None:
         return 120
-    bounds = parts.ring_bound_s(scenario, case, link_bytes_per_s), parts.dedicated_bound_s(
-        scenario, case, link_bytes_per_s
-    )
-    return 60 + 5 * max(bounds) * (case.iterations + case.warmup + 3 * case.in_flight)
+    ring = parts.ring_bound_s(scenario, case, link_bytes_per_s)
+    slowest = max(ring, parts.dedicated_bound_s(scenario, case, link_bytes_per_s) or 0)
+    return 60 + 5 * slowest * (case.iterations + case.warmup + 3 * case.in_flight)
 
 
 def run_scenario(scenario: Scenario, settings: Settings, say) -> dict:
@@ -154,8 +153,9 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
     times = {name: [turn.times_us(case) for turn in turns[name, case]] for name in names}
     bounds = None
     if link is not None:
+        dedicated_s = parts.dedicated_bound_s(scenario, case, link)
         bounds = {
-            "dedicated_us": parts.dedicated_bound_s(scenario, case, link) * 1e6,
+            "dedicated_us": None if dedicated_s is None else dedicated_s * 1e6,
             "hybrid_us": parts.hybrid_bound_s(scenario, case, link) * 1e6,
             "ring_us": parts.ring_bound_s(scenario, case, link) * 1e6,
             "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link) * 1e6,

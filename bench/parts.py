@@ -63,9 +63,12 @@ PARTS = (
     Part(
         "hybrid",
         "Fewer servers than workers",
-        tuple(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
-        "With dedicated servers alone, fewer servers than half the workers are slower than a ring. The column"
-        " `hybrid bound` is what shards in workers and servers at once could reach.",
+        (
+            linked(8, 0, 200, (Case(8 * MIB, 4, 1),), ("shoal-hybrid", "gloo")),
+            *(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal-hybrid", "shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
+        ),
+        "With dedicated servers alone, fewer servers than half the workers are slower than a ring. With servers in the"
+        " workers' processes too, shares follow the links (docs/adr/0010-hybrid-shards.md).",
     ),
     Part(
         "in-flight",
@@ -132,8 +135,12 @@ def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: f
     return ring_bound_s(scenario, case, link_bytes_per_s) * scenario.workers / (scenario.workers + scenario.kappa())
 
 
-def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """Servers own all shards: each worker's link carries the tensor once each way, the servers' carry it n times."""
+def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float | None:
+    """Servers own all shards: each worker's link carries the tensor once each way, the servers' carry it n times.
+
+    None without servers."""
+    if scenario.servers == 0:
+        return None
     return case.size_bytes / link_bytes_per_s * max(1.0, scenario.workers / scenario.kappa())
 
 

@@ -14,7 +14,9 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def time_text(microseconds: float) -> str:
+def time_text(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "-"
     return f"{microseconds / 1000:.2f} ms" if microseconds >= 1000 else f"{microseconds:.0f} us"
 
 
@@ -53,6 +55,12 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
     return f"{cpu_us * 1e3 / size_bytes:.2f} s/GB" if size_bytes >= MIB else time_text(cpu_us)
 
 
+def bound_of(contender: str) -> str:
+    if contender == roster.HYBRID:
+        return "hybrid_us"
+    return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
+
+
 def case_rows(case: dict) -> list[str]:
     rows = []
     bounds = case["bounds"]
@@ -64,7 +72,7 @@ def case_rows(case: dict) -> list[str]:
         cells = [size, roster.LABELS[name]]
         cells.append(f"{time_text(time['median'])} [{time_text(time['p10'])} .. {time_text(time['p90'])}]")
         if bounds is not None:
-            own = bounds["dedicated_us"] if roster.is_shoal(name) else bounds["ring_us"]
+            own = bounds[bound_of(name)]
             cells.append(f"{case['size_bytes'] * 8 / time['median']:.1f}")
             cells.append(f"{own / time['median']:.3f}")
         cells.append(ratio_text)
@@ -119,7 +127,7 @@ def balance_lines(scenario: dict) -> list[str]:
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
-        if len(counts) > 1:
+        if len(counts) > 1 and name != roster.HYBRID:  # whose shares differ on purpose
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",
@@ -146,8 +154,8 @@ def markdown(report: dict) -> str:
         report["note"],
         "",
         "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end;"
-        " all times of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)), a"
-        " ring 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
+        " all times of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)),"
+        " servers and workers 2n(n-1) / (n^2 + kappa(n-2)) M/link, a ring 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
         "",
         f"![chart]({report['chart']})",
     ]
@@ -179,8 +187,11 @@ def chart(report: dict) -> str:
                 bounds = {
                     "ring": chart_value(scenario, case, case["bounds"]["ring_us"]),
                     "ring, equal total": chart_value(scenario, case, case["bounds"]["equal_total_ring_us"]),
-                    "servers": chart_value(scenario, case, case["bounds"]["dedicated_us"]),
                 }
+                if case["bounds"]["dedicated_us"] is not None:
+                    bounds["servers"] = chart_value(scenario, case, case["bounds"]["dedicated_us"])
+                if roster.HYBRID in case["contenders"]:
+                    bounds["hybrid"] = chart_value(scenario, case, case["bounds"]["hybrid_us"])
             groups.append(
                 Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds)
             )

@@ -50,6 +50,11 @@ std::string Trouble(const v1::JobStatus& job) {
   return OrDash(absl::StrJoin(lost, "; "));
 }
 
+// Whom a server serves.
+std::string JobText(const v1::ServerStatus& server) {
+  return server.job_id() == 0 ? "all" : absl::StrCat("job ", server.job_id());
+}
+
 std::string PeersText(const v1::ServerLoad& load) {
   if (load.shared_memory_peers() == 0) return absl::StrCat(load.peers());
   return absl::StrCat(load.peers(), " (", load.shared_memory_peers(), " by shared memory)");
@@ -88,12 +93,12 @@ std::string ServersText(const v1::ListServersResponse& servers) {
   if (servers.servers().empty()) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
-  std::vector<TableRow> rows = {{"SERVER", "STATE", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS", "REFUSED",
-                                 "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
+  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
+                                 "REFUSED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(
-        {server.name(), server.state(), OrDash(server.host()), absl::StrJoin(server.addresses(), ","),
+        {server.name(), server.state(), JobText(server), OrDash(server.host()), absl::StrJoin(server.addresses(), ","),
          absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
          BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
          absl::StrCat(load.groups_open()), PeersText(load),

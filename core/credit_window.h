@@ -21,6 +21,8 @@ class CreditWindow {
   bool CanPush() const { return next_ < oldest_ + finished_.size(); }
   bool Empty() const { return next_ == oldest_; }
   uint64_t in_flight() const { return next_ - oldest_; }
+  // The oldest position that is not finished, pushed or not.
+  uint64_t oldest() const { return oldest_; }
 
   // Opens the next position; CanPush() must hold. Positions p and q share a cell of the caller's own table exactly when
   // p % credit() == q % credit(), and are never open at the same time.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "core/bucket_plan.h"
 
@@ -10,8 +11,10 @@ namespace {
 
 constexpr uint64_t kPortBufferBytes = 256 << 10;
 constexpr uint64_t kPortBufferNs = 250'000;
-// Of one message, both ends together; by the bench's runs of small chunks on loopback.
-constexpr uint64_t kMessageCostNs = 2'000;
+// Where it was not measured: by the bench's runs of small chunks on loopback.
+constexpr uint64_t kUnmeasuredMessageNs = 2'000;
+// A measurement on a busy machine must not decide alone.
+constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 constexpr uint64_t kSmallestChunkBytes = 8 << 10;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
@@ -19,29 +22,53 @@ constexpr uint64_t kLargestChunkBytes = 512 << 10;
 constexpr uint64_t kCacheBytes = 4 << 20;
 // 400 Gbit/s. Between processes of one host the measurement says anything up to infinity.
 constexpr uint64_t kMaxBytesPerSecond = 50'000'000'000;
+constexpr uint64_t kMaxLookAheadChunks = 1 << 20;
 constexpr uint64_t kMaxRoundTripNs = 1'000'000;
 
 uint64_t BytesIn(uint64_t ns, uint64_t bytes_per_s) {
   return static_cast<uint64_t>(static_cast<double>(bytes_per_s) * static_cast<double>(ns) * 1e-9);
 }
 
+// Rounded down, but for what a division has left just below a whole number.
+uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(bytes + 0.5); }
+
 }  // namespace
 
-FlowPlan PlanFlow(uint32_t group_size, uint32_t shard_count, const LinkFacts& link, uint32_t asked_chunk_bytes) {
-  const uint64_t meet_at_a_port = std::max(group_size, shard_count);
+PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {
+  return {.busiest_port = std::max(1.0, static_cast<double>(group_size) / shard_count),
+          .largest_share = 1.0 / shard_count,
+          .shard_count = shard_count};
+}
+
+FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes) {
   const uint64_t bytes_per_s = std::min(link.bytes_per_s, kMaxBytesPerSecond);
   const uint64_t in_buffer = std::clamp(BytesIn(kPortBufferNs, bytes_per_s), kPortBufferBytes, kCacheBytes);
   const uint64_t on_the_way = BytesIn(std::min(link.round_trip_ns, kMaxRoundTripNs), bytes_per_s);
-  const uint64_t window = std::min(in_buffer + on_the_way, kCacheBytes) / meet_at_a_port;
+  // Of one rank: to all shards together, and to the one with the largest share.
+  const double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
+  const double window_of_largest = window * load.largest_share;
   uint64_t chunk = asked_chunk_bytes;
   if (chunk == 0) {
+    const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
     const uint64_t worth_a_message =
-        std::max(kSmallestChunkBytes, BytesIn(kMessageCostShare * kMessageCostNs, bytes_per_s));
-    chunk = std::bit_floor(std::clamp(in_buffer / meet_at_a_port / 2, worth_a_message, kLargestChunkBytes));
+        std::clamp(BytesIn(kMessageCostShare * message_ns, bytes_per_s), kSmallestChunkBytes, kLargestChunkBytes);
+    const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
+    chunk = std::bit_floor(std::clamp(WholeBytes(half), worth_a_message, kLargestChunkBytes));
   }
   chunk = std::clamp<uint64_t>(chunk, kMinChunkBytes, kMaxChunkBytes);
-  return {.chunk_bytes = static_cast<uint32_t>(chunk),
-          .credit_chunks = static_cast<uint32_t>(std::clamp<uint64_t>(window / chunk, 2, kMaxCreditChunks))};
+  FlowPlan plan;
+  plan.chunk_bytes = static_cast<uint32_t>(chunk);
+  plan.credit_chunks =
+      static_cast<uint32_t>(std::clamp<uint64_t>(WholeBytes(window_of_largest) / chunk, 2, kMaxCreditChunks));
+  if (load.even) return plan;
+  // Two chunks for the largest share at the least, as with equal shares.
+  const auto least = static_cast<uint64_t>(std::ceil(2 / load.largest_share));
+  const uint64_t look_ahead = std::clamp<uint64_t>(WholeBytes(window) / chunk, least, kMaxLookAheadChunks);
+  plan.look_ahead_chunks = static_cast<uint32_t>(look_ahead);
+  // The look-ahead is the bound: in a stretch of that length a shard may come up once more than its share.
+  plan.credit_chunks = static_cast<uint32_t>(std::min<uint64_t>(
+      static_cast<uint64_t>(std::ceil(static_cast<double>(look_ahead) * load.largest_share)) + 1, kMaxCreditChunks));
+  return plan;
 }
 
 }  // namespace shoal

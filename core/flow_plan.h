@@ -6,12 +6,18 @@
 // it, or packets are lost, and a retransmission timeout costs more than everything else (incast; receiver-driven
 // credits are the known remedy). So a rank and a shard have the max(n, k)-th part of what a port is sure to hold under
 // way between them, in two chunks: one arrives while the other's sum goes back. On shaped links that law gave 0.97 to
-// 0.99 of the link wherever it held, and 0.5 to 0.8 where it did not (docs/adr/0007).
+// 0.99 of the link wherever it held, and 0.5 to 0.8 where it did not (docs/adr/0007). Where a port also carries the
+// traffic of a server on a rank's host, or shares differ, PortLoad says what meets there (docs/adr/0010).
+//
+// Shards with different shares need pacing: left to their credit, all of them would go at one speed, the small ones be
+// done early, and the links of the large ones be busy alone at the end. So no rank pushes a chunk that is more than
+// `look_ahead_chunks` behind its oldest unfinished one in the order that all ranks share. The chunks of any stretch of
+// that order are dealt in the shards' proportion, so what is under way is too.
 //
 // What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
 // quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
-// cache before they are summed. A chunk is not so small that the cost of a message is more than a quarter of its time
-// on the link.
+// cache before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter
+// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_
@@ -25,21 +31,34 @@ namespace shoal {
 struct LinkFacts {
   uint64_t bytes_per_s = 0;
   uint64_t round_trip_ns = 0;
+  uint64_t message_ns = 0;  // what a message costs beyond its bytes: how fast small ones are handled, one after another
 
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };
 
+// What meets at ports and shards. Unit of busiest_port: what one rank has under way in all.
+struct PortLoad {
+  double busiest_port = 1;   // of all servers' and ranks' hosts; at least 1: a rank takes all results
+  double largest_share = 0;  // of a shard in every bucket
+  uint32_t shard_count = 0;
+  bool even = true;  // all shards have the same share
+};
+
+// Each shard has a port of its own and an equal share. The arguments are at least 1.
+PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count);
+
 struct FlowPlan {
-  uint32_t chunk_bytes = 0;    // largest chunk
-  uint32_t credit_chunks = 0;  // under way from one rank to one shard
+  uint32_t chunk_bytes = 0;        // largest chunk
+  uint32_t credit_chunks = 0;      // under way from one rank to one shard
+  uint32_t look_ahead_chunks = 0;  // from a rank's oldest unfinished chunk on; 0: credit alone bounds
 
   friend bool operator==(const FlowPlan&, const FlowPlan&) = default;
 };
 
 inline constexpr uint32_t kMaxCreditChunks = 64;
 
-// `asked_chunk_bytes` 0: choose one; else it is kept, and only the credit is chosen. The others are at least 1.
-FlowPlan PlanFlow(uint32_t group_size, uint32_t shard_count, const LinkFacts& link, uint32_t asked_chunk_bytes);
+// `asked_chunk_bytes` 0: choose one; else it is kept, and only the rest is chosen.
+FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes);
 
 }  // namespace shoal
 

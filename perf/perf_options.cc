@@ -44,6 +44,13 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
                 &options->wire_text);
   table->String("json", "", "FILE", "Rank 0 also writes the results here, with what was run and where.",
                 &options->json_path);
+  table->Flag("explain", "",
+              "Measures nothing: prints which way tensors of the sweep's sizes take and why, and how long that should "
+              "take by the model.",
+              &options->explain);
+  table->Bytes("inner-below", "",
+               "With --explain: what SHOAL_INNER_BELOW is in the PyTorch job; smaller tensors go to its inner backend.",
+               &options->inner_below, 0, kMaxPerfBytes);
   table->Uint32("timeout", "", "SECONDS", "For joining, and for each all-reduce.", &options->timeout_s, 1, 86400);
 }
 
@@ -68,6 +75,11 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
   table->Flag("network-only", "", "Use the network to servers of this host too, instead of shared memory.",
               &options->network_only);
+  table->String(
+      "colocate", "SHOAL_COLOCATE", "auto|on|off",
+      "Whether ranks host servers of this job beside the dedicated ones, one on each host, by shares that fit "
+      "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's host.",
+      &options->colocate_text);
   table->Flag("help,h", "", "Prints this text.", &options->help);
   table->Flag("version", "", "Prints the version.", &options->version);
 }
@@ -125,6 +137,16 @@ absl::Status ParseWire(PerfOptions* options) {
         absl::StrCat("--wire \"", options->wire_text, "\" is unknown; take none, bf16 or fp16"));
   }
   options->wire = *wire;
+  return absl::OkStatus();
+}
+
+absl::Status ParseColocation(PerfOptions* options) {
+  const std::optional<Colocation> colocation = ColocationFromName(options->colocate_text);
+  if (!colocation) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--colocate \"", options->colocate_text, "\" is unknown; take auto, on or off"));
+  }
+  options->colocation = *colocation;
   return absl::OkStatus();
 }
 
@@ -187,7 +209,7 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   Declare(&options, &table);
   if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
   if (options.help || options.version) return options;
-  for (const auto check : {ParseDtypes, ParseOps, ParseWire, CheckSweep, CheckPlace}) {
+  for (const auto check : {ParseDtypes, ParseOps, ParseWire, ParseColocation, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/colocation.h"
 #include "core/dtype.h"
 #include "core/option_table.h"
 #include "core/wire_format.h"
@@ -36,6 +37,8 @@ struct PerfOptions {
   std::string wire_text = "none";
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;
+  bool explain = false;      // print the decisions instead of measuring
+  uint64_t inner_below = 0;  // what PyTorch's inner backend would take, for `explain`
 
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
   uint32_t servers = 0;  // to host beside them, where no scheduler is given
@@ -47,6 +50,8 @@ struct PerfOptions {
   std::string net_device;
   std::string transports = "tcp";
   bool network_only = false;
+  std::string colocate_text = "auto";
+  Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
   uint32_t timeout_s = 60;
 
   bool help = false;

@@ -1,11 +1,14 @@
 #include "perf/rank_process.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "perf/benchmark.h"
+#include "perf/explain.h"
 #include "perf/report.h"
 #include "perf/session.h"
 
@@ -34,6 +37,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.transports = options.transports;
   session.network_only = options.network_only;
   session.wire = options.wire;
+  session.colocation = options.colocation;
   return session;
 }
 
@@ -44,6 +48,23 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   if (file.good()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("can't write --json ", path, "; is its folder there, and may we write to it?"));
+}
+
+int Explain(const PerfOptions& options, const Session& session) {
+  bool first = true;
+  for (const DataType dtype : options.dtypes) {
+    for (const uint64_t bytes : SweepSizes(options)) {
+      const absl::StatusOr<shoal_plan> plan = session.Plan(std::max<uint64_t>(bytes / DataTypeSize(dtype), 1), dtype);
+      if (!plan.ok()) {
+        Complain(options, std::string(plan.status().message()));
+        return kExitFailed;
+      }
+      if (options.rank != 0) continue;
+      if (std::exchange(first, false)) Print(ExplainHeader(options, session.Facts(), *plan));
+      Print(ExplainRow(options, bytes, dtype, *plan));
+    }
+  }
+  return kExitOk;
 }
 
 }  // namespace
@@ -59,6 +80,7 @@ int RunRank(const PerfOptions& options, const std::vector<std::string>& argument
     Complain(options, std::string(session.status().message()));
     return kExitFailed;
   }
+  if (options.explain) return Explain(options, **session);
   const bool reports = options.rank == 0;
   facts.cluster = (*session)->Facts();
   if (reports) Print(TableHeader(options, facts));

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Join(const SessionOptions& opt
   worker_options.net_device = options.net_device.empty() ? nullptr : options.net_device.c_str();
   worker_options.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   worker_options.network_only = options.network_only ? 1 : 0;
+  worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
   shoal_code code = shoal_worker_connect(&worker_options, &session->worker_, &error);
   if (code != SHOAL_OK) return StatusFromShoal(code, error);
 
@@ -71,6 +72,15 @@ absl::Status Session::AllReduce(void* data, uint64_t element_count, DataType dty
   absl::StatusOr<Op> started = Start(data, element_count, dtype, op);
   if (!started.ok()) return started.status();
   return Wait(*started);
+}
+
+absl::StatusOr<shoal_plan> Session::Plan(uint64_t element_count, DataType dtype) const {
+  shoal_plan plan{};
+  plan.struct_size = sizeof(plan);
+  shoal_error error{};
+  const shoal_code code = shoal_group_plan(group_, element_count, static_cast<shoal_dtype>(dtype), &plan, &error);
+  if (code != SHOAL_OK) return StatusFromShoal(code, error);
+  return plan;
 }
 
 ClusterFacts Session::Facts() const {

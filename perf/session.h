@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/colocation.h"
 #include "core/dtype.h"
 #include "core/wire_format.h"
 #include "shoal/worker.h"
@@ -32,6 +33,7 @@ struct SessionOptions {
   std::string transports;
   bool network_only = false;
   WireFormat wire = WireFormat::kAsIs;
+  Colocation colocation = Colocation::kOff;
 };
 
 struct ServerTraffic {
@@ -67,6 +69,9 @@ class Session {
   // Waits for its end. Errors: how the op ended.
   absl::Status Wait(const Op& op);
   absl::Status AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
+
+  // How an all-reduce of that size would be done. Errors: see shoal_group_plan.
+  absl::StatusOr<shoal_plan> Plan(uint64_t element_count, DataType dtype) const;
 
   uint32_t rank() const { return options_.rank; }
   uint32_t world_size() const { return options_.world_size; }

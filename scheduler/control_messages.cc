@@ -71,7 +71,8 @@ RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
           .weight = message.weight(),
           .host = message.host(),
           .slot_memory_bytes = message.slot_memory_bytes(),
-          .transports = message.transports()};
+          .transports = message.transports(),
+          .job = JobId(message.job_id())};
 }
 
 HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
@@ -94,7 +95,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .rank = message.rank(),
           .incarnation = Incarnation(message.incarnation()),
           .host = message.host(),
-          .pid = message.pid()};
+          .pid = message.pid(),
+          .colocation = message.colocation()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -106,7 +108,9 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
           .wait_ms = message.wait_ms(),
-          .link = {.bytes_per_s = message.link().bytes_per_s(), .round_trip_ns = message.link().round_trip_ns()},
+          .link = {.bytes_per_s = message.link().bytes_per_s(),
+                   .round_trip_ns = message.link().round_trip_ns(),
+                   .message_ns = message.link().message_ns()},
           .wire = message.wire()};
 }
 
@@ -154,6 +158,7 @@ void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_server_count(response.server_count);
+  message->set_host_server(response.host_server);
 }
 
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
@@ -161,6 +166,11 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   message->set_token(response.token.data(), response.token.size());
   ToMessage(response.map, message->mutable_map());
   for (const std::string& host : response.hosts) message->add_hosts(host);
+  message->set_look_ahead_chunks(response.look_ahead_chunks);
+  message->mutable_link()->set_bytes_per_s(response.link.bytes_per_s);
+  message->mutable_link()->set_round_trip_ns(response.link.round_trip_ns);
+  message->mutable_link()->set_message_ns(response.link.message_ns);
+  message->set_busiest_port(response.busiest_port);
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {
@@ -195,6 +205,7 @@ void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse*
     server->set_slot_memory_bytes(view.state.slot_memory_bytes);
     server->set_software_version(view.state.software_version);
     server->set_transports(view.state.transports);
+    server->set_job_id(view.state.job.value());
     ToMessage(view.load, server->mutable_load());
   }
 }

@@ -28,7 +28,7 @@ std::string MissingRank(const Job* job, uint32_t rank) {
                       state.reason, ")");
 }
 
-std::string WhatIsMissing(const GroupRound& round, uint32_t server_count, const Job* job) {
+std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
   std::vector<std::string> missing;
   size_t missing_count = 0;
   for (const uint32_t rank : round.ranks) {
@@ -37,12 +37,16 @@ std::string WhatIsMissing(const GroupRound& round, uint32_t server_count, const 
   }
   std::string text = absl::StrJoin(missing, ", ");
   if (missing_count > kMissingShown) absl::StrAppend(&text, " and ", missing_count - kMissingShown, " more");
+  const size_t server_count = servers.ServersOf(round.job).size();
   if (server_count < round.MinServers()) {
     absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
                     " servers registered");
   }
   return text;
 }
+
+// 0: not known.
+uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 }  // namespace
 
@@ -56,9 +60,8 @@ LinkFacts GroupRound::Link() const {
   LinkFacts link;
   for (const auto& [rank, waiter] : waiters) {
     link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
-    if (waiter.link.round_trip_ns == 0) continue;
-    link.round_trip_ns =
-        link.round_trip_ns == 0 ? waiter.link.round_trip_ns : std::min(link.round_trip_ns, waiter.link.round_trip_ns);
+    link.round_trip_ns = LeastKnown(link.round_trip_ns, waiter.link.round_trip_ns);
+    link.message_ns = LeastKnown(link.message_ns, waiter.link.message_ns);
   }
   return link;
 }
@@ -106,10 +109,11 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
   return failures;
 }
 
-std::optional<GroupRound> GroupRounds::TakeComplete(uint32_t server_count) {
+std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& servers) {
   for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
     GroupRound& round = it->second;
-    if (round.waiters.size() != round.ranks.size() || server_count < round.MinServers()) continue;
+    if (round.waiters.size() != round.ranks.size()) continue;
+    if (servers.ServersOf(round.job).size() < round.MinServers()) continue;
     GroupRound complete = std::move(round);
     rounds_.erase(it);
     return complete;
@@ -117,7 +121,8 @@ std::optional<GroupRound> GroupRounds::TakeComplete(uint32_t server_count) {
   return std::nullopt;
 }
 
-std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, uint32_t server_count, const JobRegistry& jobs) {
+std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const ServerRegistry& servers,
+                                                      const JobRegistry& jobs) {
   std::vector<Failure> failures;
   for (auto it = rounds_.begin(); it != rounds_.end();) {
     GroupRound& round = it->second;
@@ -125,7 +130,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, uint32_t s
     std::erase_if(round.waiters, [&](const auto& entry) {
       const GroupWaiter& waiter = entry.second;
       if (waiter.deadline_ns > now.monotonic_ns) return false;
-      if (missing.empty()) missing = WhatIsMissing(round, server_count, jobs.Find(round.job));
+      if (missing.empty()) missing = WhatIsMissing(round, servers, jobs.Find(round.job));
       failures.push_back({waiter.handle, absl::DeadlineExceededError(absl::StrCat(
                                              "rank ", entry.first, " waited ", Seconds(waiter.wait_ms * 1'000'000),
                                              " in group \"", round.name, "\" for ", missing))});

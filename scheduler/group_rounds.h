@@ -18,6 +18,7 @@
 #include "core/wire_format.h"
 #include "scheduler/job_registry.h"
 #include "scheduler/scheduler_events.h"
+#include "scheduler/server_registry.h"
 
 namespace shoal::scheduler {
 
@@ -43,7 +44,8 @@ struct GroupRound {
 
   // The largest that any rank asked for.
   uint32_t MinServers() const;
-  // Of the fastest link (ranks that measure at the same time share a server's port) and with the shortest round trip.
+  // Of the fastest link (ranks that measure at the same time share a server's port), with the shortest round trip and
+  // the cheapest message (others share a processor).
   LinkFacts Link() const;
 };
 
@@ -59,11 +61,11 @@ class GroupRounds {
   // shape.
   std::vector<Failure> Add(const Now& now, RequestHandle handle, const JoinGroup& request);
 
-  // Takes out a round whose ranks are all there, with enough servers; nullopt if there is none.
-  std::optional<GroupRound> TakeComplete(uint32_t server_count);
+  // Takes out a round whose ranks are all there, with enough servers for its job; nullopt if there is none.
+  std::optional<GroupRound> TakeComplete(const ServerRegistry& servers);
 
   // Requests whose wait is over; the text names the missing ranks (as `jobs` knows them) or servers.
-  std::vector<Failure> Expire(const Now& now, uint32_t server_count, const JobRegistry& jobs);
+  std::vector<Failure> Expire(const Now& now, const ServerRegistry& servers, const JobRegistry& jobs);
 
   // Every request of the job fails with `status`.
   std::vector<Failure> FailJob(JobId job, const absl::Status& status);

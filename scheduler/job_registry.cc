@@ -128,6 +128,17 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   return joined;
 }
 
+bool JobRegistry::AssignServer(JobId id, uint32_t rank, bool wanted) {
+  Job& job = jobs_.at(id);
+  Worker& worker = job.workers.at(rank);
+  if (!wanted || worker.hosts_server) return worker.hosts_server;
+  worker.hosts_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.hosts_server && other.state.phase == MemberPhase::kLive && other.state.host == worker.state.host;
+  });
+  return worker.hosts_server;
+}
+
 absl::Status JobRegistry::HolderError(const Now& now, const JoinJob& request) const {
   const Job* job = FindByName(request.job_name);
   const Worker& worker = job->workers.at(request.rank);

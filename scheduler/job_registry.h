@@ -31,6 +31,7 @@ struct Worker {
   WorkerLoad load;
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
+  bool hosts_server = false;  // was told to
 };
 
 struct Job {
@@ -78,6 +79,10 @@ class JobRegistry {
   // not wait out by itself the lease of the one that it replaces. INVALID_ARGUMENT: world size differs from the job's.
   // RESOURCE_EXHAUSTED: too many jobs or workers.
   absl::StatusOr<Joined> Join(const Now& now, const JoinJob& request);
+
+  // Whether a live rank is to host a server for its job: if `wanted`, one live rank of each host is. The answer to the
+  // same process stays the same (until the scheduler restarts).
+  bool AssignServer(JobId job, uint32_t rank, bool wanted);
 
   // ALREADY_EXISTS, naming who holds the rank that `request` wants. Only for a request that Join has just held.
   absl::Status HolderError(const Now& now, const JoinJob& request) const;

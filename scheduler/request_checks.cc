@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
+#include "core/colocation.h"
 #include "core/version.h"
 #include "core/wire_format.h"
 
@@ -92,6 +93,12 @@ absl::Status CheckRequest(const JoinJob& request) {
                                                    "\" has world size ", request.world_size, ", so ranks 0 to ",
                                                    request.world_size - 1));
   }
+  if (!ColocationFromNumber(request.colocation).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", request.rank, " of job \"", request.job_name, "\" asks for colocation ",
+                     request.colocation, "; give ", static_cast<int>(Colocation::kOff), " (off), ",
+                     static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
+  }
   return absl::OkStatus();
 }
 
@@ -119,11 +126,6 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   if (chunk_bytes != 0 && (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has a chunk size of ", chunk_bytes, " bytes; give ",
                                                    kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 to have it chosen"));
-  }
-  if (!WireFormatFromNumber(request.wire).has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
-        static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
   }
   if (!WireFormatFromNumber(request.wire).has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -41,6 +41,7 @@ struct RegisterServer {
   std::string host;
   uint64_t slot_memory_bytes = 0;
   std::string transports;
+  JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
 };
 
 // Counters since the start of the incarnation, gauges as they are now.
@@ -78,6 +79,7 @@ struct JoinJob {
   Incarnation incarnation;
   std::string host;
   uint32_t pid = 0;
+  uint32_t colocation = 0;  // number of a Colocation
 };
 
 struct JoinGroup {
@@ -142,7 +144,8 @@ struct ServerRenewed {
 struct JobJoined {
   JobId job;
   uint64_t lease_ttl_ms = 0;
-  uint32_t server_count = 0;
+  uint32_t server_count = 0;  // that serve the job
+  bool host_server = false;   // the process is to host one
 };
 
 struct GroupJoined {
@@ -150,6 +153,9 @@ struct GroupJoined {
   std::array<std::byte, kGroupTokenBytes> token{};
   std::shared_ptr<const ShardMap> map;
   std::vector<std::string> hosts;  // by rank of the group
+  uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
+  LinkFacts link;                  // that the group was planned with
+  double busiest_port = 1;         // core/flow_plan.h
 };
 
 struct WorkerRenewed {

@@ -57,7 +57,7 @@ std::vector<Action> SchedulerMachine::Tick(const Now& now) {
     for (const JobRegistry::Gone& each : gone) RankIsGone(now, each);
     if (!gone.empty()) RetryHeldJoins(now);
   }
-  ReplyNow(rounds_.Expire(now, servers_.live_count(), jobs_));
+  ReplyNow(rounds_.Expire(now, servers_, jobs_));
   SaveIfChanged(now);
   return TakeActions();
 }

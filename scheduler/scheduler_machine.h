@@ -96,6 +96,9 @@ class SchedulerMachine {
   void Answer(const Now& now, RequestHandle handle, const ListJobs& request);
   void Answer(const Now& now, RequestHandle handle, const GetShardMap& request);
 
+  // FailedPrecondition: the server is for a job that is not open.
+  absl::Status CheckServersJob(const RegisterServer& request) const;
+  bool WantsServer(const JoinJob& request) const;
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(const Now& now, RequestHandle handle, const JoinJob& request, JobId* held_by);
   void RetryHeldJoins(const Now& now);

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/colocation.h"
 #include "core/frame.h"
 #include "core/token.h"
+#include "scheduler/group_plan.h"
 #include "scheduler/request_checks.h"
 #include "scheduler/scheduler_machine.h"
 
@@ -22,6 +24,7 @@ const char* RegistrationKind(ServerRegistry::Change change) {
 // ---- servers ----
 
 void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const RegisterServer& request) {
+  if (absl::Status status = CheckServersJob(request); !status.ok()) return ReplyNow(handle, status);
   const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(now, request);
   if (!registered.ok()) return ReplyNow(handle, registered.status());
   if (registered->change != ServerRegistry::Change::kNone) {
@@ -29,7 +32,8 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Regist
     const ServerState& server = *servers_.Find(registered->server);
     Record(now, RegistrationKind(registered->change), absl::StrCat("server ", server.name),
            absl::StrCat("host ", server.host, ", ", server.addresses.size(), " I/O threads, Shoal ",
-                        server.software_version));
+                        server.software_version,
+                        server.job == JobId() ? "" : absl::StrCat(", for job ", server.job.value(), " alone")));
     RebuildMap(now);
   }
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
@@ -37,6 +41,15 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Regist
                                                     .token_key = token_key_,
                                                     .epoch = map_->epoch()})});
   CompleteGroups(now);
+}
+
+absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) const {
+  if (request.job == JobId()) return absl::OkStatus();
+  const Job* job = jobs_.Find(request.job);
+  if (job != nullptr && job->open()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("server \"", CleanText(request.name), "\" is for job ",
+                                                    request.job.value(),
+                                                    ", which is not open here; its process has to join the job first"));
 }
 
 void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const HeartbeatServer& request) {
@@ -66,7 +79,7 @@ void SchedulerMachine::RebuildMap(const Now& now) {
   Change();
   AfterSave(PublishMap{map_});
   Record(now, "map-published", absl::StrCat("map ", next.value()),
-         absl::StrCat(map_->shards().size(), " shards on ", servers_.live_count(), " servers"));
+         absl::StrCat(map_->shards().size(), " shards on ", servers_.dedicated_count(), " servers"));
 }
 
 // ---- jobs ----
@@ -95,8 +108,26 @@ bool SchedulerMachine::TryJoin(const Now& now, RequestHandle handle, const JoinJ
   }
   if (joined->job_runs_now)
     Record(now, "job-running", subject, absl::StrCat("all ", request.world_size, " ranks joined"));
-  AfterSave(Reply{handle, Response(JobJoined{joined->job, settings_.lease_ttl_ms, servers_.live_count()})});
+  const bool host_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  AfterSave(
+      Reply{handle, Response(JobJoined{.job = joined->job,
+                                       .lease_ttl_ms = settings_.lease_ttl_ms,
+                                       .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
+                                       .host_server = host_server})});
   return true;
+}
+
+// How the shares turn out is decided for each group (core/hybrid_plan.h); here only who is to be asked at all.
+bool SchedulerMachine::WantsServer(const JoinJob& request) const {
+  switch (*ColocationFromNumber(request.colocation)) {
+    case Colocation::kOff:
+      return false;
+    case Colocation::kOn:
+      return true;
+    case Colocation::kAuto:
+      break;
+  }
+  return servers_.dedicated_count() < request.world_size && !servers_.AnyDedicatedOn(CleanText(request.host));
 }
 
 void SchedulerMachine::RetryHeldJoins(const Now& now) {
@@ -158,7 +189,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGr
 }
 
 void SchedulerMachine::CompleteGroups(const Now& now) {
-  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_.live_count())) OpenGroup(now, *round);
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_)) OpenGroup(now, *round);
 }
 
 void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
@@ -169,9 +200,13 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
   Job* job = *jobs_.FindMember(round.job, first_rank, first.incarnation);
   std::vector<std::string> hosts;
   for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
+  const absl::StatusOr<GroupPlan> plan = PlanGroup(map_->epoch(), servers_.ServersOf(round.job), hosts);
+  if (!plan.ok()) {
+    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
+    return;
+  }
   const LinkFacts link = round.Link();
-  const FlowPlan flow = PlanFlow(static_cast<uint32_t>(round.ranks.size()),
-                                 static_cast<uint32_t>(map_->shards().size()), link, round.max_chunk_bytes);
+  const FlowPlan flow = PlanFlow(plan->load, link, round.max_chunk_bytes);
   for (uint32_t i = 0; i < round.ranks.size(); ++i) {
     const GroupWaiter& waiter = round.waiters.at(round.ranks[i]);
     GroupToken token;
@@ -185,14 +220,21 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
     token.credit_chunks = flow.credit_chunks;
     token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
     SignToken(token_key_, &token);
-    AfterSave(Reply{waiter.handle,
-                    Response(GroupJoined{.group = group, .token = EncodeToken(token), .map = map_, .hosts = hosts})});
+    AfterSave(Reply{waiter.handle, Response(GroupJoined{.group = group,
+                                                        .token = EncodeToken(token),
+                                                        .map = plan->map,
+                                                        .hosts = hosts,
+                                                        .look_ahead_chunks = flow.look_ahead_chunks,
+                                                        .link = link,
+                                                        .busiest_port = plan->load.busiest_port})});
   }
+  const std::string ahead =
+      flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " in all");
   Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
          absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
-                      " bytes under way (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
-                      link.round_trip_ns / 1000, " us), wire ", std::string(WireFormatName(round.wire)), ", map ",
-                      map_->epoch().value()));
+                      " bytes under way", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
+                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
   jobs_.AddGroup(job, {.id = group,
                        .name = round.name,
                        .epoch = map_->epoch(),

@@ -47,6 +47,7 @@ struct ServerState {
   std::string transports;
   std::string software_version;
   uint64_t registered_at_unix_ms = 0;
+  JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
 
   friend bool operator==(const ServerState&, const ServerState&) = default;
 };

@@ -44,7 +44,9 @@ absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
   size_t shards = request.addresses.size();
   for (const auto& [id, server] : servers_) {
     if (server.state.phase != MemberPhase::kLive || server.state.name == request.name) continue;
-    shards += server.state.addresses.size();
+    // Servers of different jobs are never in one map.
+    const bool may_meet = server.state.job == JobId() || server.state.job == request.job;
+    if (may_meet) shards += server.state.addresses.size();
     for (const std::string& address : request.addresses) {
       const auto& taken = server.state.addresses;
       if (std::find(taken.begin(), taken.end(), address) == taken.end()) continue;
@@ -89,6 +91,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
   state.addresses = request.addresses;
   state.weight = std::max(request.weight, 1u);
   state.slot_memory_bytes = request.slot_memory_bytes;
+  state.job = request.job;
   state.transports = CleanText(request.transports);
   state.software_version = CleanText(request.software_version);
   if (before.incarnation != request.incarnation) {
@@ -180,6 +183,22 @@ const ServerState* ServerRegistry::Find(ServerId id) const {
   return found == servers_.end() ? nullptr : &found->second.state;
 }
 
+std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
+  std::vector<const ServerState*> found;
+  for (const auto& [id, server] : servers_) {
+    const bool serves = server.state.job == JobId() || server.state.job == job;
+    if (server.state.phase == MemberPhase::kLive && serves) found.push_back(&server.state);
+  }
+  return found;
+}
+
+uint32_t ServerRegistry::dedicated_count() const { return static_cast<uint32_t>(ServersOf(JobId()).size()); }
+
+bool ServerRegistry::AnyDedicatedOn(const std::string& host) const {
+  const std::vector<const ServerState*> dedicated = ServersOf(JobId());
+  return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->host == host; });
+}
+
 uint32_t ServerRegistry::lost_count() const {
   return static_cast<uint32_t>(std::count_if(servers_.begin(), servers_.end(), [](const auto& entry) {
     return entry.second.state.phase == MemberPhase::kLost;
@@ -189,7 +208,7 @@ uint32_t ServerRegistry::lost_count() const {
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {
-    if (server.state.phase != MemberPhase::kLive) continue;
+    if (server.state.phase != MemberPhase::kLive || server.state.job != JobId()) continue;
     for (const std::string& address : server.state.addresses) {
       shards.push_back({.server = id,
                         .incarnation = server.state.incarnation,
@@ -233,10 +252,13 @@ void ServerRegistry::MarkGone(Server* server, MemberPhase phase, const std::stri
 
 void ServerRegistry::ForgetOldest() {
   if (servers_.size() - live_count_ <= kMaxGoneServers) return;
+  const auto order = [](const Server& server) {
+    return std::make_pair(server.state.job == JobId(), server.gone_order);
+  };
   auto oldest = servers_.end();
   for (auto it = servers_.begin(); it != servers_.end(); ++it) {
     if (it->second.state.phase == MemberPhase::kLive) continue;
-    if (oldest == servers_.end() || it->second.gone_order < oldest->second.gone_order) oldest = it;
+    if (oldest == servers_.end() || order(it->second) < order(oldest->second)) oldest = it;
   }
   by_name_.erase(oldest->second.state.name);
   servers_.erase(oldest);

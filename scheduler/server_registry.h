@@ -1,7 +1,7 @@
 // The reduction servers that the scheduler knows, with their leases. Part of the machine: pure, one thread.
 //
 // A server keeps its id over all of its incarnations, by its name. Servers that are gone stay listed (with the reason)
-// until kMaxGoneServers newer ones are gone too.
+// until kMaxGoneServers newer ones are gone too; those of one job make room first.
 #ifndef SHOAL_SCHEDULER_SERVER_REGISTRY_H_
 #define SHOAL_SCHEDULER_SERVER_REGISTRY_H_
 
@@ -56,9 +56,14 @@ class ServerRegistry {
 
   const ServerState* Find(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
+  // Live servers that serve a job: those that serve all, and those in the job's own processes.
+  std::vector<const ServerState*> ServersOf(JobId job) const;
+  // Of the live servers that serve all jobs.
+  uint32_t dedicated_count() const;
+  bool AnyDedicatedOn(const std::string& host) const;
   uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
-  // A shard for each I/O thread of each live server.
+  // A shard for each I/O thread of each live server that serves all jobs.
   std::vector<Shard> LiveShards() const;
   std::vector<ServerState> States() const;
   std::vector<ServerView> Views(const Now& now) const;

@@ -36,6 +36,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_transports(server.transports);
   stored->set_software_version(server.software_version);
   stored->set_registered_at_unix_ms(server.registered_at_unix_ms);
+  stored->set_job_id(server.job.value());
 }
 
 void Encode(const JobState& job, v1::StoredJob* stored) {
@@ -80,6 +81,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.transports = stored.transports();
   server.software_version = stored.software_version();
   server.registered_at_unix_ms = stored.registered_at_unix_ms();
+  server.job = JobId(stored.job_id());
   return server;
 }
 

@@ -27,6 +27,7 @@ struct ServerRegistration {
   std::string host;
   uint64_t slot_memory_bytes = 0;
   std::string transports;  // for people
+  JobId job;               // the only one that it serves; 0: serves all
 };
 
 struct ServerLease {

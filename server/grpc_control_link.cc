@@ -67,6 +67,7 @@ class GrpcControlLink : public ControlLink {
     request.set_host(registration.host);
     request.set_slot_memory_bytes(registration.slot_memory_bytes);
     request.set_transports(registration.transports);
+    request.set_job_id(registration.job.value());
     v1::RegisterServerResponse response;
     const absl::Status status = Call(&v1::Scheduler::Stub::RegisterServer, request, timeout_ms, true, &response);
     if (!status.ok()) return status;

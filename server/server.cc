@@ -15,9 +15,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/socket_address.h"
+#include "net/ucx/local_address.h"
 #include "net/wake_up.h"
 #include "server/grpc_control_link.h"
 #include "server/local_address.h"
+#include "server/memory_nodes.h"
 #include "server/registration_machine.h"
 #include "server/server_thread.h"
 #include "server/slot_memory.h"
@@ -27,6 +30,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kDeregisterTimeoutMs = 2000;
+constexpr char kSysfs[] = "/sys";
 
 Now ReadClock() {
   timespec monotonic{};
@@ -37,6 +41,13 @@ Now ReadClock() {
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown-host";
+}
+
+// The one that the data plane will use, as far as that is known.
+std::string NetDeviceOf(const ServerConfig& config) {
+  if (!config.net_device.empty()) return config.net_device;
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(config.advertise, 0);
+  return address.ok() ? DeviceOfAddress(*address) : "";
 }
 
 absl::StatusOr<Incarnation> DrawIncarnation() {
@@ -115,6 +126,8 @@ class Server::Parts {
 };
 
 absl::Status Server::Parts::Listen() {
+  const MemoryNodes nodes = MemoryNodes::Read(kSysfs, NetDeviceOf(config_), AllowedCpus());
+  log_(nodes.description());
   for (uint32_t i = 0; i < config_.io_threads; ++i) {
     ServerThreadOptions options;
     options.index = i;
@@ -125,8 +138,10 @@ absl::Status Server::Parts::Listen() {
     options.same_host = !config_.network_only;
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
+    options.place = nodes.PlaceOf(i);
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
     if (!thread.ok()) return thread.status();
+    if (!(*thread)->placed().ok()) log_(std::string((*thread)->placed().message()));
     registration_.addresses.push_back((*thread)->address());
     registration_.transports = (*thread)->transport_name();
     threads_.push_back(*std::move(thread));
@@ -134,13 +149,14 @@ absl::Status Server::Parts::Listen() {
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
   registration_.incarnation = *incarnation;
-  registration_.host = HostName();
+  registration_.host = config_.host_name.empty() ? HostName() : config_.host_name;
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
   log_(absl::StrCat("data plane: ", registration_.transports));
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
+  registration_.job = config_.job;
   return absl::OkStatus();
 }
 

@@ -46,9 +46,11 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 &config->transports);
   table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
               "Use the network between processes of one host too, instead of shared memory.", &config->network_only);
-  table->Uint32("weight", "SHOAL_SERVER_WEIGHT", "N",
-                "Share of the chunks that each I/O thread gets, beside the other servers' weights.", &config->weight, 1,
-                kMaxShardWeight);
+  table->Uint32(
+      "weight", "SHOAL_SERVER_WEIGHT", "N",
+      "Share of the chunks that each I/O thread gets, beside the other servers' weights. In a job with servers on "
+      "its ranks' hosts: rate of this server's link, in units of a rank's.",
+      &config->weight, 1, kMaxShardWeight);
   table->Uint32(
       "spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
       "After an op of at most 256 KiB: how long an I/O thread looks for work before it sleeps. Saves wake-ups.",

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/ids.h"
 #include "core/option_table.h"
 #include "core/small_op.h"
 
@@ -30,6 +31,10 @@ struct ServerConfig {
   uint32_t spin_us = kSmallOpSpinNs / 1000;  // after a small op an I/O thread looks so long for work before it sleeps
   uint64_t timeout_ms = 30'000;              // for registering at the start
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
+  // No options of the program: a process that hosts a server for its own job says which job that is, and the name by
+  // which the job knows this host. 0: serves all. Empty: the host's own name.
+  JobId job;
+  std::string host_name;
 };
 
 // Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.

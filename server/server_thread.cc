@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerTh
   absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
   if (!wake_up.ok()) return wake_up.status();
   std::unique_ptr<ServerThread> thread(new ServerThread(options, *std::move(memory), *std::move(wake_up)));
+  if (options.place.has_value()) thread->placed_ = PreferNode(thread->memory_->bytes(), *options.place);
   // A std::function must be copyable, so the promise is shared.
   const auto promise = std::make_shared<std::promise<absl::StatusOr<Listening>>>();
   std::future<absl::StatusOr<Listening>> future = promise->get_future();
@@ -52,6 +53,7 @@ absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerTh
   if (!listening.ok()) return listening.status();
   thread->address_ = std::move(listening->address);
   thread->transport_name_ = std::move(listening->transport_name);
+  thread->placed_.Update(listening->moved);
   return thread;
 }
 
@@ -96,11 +98,14 @@ bool ServerThread::drained() const {
 }
 
 void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
+  // Before anything is allocated here.
+  const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
   absl::StatusOr<std::unique_ptr<Transport>> made =
       MakeDataPlaneTransport({.network = options_.transport, .same_host = options_.same_host, .region = memory_.get()});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
-  listening->set_value(Listening{.address = transport->listen_address(), .transport_name = transport->description()});
+  listening->set_value(
+      Listening{.address = transport->listen_address(), .transport_name = transport->description(), .moved = moved});
   std::optional<ServerMachineOptions> machine_options = AwaitServe();
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();

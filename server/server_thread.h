@@ -20,6 +20,7 @@
 #include "net/data_plane.h"
 #include "net/transport.h"
 #include "net/wake_up.h"
+#include "server/memory_nodes.h"
 #include "server/server_loop.h"
 
 namespace shoal {
@@ -30,6 +31,7 @@ struct ServerThreadOptions {
   bool same_host = true;
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
+  std::optional<MemoryNode> place;  // of thread and slots; none: as the kernel likes
 };
 
 class ServerThread {
@@ -42,6 +44,8 @@ class ServerThread {
 
   const std::string& address() const { return address_; }                // "ip:port"
   const std::string& transport_name() const { return transport_name_; }  // for people
+  // How thread and slots got to their place, if one was given: what the kernel refused costs speed alone.
+  const absl::Status& placed() const { return placed_; }
 
   // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
   void Serve(const ServerMachineOptions& options);
@@ -60,6 +64,7 @@ class ServerThread {
   struct Listening {
     std::string address;
     std::string transport_name;
+    absl::Status moved;  // to its place
   };
   struct Orders {
     std::optional<ServerMachineOptions> serve;
@@ -87,6 +92,7 @@ class ServerThread {
   const std::unique_ptr<WakeUp> wake_up_;
   std::string address_;
   std::string transport_name_;
+  absl::Status placed_;
 
   std::atomic<bool> has_orders_ = false;
   mutable std::mutex mutex_;

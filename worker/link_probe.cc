@@ -9,6 +9,8 @@ namespace {
 constexpr std::array<std::byte, LinkProbe::kPayloadBytes> kPayload{};
 // Echoes that one Poll returns together have the same time; no link is as fast as that would say.
 constexpr uint64_t kMinTrainNs = 1'000;
+// The whole train is slowed down by each wait for a processor, on one host the more so.
+constexpr uint64_t kMaxOverWholeTrain = 32;
 
 }  // namespace
 
@@ -24,15 +26,29 @@ void LinkProbe::SendRoundTrip(Now now, WorkerActions* actions) {
   actions->push_back(WorkerSendNoteAction{peer_, MakeNote({.type = FrameType::kProbe, .chunk = ChunkNumber(next_)})});
 }
 
-void LinkProbe::SendTrain(WorkerActions* actions) {
+void LinkProbe::SendMessages(Now now, WorkerActions* actions) {
+  sent_ns_ = now.monotonic_ns;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    actions->push_back(
+        WorkerSendNoteAction{peer_, MakeNote({.type = FrameType::kProbe, .chunk = ChunkNumber(kRoundTrips + i)})});
+  }
+}
+
+void LinkProbe::SendTrain(Now now, WorkerActions* actions) {
+  sent_ns_ = now.monotonic_ns;
   for (uint32_t i = 0; i < kTrainPayloads; ++i) {
     actions->push_back(
         WorkerSendAction{.peer = peer_,
-                         .header = EncodeHeader({.type = FrameType::kProbe, .chunk = ChunkNumber(kRoundTrips + i)}),
+                         .header = EncodeHeader({.type = FrameType::kProbe, .chunk = ChunkNumber(kFirstOfTrain + i)}),
                          .data = kPayload.data(),
                          .bytes = kPayload.size(),
                          .token = kToken});
   }
+}
+
+uint64_t LinkProbe::BeyondRoundTrip(Now now) const {
+  const uint64_t whole_ns = now.monotonic_ns - sent_ns_;
+  return whole_ns - std::min(facts_.round_trip_ns, whole_ns);
 }
 
 bool LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* actions) {
@@ -44,14 +60,21 @@ bool LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* action
     if (next_ < kRoundTrips) {
       SendRoundTrip(now, actions);
     } else {
-      SendTrain(actions);
+      SendMessages(now, actions);
     }
     return false;
   }
-  if (next_ == kRoundTrips + kTrainPayloads / 2) half_ns_ = now.monotonic_ns;
-  if (next_ < kRoundTrips + kTrainPayloads) return false;
-  const uint64_t train_ns = std::max(now.monotonic_ns - half_ns_, kMinTrainNs);
-  facts_.bytes_per_s = uint64_t{kPayloadBytes} * (kTrainPayloads / 2) * kNsPerS / train_ns;
+  if (next_ == kFirstOfTrain) {
+    facts_.message_ns = std::max<uint64_t>(BeyondRoundTrip(now) / kMessages, 1);
+    SendTrain(now, actions);
+  }
+  if (next_ == kFirstOfTrain + kTrainPayloads / 2) half_ns_ = now.monotonic_ns;
+  if (next_ < kFirstOfTrain + kTrainPayloads) return false;
+  const auto rate = [](uint32_t payloads, uint64_t ns) {
+    return uint64_t{kPayloadBytes} * payloads * kNsPerS / std::max(ns, kMinTrainNs);
+  };
+  facts_.bytes_per_s = std::min(rate(kTrainPayloads / 2, now.monotonic_ns - half_ns_),
+                                kMaxOverWholeTrain * rate(kTrainPayloads, BeyondRoundTrip(now)));
   return true;
 }
 

@@ -76,6 +76,12 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   if (!token.ok()) return absl::InternalError(absl::StrCat("the scheduler's token: ", token.status().message()));
   info.rank = token->rank;
   info.max_chunk_bytes = token->max_chunk_bytes;
+  info.credit_chunks = token->credit_chunks;
+  info.look_ahead_chunks = response.look_ahead_chunks();
+  info.link = {.bytes_per_s = response.link().bytes_per_s(),
+               .round_trip_ns = response.link().round_trip_ns(),
+               .message_ns = response.link().message_ns()};
+  info.busiest_port = std::max(response.busiest_port(), 1.0);
   info.wire = request.wire;
   absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
   if (!map.ok()) return map.status();
@@ -258,6 +264,7 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
   request.set_incarnation(member.incarnation.value());
   request.set_host(member.host);
   request.set_pid(static_cast<uint32_t>(getpid()));
+  request.set_colocation(static_cast<uint32_t>(member.colocation));
   const uint64_t timeout_ns = NsUntil(deadline_ns);
   JoinedJob joined;
   // Joining again under the same incarnation changes nothing, renews the lease and counts the servers.
@@ -271,7 +278,8 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
     if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
     joined = {.id = JobId(response.job_id()),
               .lease_ttl_ms = response.lease_ttl_ms(),
-              .server_count = response.server_count()};
+              .server_count = response.server_count(),
+              .host_server = response.host_server()};
     if (joined.server_count >= min_servers) return joined;
     if (!Sleep(std::min(kServerPollNs, NsUntil(deadline_ns)))) return absl::CancelledError("the worker is closed");
   } while (NsUntil(deadline_ns) > 0);
@@ -294,6 +302,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   request.set_min_servers(group.min_servers);
   request.mutable_link()->set_bytes_per_s(group.link.bytes_per_s);
   request.mutable_link()->set_round_trip_ns(group.link.round_trip_ns);
+  request.mutable_link()->set_message_ns(group.link.message_ns);
   request.set_wire(static_cast<uint32_t>(group.wire));
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/colocation.h"
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "worker/worker_events.h"
@@ -34,12 +35,14 @@ struct JobMember {
   uint32_t world_size = 0;
   Incarnation incarnation;
   std::string host;
+  Colocation colocation = Colocation::kOff;
 };
 
 struct JoinedJob {
   JobId id;
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;
+  bool host_server = false;  // this process is to host a server for the job
 };
 
 struct GroupRequest {

@@ -15,6 +15,7 @@
 #include "worker/c_boundary.h"
 #include "worker/clock.h"
 #include "worker/host_name.h"
+#include "worker/op_plan.h"
 #include "worker/worker_client.h"
 
 // The handle stays when its worker is closed: a thread may be on its way into shoal_next_completion, and must learn
@@ -56,6 +57,15 @@ absl::StatusOr<std::shared_ptr<WorkerClient>> ClientOf(shoal_worker* worker) {
   return worker->client;
 }
 
+// Whatever number the caller stored there, a C enum holds it, but to C++ it must not be an enum then.
+template <typename Enum>
+int NumberOf(const Enum& value) {
+  int number = 0;
+  static_assert(sizeof(value) == sizeof(number));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
 absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* options) {
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxNameBytes);
@@ -66,6 +76,13 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   if (options->world_size == 0 || options->rank >= options->world_size) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", options->rank, " is not below the world size ",
                                                    options->world_size, "; ranks count from 0"));
+  }
+  const int colocation_number = NumberOf(options->colocation);
+  const auto colocation =
+      colocation_number < 0 ? std::nullopt : ColocationFromNumber(static_cast<uint32_t>(colocation_number));
+  if (!colocation.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->colocation is ", colocation_number, "; see shoal_colocation"));
   }
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
@@ -78,6 +95,8 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .net_device = OptionalText(options->net_device, ""),
       .transports = OptionalText(options->transports, "tcp"),
       .network_only = options->network_only != 0,
+      .colocation = *colocation,
+      .server_address = OptionalText(options->server_address, ""),
   };
 }
 
@@ -98,12 +117,36 @@ absl::Status CheckMembers(const shoal_group_options& options) {
 }
 
 absl::StatusOr<WireFormat> ReadWire(const shoal_group_options& options) {
-  // As in ReadCall: what the caller stored there need not be one of the enum's numbers.
-  int number = 0;
-  std::memcpy(&number, &options.wire, sizeof(number));
+  const int number = NumberOf(options.wire);
   const auto wire = number < 0 ? std::nullopt : WireFormatFromNumber(static_cast<uint32_t>(number));
   if (wire.has_value()) return *wire;
   return absl::InvalidArgumentError(absl::StrCat("options->wire is ", number, "; see shoal_wire"));
+}
+
+absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype) {
+  const int number = NumberOf(dtype);
+  const auto type = number < 0 || number > UINT8_MAX ? std::nullopt : DataTypeFromWire(static_cast<uint8_t>(number));
+  if (type.has_value()) return *type;
+  return absl::InvalidArgumentError(absl::StrCat("dtype is ", number, "; see shoal_dtype"));
+}
+
+absl::Status FillPlan(const GroupInfo& group, uint64_t count, shoal_dtype dtype, shoal_plan* plan) {
+  if (absl::Status status = CheckStruct(plan, "plan"); !status.ok()) return status;
+  const absl::StatusOr<DataType> type = ReadDtype(dtype);
+  if (!type.ok()) return type.status();
+  const absl::StatusOr<OpPlan> op = PlanOp(group, count, *type);
+  if (!op.ok()) return op.status();
+  *plan = {.struct_size = sizeof(*plan),
+           .chunk_count = op->chunk_count,
+           .chunk_bytes = op->chunk_bytes,
+           .shards_used = op->shards_used,
+           .window_chunks = group.credit_chunks,
+           .look_ahead_chunks = group.look_ahead_chunks,
+           .link_bytes_per_s = group.link.bytes_per_s,
+           .round_trip_ns = group.link.round_trip_ns,
+           .message_ns = group.link.message_ns,
+           .predicted_ns = op->predicted_ns};
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_all_reduce_options* options) {
@@ -232,6 +275,14 @@ uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 
 
 uint32_t shoal_group_size(const shoal_group* group) {
   return group == nullptr ? 0 : static_cast<uint32_t>(group->group->info().job_ranks.size());
+}
+
+shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
+                            shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+    return shoal::FillPlan(group->group->info(), count, dtype, plan);
+  });
 }
 
 void shoal_group_abort(shoal_group* group, const char* reason) {

@@ -42,7 +42,8 @@ WorkerClient::WorkerClient(const WorkerClientOptions& options)
                .rank = options.rank,
                .world_size = options.world_size,
                .incarnation = DrawIncarnation(),
-               .host = options.host_name}),
+               .host = options.host_name,
+               .colocation = options.colocation}),
       scheduler_(options.scheduler) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
@@ -57,8 +58,7 @@ absl::Status WorkerClient::Start() {
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), &completions_);
   if (!io.ok()) return io.status();
-  const absl::StatusOr<JoinedJob> job =
-      scheduler_.JoinJob(member_, options_.min_servers, DeadlineIn(options_.timeout_ms));
+  const absl::StatusOr<JoinedJob> job = JoinJob();
   if (!job.ok()) return job.status();
   job_ = job->id;
   io_ = *std::move(io);
@@ -67,6 +67,33 @@ absl::Status WorkerClient::Start() {
   if (!membership.ok()) return membership.status();
   membership_ = *std::move(membership);
   return absl::OkStatus();
+}
+
+absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
+  const uint64_t deadline_ns = DeadlineIn(options_.timeout_ms);
+  // The first answer says whether to host; only with that server the job may have as many as are asked for.
+  const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
+  if (!joined.ok()) return joined;
+  if (joined->host_server) {
+    absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start({.scheduler = options_.scheduler,
+                                                                          .address = options_.server_address,
+                                                                          .host_name = options_.host_name,
+                                                                          .job = joined->id,
+                                                                          .rank = options_.rank,
+                                                                          .net_device = options_.net_device,
+                                                                          .transports = options_.transports,
+                                                                          .network_only = options_.network_only,
+                                                                          .timeout_ms = options_.timeout_ms});
+    if (!server.ok()) {
+      const std::string reason(server.status().message());
+      scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+      return server.status();
+    }
+    job_server_ = *std::move(server);
+  } else if (joined->server_count >= options_.min_servers) {
+    return joined;
+  }
+  return scheduler_.JoinJob(member_, options_.min_servers, deadline_ns);
 }
 
 WorkerClient::~WorkerClient() { Close(); }
@@ -86,6 +113,9 @@ void WorkerClient::Close() {
   // If nobody hears it, the lease ends the membership.
   scheduler_.LeaveJob(member_, job_, reason, ops_were_open, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
   completions_.Close();
+  // After a failure nobody waits for results: a failed op breaks its group on all ranks.
+  const bool failed = after.ok() && after->ops_failed > 0;
+  if (job_server_ != nullptr) job_server_->Leave(failed ? 0 : kServerGoodbyeMs);
 }
 
 LinkFacts WorkerClient::Link(uint64_t deadline_ns) {

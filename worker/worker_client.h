@@ -17,6 +17,7 @@
 #include "worker/caller_records.h"
 #include "worker/io_thread.h"
 #include "worker/job_membership.h"
+#include "worker/job_server.h"
 #include "worker/scheduler_client.h"
 
 namespace shoal {
@@ -32,6 +33,8 @@ struct WorkerClientOptions {
   std::string net_device;        // empty: UCX chooses
   std::string transports = "tcp";
   bool network_only = false;
+  Colocation colocation = Colocation::kOff;  // whether this process would host a server for its job
+  std::string server_address;                // at which that server is reached; empty: found out
 };
 
 struct AllReduceCall {
@@ -54,7 +57,9 @@ struct WorkerStatistics {
 
 class WorkerClient {
  public:
-  // Errors: those of SchedulerClient::JoinJob and MakeDataPlaneTransport.
+  static constexpr uint64_t kServerGoodbyeMs = 10'000;
+
+  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport and JobServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
@@ -79,13 +84,16 @@ class WorkerClient {
   CompletionQueue& completions() { return completions_; }
 
   // Ends open ops with Cancelled, closes groups, leaves the job and joins all threads. Takes a few seconds at most,
-  // also when nobody answers. Idempotent.
+  // also when nobody answers; a process that hosts a server waits for the other ranks to leave its groups, at most
+  // kServerGoodbyeMs. Idempotent.
   void Close();
 
  private:
   explicit WorkerClient(const WorkerClientOptions& options);
 
   absl::Status Start();
+  // Joins, and hosts a server if the scheduler says so.
+  absl::StatusOr<JoinedJob> JoinJob();
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
@@ -98,6 +106,7 @@ class WorkerClient {
   JobId job_;
   std::unique_ptr<IoThread> io_;
   std::unique_ptr<JobMembership> membership_;
+  std::unique_ptr<JobServer> job_server_;  // null: not asked to host one
   std::atomic<uint64_t> next_ticket_ = 1;
 
   std::mutex link_mutex_;

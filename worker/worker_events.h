@@ -32,6 +32,10 @@ struct GroupInfo {
   std::vector<uint32_t> job_ranks;  // by rank of the group
   std::vector<std::string> hosts;   // by rank of the group, for messages
   uint32_t max_chunk_bytes = 0;
+  uint32_t credit_chunks = 0;      // to each shard, as planned; a server may give less
+  uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
+  LinkFacts link;                  // that the group was planned with
+  double busiest_port = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
   std::vector<std::byte> token;         // in wire form
   std::shared_ptr<const ShardMap> map;  // not empty

@@ -29,6 +29,8 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
     op.plan = *plan;
     op.rotation = info_->map->Rotation(info_->id, op.number);
   }
+  op.first_position = next_position_;
+  next_position_ += op.plan.chunk_count;
   next_op_deadline_ns = std::min(next_op_deadline_ns, op.deadline_ns);
   ops.push_back(op);
   return absl::OkStatus();
@@ -61,6 +63,24 @@ bool WorkerGroup::FindNext(uint32_t shard) {
   return false;
 }
 
+uint64_t WorkerGroup::NextPosition(const ShardLink& link) {
+  return FindOp(link.next_op)->first_position + link.next_chunk;
+}
+
+uint64_t WorkerGroup::OldestUnfinished() {
+  uint64_t oldest = UINT64_MAX;
+  for (uint32_t shard = 0; shard < links.size(); ++shard) {
+    const ShardLink& link = links[shard];
+    if (!link.window.Empty()) {
+      const ChunkInFlight& cell = link.cells[link.window.oldest() % link.window.credit()];
+      oldest = std::min(oldest, FindOp(cell.op)->first_position + cell.chunk.value());
+    } else if (FindNext(shard)) {
+      oldest = std::min(oldest, NextPosition(link));
+    }
+  }
+  return oldest;
+}
+
 int WorkerGroup::NextLink() {
   int best = -1;
   for (uint32_t shard = 0; shard < links.size(); ++shard) {
@@ -75,7 +95,10 @@ int WorkerGroup::NextLink() {
       best = static_cast<int>(shard);
     }
   }
-  return best;
+  // The rest of the links are further ahead.
+  const uint32_t look_ahead = info_->look_ahead_chunks;
+  if (best < 0 || look_ahead == 0) return best;
+  return NextPosition(links[static_cast<size_t>(best)]) - OldestUnfinished() < look_ahead ? best : -1;
 }
 
 bool WorkerGroup::AdvanceWatermark() {

@@ -28,6 +28,7 @@ struct WorkerOp {
   double premul_factor = 1.0;
   BucketPlan plan;  // chunk_count 0: nothing to reduce
   uint32_t rotation = 0;
+  uint64_t first_position = 0;  // of its chunks in the order that all ranks share, over all ops
   uint64_t submitted_ns = 0;
   uint64_t deadline_ns = 0;
   uint32_t chunks_landed = 0;
@@ -90,7 +91,8 @@ class WorkerGroup {
 
   // True if there is a chunk to push to the link's shard now; it is then in next_op and next_chunk.
   bool FindNext(uint32_t shard);
-  // The link whose next chunk is first in the order that all ranks share, or -1 if nothing may be pushed now.
+  // The link whose next chunk is first in the order that all ranks share, or -1 if nothing may be pushed now: links
+  // have no credit left or no chunks, or the chunk is too far ahead of the oldest unfinished one (core/flow_plan.h).
   int NextLink();
 
   // Drops done ops at the front; true if the landed watermark moved.
@@ -115,8 +117,14 @@ class WorkerGroup {
   std::deque<WorkerOp> ops;
 
  private:
+  // Of the link's next chunk, which is known.
+  uint64_t NextPosition(const ShardLink& link);
+  // Of the first chunk whose result has not landed; UINT64_MAX: there is none.
+  uint64_t OldestUnfinished();
+
   std::shared_ptr<const GroupInfo> info_;
-  uint64_t first_op_ = 1;  // number of ops.front()
+  uint64_t first_op_ = 1;       // number of ops.front()
+  uint64_t next_position_ = 0;  // of the first chunk of the next op
 };
 
 }  // namespace shoal

@@ -12,6 +12,8 @@ from rig.network import Network
 # use the network must say so, also where namespaces of one machine stand for hosts.
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
+COLOCATE = "colocate"
+HYBRID = "shoal-hybrid"
 
 # Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
 UCX_LIBRARIES = pathlib.Path(__file__).resolve().parents[2] / "build/tools/ucx"
@@ -24,6 +26,7 @@ LABELS = {
     "shoal-bf16": "Shoal, bf16 on the wire",
     "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
+    HYBRID: "Shoal, servers in workers too",
     "gloo": "torch Gloo",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
@@ -32,7 +35,7 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE}
+SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE, HYBRID: COLOCATE}
 
 
 def is_shoal(name: str) -> bool:
@@ -70,7 +73,13 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name.startswith("openmpi"):
         algorithm = name.removeprefix("openmpi").removeprefix("-tcp").removeprefix("-") or "default"
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
+    if name == HYBRID:
+        # Shared memory is only for a rank and the server in its own process: another namespace is another host.
+        hosting = len(network.workers) if len(network.servers) < len(network.workers) else 0
+        return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], hosting_ranks=hosting)
     server_flags, perf_flags = [], []
+    if has_flag(programs / "shoal-perf", COLOCATE):
+        perf_flags.append(f"--{COLOCATE}=off")
     if name != "shoal-shm" and has_flag(programs / "shoal-server", NETWORK_ONLY):
         server_flags.append(f"--{NETWORK_ONLY}")
     if name != "shoal-shm" and has_flag(programs / "shoal-perf", NETWORK_ONLY):

@@ -27,12 +27,14 @@ class Shoal:
         server_flags: list[str],
         perf_flags: list[str],
         env: dict[str, str] | None = None,
+        hosting_ranks: int = 0,
     ):
         self.programs = programs
         self.network = network
         self.processes = processes
         self.perf_flags = perf_flags
         self.env = env or {}
+        self.server_count = len(network.servers) + hosting_ranks
         control = network.control.address
         self.scheduler = processes.start_service(
             network.control,
@@ -50,7 +52,7 @@ class Shoal:
         for rank, host in enumerate(self.network.workers):
             command = [str(self.programs / "shoal-perf"), "--scheduler", self.scheduler, "--job", report.stem]
             command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank), "--json", str(report)]
-            command += ["--min-servers", str(len(self.network.servers)), "--net-device", host.device]
+            command += ["--min-servers", str(self.server_count), "--net-device", host.device]
             command += ["-b", str(case.size_bytes), "-n", str(case.iterations), "-w", str(case.warmup)]
             command += ["-c", "1", "--in-flight", str(case.in_flight), *self.perf_flags]
             commands.append((host, command))

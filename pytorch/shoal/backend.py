@@ -14,7 +14,7 @@ except ImportError as error:
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
-from shoal import config, membership
+from shoal import config, delegation, membership
 
 _registered = False
 
@@ -47,6 +47,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
     if is_default:
         membership.count_default_group()
     session = group = joined = None
+    limits = delegation.Limits()
     try:
         if options.group_size > 1:
             joined = membership.for_group(options)
@@ -58,6 +59,12 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
                 wire=ours.wire or joined.settings.wire,
             )
+            limits = delegation.agree(
+                dist.PrefixStore(f"shoal_limits/{membership.generation()}", options.store),
+                options.group_rank,
+                joined.settings.inner_below,
+                joined.join_timeout(options.timeout),
+            )
         cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
         return _C.ShoalBackend(
             rank=options.group_rank,
@@ -67,6 +74,8 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
             group=group,
             cpu_inner=cpu_inner,
             cuda_inner=cuda_inner,
+            cpu_inner_below=limits.cpu,
+            cuda_inner_below=limits.cuda,
         )
     except BaseException:
         if is_default and joined is not None:

@@ -63,6 +63,24 @@ def parse_wire(text: str) -> str:
     return text
 
 
+def parse_inner_below(text: str) -> int | str:
+    """A number of bytes, or the file that `python -m shoal.calibrate` wrote."""
+    if text[:1].isdigit():
+        return 0 if text == "0" else parse_bytes(text)
+    if "/" not in text and "." not in text:
+        raise ValueError("a number of bytes, such as 4096 or 64K, or a file that `python -m shoal.calibrate` wrote")
+    return text
+
+
+COLOCATIONS = ("off", "auto", "on")  # in the order of shoal_colocation in worker.h
+
+
+def parse_colocation(text: str) -> str:
+    if text not in COLOCATIONS:
+        raise ValueError(f"one of {', '.join(COLOCATIONS)}")
+    return text
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -87,12 +105,16 @@ SETTINGS = (
             "largest piece of a tensor on the wire, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
             "bf16 or fp16: float32 tensors cross the wire in 16 bits, rounded; equal on all ranks; none: as they are"),
+    Setting("inner_below", "SHOAL_INNER_BELOW", parse_inner_below, 0,
+            "all-reduces of fewer bytes go to the inner backend: a number, or a file of `python -m shoal.calibrate`"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
             "1: the network to servers of this host too, instead of shared memory"),
+    Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
+            "ranks host servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
             "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
@@ -110,9 +132,11 @@ class Config:
     min_servers: int | None
     chunk_bytes: int
     wire: str
+    inner_below: int | str
     net_device: str
     transports: str
     network_only: bool
+    colocate: str
     timeout: float | None
 
 

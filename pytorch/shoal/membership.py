@@ -117,8 +117,13 @@ class Membership:
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), transports=self.settings.transports,
-            network_only=self.settings.network_only, on_closed=self.stop_hosts,
+            network_only=self.settings.network_only, colocation=config.COLOCATIONS.index(self._colocate()),
+            on_closed=self.stop_hosts,
         )  # fmt: skip
+
+    def _colocate(self) -> str:
+        """Where the job hosts its own scheduler, each node has a server already."""
+        return "off" if self.settings.scheduler is None else self.settings.colocate
 
     def _net_device(self) -> str:
         if not self.settings.net_device and self._plan is not None and self._plan.on_one_node:

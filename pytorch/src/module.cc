@@ -86,19 +86,28 @@ class PythonShoalBackend final : public ShoalBackend {
 void DefineSession(py::module_& module) {
   py::class_<Group, std::shared_ptr<Group>>(module, "Group");
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
-      .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
-                       std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
-                       std::string transports, bool network_only, std::function<void()> on_closed) {
-             SessionOptions options{std::move(scheduler),  std::move(job_name), rank,       world_size,
-                                    std::move(host_name),  min_servers,         timeout_ms, std::move(net_device),
-                                    std::move(transports), network_only};
-             const ShoalLibrary& library = Library();
-             py::gil_scoped_release released;
-             return Session::Connect(library, options, std::move(on_closed));
-           }),
-           py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
-           py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
-           py::arg("transports"), py::arg("network_only"), py::arg("on_closed"))
+      .def(
+          py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
+                      std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
+                      std::string transports, bool network_only, uint32_t colocation, std::function<void()> on_closed) {
+            SessionOptions options{.scheduler = std::move(scheduler),
+                                   .job_name = std::move(job_name),
+                                   .rank = rank,
+                                   .world_size = world_size,
+                                   .host_name = std::move(host_name),
+                                   .min_servers = min_servers,
+                                   .timeout_ms = timeout_ms,
+                                   .net_device = std::move(net_device),
+                                   .transports = std::move(transports),
+                                   .network_only = network_only,
+                                   .colocation = colocation};
+            const ShoalLibrary& library = Library();
+            py::gil_scoped_release released;
+            return Session::Connect(library, options, std::move(on_closed));
+          }),
+          py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
+          py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
+          py::arg("transports"), py::arg("network_only"), py::arg("colocation"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), GilReleased())
       .def("close", &Session::Close, GilReleased())
@@ -134,13 +143,15 @@ void DefineBackend(py::module_& module) {
   py::class_<ShoalBackend, c10::intrusive_ptr<ShoalBackend>, c10d::Backend>(module, "ShoalBackend")
       .def(py::init([](int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
-                       c10::intrusive_ptr<c10d::Backend> cuda_inner) {
-             return c10::intrusive_ptr<ShoalBackend>(
-                 c10::make_intrusive<PythonShoalBackend>(rank, size, timeout, std::move(session), std::move(group),
-                                                         std::move(cpu_inner), std::move(cuda_inner)));
+                       c10::intrusive_ptr<c10d::Backend> cuda_inner, uint64_t cpu_inner_below,
+                       uint64_t cuda_inner_below) {
+             return c10::intrusive_ptr<ShoalBackend>(c10::make_intrusive<PythonShoalBackend>(
+                 rank, size, timeout, std::move(session), std::move(group), std::move(cpu_inner), std::move(cuda_inner),
+                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below}));
            }),
            py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("session").none(true),
-           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true));
+           py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
+           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"));
 }
 
 void DefineErrors(py::module_& module) {

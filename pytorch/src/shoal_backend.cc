@@ -52,6 +52,12 @@ std::optional<shoal_reduce_op> OpOf(const c10d::ReduceOp& op) {
   }
 }
 
+// What Gloo (for CPU tensors) and NCCL are sure to reduce.
+bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
+  if (op == SHOAL_PREMUL_SUM || (on_cpu && op == SHOAL_AVG)) return false;
+  return type != at::kShort && !(on_cpu && type == at::kBFloat16);
+}
+
 double PremulFactor(const c10d::ReduceOp& op) {
   const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM without a factor");
@@ -65,9 +71,11 @@ c10::Device DeviceOf(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 ShoalBackend::ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
-                           std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner)
+                           std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner,
+                           InnerLimits inner_limits)
     : Backend(rank, size),
       options_(c10::make_intrusive<Options>("shoal", timeout)),
+      inner_limits_(inner_limits),
       cpu_inner_(std::move(cpu_inner)),
       cuda_inner_(std::move(cuda_inner)),
       session_(std::move(session)),
@@ -100,7 +108,16 @@ bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& o
   const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && tensor.device() == device && tensor.scalar_type() == type;
   });
-  return alike && !IsCapturing(tensors.front());
+  return alike && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
+}
+
+bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const {
+  const bool on_cpu = tensors.front().is_cpu();
+  const uint64_t below = on_cpu ? inner_limits_.cpu_below : inner_limits_.cuda_below;
+  if (below == 0 || !InnerReduces(tensors.front().scalar_type(), op, on_cpu)) return false;
+  uint64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
+  return bytes < below;
 }
 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,

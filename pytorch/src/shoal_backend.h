@@ -1,10 +1,12 @@
 // The c10d backend "shoal": all-reduce of dense tensors through the reduction servers, everything else through inner
 // backends (Gloo for the CPU, NCCL for CUDA).
 //
-// What goes to the servers is a function of device, dtype, operation and layout alone, so that all ranks choose alike:
+// What goes to the servers is a function of device, dtype, operation, layout and size alone, so that all ranks choose
+// alike:
 // strided CPU or CUDA tensors of float32, float64, float16, bfloat16, int8, int16, int32, int64 or uint8, with SUM,
 // AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. Not inside start/endCoalescing and not while a CUDA graph
-// records.
+// records. Smaller ones than InnerLimits, which are the same on all ranks of a group, go to the inner backend, as far
+// as that is sure to reduce them.
 //
 // Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any.
 // Errors: c10::Error; those of the servers arrive through the work as DistBackendError.
@@ -24,6 +26,12 @@
 
 namespace shoal::pytorch {
 
+// All-reduces of fewer bytes than this go to the inner backend. 0: none.
+struct InnerLimits {
+  uint64_t cpu_below = 0;
+  uint64_t cuda_below = 0;
+};
+
 class ShoalBackend : public c10d::Backend {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -33,7 +41,7 @@ class ShoalBackend : public c10d::Backend {
   // `session` and `group` are nullptr for a group of one rank, which needs no servers. `cuda_inner` may be nullptr:
   // then cpu_inner gets CUDA tensors too.
   ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
-               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner);
+               std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, InnerLimits inner_limits);
   ~ShoalBackend() override = default;  // after shutdown()
 
   const std::string getBackendName() const override { return "shoal"; }
@@ -98,11 +106,13 @@ class ShoalBackend : public c10d::Backend {
   c10d::Backend& CpuInner() const;
   c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
+  bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
 
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
+  const InnerLimits inner_limits_;
   BackendPtr cpu_inner_;  // nullptr after shutdown
   BackendPtr cuda_inner_;
   std::mutex mutex_;

@@ -39,9 +39,12 @@ class WorkerOptions(SizedStructure):
         ("net_device", c_char_p),
         ("transports", c_char_p),
         ("network_only", c_uint32),
+        ("colocation", c_int),
+        ("server_address", c_char_p),
     ]
 
 
+COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
 WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 
 
@@ -163,6 +166,8 @@ def run(library: Library, options: argparse.Namespace) -> None:
         min_servers=options.min_servers,
         timeout_ms=options.timeout_ms,
         network_only=options.network_only,
+        host_name=options.host_name.encode() or None,
+        colocation=COLOCATIONS[options.colocate],
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -195,6 +200,8 @@ def main() -> int:
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)
     parser.add_argument("--network-only", action="store_true")
+    parser.add_argument("--host-name", default="", help="another than this machine's, for the placement")
+    parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()
     try:

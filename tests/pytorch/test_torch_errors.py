@@ -157,9 +157,11 @@ def abort_the_group() -> str:
     reduce_once()
     store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
+        store.set("first is done", "1")
         store.wait(["aborted"])
     work = dist.all_reduce(torch.ones(10), async_op=True)
     if dist.get_rank() == 0:
+        store.wait(["first is done"])
         dist.group.WORLD._get_backend(torch.device("cpu")).abort()
         store.set("aborted", "1")
     try:

@@ -107,6 +107,27 @@ TEST(Invariant, I1TheBitsDoNotDependOnServersChunkSizeOrArrivalOrder) {
   }
 }
 
+TEST(Invariant, I1TheBitsDoNotDependOnTheServersShares) {
+  const std::vector<Case> cases = {{{DataType::kFloat32, ReduceOp::kSum}, 30'011},
+                                   {{DataType::kFloat32, ReduceOp::kAvg}, 1},
+                                   {{DataType::kBfloat16, ReduceOp::kSum}, 20'003}};
+  for (const std::vector<uint32_t>& weights : {std::vector<uint32_t>{7, 7, 2, 2}, {1, 64, 1, 1}, {2, 1, 1, 1}}) {
+    // From a look-ahead of one chunk, which pushes one at a time, to one that never binds.
+    for (const uint32_t look_ahead : {1u, 5u, 28u, 1000u}) {
+      for (const uint32_t credit : {1u, 6u}) {
+        ExpectExactResults({.workers = 4,
+                            .servers = 4,
+                            .weights = weights,
+                            .look_ahead_chunks = look_ahead,
+                            .credit_chunks = credit,
+                            .seed = look_ahead},
+                           cases);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(AllReduce, EveryTypeWithEveryOperation) {
   std::vector<Case> cases;
   for (int type = 1; type <= 9; ++type) {

@@ -50,7 +50,8 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     shards.push_back({.server = ServerId(k + 1),
                       .incarnation = Incarnation(k + 1),
                       .server_name = absl::StrCat("server-", k),
-                      .address = servers_[k].address});
+                      .address = servers_[k].address,
+                      .weight = options_.weights.empty() ? 1 : options_.weights[k]});
   }
   const auto map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(1), std::move(shards)));
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
@@ -62,6 +63,7 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     token.rank = Rank(rank);
     token.group_size = static_cast<uint32_t>(members.size());
     token.max_chunk_bytes = options_.max_chunk_bytes;
+    token.credit_chunks = options_.credit_chunks;
     token.expires_at_unix_s = now_.unix_ms / 1000 + 60;
     SignToken(key_, &token);
     const auto bytes = EncodeToken(token);
@@ -72,6 +74,7 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     info->job_ranks = members;
     for (uint32_t member : members) info->hosts.push_back(absl::StrCat("node-", member));
     info->max_chunk_bytes = token.max_chunk_bytes;
+    info->look_ahead_chunks = options_.look_ahead_chunks;
     info->wire = options_.wire;
     info->token.assign(bytes.begin(), bytes.end());
     info->map = map;

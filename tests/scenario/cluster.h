@@ -25,6 +25,9 @@ struct ClusterOptions {
   uint32_t servers = 1;
   uint32_t max_chunk_bytes = 1024;
   WireFormat wire = WireFormat::kAsIs;
+  std::vector<uint32_t> weights;  // of the servers; empty: equal
+  uint32_t look_ahead_chunks = 0;
+  uint32_t credit_chunks = 0;  // 0: as the servers like
   uint64_t slot_memory_bytes = 48 << 20;
   uint64_t seed = 1;
   // Wraps every transport, if set.

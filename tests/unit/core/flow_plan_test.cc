@@ -17,7 +17,8 @@ uint64_t WindowBytes(const FlowPlan& plan) { return uint64_t{plan.chunk_bytes} *
 TEST(FlowPlan, OnSlowLinksAllRanksTogetherFitThePortBuffer) {
   for (const uint64_t megabits : {1, 100, 200, 400, 800, 1000}) {
     for (const uint32_t ranks : {2u, 3u, 4u, 8u, 16u}) {
-      const FlowPlan plan = PlanFlow(ranks, 1, {.bytes_per_s = megabits * kMegabit, .round_trip_ns = 100'000}, 0);
+      const FlowPlan plan =
+          PlanFlow(EvenPortLoad(ranks, 1), {.bytes_per_s = megabits * kMegabit, .round_trip_ns = 100'000}, 0);
       EXPECT_LE(ranks * WindowBytes(plan), kPortBufferBytes) << megabits << " Mbit/s, " << ranks << " ranks";
       EXPECT_GE(ranks * WindowBytes(plan), kPortBufferBytes / 2) << "half the buffer is left unused";
       EXPECT_GE(plan.credit_chunks, 2u) << "or the sum of one chunk can't go back while the next one comes";
@@ -27,25 +28,27 @@ TEST(FlowPlan, OnSlowLinksAllRanksTogetherFitThePortBuffer) {
 
 // What was measured in bench/results: these gave 0.97 to 0.99 of the link, larger ones 0.5 to 0.8.
 TEST(FlowPlan, TheBenchsLinksGetWhatWasMeasuredToBeBest) {
-  EXPECT_EQ(PlanFlow(4, 4, {.bytes_per_s = 400 * kMegabit, .round_trip_ns = 200'000}, 0), (FlowPlan{32 << 10, 2}));
-  EXPECT_EQ(PlanFlow(8, 8, {.bytes_per_s = 200 * kMegabit, .round_trip_ns = 200'000}, 0), (FlowPlan{16 << 10, 2}));
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), {.bytes_per_s = 400 * kMegabit, .round_trip_ns = 200'000}, 0),
+            (FlowPlan{32 << 10, 2}));
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 200 * kMegabit, .round_trip_ns = 200'000}, 0),
+            (FlowPlan{16 << 10, 2}));
 }
 
 TEST(FlowPlan, AWorkersPortHoldsTheResultsOfAllShards) {
   const LinkFacts link{.bytes_per_s = 200 * kMegabit, .round_trip_ns = 200'000};
-  EXPECT_EQ(PlanFlow(4, 8, link, 0), PlanFlow(8, 8, link, 0));
-  EXPECT_EQ(PlanFlow(8, 1, link, 0), PlanFlow(8, 8, link, 0));
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 8), link, 0), PlanFlow(EvenPortLoad(8, 8), link, 0));
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 1), link, 0), PlanFlow(EvenPortLoad(8, 8), link, 0));
 }
 
 TEST(FlowPlan, NothingMeasuredIsTakenForASlowLink) {
-  EXPECT_EQ(PlanFlow(8, 8, {}, 0), PlanFlow(8, 8, {.bytes_per_s = 100 * kMegabit}, 0));
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), {}, 0), PlanFlow(EvenPortLoad(8, 8), {.bytes_per_s = 100 * kMegabit}, 0));
 }
 
 TEST(FlowPlan, FasterLinksGetLargerChunksAndWindows) {
   for (const uint32_t ranks : {2u, 8u, 64u}) {
     FlowPlan last;
     for (uint64_t bytes_per_s = 1'000'000; bytes_per_s < 100'000'000'000; bytes_per_s *= 3) {
-      const FlowPlan plan = PlanFlow(ranks, 1, {.bytes_per_s = bytes_per_s, .round_trip_ns = 20'000}, 0);
+      const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, 1), {.bytes_per_s = bytes_per_s, .round_trip_ns = 20'000}, 0);
       EXPECT_GE(plan.chunk_bytes, last.chunk_bytes);
       // At least what is on the way while nothing waits anywhere.
       EXPECT_GE(ranks * WindowBytes(plan), std::min<uint64_t>(bytes_per_s / 50'000, 2 << 20));
@@ -54,19 +57,45 @@ TEST(FlowPlan, FasterLinksGetLargerChunksAndWindows) {
   }
 }
 
+TEST(FlowPlan, ADearMessageMakesChunksLargerWithinBounds) {
+  const auto chunk = [](uint64_t message_ns) {
+    return PlanFlow(EvenPortLoad(64, 64), {.bytes_per_s = 10'000'000'000, .message_ns = message_ns}, 0).chunk_bytes;
+  };
+  EXPECT_LT(chunk(500), chunk(8'000));
+  EXPECT_EQ(chunk(0), chunk(2'000)) << "where it was not measured";
+  EXPECT_LE(chunk(UINT64_MAX), 512u << 10);
+  // At 200 Mbit/s bytes cost more than any message.
+  const LinkFacts slow{.bytes_per_s = 200 * kMegabit, .message_ns = 10'000};
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), slow, 0).chunk_bytes, 16u << 10);
+}
+
 TEST(FlowPlan, AnAskedChunkSizeIsKept) {
   for (const uint32_t chunk : {kMinChunkBytes, 5000u, 65536u, kMaxChunkBytes}) {
-    EXPECT_EQ(PlanFlow(4, 4, {.bytes_per_s = 1'000'000'000}, chunk).chunk_bytes, chunk);
+    EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), {.bytes_per_s = 1'000'000'000}, chunk).chunk_bytes, chunk);
   }
-  EXPECT_EQ(PlanFlow(2, 2, {}, 64 << 10).credit_chunks, 2u);
-  EXPECT_EQ(PlanFlow(2, 2, {}, 32 << 10).credit_chunks, 4u);
+  EXPECT_EQ(PlanFlow(EvenPortLoad(2, 2), {}, 64 << 10).credit_chunks, 2u);
+  EXPECT_EQ(PlanFlow(EvenPortLoad(2, 2), {}, 32 << 10).credit_chunks, 4u);
+}
+
+TEST(FlowPlan, UnevenSharesArePacedByALookAheadThatFitsThePorts) {
+  const LinkFacts link{.bytes_per_s = 200 * kMegabit, .round_trip_ns = 200'000};
+  for (const double largest_share : {0.2, 0.16, 0.14}) {
+    const PortLoad load{.busiest_port = 1.3, .largest_share = largest_share, .shard_count = 12, .even = false};
+    const FlowPlan plan = PlanFlow(load, link, 0);
+    EXPECT_LE(plan.look_ahead_chunks * plan.chunk_bytes * load.busiest_port,
+              kPortBufferBytes + link.bytes_per_s / 5000);
+    EXPECT_GE(plan.look_ahead_chunks * largest_share, 2) << "or the largest share waits for the sum of each chunk";
+    EXPECT_GE(plan.credit_chunks, plan.look_ahead_chunks * largest_share) << "or credit bounds before the look-ahead";
+  }
+  EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), link, 0).look_ahead_chunks, 0u);
 }
 
 TEST(FlowPlan, WildMeasurementsStayWithinBounds) {
   for (const uint64_t wild : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
     for (const uint32_t ranks : {1u, 4096u}) {
       for (const uint32_t chunk : {0u, 1u, UINT32_MAX}) {
-        const FlowPlan plan = PlanFlow(ranks, 1, {.bytes_per_s = wild, .round_trip_ns = UINT64_MAX - wild}, chunk);
+        const FlowPlan plan =
+            PlanFlow(EvenPortLoad(ranks, 1), {.bytes_per_s = wild, .round_trip_ns = UINT64_MAX - wild}, chunk);
         EXPECT_GE(plan.chunk_bytes, kMinChunkBytes);
         EXPECT_LE(plan.chunk_bytes, kMaxChunkBytes);
         EXPECT_GE(plan.credit_chunks, 2u);

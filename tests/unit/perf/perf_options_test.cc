@@ -70,6 +70,14 @@ TEST(PerfOptions, TheWireIsNamed) {
               ::testing::HasSubstr("--wire \"int8\" is unknown; take none, bf16 or fp16"));
 }
 
+TEST(PerfOptions, WhetherRanksHostServersIsNamed) {
+  EXPECT_EQ(Parse({"--spawn", "2"})->colocation, Colocation::kAuto);
+  EXPECT_EQ(Parse({"--spawn", "2", "--colocate", "on"})->colocation, Colocation::kOn);
+  EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_COLOCATE", "off"}})->colocation, Colocation::kOff);
+  EXPECT_THAT(ErrorOf({"--spawn", "2", "--colocate", "yes"}),
+              HasSubstr("--colocate \"yes\" is unknown; take auto, on or off"));
+}
+
 TEST(PerfOptions, FactorReplacesStepAndStopsAtTheEnd) {
   const absl::StatusOr<PerfOptions> options = Parse({"--spawn", "2", "-b", "1K", "-e", "10K", "-f", "2"});
   ASSERT_TRUE(options.ok()) << options.status();

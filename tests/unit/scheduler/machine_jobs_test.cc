@@ -61,7 +61,7 @@ TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
   const Case cases[] = {
       {[](JoinJob* r) { r->control_version = 7; },
        absl::StatusCode::kFailedPrecondition,
-       {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 1"}},
+       {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 2"}},
       {[](JoinJob* r) { r->world_size = 8; },
        absl::StatusCode::kInvalidArgument,
        {"world size 4", "rank 2 on host node2", "rank 1 on host node1 has world size 8"}},
@@ -221,7 +221,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   EXPECT_EQ(token.rank, Rank(1)) << "rank 0 of the job stands second in the list";
   EXPECT_EQ(token.incarnation, Incarnation(100));
   EXPECT_EQ(token.group_size, 2u);
-  const FlowPlan flow = PlanFlow(2, 2, {}, 0);
+  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 2), {}, 0);
   EXPECT_EQ(token.max_chunk_bytes, flow.chunk_bytes);
   EXPECT_EQ(token.credit_chunks, flow.credit_chunks);
   EXPECT_EQ(token.epoch, Epoch(2));
@@ -307,8 +307,8 @@ TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
   fast.link = {.bytes_per_s = 4'000'000'000, .round_trip_ns = 200'000};
   const RequestHandle rank0 = harness_.Send(slow);
   const RequestHandle rank1 = harness_.Send(fast);
-  const FlowPlan flow = PlanFlow(2, 1, {.bytes_per_s = 4'000'000'000, .round_trip_ns = 90'000}, 0);
-  EXPECT_NE(flow, PlanFlow(2, 1, {}, 0));
+  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 1), {.bytes_per_s = 4'000'000'000, .round_trip_ns = 90'000}, 0);
+  EXPECT_NE(flow, PlanFlow(EvenPortLoad(2, 1), {}, 0));
   for (const RequestHandle handle : {rank0, rank1}) {
     const GroupToken token = *DecodeToken(harness_.Get<GroupJoined>(handle).token);
     EXPECT_EQ(token.max_chunk_bytes, flow.chunk_bytes);

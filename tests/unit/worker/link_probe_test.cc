@@ -26,10 +26,17 @@ void EchoRoundTrips(WorkerDriver* worker, uint64_t round_trip_ns) {
   }
 }
 
+void EchoMessages(WorkerDriver* worker, uint64_t message_ns = 0) {
+  for (uint32_t i = 0; i < LinkProbe::kMessages; ++i) {
+    worker->now.monotonic_ns += message_ns;
+    Echo(worker, LinkProbe::kRoundTrips + i);
+  }
+}
+
 void EchoTrain(WorkerDriver* worker, uint64_t payload_ns) {
   for (uint32_t i = 0; i < LinkProbe::kTrainPayloads; ++i) {
     worker->now.monotonic_ns += payload_ns;
-    Echo(worker, LinkProbe::kRoundTrips + i);
+    Echo(worker, LinkProbe::kFirstOfTrain + i);
   }
 }
 
@@ -40,6 +47,10 @@ TEST(LinkProbe, MeasuresRoundTripAndBandwidth) {
   EXPECT_TRUE(worker.notes.empty()) << "said something before the connection was up";
   worker.Up(0);
   EchoRoundTrips(&worker, 50'000);
+  EXPECT_EQ(worker.NotesOf(FrameType::kProbe).size(), LinkProbe::kRoundTrips + LinkProbe::kMessages);
+  EXPECT_TRUE(worker.sends.empty());
+  worker.now.monotonic_ns += 50'000;
+  EchoMessages(&worker, 1'500);
   ASSERT_EQ(worker.sends.size(), LinkProbe::kTrainPayloads);
   for (const WorkerSendAction& send : worker.sends) {
     EXPECT_EQ(send.bytes, LinkProbe::kPayloadBytes);
@@ -48,6 +59,7 @@ TEST(LinkProbe, MeasuresRoundTripAndBandwidth) {
   EchoTrain(&worker, 100'000);
   ASSERT_EQ(worker.measured.size(), 1u);
   EXPECT_EQ(worker.measured[0].round_trip_ns, 50'000u);
+  EXPECT_EQ(worker.measured[0].message_ns, 1'500u);
   EXPECT_EQ(worker.measured[0].bytes_per_s, uint64_t{LinkProbe::kPayloadBytes} * 10'000);
   EXPECT_EQ(worker.machine().NextDeadlineNs(), kNoDeadline);
 }
@@ -57,12 +69,29 @@ TEST(LinkProbe, ABurstAtTheStartDoesNotCount) {
   worker.Command(Measure());
   worker.Up(0);
   EchoRoundTrips(&worker, 50'000);
+  EchoMessages(&worker);
   for (uint32_t i = 0; i < LinkProbe::kTrainPayloads; ++i) {
     worker.now.monotonic_ns += i < LinkProbe::kTrainPayloads / 4 ? 10 : 100'000;
-    Echo(&worker, LinkProbe::kRoundTrips + i);
+    Echo(&worker, LinkProbe::kFirstOfTrain + i);
   }
   ASSERT_EQ(worker.measured.size(), 1u);
   EXPECT_EQ(worker.measured[0].bytes_per_s, uint64_t{LinkProbe::kPayloadBytes} * 10'000);
+}
+
+TEST(LinkProbe, EchoesThatWaitedForThisProcessDoNotMakeTheLinkInfinitelyFast) {
+  WorkerDriver worker;
+  worker.Command(Measure());
+  worker.Up(0);
+  EchoRoundTrips(&worker, 50'000);
+  EchoMessages(&worker);
+  for (uint32_t i = 0; i < LinkProbe::kTrainPayloads; ++i) {
+    // From the middle on nothing was read for as long as all the rest took to come.
+    if (i < LinkProbe::kTrainPayloads / 2) worker.now.monotonic_ns += 100'000;
+    if (i == LinkProbe::kTrainPayloads / 2 - 1) worker.now.monotonic_ns += LinkProbe::kTrainPayloads / 2 * 100'000;
+    Echo(&worker, LinkProbe::kFirstOfTrain + i);
+  }
+  ASSERT_EQ(worker.measured.size(), 1u);
+  EXPECT_LE(worker.measured[0].bytes_per_s, 33 * LinkProbe::kPayloadBytes * uint64_t{10'000});
 }
 
 TEST(LinkProbe, EchoesThatComeAllAtOnceGiveAFiniteBandwidth) {
@@ -70,6 +99,7 @@ TEST(LinkProbe, EchoesThatComeAllAtOnceGiveAFiniteBandwidth) {
   worker.Command(Measure());
   worker.Up(0);
   EchoRoundTrips(&worker, 0);
+  EchoMessages(&worker);
   EchoTrain(&worker, 0);
   ASSERT_EQ(worker.measured.size(), 1u);
   EXPECT_GT(worker.measured[0].bytes_per_s, uint64_t{1} << 30);
@@ -98,6 +128,7 @@ TEST(LinkProbe, EchoesThatWereNotAskedForChangeNothing) {
   EXPECT_EQ(worker.NotesOf(FrameType::kProbe).size(), 1u);
   EchoRoundTrips(&worker, 1000);
   Echo(&worker, 0);
+  EchoMessages(&worker);
   EchoTrain(&worker, 1000);
   EXPECT_EQ(worker.measured.size(), 1u);
 }
@@ -113,6 +144,7 @@ TEST(LinkProbe, AConnectionThatBreaksStartsAgain) {
   ASSERT_EQ(worker.connects.size(), 1u);
   worker.Up(0);
   EchoRoundTrips(&worker, 2000);
+  EchoMessages(&worker);
   EchoTrain(&worker, 1000);
   ASSERT_EQ(worker.measured.size(), 1u);
   EXPECT_EQ(worker.measured[0].round_trip_ns, 2000u);

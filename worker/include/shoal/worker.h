@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 2
+#define SHOAL_ABI_VERSION 3
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -88,6 +88,15 @@ SHOAL_API const char* shoal_code_name(shoal_code code);
 
 /* ---- joining a job ---- */
 
+/* Whether this process would host a reduction server that serves its own job alone, beside the dedicated ones. The
+ * scheduler says who does, at most one process on each host, and gives each server its share of the tensors by the
+ * links that it has (docs/adr/0010-hybrid-shards.md). The other ranks must be able to reach this process. */
+typedef enum shoal_colocation {
+  SHOAL_COLOCATION_OFF = 0,
+  SHOAL_COLOCATION_AUTO = 1, /* if the job has more ranks than there are servers, and none runs on this host */
+  SHOAL_COLOCATION_ON = 2
+} shoal_colocation;
+
 typedef struct shoal_worker_options {
   size_t struct_size;
   const char* scheduler;  /* "host:port" */
@@ -100,6 +109,9 @@ typedef struct shoal_worker_options {
   const char* net_device; /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses */
   const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
   uint32_t network_only;  /* not 0: the network to servers of this host too, instead of shared memory */
+  shoal_colocation colocation;
+  const char* server_address; /* IP at which a server hosted here is reached; NULL: that of net_device, or of the way to
+                                 the scheduler */
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
@@ -109,7 +121,8 @@ typedef struct shoal_worker_options {
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
 
-/* Leaves the job: open ops end with CANCELLED, groups are closed. Safe with NULL. */
+/* Leaves the job: open ops end with CANCELLED, groups are closed. A process that hosts a server for the job first waits
+ * for the other ranks to close the groups that use it, 10 s at most. Safe with NULL. */
 SHOAL_API void shoal_worker_close(shoal_worker* worker);
 
 /* ---- groups ---- */
@@ -141,6 +154,23 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
+
+typedef struct shoal_plan {
+  size_t struct_size;
+  uint32_t chunk_count;
+  uint32_t chunk_bytes;       /* of every chunk but the last, on the wire */
+  uint32_t shards_used;       /* I/O threads of servers that get a chunk */
+  uint32_t window_chunks;     /* under way at a time to one of them */
+  uint32_t look_ahead_chunks; /* under way at a time in all; 0: as the windows allow */
+  uint64_t link_bytes_per_s;  /* as measured when the group was made; 0: not measured */
+  uint64_t round_trip_ns;
+  uint64_t message_ns;   /* what a message costs beyond its bytes */
+  uint64_t predicted_ns; /* by the model that chunks and window come from (core/time_model.h); 0: nothing measured */
+} shoal_plan;
+
+/* How an all-reduce of `count` elements would be done; nothing is sent. INVALID_ARGUMENT: as for shoal_all_reduce. */
+SHOAL_API shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
+                                      shoal_error* error);
 
 /* Ends all open ops of the group with CANCELLED and `reason`, and every later submit at once. The other ranks' open ops
  * fail with ABORTED. */

@@ -1,0 +1,55 @@
+#include "perf/explain.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "perf/report.h"
+
+namespace shoal {
+namespace {
+
+std::string Microseconds(uint64_t ns) {
+  return ns == 0 ? "?" : absl::StrFormat("%.1f", static_cast<double>(ns) / 1000.0);
+}
+
+std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& plan) {
+  if (inner) return absl::StrCat("below --inner-below ", FormatBytes(options.inner_below));
+  if (plan.chunk_count == 1) return "one chunk: in pieces it would cost more messages than it saves";
+  if (plan.chunk_count == plan.shards_used) return "a chunk for each of these servers";
+  return "cut, and dealt in proportion to the servers' weights";
+}
+
+}  // namespace
+
+std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluster, const shoal_plan& any) {
+  std::string text = absl::StrCat("# ", options.world_size, " ranks, ", cluster.shards.size(),
+                                  " I/O threads of servers, wire ", options.wire_text, "\n");
+  if (any.link_bytes_per_s == 0) {
+    absl::StrAppend(&text, "# Measured: nothing (no dedicated server to measure the way to)\n");
+  } else {
+    absl::StrAppendFormat(&text, "# Measured: link %.1f MB/s, round trip %s us, message %s us\n",
+                          static_cast<double>(any.link_bytes_per_s) / 1e6, Microseconds(any.round_trip_ns),
+                          Microseconds(any.message_ns));
+  }
+  absl::StrAppend(
+      &text, "# window: chunks under way to one server thread",
+      any.look_ahead_chunks == 0 ? std::string() : absl::StrCat(", at most ", any.look_ahead_chunks, " in all"),
+      "; predicted: by the model, the larger of what links and messages take\n#\n");
+  absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s  %s\n", "size (B)", "type", "path", "servers", "chunks",
+                        "chunk", "window", "predicted", "why");
+  absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s\n", "", "", "", "", "", "(B)", "", "(us)");
+  return text;
+}
+
+std::string ExplainRow(const PerfOptions& options, uint64_t bytes, DataType dtype, const shoal_plan& plan) {
+  const bool inner = bytes < options.inner_below;
+  const std::string why = Reason(options, inner, plan);
+  if (inner) {
+    return absl::StrFormat(" %12d%10s%8s%9s%8s%9s%8s%12s  %s\n", bytes, std::string(DataTypeName(dtype)), "inner", "-",
+                           "-", "-", "-", "-", why);
+  }
+  return absl::StrFormat(" %12d%10s%8s%9d%8d%9d%8d%12s  %s\n", bytes, std::string(DataTypeName(dtype)), "shoal",
+                         plan.shards_used, plan.chunk_count, plan.chunk_bytes, plan.window_chunks,
+                         Microseconds(plan.predicted_ns), why);
+}
+
+}  // namespace shoal

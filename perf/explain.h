@@ -1,0 +1,21 @@
+// shoal-perf --explain: which way a tensor of each size takes, why, and how long that should take. Pure; any thread.
+#ifndef SHOAL_PERF_EXPLAIN_H_
+#define SHOAL_PERF_EXPLAIN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+#include "perf/perf_options.h"
+#include "perf/session.h"
+
+namespace shoal {
+
+// The lines before the rows, with what the group's decisions rest on; each ends with a newline.
+std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluster, const shoal_plan& any);
+
+std::string ExplainRow(const PerfOptions& options, uint64_t bytes, DataType dtype, const shoal_plan& plan);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PERF_EXPLAIN_H_

@@ -1,0 +1,83 @@
+"""Servers in the ranks' own processes, alone and beside dedicated ones: the same bits, and what follows when one dies."""
+
+import json
+import signal
+
+import pytest
+
+from cluster import Cluster, Process
+from test_job import digests, refusal, wait_for_line_of_all
+
+WORLD_SIZE = 4
+COUNT = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no multiple of one
+
+
+def start_ranks(cluster: Cluster, *options: str) -> list[Process]:
+    """Each says that it is on a host of its own, so each is asked for a server."""
+    return [cluster.start_rank(r, WORLD_SIZE, "--host-name", f"node-{r}", *options) for r in range(WORLD_SIZE)]
+
+
+def group_opened(cluster: Cluster, job: str) -> str:
+    return cluster.wait_for_event("group-opened", f'job "{job}"')["reason"]
+
+
+@pytest.mark.timeout(300)
+def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
+    cluster.start_scheduler()
+    found: dict[str, set[str]] = {}
+    found["ranks alone"] = digests(start_ranks(cluster, "--job", "alone", "--colocate", "auto", *COUNT))
+    assert "4 servers on ranks' hosts (weight 1)" in group_opened(cluster, "alone")
+    for servers in (1, 2, 3):
+        cluster.start_server(f"apart-{servers}")
+        job = f"both-{servers}"
+        options = ["--job", job, "--colocate", "auto", "--min-servers", str(servers + WORLD_SIZE), *COUNT]
+        # Unlike this machine's name, which the dedicated servers give.
+        found[job] = digests(start_ranks(cluster, *options))
+        reason = group_opened(cluster, job)
+        assert f"{servers} servers apart" in reason and "4 servers on ranks' hosts" in reason, reason
+    found["apart alone"] = digests(start_ranks(cluster, "--job", "apart", "--min-servers", "3", *COUNT))
+    assert "on ranks' hosts" not in group_opened(cluster, "apart")
+    assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
+
+
+def test_a_job_s_servers_are_listed_with_their_job_and_leave_with_it(cluster: Cluster):
+    cluster.start_scheduler()
+    ranks = start_ranks(cluster, "--colocate", "on", "--hold", *COUNT)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    (job,) = cluster.shoalctl("jobs")[0]["jobs"]
+    servers = cluster.servers()
+    assert sorted(servers) == [f"node-{rank}-job{job['job_id']}-rank{rank}" for rank in range(WORLD_SIZE)]
+    assert all(server["job_id"] == job["job_id"] for server in servers.values())
+    (cluster_map,) = cluster.shoalctl("map")
+    assert cluster_map.get("shards", []) == [], "other jobs can't use them"
+    for rank in ranks:
+        rank.say()
+    digests(ranks)
+    assert {server["state"] for server in cluster.servers().values()} == {"left"}
+
+
+def test_a_rank_whose_peers_are_slow_keeps_its_server_until_they_are_done(cluster: Cluster):
+    cluster.start_scheduler()
+    ranks = start_ranks(cluster, "--colocate", "on", "--hold", *COUNT)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    ranks[0].say()  # it leaves; the others still hold the group open, and rank 0's server with it
+    ranks[0].wait_for_line(r"^digest \w+$")
+    cluster.wait_for_event("server-left", "rank0")
+    assert ranks[0].running()
+    for rank in ranks[1:]:
+        rank.say()
+    digests(ranks)
+
+
+def test_i8_a_killed_rank_that_hosts_a_server_fails_its_job_and_is_named(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1000)
+    ranks = start_ranks(cluster, "--colocate", "on", "--rounds", "2", "--hold", *COUNT)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    ranks[2].send(signal.SIGKILL)
+    survivors = ranks[:2] + ranks[3:]
+    for rank in survivors:
+        rank.say()
+    for rank in survivors:
+        text = refusal(rank)
+        assert "rank2" in text or "rank 2" in text, text
+        assert "node-2" in text, text

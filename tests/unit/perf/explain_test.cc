@@ -1,0 +1,56 @@
+#include "perf/explain.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+PerfOptions Options(uint64_t inner_below) {
+  PerfOptions options;
+  options.world_size = 8;
+  options.inner_below = inner_below;
+  return options;
+}
+
+shoal_plan Plan(uint32_t chunk_count, uint32_t shards_used) {
+  shoal_plan plan{};
+  plan.chunk_count = chunk_count;
+  plan.chunk_bytes = 16384;
+  plan.shards_used = shards_used;
+  plan.window_chunks = 3;
+  plan.link_bytes_per_s = 25'000'000;
+  plan.round_trip_ns = 120'000;
+  plan.message_ns = 1'500;
+  plan.predicted_ns = 1'234'500;
+  return plan;
+}
+
+TEST(Explain, TheHeadSaysWhatWasMeasured) {
+  EXPECT_THAT(ExplainHeader(Options(0), {}, Plan(1, 1)),
+              HasSubstr("link 25.0 MB/s, round trip 120.0 us, message 1.5 us"));
+  shoal_plan unmeasured{};
+  unmeasured.look_ahead_chunks = 28;
+  EXPECT_THAT(ExplainHeader(Options(0), {}, unmeasured),
+              AllOf(HasSubstr("Measured: nothing"), HasSubstr("at most 28")));
+}
+
+TEST(Explain, ARowHasPathPlanTimeAndReason) {
+  EXPECT_THAT(ExplainRow(Options(0), 4096, DataType::kFloat32, Plan(1, 1)),
+              AllOf(HasSubstr("4096"), HasSubstr("shoal"), HasSubstr("1234.5"), HasSubstr("one chunk")));
+  EXPECT_THAT(ExplainRow(Options(0), 1 << 20, DataType::kFloat32, Plan(72, 8)), HasSubstr("cut, and dealt"));
+  EXPECT_THAT(ExplainRow(Options(0), 1 << 17, DataType::kFloat32, Plan(8, 8)), HasSubstr("a chunk for each"));
+}
+
+TEST(Explain, WhatIsBelowTheLimitGoesToTheInnerBackend) {
+  EXPECT_THAT(ExplainRow(Options(64 << 10), 4096, DataType::kFloat32, Plan(1, 1)),
+              AllOf(HasSubstr("inner"), HasSubstr("below --inner-below 64K"), Not(HasSubstr("1234.5"))));
+  EXPECT_THAT(ExplainRow(Options(4096), 4096, DataType::kFloat32, Plan(1, 1)), HasSubstr("shoal"));
+}
+
+}  // namespace
+}  // namespace shoal
