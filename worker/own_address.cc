@@ -57,11 +57,12 @@ std::string AddressTowards(const addrinfo& peer) {
 
 }  // namespace
 
-absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peer) {
+absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list) {
   const std::string device = net_device.substr(0, net_device.find_first_of(":,"));
   if (!device.empty()) {
     if (std::string address = AddressOfDevice(device); !address.empty()) return address;
   }
+  const std::string peer = peers_list.substr(0, peers_list.find(','));
   const size_t colon = peer.rfind(':');
   std::string host = peer.substr(0, colon);
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
