@@ -80,7 +80,7 @@ absl::Status Check(Options* options) {
     const uint32_t shards = servers.dedicated + (servers.dedicated_share < 1 ? training.workers : 0);
     const LinkFacts link{.bytes_per_s = static_cast<uint64_t>(training.link_bytes_per_s),
                          .round_trip_ns = static_cast<uint64_t>(2e9 * options->fabric.latency_s)};
-    const FlowPlan plan = PlanFlow(training.workers, shards, link, 0);
+    const FlowPlan plan = PlanFlow(EvenPortLoad(training.workers, shards), link, 0);
     servers.chunk_bytes = plan.chunk_bytes;
     servers.credit_chunks = plan.credit_chunks;
   }

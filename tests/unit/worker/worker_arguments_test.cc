@@ -66,6 +66,11 @@ TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
   EXPECT_THAT(ConnectError(&options), HasSubstr("rank 2 is not below the world size 2"));
   options.world_size = 0;
   EXPECT_THAT(ConnectError(&options), HasSubstr("world size 0"));
+  options = GoodWorkerOptions();
+  for (const int unknown : {3, -1}) {
+    std::memcpy(&options.colocation, &unknown, sizeof(unknown));
+    EXPECT_THAT(ConnectError(&options), HasSubstr("options->colocation is " + std::to_string(unknown)));
+  }
 }
 
 TEST(WorkerArgumentsTest, ConnectNeedsAPlaceForTheHandleAndNoPlaceForTheError) {
@@ -91,6 +96,9 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   std::memcpy(&group_options.wire, &unknown_wire, sizeof(unknown_wire));
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
+  shoal_plan plan = {};
+  EXPECT_EQ(shoal_group_plan(nullptr, 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("group is NULL"));
   shoal_op* op = nullptr;
   EXPECT_EQ(shoal_all_reduce(nullptr, nullptr, 0, nullptr, &op, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));

@@ -156,6 +156,27 @@ TEST_F(WorkerCApiTest, GroupKnowsItsRanks) {
   });
 }
 
+TEST_F(WorkerCApiTest, APlanSaysHowATensorWouldGo) {
+  RunRanks(*cluster, "plans", kRanks, [](TestRank& rank) {
+    shoal_plan plan = {};
+    shoal_error error = {};
+    EXPECT_EQ(shoal_group_plan(rank.group(), 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, testing::HasSubstr("plan->struct_size is 0"));
+    plan.struct_size = sizeof(plan);
+    ASSERT_EQ(shoal_group_plan(rank.group(), 1, SHOAL_FLOAT32, &plan, &error), SHOAL_OK) << error.message;
+    EXPECT_EQ(plan.chunk_count, 1u);
+    EXPECT_EQ(plan.shards_used, 1u);
+    EXPECT_GE(plan.window_chunks, 2u);
+    const uint64_t of_one = plan.predicted_ns;
+    ASSERT_EQ(shoal_group_plan(rank.group(), 10'000'000, SHOAL_FLOAT64, &plan, &error), SHOAL_OK) << error.message;
+    EXPECT_EQ(plan.shards_used, 2u);
+    EXPECT_GE(uint64_t{plan.chunk_count} * plan.chunk_bytes, 80'000'000u);
+    EXPECT_TRUE(plan.link_bytes_per_s == 0 || plan.predicted_ns > of_one);
+    ASSERT_EQ(shoal_group_plan(rank.group(), 0, SHOAL_INT8, &plan, &error), SHOAL_OK) << error.message;
+    EXPECT_EQ(plan.chunk_count, 0u);
+  });
+}
+
 TEST_F(WorkerCApiTest, SubGroupsReduceInTheirOwnOrder) {
   RunRanks(*cluster, "sub-groups", kRanks, [](TestRank& rank) {
     // Ranks 3 and 1 in that order, ranks 2 and 0 in that order.
