@@ -75,7 +75,7 @@ def scale_rows(simulator: pathlib.Path, fabrics: list[Fabric], most_workers: int
 
 
 def run(root: pathlib.Path, settings: Settings, output: pathlib.Path, started, command: str, options, say) -> None:
-    """`options`: only (rigs whose name holds it), most_workers, reuse (an earlier result whose measurements to take)."""
+    """`options`: only (rigs whose name holds it), most_workers, reuse (an earlier result to take measurements from)."""
     simulator = program(root)
     report = {
         "part": NAME,

@@ -32,7 +32,7 @@ def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
     command += [f"-artifact_prefix={found}/{target}_", str(searched), str(CORPUS / target)]
     run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS + 300, check=False)
     if run.returncode != 0:
-        again = [word for line in run.stderr.splitlines() if "Test unit written to" in line for word in line.split()[-1:]]
+        again = [line.split()[-1] for line in run.stderr.splitlines() if "Test unit written to" in line]
         how = f"scripts/fuzz.sh {target} {again[-1]}" if again else " ".join(command)
         pytest.fail(f"{run.stderr[-6000:]}\n\nRun it again: {how}", pytrace=False)
 
