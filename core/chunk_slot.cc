@@ -5,6 +5,7 @@ namespace shoal {
 void ChunkSlot::Size(uint32_t group_size) {
   offered_.assign(group_size, false);
   landed_.assign(group_size, false);
+  is_result_.assign(group_size, false);
 }
 
 void ChunkSlot::Start(OpNumber op, ChunkNumber chunk, uint64_t now_ns) {
@@ -16,11 +17,13 @@ void ChunkSlot::Start(OpNumber op, ChunkNumber chunk, uint64_t now_ns) {
   landed_count_ = 0;
   offered_.assign(offered_.size(), false);
   landed_.assign(landed_.size(), false);
+  is_result_.assign(is_result_.size(), false);
 }
 
-Refusal ChunkSlot::Offer(Rank rank) {
-  if (state_ != State::kGathering || offered_[rank.value()]) return Refusal::kDuplicate;
+Refusal ChunkSlot::Offer(Rank rank, bool is_result) {
+  if (state_ != State::kGathering || abandoned_ || offered_[rank.value()]) return Refusal::kDuplicate;
   offered_[rank.value()] = true;
+  is_result_[rank.value()] = is_result;
   ++busy_;
   return Refusal::kNone;
 }
@@ -33,6 +36,7 @@ bool ChunkSlot::Landed(Rank rank, bool ok) {
   }
   if (!ok) {
     offered_[rank.value()] = false;
+    is_result_[rank.value()] = false;
     return false;
   }
   landed_[rank.value()] = true;

@@ -2,8 +2,9 @@
 //
 //   kFree -> kGathering -> kReducing -> kReplying -> kFree
 //
-// A rank's contribution goes through absent -> landing -> landed, once; whatever comes a second time is refused. The
-// slot counts and remembers, it never touches memory. One thread; no allocation after Size().
+// A rank's contribution goes through absent -> landing -> landed, once; whatever comes a second time is refused. In
+// place of its contribution a rank may hand over the result, from an earlier epoch: then nothing is reduced. The slot
+// counts and remembers, it never touches memory. One thread; no allocation after Size().
 #ifndef SHOAL_CORE_CHUNK_SLOT_H_
 #define SHOAL_CORE_CHUNK_SLOT_H_
 
@@ -32,8 +33,8 @@ class ChunkSlot {
   // kFree -> kGathering.
   void Start(OpNumber op, ChunkNumber chunk, uint64_t now_ns);
 
-  // A rank offers its contribution: kNone and it counts as landing, or kDuplicate and nothing changed.
-  Refusal Offer(Rank rank);
+  // A rank offers its contribution, or the result: kNone and it counts as landing, or kDuplicate and nothing changed.
+  Refusal Offer(Rank rank, bool is_result = false);
   // The rank's contribution ended landing. False in `ok`: it is absent again. True when all ranks are there; the state
   // is kReducing then. Also to be called in a slot that was given up (see Abandon).
   bool Landed(Rank rank, bool ok);
@@ -48,6 +49,12 @@ class ChunkSlot {
   void Abandon();
 
   bool Has(Rank rank) const { return landed_[rank.value()]; }
+  // It offered its contribution, or the result, and that did not fail to land.
+  bool Offered(Rank rank) const { return offered_[rank.value()]; }
+  // It handed the result over.
+  bool HasResultOf(Rank rank) const { return is_result_[rank.value()]; }
+  // Given up: what is busy on its memory ends without consequence.
+  bool abandoned() const { return abandoned_; }
   uint32_t landed_count() const { return landed_count_; }
 
  private:
@@ -62,6 +69,7 @@ class ChunkSlot {
   uint32_t landed_count_ = 0;
   std::vector<bool> offered_;
   std::vector<bool> landed_;
+  std::vector<bool> is_result_;
 };
 
 }  // namespace shoal

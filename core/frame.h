@@ -23,7 +23,7 @@
 namespace shoal {
 
 // Grows with every change that an older peer would misread. Peers of another version are refused with both numbers.
-inline constexpr uint8_t kWireVersion = 2;
+inline constexpr uint8_t kWireVersion = 3;
 inline constexpr size_t kFrameHeaderBytes = 96;
 inline constexpr size_t kMaxNoteBytes = 512;
 inline constexpr size_t kMaxNoteBodyBytes = kMaxNoteBytes - kFrameHeaderBytes;
@@ -43,7 +43,8 @@ inline constexpr size_t kMaxMissingRanks = 8;
   X(kRankLost, 9, "rank-lost")     /* server: a rank of the group is gone; text */    \
   X(kLeaveGroup, 10, "leave-group")/* worker: done with the group */                  \
   X(kBye, 11, "bye")               /* either: orderly end of the connection */        \
-  X(kProbe, 12, "probe")           /* worker: note or payload; server: its echo */
+  X(kProbe, 12, "probe")           /* worker: note or payload; server: its echo */    \
+  X(kAsk, 13, "ask")               /* server: who has the result of this chunk? */
 
 // Why a message was refused. Every reason is counted by name in the server's metrics.
 #define SHOAL_REFUSALS(X)                                                                                  \
@@ -61,7 +62,8 @@ inline constexpr size_t kMaxMissingRanks = 8;
   X(kNoSlot, 11, "no-slot")                          /* more in flight than credit was given */            \
   X(kNoSlotMemory, 12, "no-slot-memory")             /* the server's slot memory can't hold the group */   \
   X(kGroupFailedBefore, 13, "group-failed-before")   /* the group was given up already */                  \
-  X(kDraining, 14, "draining")                       /* the server takes no new groups */
+  X(kDraining, 14, "draining")                       /* the server takes no new groups */                  \
+  X(kPreempted, 15, "preempted")                     /* an older chunk needed the slot: push it again */
 // clang-format on
 
 enum class FrameType : uint8_t {
@@ -88,6 +90,8 @@ struct FrameHeader {
   FrameType type = FrameType::kBye;
   GroupId group;
   Epoch epoch;
+  // kHello: the newest op of which the rank has a result of any chunk. kCommit from a worker: not 0 if it wants to be
+  // told when the commit watermark has come so far.
   OpNumber op;
   // Worker to server: all results of ops up to this one have landed at the sender.
   OpNumber landed_watermark;
@@ -102,7 +106,7 @@ struct FrameHeader {
   ReduceOp reduce_op = ReduceOp::kSum;
   Refusal refusal = Refusal::kNone;
   double premul_factor = 1.0;   // kPremulSum only
-  uint32_t contributors = 0;    // kResult: how many contributions are in the sum
+  uint32_t contributors = 0;    // how many contributions are in the payload; kPush: 0, or all: a result handed over
   uint32_t payload_crc32c = 0;  // 0: not computed
   bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it crosses the wire as
 
@@ -120,7 +124,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes);
 struct GroupToken {
   JobId job;
   GroupId group;
-  Epoch epoch;              // of the shard map that the group works with
+  Epoch epoch;              // of the shard map that the group starts with
   Incarnation incarnation;  // of the worker process
   Rank rank;
   uint32_t group_size = 0;

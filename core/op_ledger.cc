@@ -50,6 +50,10 @@ OpRecord* OpLedger::Find(OpNumber op) {
   return cell.op == op && op > watermark_ ? &cell : nullptr;
 }
 
+void OpLedger::Restart() {
+  for (OpRecord& record : records_) record.op = OpNumber(0);
+}
+
 void OpLedger::Commit(OpNumber watermark) { watermark_ = std::max(watermark_, watermark); }
 
 bool OpLedger::TakeAnnouncement() {

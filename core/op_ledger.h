@@ -50,6 +50,9 @@ class OpLedger {
   // The record of an op that was admitted and is not committed; nullptr otherwise.
   OpRecord* Find(OpNumber op);
 
+  // Forgets the ops that are not committed: their chunks are gathered anew, in another epoch.
+  void Restart();
+
   // Ops up to this one are done at every rank.
   void Commit(OpNumber watermark);
   OpNumber watermark() const { return watermark_; }

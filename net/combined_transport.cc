@@ -35,6 +35,7 @@ class CombinedTransport final : public Transport {
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
     return Of(offer.value()).Accept(offer, buffer, token);
   }
+  bool AcceptsAtOnce(OfferId offer) const override { return Of(offer.value()).AcceptsAtOnce(offer); }
   const std::byte* Borrow(OfferId offer) override { return Of(offer.value()).Borrow(offer); }
   void Return(OfferId offer) override { Of(offer.value()).Return(offer); }
   void Decline(OfferId offer) override { Of(offer.value()).Decline(offer); }
@@ -53,7 +54,7 @@ class CombinedTransport final : public Transport {
   size_t shared_memory_peers() const override { return same_host_->shared_memory_peers(); }
 
  private:
-  Transport& Of(uint64_t id) { return id >= kSameHostFirstId ? static_cast<Transport&>(*same_host_) : *network_; }
+  Transport& Of(uint64_t id) const { return id >= kSameHostFirstId ? static_cast<Transport&>(*same_host_) : *network_; }
 
   const std::unique_ptr<ShmTransport> same_host_;
   const std::unique_ptr<Transport> network_;

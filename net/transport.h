@@ -18,6 +18,9 @@
 //   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
 //   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. Its bytes stay as
 //       they are, unless the sender's program breaks its own memory. Return at another time is harmless.
+//   T10 An Accept of an offer that AcceptsAtOnce copies before it returns, whatever becomes of the sender; its kLanded
+//   is
+//       OK unless the sender closed the connection meanwhile, and comes with the next Poll.
 #ifndef SHOAL_NET_TRANSPORT_H_
 #define SHOAL_NET_TRANSPORT_H_
 
@@ -73,6 +76,9 @@ class Transport {
   // Takes an offer into `buffer`, whose size must equal the offer's payload_bytes (InvalidArgument otherwise, and the
   // offer stands). NotFound: the offer is gone with its peer; no event follows.
   virtual absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) = 0;
+
+  // True if Accept copies at once, out of memory that does not go with the sender: T10. False for an unknown offer.
+  virtual bool AcceptsAtOnce(OfferId /*offer*/) const { return false; }
 
   // Takes an offer without a copy, where its payload lies in memory that this process can read already; Return ends the
   // loan, once, before the transport is destroyed. nullptr: not this offer; it stands, use Accept.

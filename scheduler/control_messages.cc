@@ -134,6 +134,18 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .failed = message.failed()};
 }
 
+ReportServer FromMessage(const v1::ReportServerRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .group = GroupId(message.group_id()),
+          .epoch = Epoch(message.epoch()),
+          .server = ServerId(message.server_id()),
+          .server_incarnation = Incarnation(message.server_incarnation()),
+          .reachable = message.reachable(),
+          .reason = message.reason()};
+}
+
 GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
 ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
 ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
@@ -153,6 +165,7 @@ void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* messa
 
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
 void ToMessage(const Done&, v1::LeaveJobResponse*) {}
+void ToMessage(const Done&, v1::ReportServerResponse*) {}
 
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
@@ -233,6 +246,11 @@ void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* me
     entry->set_address(shard.address);
     entry->set_weight(shard.weight);
   }
+}
+
+void ToMessage(const GroupMap& group, v1::GroupMap* message) {
+  message->set_group_id(group.group.value());
+  ToMessage(group.map, message->mutable_map());
 }
 
 void ToMessage(const RankLost& lost, v1::RankLost* message) {

@@ -19,6 +19,7 @@ JoinJob FromMessage(const v1::JoinJobRequest& message);
 JoinGroup FromMessage(const v1::JoinGroupRequest& message);
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message);
 LeaveJob FromMessage(const v1::LeaveJobRequest& message);
+ReportServer FromMessage(const v1::ReportServerRequest& message);
 GetCluster FromMessage(const v1::GetClusterRequest& message);
 ListServers FromMessage(const v1::ListServersRequest& message);
 ListJobs FromMessage(const v1::ListJobsRequest& message);
@@ -31,11 +32,13 @@ void ToMessage(const JobJoined& response, v1::JoinJobResponse* message);
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message);
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message);
 void ToMessage(const Done& response, v1::LeaveJobResponse* message);
+void ToMessage(const Done& response, v1::ReportServerResponse* message);
 void ToMessage(const ClusterView& response, v1::Cluster* message);
 void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message);
 void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* message);
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message);
 
+void ToMessage(const GroupMap& group, v1::GroupMap* message);
 void ToMessage(const RankLost& lost, v1::RankLost* message);
 void ToMessage(const EventRecord& event, v1::Event* message);
 

@@ -61,6 +61,10 @@ class SchedulerService : public v1::Scheduler::CallbackService {
                                      v1::LeaveJobResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* ReportServer(CallbackServerContext*, const v1::ReportServerRequest* request,
+                                         v1::ReportServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
     const auto stream = std::make_shared<WatchStream>(calls_);
     stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id())});

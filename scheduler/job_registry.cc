@@ -1,6 +1,7 @@
 #include "scheduler/job_registry.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,21 @@ std::vector<RankLost> Job::LostRanks() const {
                     .incarnation = worker.state.incarnation});
   }
   return lost;
+}
+
+GroupState* Job::FindGroup(GroupId group) {
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+std::vector<GroupMap> Job::GroupMaps() const {
+  std::vector<GroupMap> maps;
+  for (const GroupState& group : groups) {
+    absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+    if (map.ok()) maps.push_back({group.id, std::make_shared<const ShardMap>(*std::move(map))});
+  }
+  return maps;
 }
 
 void JobRegistry::Restore(const Now& now, const std::vector<JobState>& jobs, uint64_t next_job_id) {

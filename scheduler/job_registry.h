@@ -49,6 +49,8 @@ struct Job {
   // "rank 3 of job "gpt" on host b".
   std::string Describe(uint32_t rank) const;
   std::vector<RankLost> LostRanks() const;
+  GroupState* FindGroup(GroupId group);  // nullptr: no such group
+  std::vector<GroupMap> GroupMaps() const;
 };
 
 class JobRegistry {
@@ -102,6 +104,7 @@ class JobRegistry {
 
   const Job* Find(JobId id) const;
   const std::map<JobId, Job>& jobs() const { return jobs_; }
+  std::map<JobId, Job>& jobs() { return jobs_; }
   // The job that a name stands for now; nullptr if none does.
   const Job* FindByName(const std::string& name) const;
   uint32_t live_job_count() const;

@@ -119,13 +119,25 @@ struct LeaveJob {
   bool failed = false;
 };
 
+struct ReportServer {
+  JobId job;
+  uint32_t rank = 0;
+  Incarnation incarnation;  // of the rank's process
+  GroupId group;
+  Epoch epoch;
+  ServerId server;
+  Incarnation server_incarnation;
+  bool reachable = false;
+  std::string reason;
+};
+
 struct GetCluster {};
 struct ListServers {};
 struct ListJobs {};
 struct GetShardMap {};
 
 using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, HeartbeatWorker,
-                             LeaveJob, GetCluster, ListServers, ListJobs, GetShardMap>;
+                             LeaveJob, ReportServer, GetCluster, ListServers, ListJobs, GetShardMap>;
 
 // ---- replies ----
 
@@ -264,10 +276,15 @@ struct Reply {
   RequestHandle handle;
   absl::StatusOr<Response> response;
 };
+struct GroupMap {
+  GroupId group;
+  std::shared_ptr<const ShardMap> map;
+};
 struct SendWatch {
   WatcherId watcher;
   std::shared_ptr<const ShardMap> map;  // null: unchanged
   std::vector<RankLost> lost_ranks;
+  std::vector<GroupMap> groups;  // of the watched job, those whose map changed
 };
 struct SendEvent {
   WatcherId watcher;

@@ -166,12 +166,21 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     journal_.Append(*event, &actions_);
   } else if (const auto* map = std::get_if<PublishMap>(&consequence)) {
     published_ = map->map;
-    for (const auto& [watcher, job] : watchers_) actions_.push_back(SendWatch{watcher, map->map, {}});
+    for (const auto& [watcher, job] : watchers_) actions_.push_back(SendWatch{watcher, map->map, {}, {}});
   } else if (const auto* lost = std::get_if<PublishLost>(&consequence)) {
     for (const auto& [watcher, job] : watchers_) {
-      if (job == lost->lost.job) actions_.push_back(SendWatch{watcher, nullptr, {lost->lost}});
+      if (job == lost->lost.job) actions_.push_back(SendWatch{watcher, nullptr, {lost->lost}, {}});
+    }
+  } else if (const auto* moved = std::get_if<PublishGroupMap>(&consequence)) {
+    for (const auto& [watcher, job] : watchers_) {
+      if (job == moved->job) actions_.push_back(SendWatch{watcher, nullptr, {}, {moved->group}});
     }
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
+    if (saved_ != changes_) {
+      // It is told the present state, which is not all saved yet.
+      waiting_.push_back({changes_, *added});
+      return;
+    }
     const Job* job = jobs_.Find(added->job);
     if (job == nullptr && added->job.value() != 0) {
       actions_.push_back(CloseStream{added->watcher, absl::NotFoundError(absl::StrCat(
@@ -179,8 +188,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
       return;
     }
     watchers_[added->watcher] = added->job;
-    actions_.push_back(
-        SendWatch{added->watcher, published_, job == nullptr ? std::vector<RankLost>() : job->LostRanks()});
+    actions_.push_back(SendWatch{added->watcher, published_,
+                                 job == nullptr ? std::vector<RankLost>() : job->LostRanks(),
+                                 job == nullptr ? std::vector<GroupMap>() : job->GroupMaps()});
   }
 }
 

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "core/shard_map.h"
 #include "scheduler/event_journal.h"
+#include "scheduler/group_plan.h"
 #include "scheduler/group_rounds.h"
 #include "scheduler/job_registry.h"
 #include "scheduler/scheduler_events.h"
@@ -27,7 +28,8 @@
 
 namespace shoal::scheduler {
 
-inline constexpr uint64_t kTokenLifetimeSeconds = 7 * 24 * 3600;
+// Servers that join later are shown it as well.
+inline constexpr uint64_t kTokenLifetimeSeconds = 365 * 24 * 3600;
 inline constexpr uint64_t kSaveRetryNs = 1'000'000'000;
 inline constexpr size_t kMaxHeldJoins = 4096;
 
@@ -59,12 +61,16 @@ class SchedulerMachine {
   struct PublishLost {
     RankLost lost;
   };
+  struct PublishGroupMap {
+    JobId job;
+    GroupMap group;
+  };
   struct AddWatcher {
     WatcherId watcher;
     JobId job;
   };
   // What waits for a save, in order.
-  using Consequence = std::variant<Reply, PublishMap, PublishLost, AddWatcher, EventRecord>;
+  using Consequence = std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, AddWatcher, EventRecord>;
   struct Waiting {
     uint64_t after = 0;  // this change must be saved
     Consequence consequence;
@@ -91,6 +97,7 @@ class SchedulerMachine {
   void Answer(const Now& now, RequestHandle handle, const JoinGroup& request);
   void Answer(const Now& now, RequestHandle handle, const HeartbeatWorker& request);
   void Answer(const Now& now, RequestHandle handle, const LeaveJob& request);
+  void Answer(const Now& now, RequestHandle handle, const ReportServer& request);
   void Answer(const Now& now, RequestHandle handle, const GetCluster& request);
   void Answer(const Now& now, RequestHandle handle, const ListServers& request);
   void Answer(const Now& now, RequestHandle handle, const ListJobs& request);
@@ -104,7 +111,17 @@ class SchedulerMachine {
   void RetryHeldJoins(const Now& now);
   void RefuseHeldJoins(const Now& now, JobId job, uint32_t rank);
   void RankIsGone(const Now& now, const JobRegistry::Gone& gone);
+  // After a change of the servers.
   void RebuildMap(const Now& now);
+  void PublishServers(const Now& now);
+  // Groups go over to the live servers, where those are not what they have.
+  void MoveGroups(const Now& now);
+  void MoveGroup(const Now& now, const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why);
+  // The group's next map, of the live servers that it does not do without. NotFound: there is none.
+  absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
+                                    const std::vector<ExcludedServer>& excluded) const;
+  // Groups that do without the server try it again.
+  void ForgetExclusions(ServerId server);
   void CompleteGroups(const Now& now);
   void OpenGroup(const Now& now, const GroupRound& round);
   // Leases that ran out while nobody could renew them start anew; false if there are none.

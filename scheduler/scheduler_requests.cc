@@ -34,6 +34,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Regist
            absl::StrCat("host ", server.host, ", ", server.addresses.size(), " I/O threads, Shoal ",
                         server.software_version,
                         server.job == JobId() ? "" : absl::StrCat(", for job ", server.job.value(), " alone")));
+    ForgetExclusions(registered->server);
     RebuildMap(now);
   }
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
@@ -71,6 +72,11 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Deregi
 }
 
 void SchedulerMachine::RebuildMap(const Now& now) {
+  PublishServers(now);
+  MoveGroups(now);
+}
+
+void SchedulerMachine::PublishServers(const Now& now) {
   const Epoch next(map_->epoch().value() + 1);
   absl::StatusOr<ShardMap> map = ShardMap::Make(next, servers_.LiveShards());
   if (!map.ok()) return Record(now, "map-refused", "map", std::string(map.status().message()));
@@ -80,6 +86,86 @@ void SchedulerMachine::RebuildMap(const Now& now) {
   AfterSave(PublishMap{map_});
   Record(now, "map-published", absl::StrCat("map ", next.value()),
          absl::StrCat(map_->shards().size(), " shards on ", servers_.dedicated_count(), " servers"));
+}
+
+absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupState& group,
+                                                    const std::vector<ExcludedServer>& excluded) const {
+  std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
+  std::erase_if(servers, [&](const ServerState* server) {
+    return std::find(excluded.begin(), excluded.end(), ExcludedServer{server->id, server->incarnation}) !=
+           excluded.end();
+  });
+  if (servers.empty()) return absl::NotFoundError("no server is left");
+  std::vector<std::string> hosts;
+  for (const uint32_t rank : group.ranks) hosts.push_back(job.workers.at(rank).state.host);
+  return PlanGroup(Epoch(std::max(group.epoch.value() + 1, map_->epoch().value())), servers, hosts);
+}
+
+void SchedulerMachine::ForgetExclusions(ServerId server) {
+  for (auto& [id, job] : jobs_.jobs()) {
+    for (GroupState& group : job.groups) {
+      std::erase_if(group.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
+    }
+  }
+}
+
+void SchedulerMachine::MoveGroups(const Now& now) {
+  for (auto& [id, job] : jobs_.jobs()) {
+    if (!job.open()) continue;
+    for (GroupState& group : job.groups) {
+      absl::StatusOr<GroupPlan> plan = PlanFor(job, group, group.excluded);
+      if (absl::IsNotFound(plan.status()) && !group.excluded.empty()) {
+        group.excluded.clear();
+        plan = PlanFor(job, group, {});
+      }
+      // With no server left it keeps what it has: the last one may be draining, and serves it till the end.
+      if (plan.ok() && plan->map->shards() != group.shards) MoveGroup(now, job, &group, *plan, "the servers changed");
+    }
+  }
+}
+
+void SchedulerMachine::MoveGroup(const Now& now, const Job& job, GroupState* group, const GroupPlan& plan,
+                                 const std::string& why) {
+  group->epoch = plan.map->epoch();
+  group->shards = plan.map->shards();
+  Change();
+  AfterSave(PublishGroupMap{job.id, {group->id, plan.map}});
+  Record(now, "group-moved", absl::StrCat("group \"", group->name, "\" of job \"", job.name, "\""),
+         absl::StrCat("to epoch ", group->epoch.value(), " with ", group->shards.size(), " shards: ", why));
+}
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ReportServer& request) {
+  const absl::StatusOr<Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return ReplyNow(handle, job.status());
+  GroupState* const group = (*job)->FindGroup(request.group);
+  if (group == nullptr || std::count(group->ranks.begin(), group->ranks.end(), request.rank) == 0) {
+    return ReplyNow(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank), " is in no group ",
+                                                             request.group.value())));
+  }
+  const auto reported = std::find_if(group->shards.begin(), group->shards.end(), [&](const Shard& shard) {
+    return shard.server == request.server && shard.incarnation == request.server_incarnation;
+  });
+  // Others report the same loss; the first of them is enough.
+  if (group->epoch != request.epoch || reported == group->shards.end()) {
+    return AfterSave(Reply{handle, Response(Done())});
+  }
+  std::vector<ExcludedServer> excluded = group->excluded;
+  const ExcludedServer server{request.server, request.server_incarnation};
+  if (!request.reachable) excluded.push_back(server);
+  absl::StatusOr<GroupPlan> plan = PlanFor(**job, *group, excluded);
+  if (!plan.ok() && !request.reachable) {
+    excluded = {server};
+    plan = PlanFor(**job, *group, excluded);
+  }
+  // The last one is kept: either it comes back to the rank, or its lease runs out.
+  if (plan.ok()) {
+    const std::string what = absl::StrCat("rank ", request.rank, " lost server ", reported->server_name,
+                                          request.reachable ? " and reached it again: " : ": ",
+                                          CleanText(request.reason));
+    group->excluded = std::move(excluded);
+    MoveGroup(now, **job, group, *plan, what);
+  }
+  AfterSave(Reply{handle, Response(Done())});
 }
 
 // ---- jobs ----
@@ -238,6 +324,7 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
   jobs_.AddGroup(job, {.id = group,
                        .name = round.name,
                        .epoch = map_->epoch(),
+                       .shards = plan->map->shards(),
                        .ranks = round.ranks,
                        .max_chunk_bytes = flow.chunk_bytes,
                        .wire = round.wire});

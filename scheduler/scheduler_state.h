@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "core/shard_map.h"
 #include "core/token.h"
 #include "core/wire_format.h"
 
@@ -62,10 +63,20 @@ struct RankState {
   friend bool operator==(const RankState&, const RankState&) = default;
 };
 
+// One life of a server that a group does without, because a rank of it can't reach it.
+struct ExcludedServer {
+  ServerId server;
+  Incarnation incarnation;
+
+  friend bool operator==(const ExcludedServer&, const ExcludedServer&) = default;
+};
+
 struct GroupState {
   GroupId id;
   std::string name;
-  Epoch epoch;                  // of the map that the group started with
+  Epoch epoch;                // of its map
+  std::vector<Shard> shards;  // of its map
+  std::vector<ExcludedServer> excluded;
   std::vector<uint32_t> ranks;  // of the job, in group order
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;

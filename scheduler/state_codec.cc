@@ -62,6 +62,19 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     for (const uint32_t rank : group.ranks) stored_group->add_ranks(rank);
     stored_group->set_max_chunk_bytes(group.max_chunk_bytes);
     stored_group->set_wire(static_cast<uint32_t>(group.wire));
+    for (const Shard& shard : group.shards) {
+      v1::Shard* stored_shard = stored_group->add_shards();
+      stored_shard->set_server_id(shard.server.value());
+      stored_shard->set_incarnation(shard.incarnation.value());
+      stored_shard->set_server_name(shard.server_name);
+      stored_shard->set_address(shard.address);
+      stored_shard->set_weight(shard.weight);
+    }
+    for (const ExcludedServer& excluded : group.excluded) {
+      v1::StoredExclusion* stored_exclusion = stored_group->add_excluded();
+      stored_exclusion->set_server_id(excluded.server.value());
+      stored_exclusion->set_incarnation(excluded.incarnation.value());
+    }
   }
 }
 
@@ -117,6 +130,16 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.ranks.assign(group.ranks().begin(), group.ranks().end());
     state.max_chunk_bytes = group.max_chunk_bytes();
     state.wire = *wire;
+    for (const v1::Shard& shard : group.shards()) {
+      state.shards.push_back({.server = ServerId(shard.server_id()),
+                              .incarnation = Incarnation(shard.incarnation()),
+                              .server_name = shard.server_name(),
+                              .address = shard.address(),
+                              .weight = shard.weight()});
+    }
+    for (const v1::StoredExclusion& excluded : group.excluded()) {
+      state.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
+    }
   }
   return job;
 }

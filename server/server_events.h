@@ -25,6 +25,7 @@ struct AcceptAction {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t token = 0;
+  bool into_slot = false;  // it is sent on from there: not to be borrowed
 };
 
 struct DeclineAction {

@@ -1,6 +1,7 @@
 #include "server/server_group.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -11,13 +12,14 @@ uint64_t StrideBytes(uint32_t max_chunk_bytes) {
 
 }  // namespace
 
-ServerGroup::ServerGroup(const GroupToken& first_token, uint32_t credit_chunks, uint64_t slot_region)
+ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t credit_chunks, uint64_t slot_region)
     : members(first_token.group_size),
       slots(SlotCount(credit_chunks)),
       ledger(first_token.max_chunk_bytes),
       id_(first_token.group),
       job_(first_token.job),
-      epoch_(first_token.epoch),
+      first_epoch_(first_token.epoch),
+      epoch_(epoch),
       max_chunk_bytes_(first_token.max_chunk_bytes),
       credit_chunks_(credit_chunks),
       slot_region_(slot_region),
@@ -29,14 +31,23 @@ uint64_t ServerGroup::RegionBytes(uint32_t credit_chunks, uint32_t group_size, u
   return uint64_t{SlotCount(credit_chunks)} * group_size * StrideBytes(max_chunk_bytes);
 }
 
+void ServerGroup::MoveTo(Epoch epoch) {
+  epoch_ = epoch;
+  newest_result = OpNumber(0);
+  somebody_waits_for_commit = false;
+  ledger.Restart();
+  for (Member& member : members) member = {.landed_watermark = member.landed_watermark};
+}
+
 bool ServerGroup::Agrees(const GroupToken& token) const {
-  return token.group == id_ && token.job == job_ && token.epoch == epoch_ && token.group_size == size() &&
+  return token.group == id_ && token.job == job_ && token.epoch == first_epoch_ && token.group_size == size() &&
          token.max_chunk_bytes == max_chunk_bytes_;
 }
 
 int ServerGroup::FindSlot(OpNumber op, ChunkNumber chunk) const {
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].state() != ChunkSlot::State::kFree && slots[i].op() == op && slots[i].chunk() == chunk) {
+    if (slots[i].state() != ChunkSlot::State::kFree && !slots[i].abandoned() && slots[i].op() == op &&
+        slots[i].chunk() == chunk) {
       return static_cast<int>(i);
     }
   }
@@ -48,6 +59,24 @@ int ServerGroup::FindFreeSlot() const {
     if (slots[i].state() == ChunkSlot::State::kFree) return static_cast<int>(i);
   }
   return -1;
+}
+
+int ServerGroup::FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const {
+  int youngest = -1;
+  std::pair<OpNumber, ChunkNumber> last(op, chunk);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const std::pair<OpNumber, ChunkNumber> place(slots[i].op(), slots[i].chunk());
+    if (slots[i].state() != ChunkSlot::State::kGathering || slots[i].abandoned() || place <= last) continue;
+    youngest = static_cast<int>(i);
+    last = place;
+  }
+  return youngest;
+}
+
+std::deque<ServerGroup::PendingPush>::iterator ServerGroup::OldestPending() {
+  return std::min_element(pending.begin(), pending.end(), [](const PendingPush& a, const PendingPush& b) {
+    return std::pair(a.header.op, a.header.chunk) < std::pair(b.header.op, b.header.chunk);
+  });
 }
 
 uint64_t ServerGroup::BufferOffset(uint32_t slot, Rank rank) const {
@@ -63,6 +92,21 @@ OpNumber ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
   return ledger.watermark();
 }
 
+bool ServerGroup::TakeCommitsWaitedFor() {
+  bool any = false;
+  somebody_waits_for_commit = false;
+  for (Member& member : members) {
+    if (member.waits_for_commit == OpNumber(0)) continue;
+    if (member.waits_for_commit > ledger.watermark()) {
+      somebody_waits_for_commit = true;
+      continue;
+    }
+    member.waits_for_commit = OpNumber(0);
+    any = true;
+  }
+  return any;
+}
+
 bool ServerGroup::AnyPresent() const {
   return std::any_of(members.begin(), members.end(),
                      [](const Member& member) { return member.presence == Presence::kPresent; });
@@ -71,6 +115,11 @@ bool ServerGroup::AnyPresent() const {
 bool ServerGroup::AnyAbsent() const {
   return std::any_of(members.begin(), members.end(),
                      [](const Member& member) { return member.presence == Presence::kAbsent; });
+}
+
+bool ServerGroup::AnyMissing() const {
+  return std::any_of(members.begin(), members.end(),
+                     [](const Member& member) { return member.presence == Presence::kMissing; });
 }
 
 bool ServerGroup::AllSlotsIdle() const {

@@ -61,7 +61,7 @@ void ServerLoop::Execute(Now now) {
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
       },
       [this](const AcceptAction& action) {
-        if (loans_.Take(action.offer, action.offset)) {
+        if (!action.into_slot && loans_.Take(action.offer, action.offset)) {
           ended_.push_back(Ended(TransportEventKind::kLanded, action.token, absl::OkStatus()));
           return;
         }

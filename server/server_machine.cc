@@ -50,13 +50,13 @@ void ServerMachine::OnTransportEvent(const TransportEvent& event, Now now, Serve
       peers_.try_emplace(event.peer);
       return;
     case TransportEventKind::kPeerDown:
-      return OnPeerDown(event, actions);
+      return OnPeerDown(event, now, actions);
     case TransportEventKind::kNote:
       return OnNote(event, now, actions);
     case TransportEventKind::kOffered:
       return OnOffered(event, now, actions);
     case TransportEventKind::kLanded:
-      return OnLanded(event, actions);
+      return OnLanded(event, now, actions);
     case TransportEventKind::kSent:
       return OnSent(event, now, actions);
   }
@@ -86,6 +86,9 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   AnnounceCommit(&group, actions);
   OpRecord* record = nullptr;
   refusal = Admit(&group, *header, &record);
+  if (refusal == Refusal::kNone && header->contributors != 0 && header->contributors != group.size()) {
+    refusal = Refusal::kMalformed;
+  }
   if (refusal == Refusal::kLayoutMismatch) {
     const std::string text = DescribeMismatch(*record, *header);
     RefuseOffer(event.peer, event.offer, *header, refusal, text, actions);
@@ -111,12 +114,19 @@ bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHead
   GroupCell& cell = groups_[group_index];
   ServerGroup& group = *cell.group;
   int index = group.FindSlot(header.op, header.chunk);
-  if (index < 0) {
+  const bool begins = index < 0;
+  if (begins) {
     index = group.FindFreeSlot();
+    if (index < 0 && group.moved()) {
+      const int youngest = group.FindSlotToPreempt(header.op, header.chunk);
+      if (youngest >= 0) Preempt(&group, static_cast<uint32_t>(youngest), actions);
+      index = group.FindFreeSlot();
+    }
     if (index < 0) return false;
     group.slots[static_cast<size_t>(index)].Start(header.op, header.chunk, now.monotonic_ns);
   }
-  const Refusal refusal = group.slots[static_cast<size_t>(index)].Offer(header.rank);
+  const bool is_result = header.contributors != 0;
+  const Refusal refusal = group.slots[static_cast<size_t>(index)].Offer(header.rank, is_result);
   if (refusal != Refusal::kNone) {
     RefuseOffer(peer, offer, header, refusal, "", actions);
     return true;
@@ -126,32 +136,49 @@ bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHead
                    .offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),
                    .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
                    .token = Pack({static_cast<uint16_t>(group_index), cell.generation, static_cast<uint16_t>(index),
-                                  static_cast<uint16_t>(header.rank.value())})});
+                                  static_cast<uint16_t>(header.rank.value())}),
+                   .into_slot = is_result});
+  if (begins && header.op <= group.newest_result) {
+    for (uint32_t r = 0; r < group.size(); ++r) AskFor(group, static_cast<uint32_t>(index), Rank(r), actions);
+  }
   return true;
+}
+
+void ServerMachine::Preempt(ServerGroup* group, uint32_t index, ServerActions* actions) {
+  const ChunkSlot& slot = group->slots[index];
+  FrameHeader header{.group = group->id(), .epoch = group->epoch(), .op = slot.op(), .chunk = slot.chunk()};
+  for (uint32_t r = 0; r < group->size(); ++r) {
+    if (!slot.Offered(Rank(r)) || group->members[r].presence != ServerGroup::Presence::kPresent) continue;
+    header.rank = Rank(r);
+    RefuseNote(group->members[r].peer, header, Refusal::kPreempted, "", actions);
+  }
+  AbandonSlot(group, index, actions);
 }
 
 void ServerMachine::RetryPending(uint32_t group_index, Now now, ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
   while (!group.pending.empty()) {
-    const ServerGroup::PendingPush push = group.pending.front();
+    const auto oldest = group.OldestPending();
+    const ServerGroup::PendingPush push = *oldest;
+    group.pending.erase(oldest);
     // While it was held, a copy of it may have been summed, and its op committed.
     OpRecord* record = nullptr;
     const Refusal refusal = Admit(&group, push.header, &record);
     if (refusal != Refusal::kNone) {
       RefuseOffer(push.peer, push.offer, push.header, refusal, "", actions);
     } else if (!TryAccept(group_index, push.peer, push.header, push.offer, now, actions)) {
+      group.pending.push_front(push);
       return;
     }
-    group.pending.pop_front();
   }
 }
 
-void ServerMachine::OnLanded(const TransportEvent& event, ServerActions* actions) {
+void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions* actions) {
   const OperationToken token = Unpack(event.token);
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slots[token.slot];
   const bool complete = slot.Landed(Rank(token.rank), event.status.ok());
-  const OpRecord* record = group.ledger.Find(slot.op());
+  const OpRecord* record = slot.abandoned() ? nullptr : group.ledger.Find(slot.op());
   if (event.status.ok() && record != nullptr) {
     ++counters_.contributions_landed;
     counters_.bytes_in += uint64_t{record->plan.ElementCount(slot.chunk())} * DataTypeSize(record->dtype);
@@ -162,7 +189,15 @@ void ServerMachine::OnLanded(const TransportEvent& event, ServerActions* actions
     slot.Abandon();
     ForgetInputs(group, token.slot, actions);
   }
-  if (!complete || record == nullptr) return ReleaseIfOver(token.group_index, actions);
+  if (!complete || record == nullptr) {
+    if (slot.state() == ChunkSlot::State::kFree) RetryPending(token.group_index, now, actions);
+    return ReleaseIfOver(token.group_index, actions);
+  }
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (!slot.HasResultOf(Rank(r))) continue;
+    ForgetInputs(group, token.slot, actions);
+    return SendResult(token, Rank(r), now, actions);
+  }
   actions->push_back(
       ReduceAction{.spec = {.dtype = record->dtype, .op = record->reduce_op, .premul_factor = record->premul_factor},
                    .offset = group.BufferOffset(token.slot, Rank(0)),
@@ -173,17 +208,23 @@ void ServerMachine::OnLanded(const TransportEvent& event, ServerActions* actions
 }
 
 void ServerMachine::OnReduced(uint64_t packed, Now now, ServerActions* actions) {
-  OperationToken token = Unpack(packed);
+  const OperationToken token = Unpack(packed);
+  const ServerGroup& group = *Lookup(token);
+  if (!group.failed && !group.slots[token.slot].abandoned()) ++counters_.chunks_reduced;
+  SendResult(token, Rank(0), now, actions);
+}
+
+void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slots[token.slot];
-  OpRecord* record = group.ledger.Find(slot.op());
+  OpRecord* record = group.failed || slot.abandoned() ? nullptr : group.ledger.Find(slot.op());
   std::vector<Rank>& receivers = receivers_;
   receivers.clear();
-  if (!group.failed && record != nullptr) {
+  if (record != nullptr) {
     record->summed[slot.chunk().value()] = true;
-    ++counters_.chunks_reduced;
     for (uint32_t i = 0; i < group.size(); ++i) {
       const Rank rank((FirstReplyRank(slot.chunk(), group.size()) + i) % group.size());
+      if (slot.HasResultOf(rank)) continue;
       if (group.members[rank.value()].presence == ServerGroup::Presence::kPresent) receivers.push_back(rank);
     }
   }
@@ -210,7 +251,7 @@ void ServerMachine::OnReduced(uint64_t packed, Now now, ServerActions* actions) 
     token.rank = static_cast<uint16_t>(rank.value());
     actions->push_back(SendPayloadAction{.peer = group.members[rank.value()].peer,
                                          .header = EncodeHeader(header),
-                                         .offset = group.BufferOffset(token.slot, Rank(0)),
+                                         .offset = group.BufferOffset(token.slot, source),
                                          .bytes = bytes,
                                          .token = Pack(token)});
   }
@@ -243,7 +284,30 @@ std::string ServerMachine::DescribeMismatch(const OpRecord& record, const FrameH
 }
 
 void ServerMachine::Tick(Now now, ServerActions* actions) {
-  if (now.monotonic_ns < next_report_ns_) return;
+  if (now.monotonic_ns >= next_loss_ns_) GiveUpMissing(now, actions);
+  if (now.monotonic_ns >= next_report_ns_) ReportWaiting(now, actions);
+}
+
+void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
+  next_loss_ns_ = kNoDeadline;
+  for (uint32_t index = 0; index < groups_.size(); ++index) {
+    if (groups_[index].group == nullptr) continue;
+    ServerGroup& group = *groups_[index].group;
+    for (uint32_t r = 0; r < group.size(); ++r) {
+      ServerGroup::Member& member = group.members[r];
+      if (member.presence != ServerGroup::Presence::kMissing) continue;
+      if (now.monotonic_ns < member.lost_at_ns) {
+        next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
+        continue;
+      }
+      member.presence = ServerGroup::Presence::kGone;
+      FailGroup(index, FrameType::kRankLost, Rank(r), member.lost_because, actions);
+    }
+    ReleaseIfOver(index, actions);
+  }
+}
+
+void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
   bool any_group = false;
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr) continue;
@@ -275,7 +339,7 @@ void ServerMachine::Tick(Now now, ServerActions* actions) {
   next_report_ns_ = any_group ? now.monotonic_ns + options_.waiting_report_ns : kNoDeadline;
 }
 
-uint64_t ServerMachine::NextDeadlineNs() const { return next_report_ns_; }
+uint64_t ServerMachine::NextDeadlineNs() const { return std::min(next_report_ns_, next_loss_ns_); }
 
 ServerCounters ServerMachine::counters() const {
   ServerCounters counters = counters_;

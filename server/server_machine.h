@@ -6,8 +6,9 @@
 // reason.
 //
 // Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
-// bye. A group that can't go on (a rank was lost, ranks disagree on an op) is failed as a whole: every member is told
-// why once.
+// bye. A hello of a newer epoch starts that epoch: what was gathered is given up, and ranks that hold results from
+// before are asked for them (docs/adr/0009). A group that can't go on (a rank was lost, ranks disagree on an op) is
+// failed as a whole: every member is told why once.
 #ifndef SHOAL_SERVER_SERVER_MACHINE_H_
 #define SHOAL_SERVER_SERVER_MACHINE_H_
 
@@ -34,6 +35,8 @@ struct ServerMachineOptions {
   uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
   uint32_t max_groups = 256;
   uint64_t waiting_report_ns = kNsPerS / 4;  // after so long a chunk's contributors are told who is missing
+  // How long a rank whose connection broke may take to come back in a new epoch, before its group is failed.
+  uint64_t return_patience_ns = kNsPerS;
 };
 
 class ServerMachine {
@@ -89,7 +92,7 @@ class ServerMachine {
   static uint64_t Pack(OperationToken token);
   static OperationToken Unpack(uint64_t packed);
 
-  void OnPeerDown(const TransportEvent& event, ServerActions* actions);
+  void OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions);
   void OnNote(const TransportEvent& event, Now now, ServerActions* actions);
   void OnHello(PeerId peer, const FrameHeader& header, std::span<const std::byte> body, Now now,
                ServerActions* actions);
@@ -97,12 +100,18 @@ class ServerMachine {
   void OnBye(PeerId peer, ServerActions* actions);
   void OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions);
   void OnOffered(const TransportEvent& event, Now now, ServerActions* actions);
-  void OnLanded(const TransportEvent& event, ServerActions* actions);
+  void OnLanded(const TransportEvent& event, Now now, ServerActions* actions);
   void OnSent(const TransportEvent& event, Now now, ServerActions* actions);
 
   absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
   // Index of the group's cell, opened if need be; -1 with a refusal and its text.
-  int OpenGroup(const GroupToken& token, Refusal* refusal, std::string* text);
+  int OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text);
+  // Gives up what the group gathered, and starts the epoch.
+  void MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions);
+  // A slot that will be neither reduced nor replied.
+  static void AbandonSlot(ServerGroup* group, uint32_t slot, ServerActions* actions);
+  // Asks a rank whether it has the result of the slot's chunk, if it may have.
+  static void AskFor(const ServerGroup& group, uint32_t slot, Rank rank, ServerActions* actions);
   // Tells all members how far all have come, when it is time to.
   void AnnounceCommit(ServerGroup* group, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
@@ -114,6 +123,10 @@ class ServerMachine {
   bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
                  ServerActions* actions);
   void RetryPending(uint32_t group_index, Now now, ServerActions* actions);
+  // An older chunk takes the slot. Those who pushed are told to push again.
+  void Preempt(ServerGroup* group, uint32_t slot, ServerActions* actions);
+  // Sends a chunk's result, which lies at the place of `source`, to those who contributed.
+  void SendResult(OperationToken token, Rank source, Now now, ServerActions* actions);
   void RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal, std::string_view text,
                    ServerActions* actions);
   void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
@@ -124,6 +137,8 @@ class ServerMachine {
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
+  void GiveUpMissing(Now now, ServerActions* actions);
+  void ReportWaiting(Now now, ServerActions* actions);
   // Of a slot that will not be reduced.
   static void ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions);
   ServerGroup* Lookup(OperationToken token);
@@ -136,8 +151,9 @@ class ServerMachine {
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest
   uint64_t next_report_ns_ = kNoDeadline;
+  uint64_t next_loss_ns_ = kNoDeadline;  // no missing rank is given up before
   bool last_op_was_small_ = false;
-  std::vector<Rank> receivers_;  // scratch of OnReduced
+  std::vector<Rank> receivers_;  // scratch of SendResult
   ServerCounters counters_;
 };
 

@@ -14,20 +14,29 @@ constexpr uint32_t kDefaultWindowBytes = 1 << 20;
 
 }  // namespace
 
-void ServerMachine::OnPeerDown(const TransportEvent& event, ServerActions* actions) {
+void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions) {
   const auto found = peers_.find(event.peer);
   if (found == peers_.end()) return;
   const Peer peer = std::move(found->second);
   peers_.erase(found);
   for (const Membership& membership : peer.memberships) {
     MemberGone(membership.group_index, membership.rank, actions);
-    if (!peer.said_bye) {
-      std::string text =
-          peer.closed_because.empty()
-              ? absl::StrCat("server ", options_.server_name, " lost its connection: ",
-                             event.status.ok() ? "it was closed without a goodbye" : event.status.message())
-              : absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because);
-      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank, std::move(text), actions);
+    if (groups_[membership.group_index].group->failed) {
+      ReleaseIfOver(membership.group_index, actions);
+      continue;
+    }
+    if (!peer.closed_because.empty()) {
+      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank,
+                absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
+                actions);
+    } else if (!peer.said_bye) {
+      ServerGroup::Member& member = groups_[membership.group_index].group->members[membership.rank.value()];
+      member.presence = ServerGroup::Presence::kMissing;
+      member.lost_at_ns = now.monotonic_ns + options_.return_patience_ns;
+      member.lost_because = absl::StrCat(
+          "server ", options_.server_name,
+          " lost its connection: ", event.status.ok() ? "it was closed without a goodbye" : event.status.message());
+      next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
     }
     ReleaseIfOver(membership.group_index, actions);
   }
@@ -52,7 +61,9 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
       ServerGroup& group = *groups_[group_index].group;
+      group.members[rank.value()].waits_for_commit = header->op;
       group.NoteWatermarks(rank, *header);
+      if (header->op != OpNumber(0)) group.somebody_waits_for_commit = true;
       return AnnounceCommit(&group, actions);
     }
     case FrameType::kGroupFailed: {
@@ -74,8 +85,8 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
                                        Refusal* refusal) const {
   *refusal = Refusal::kBadToken;
   if (absl::Status status = CheckToken(options_.token_key, token, now.unix_ms / 1000); !status.ok()) return status;
-  if (token.group != header.group || token.epoch != header.epoch || token.rank != header.rank) {
-    return absl::InvalidArgumentError("the hello's group, epoch or rank is not the token's");
+  if (token.group != header.group || token.epoch > header.epoch || token.rank != header.rank) {
+    return absl::InvalidArgumentError("the hello's group or rank is not the token's, or its epoch is older");
   }
   const auto found = group_index_.find(token.group);
   if (found == group_index_.end()) {
@@ -97,6 +108,11 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
     *refusal = Refusal::kGroupFailedBefore;
     return absl::AbortedError(group.failure);
   }
+  if (header.epoch > group.epoch()) return absl::OkStatus();
+  if (header.epoch < group.epoch()) {
+    *refusal = Refusal::kStaleEpoch;
+    return absl::AbortedError(absl::StrCat("the group is in epoch ", group.epoch().value(), " already"));
+  }
   if (group.members[token.rank.value()].presence != ServerGroup::Presence::kAbsent) {
     *refusal = Refusal::kRankTaken;
     return absl::AlreadyExistsError(
@@ -105,7 +121,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   return absl::OkStatus();
 }
 
-int ServerMachine::OpenGroup(const GroupToken& token, Refusal* refusal, std::string* text) {
+int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text) {
   const auto found = group_index_.find(token.group);
   if (found != group_index_.end()) return static_cast<int>(found->second);
   *refusal = Refusal::kNoSlotMemory;
@@ -134,7 +150,7 @@ int ServerMachine::OpenGroup(const GroupToken& token, Refusal* refusal, std::str
   }
   const auto index = static_cast<uint32_t>(cell - groups_.begin());
   ++cell->generation;
-  cell->group = std::make_unique<ServerGroup>(token, credit, *region);
+  cell->group = std::make_unique<ServerGroup>(token, epoch, credit, *region);
   group_index_[token.group] = index;
   return static_cast<int>(index);
 }
@@ -151,19 +167,61 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
     return RefuseNote(peer_id, header, refusal, std::string_view(text.data(), text.size()), actions);
   }
   std::string text;
-  const int index = OpenGroup(*token, &refusal, &text);
+  const int index = OpenGroup(*token, header.epoch, &refusal, &text);
   if (index < 0) return RefuseNote(peer_id, header, refusal, text, actions);
   ServerGroup& group = *groups_[static_cast<size_t>(index)].group;
-  group.members[token->rank.value()] = {.presence = ServerGroup::Presence::kPresent,
-                                        .peer = peer_id,
-                                        .incarnation = token->incarnation,
-                                        .landed_watermark = OpNumber(0)};
+  if (header.epoch > group.epoch()) MoveGroup(static_cast<uint32_t>(index), header.epoch, actions);
+  ServerGroup::Member& member = group.members[token->rank.value()];
+  member.presence = ServerGroup::Presence::kPresent;
+  member.peer = peer_id;
+  member.incarnation = token->incarnation;
+  member.newest_result = header.op;
+  group.newest_result = std::max(group.newest_result, header.op);
+  group.NoteWatermarks(token->rank, header);
+  AnnounceCommit(&group, actions);
   peer->second.memberships.push_back({static_cast<uint32_t>(index), token->rank});
   if (next_report_ns_ == kNoDeadline) next_report_ns_ = now.monotonic_ns + options_.waiting_report_ns;
   FrameHeader welcome = header;
   welcome.type = FrameType::kWelcome;
   actions->push_back(SendNoteAction{
       peer_id, MakeWelcome(welcome, {.incarnation = options_.incarnation, .credit_chunks = group.credit_chunks()})});
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AskFor(group, slot, token->rank, actions);
+}
+
+void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {
+  ServerGroup& group = *groups_[group_index].group;
+  for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
+  group.pending.clear();
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (group.members[r].presence != ServerGroup::Presence::kPresent) continue;
+    std::erase_if(peers_[group.members[r].peer].memberships, [&](const Membership& membership) {
+      return membership.group_index == group_index && membership.rank == Rank(r);
+    });
+  }
+  group.MoveTo(epoch);
+}
+
+void ServerMachine::AbandonSlot(ServerGroup* group, uint32_t index, ServerActions* actions) {
+  ChunkSlot& slot = group->slots[index];
+  if (slot.state() == ChunkSlot::State::kGathering) ForgetInputs(*group, index, actions);
+  if (slot.state() != ChunkSlot::State::kFree) slot.Abandon();
+}
+
+void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, ServerActions* actions) {
+  const ServerGroup::Member& member = group.members[rank.value()];
+  const ChunkSlot& slot = group.slots[index];
+  if (member.presence != ServerGroup::Presence::kPresent || slot.op() > member.newest_result ||
+      slot.state() != ChunkSlot::State::kGathering || slot.abandoned() || slot.Offered(rank)) {
+    return;
+  }
+  const FrameHeader header{.type = FrameType::kAsk,
+                           .group = group.id(),
+                           .epoch = group.epoch(),
+                           .op = slot.op(),
+                           .chunk = slot.chunk(),
+                           .rank = rank};
+  actions->push_back(SendNoteAction{member.peer, MakeNote(header)});
 }
 
 // A worker measures its way here. It has said hello to no group yet.
@@ -198,6 +256,7 @@ Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32
   const auto found = group_index_.find(header.group);
   if (found == group_index_.end()) return Refusal::kUnknownGroup;
   const ServerGroup& group = *groups_[found->second].group;
+  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;
   if (header.rank.value() >= group.size()) return Refusal::kWrongRank;
   const ServerGroup::Member& member = group.members[header.rank.value()];
   if (member.presence != ServerGroup::Presence::kPresent || member.peer != peer) {
@@ -242,11 +301,7 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, s
   ++counters_.groups_failed;
   for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
   group.pending.clear();
-  for (uint32_t i = 0; i < group.slots.size(); ++i) {
-    ChunkSlot& slot = group.slots[i];
-    if (slot.state() == ChunkSlot::State::kGathering) ForgetInputs(group, i, actions);
-    if (slot.state() != ChunkSlot::State::kFree) slot.Abandon();
-  }
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
   const FrameHeader header{.type = type, .group = group.id(), .epoch = group.epoch(), .rank = rank};
   for (const ServerGroup::Member& member : group.members) {
     if (member.presence != ServerGroup::Presence::kPresent) continue;
@@ -255,7 +310,8 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, s
 }
 
 void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
-  if (!group->ledger.TakeAnnouncement()) return;
+  const bool waited_for = group->somebody_waits_for_commit && group->TakeCommitsWaitedFor();
+  if (!group->ledger.TakeAnnouncement() && !waited_for) return;
   FrameHeader header{.type = FrameType::kCommit,
                      .group = group->id(),
                      .epoch = group->epoch(),
@@ -285,7 +341,9 @@ void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, Server
 // A group is over when nobody is in it and the network is done with its memory.
 void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) {
   GroupCell& cell = groups_[group_index];
-  if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
+  if (cell.group == nullptr || cell.group->AnyPresent() || cell.group->AnyMissing() || !cell.group->AllSlotsIdle()) {
+    return;
+  }
   if (cell.group->failed && cell.group->AnyAbsent()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
     ended_groups_.push_back({cell.group->id(), cell.group->failure});

@@ -139,6 +139,7 @@ void Checkers::CheckServerBounds(const std::string& server, const ServerCounters
 
 void Checkers::CheckServerEmpty(const std::string& server, const ServerCounters& counters) {
   refusals_ += counters.RefusalTotal();
+  preemptions_ += counters.refusals[static_cast<size_t>(Refusal::kPreempted)];
   if (counters.groups_open > 0 || counters.slot_memory_used_bytes > 0 || counters.peers > 0) {
     Fail(absl::StrCat(server, " still has ", counters.groups_open, " groups, ", counters.slot_memory_used_bytes,
                       " bytes of slots and ", counters.peers, " peers after everybody has gone"));

@@ -60,6 +60,7 @@ class Checkers {
   uint64_t ops_failed() const { return ops_failed_; }
   uint64_t ops_failed_of(uint32_t job) const;
   uint64_t refusals() const { return refusals_; }
+  uint64_t preemptions() const { return preemptions_; }
 
  private:
   struct Grave {
@@ -76,6 +77,7 @@ class Checkers {
   uint64_t ops_failed_ = 0;
   std::map<uint32_t, uint64_t> ops_failed_by_job_;
   uint64_t refusals_ = 0;
+  uint64_t preemptions_ = 0;
 };
 
 }  // namespace shoal::sim

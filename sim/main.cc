@@ -33,12 +33,13 @@ bool ParseNumber(const char* text, uint64_t* number) {
 void Print(const shoal::sim::Profile& profile, const shoal::sim::Report& report) {
   std::printf(
       "seed %llu: %s\n  %s\n  digest %016llx, %llu events, %.3f s virtual, ops ok %llu, failed %llu, refusals %llu, "
-      "loans %llu\n",
+      "loans %llu, hand-overs %llu, preemptions %llu\n",
       static_cast<unsigned long long>(report.seed), report.failures.empty() ? "ok" : "FAILED",
       profile.Describe().c_str(), static_cast<unsigned long long>(report.digest),
       static_cast<unsigned long long>(report.events), static_cast<double>(report.virtual_ns) / 1e9,
       static_cast<unsigned long long>(report.ops_ok), static_cast<unsigned long long>(report.ops_failed),
-      static_cast<unsigned long long>(report.refusals), static_cast<unsigned long long>(report.loans));
+      static_cast<unsigned long long>(report.refusals), static_cast<unsigned long long>(report.loans),
+      static_cast<unsigned long long>(report.hand_overs), static_cast<unsigned long long>(report.preemptions));
   for (const std::string& failure : report.failures) std::printf("  - %s\n", failure.c_str());
   for (const std::string& line : report.trace) std::printf("    %s\n", line.c_str());
 }
@@ -55,19 +56,26 @@ int RunRange(uint64_t first, uint64_t count) {
   uint64_t failed = 0;
   uint64_t ops_ok = 0;
   uint64_t ops_failed = 0;
+  uint64_t hand_overs = 0;
+  uint64_t preemptions = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const shoal::sim::Report report = shoal::sim::Simulate(shoal::sim::DrawProfile(seed), 0);
     ops_ok += report.ops_ok;
     ops_failed += report.ops_failed;
+    hand_overs += report.hand_overs;
+    preemptions += report.preemptions;
     if (report.failures.empty()) continue;
     ++failed;
     std::printf("seed %llu FAILED: %s (replay: shoal-sim --seed %llu)\n", static_cast<unsigned long long>(seed),
                 report.failures.front().c_str(), static_cast<unsigned long long>(seed));
     std::fflush(stdout);
   }
-  std::printf("%llu seeds, %llu failed; ops ok %llu, ended with an error as they should %llu\n",
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(failed),
-              static_cast<unsigned long long>(ops_ok), static_cast<unsigned long long>(ops_failed));
+  std::printf(
+      "%llu seeds, %llu failed; ops ok %llu, ended with an error as they should %llu; results handed over %llu, "
+      "pushes preempted %llu\n",
+      static_cast<unsigned long long>(count), static_cast<unsigned long long>(failed),
+      static_cast<unsigned long long>(ops_ok), static_cast<unsigned long long>(ops_failed),
+      static_cast<unsigned long long>(hand_overs), static_cast<unsigned long long>(preemptions));
   return failed == 0 ? 0 : 1;
 }
 

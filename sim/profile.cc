@@ -7,10 +7,11 @@
 namespace shoal::sim {
 namespace {
 
-constexpr FaultKind kAllFaults[] = {FaultKind::kClog,          FaultKind::kPause,       FaultKind::kSchedulerOutage,
-                                    FaultKind::kStoreFailures, FaultKind::kRogueClient, FaultKind::kReset,
-                                    FaultKind::kWorkerCrash,   FaultKind::kServerCrash, FaultKind::kDisagree,
-                                    FaultKind::kAbort,         FaultKind::kMissingRank};
+constexpr FaultKind kAllFaults[] = {
+    FaultKind::kClog,        FaultKind::kPause,     FaultKind::kSchedulerOutage, FaultKind::kStoreFailures,
+    FaultKind::kRogueClient, FaultKind::kReset,     FaultKind::kServerCrash,     FaultKind::kServerRestart,
+    FaultKind::kServerStop,  FaultKind::kServerCut, FaultKind::kServerDrain,     FaultKind::kServerAdd,
+    FaultKind::kWorkerCrash, FaultKind::kDisagree,  FaultKind::kAbort,           FaultKind::kMissingRank};
 
 template <typename T>
 T Pick(Random& random, std::initializer_list<T> choices) {
@@ -18,24 +19,37 @@ T Pick(Random& random, std::initializer_list<T> choices) {
 }
 
 void DrawFaults(Random& random, Profile* profile) {
-  // A third of the seeds has no fault, a third benign ones only.
-  const uint64_t temper = random.Below(3);
+  // One seed in eight has no fault, one benign ones only, two have destructive ones as well.
+  const uint64_t temper = random.Below(8);
+  const uint64_t lease_ns = profile->lease_ttl_ms * kNsPerMs;
   for (const FaultKind kind : kAllFaults) {
     const bool wanted = random.Chance(300'000);
-    if (!wanted || temper == 0 || (temper == 1 && !IsBenign(kind))) continue;
-    const uint64_t times = IsBenign(kind) ? random.Between(1, 3) : 1;
+    const bool destructive = !IsBenign(kind) && !IsSurvivable(kind);
+    if (!wanted || temper == 0 || (temper == 1 && !IsBenign(kind)) || (temper < 6 && destructive)) continue;
+    const bool outlasts_lease = kind == FaultKind::kServerStop || kind == FaultKind::kServerCut;
+    const uint64_t times = destructive ? 1 : random.Between(1, 3);
     for (uint64_t i = 0; i < times; ++i) {
       profile->faults.push_back({.kind = kind,
                                  .at_ns = kNsPerS + random.Below(uint64_t{1} << random.Between(21, 28)),
-                                 .duration_ns = random.Between(1'000'000, profile->lease_ttl_ms * kNsPerMs / 3),
+                                 .duration_ns = outlasts_lease ? random.Between(lease_ns, 2 * lease_ns)
+                                                               : random.Between(1'000'000, lease_ns / 3),
                                  .target = static_cast<uint32_t>(random.Below(1 << 16))});
     }
   }
+  const bool moves = std::any_of(profile->faults.begin(), profile->faults.end(),
+                                 [](const Fault& fault) { return IsSurvivable(fault.kind); });
+  profile->min_servers = moves ? 1 : profile->servers;
+  if (!moves) return;
+  // What is to be survived takes leases and outages in a row, and needs room on the servers that are left.
+  profile->op_timeout_ns = 40 * kNsPerS;
+  profile->return_patience_ns = 20 * kNsPerS;
+  profile->slot_memory_bytes = 32 << 20;
 }
 
 }  // namespace
 
 bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset; }
+bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
 
 std::string FaultName(FaultKind kind) {
   switch (kind) {
@@ -55,6 +69,16 @@ std::string FaultName(FaultKind kind) {
       return "worker-crash";
     case FaultKind::kServerCrash:
       return "server-crash";
+    case FaultKind::kServerRestart:
+      return "server-restart";
+    case FaultKind::kServerStop:
+      return "server-stop";
+    case FaultKind::kServerCut:
+      return "server-cut";
+    case FaultKind::kServerDrain:
+      return "server-drain";
+    case FaultKind::kServerAdd:
+      return "server-add";
     case FaultKind::kDisagree:
       return "disagree";
     case FaultKind::kAbort:
@@ -63,10 +87,6 @@ std::string FaultName(FaultKind kind) {
       return "missing-rank";
   }
   return "unknown";
-}
-
-bool Profile::AnyDestructive() const {
-  return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return !IsBenign(fault.kind); });
 }
 
 std::string Profile::Describe() const {

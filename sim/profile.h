@@ -16,8 +16,8 @@
 
 namespace shoal::sim {
 
-// A benign fault may cost time and never a result. A destructive one may fail the ops of the jobs that it hits, of
-// nobody else, and must leave nothing behind.
+// A benign fault may cost time and never a result; neither may a survivable one, which makes groups move to other
+// servers. A destructive one may fail the ops of the jobs that it hits, of nobody else, and must leave nothing behind.
 enum class FaultKind : uint8_t {
   // benign
   kClog,             // nothing gets through on some connections for a while
@@ -25,16 +25,23 @@ enum class FaultKind : uint8_t {
   kSchedulerOutage,  // the scheduler is down for a while and comes back from its store
   kStoreFailures,    // saves fail for a while
   kRogueClient,      // somebody sends garbage and forged frames to a server
+  // survivable
+  kReset,          // a connection between a worker and a server breaks
+  kServerCrash,    // not of the last one
+  kServerRestart,  // it crashes, and a new process has its name after a while
+  kServerStop,     // it stands still for longer than its lease, and then goes on
+  kServerCut,      // likewise, and its connections break at the start
+  kServerDrain,
+  kServerAdd,
   // destructive
-  kReset,  // a connection between a worker and a server breaks
   kWorkerCrash,
-  kServerCrash,
   kDisagree,     // one rank calls an op of another size
   kAbort,        // one rank aborts its group
   kMissingRank,  // one rank stops calling, and stays alive
 };
 
 bool IsBenign(FaultKind kind);
+bool IsSurvivable(FaultKind kind);
 std::string FaultName(FaultKind kind);
 
 struct Fault {
@@ -69,14 +76,16 @@ struct Profile {
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;
   uint64_t op_timeout_ns = 3 * kNsPerS;
+  uint64_t return_patience_ns = kNsPerS;  // of servers with ranks whose connection broke
+  uint32_t min_servers = 1;
   uint64_t think_ns = 100'000;      // of a worker between ops, at most
   uint64_t reduce_ns = 50'000;      // of a sum, at most
   uint64_t wake_delay_ns = 20'000;  // between an event and the loop that takes it, at most
+  bool survive_server_loss = true;  // of workers
   NetworkProfile network;
   std::vector<JobProfile> jobs;
   std::vector<Fault> faults;
 
-  bool AnyDestructive() const;
   std::string Describe() const;
 };
 

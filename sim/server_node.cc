@@ -35,12 +35,13 @@ void ServerNode::StartLoops() {
     options.token_key = registration_->lease().token_key;
     options.slot_memory_bytes = thread.memory.size();
     options.window_bytes = profile_.window_bytes;
+    options.return_patience_ns = profile_.return_patience_ns;
     thread.loop = std::make_unique<ServerLoop>(options, thread.transport.get(), thread.reducer.get(), thread.memory);
   }
 }
 
 uint64_t ServerNode::StepRegistration(Now now) {
-  if (call_under_way_) return kNoDeadline;
+  if (call_under_way_ || draining_) return kNoDeadline;
   const RegistrationStep step = registration_->Next(now);
   if (step.kind == RegistrationStep::Kind::kWait) return step.wait_until_ns;
   if (step.kind == RegistrationStep::Kind::kGiveUp) {
@@ -88,6 +89,37 @@ uint64_t ServerNode::StepRegistration(Now now) {
                    Wake();
                  });
   return kNoDeadline;
+}
+
+void ServerNode::Drain() {
+  if (draining_ || !registration_->was_registered()) return;
+  draining_ = true;
+  for (IoThread& thread : threads_) {
+    if (thread.loop != nullptr) thread.loop->Drain();
+  }
+  Deregister();
+}
+
+void ServerNode::Deregister() {
+  scheduler::DeregisterServer request;
+  request.server = registration_->lease().server;
+  request.incarnation = incarnation_;
+  request.reason = "drained";
+  control_->Call(alive(), request, 2 * kNsPerS, [this](const absl::StatusOr<scheduler::Response>& response) {
+    deregistered_ = response.ok() || absl::IsNotFound(response.status());
+    if (deregistered_) return;
+    world().After(50 * kNsPerMs, [this, alive = alive()] {
+      if (!alive.expired()) Deregister();
+    });
+  });
+}
+
+uint32_t ServerNode::GroupsOpen() const {
+  uint32_t groups = 0;
+  for (const IoThread& thread : threads_) {
+    if (thread.loop != nullptr) groups += thread.loop->counters().groups_open;
+  }
+  return groups;
 }
 
 uint64_t ServerNode::Run(Now now) {

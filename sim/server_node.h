@@ -27,6 +27,10 @@ class ServerNode : public Node {
   ~ServerNode() override = default;
 
   const std::vector<std::string>& addresses() const { return addresses_; }
+  // It leaves the cluster and opens no new group; drained() when none is open any more.
+  void Drain();
+  bool draining() const { return draining_; }
+  bool drained() const { return deregistered_ && GroupsOpen() == 0; }
   // Reports what is still open, once everybody is gone.
   void CheckAtEnd() const;
 
@@ -42,8 +46,9 @@ class ServerNode : public Node {
   };
 
   void StartLoops();
+  void Deregister();
   uint64_t StepRegistration(Now now);
-  ServerCounters Counters() const;
+  uint32_t GroupsOpen() const;
 
   const Profile& profile_;
   SimControl* control_;
@@ -53,6 +58,8 @@ class ServerNode : public Node {
   std::vector<std::string> addresses_;
   std::optional<RegistrationMachine> registration_;
   bool call_under_way_ = false;
+  bool draining_ = false;
+  bool deregistered_ = false;
 };
 
 }  // namespace shoal::sim

@@ -38,9 +38,21 @@ std::string SimNetwork::ResetRandomConnection() {
   }
   if (candidates.empty()) return "";
   const std::shared_ptr<Connection> connection = candidates[world_->random().Below(candidates.size())];
+  Reset(connection);
+  return connection->ends[0].name;
+}
+
+void SimNetwork::ResetConnectionsOf(const std::string& address) {
+  for (const auto& [number, connection] : connections_) {
+    if (connection->ends[1].name == address && connection->established) Reset(connection);
+  }
+}
+
+void SimNetwork::Reset(const std::shared_ptr<Connection>& connection) {
   world_->TraceText(absl::StrCat("reset ", connection->ends[0].name, " - ", connection->ends[1].name));
   for (const End& end : connection->ends) {
     SimTransport* transport = end.transport;
+    if (transport == nullptr) continue;
     const PeerId peer = end.peer;
     world_->After(world_->random().Below(profile_.latency_ns * 4), [connection, transport, peer] {
       for (const End& now : connection->ends) {
@@ -48,7 +60,6 @@ std::string SimNetwork::ResetRandomConnection() {
       }
     });
   }
-  return connection->ends[0].name;
 }
 
 uint64_t SimNetwork::ArrivalNs(const Connection& connection, uint64_t bytes) {
@@ -243,7 +254,13 @@ absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, ui
   const auto [peer, message] = found->second;
   if (buffer.size() != message->payload_bytes)
     return absl::InvalidArgumentError("the buffer is not of the offer's size");
+  const bool at_once = AcceptsAtOnce(offer);
   offers_.erase(found);
+  if (at_once) {
+    std::memcpy(buffer.data(), message->payload.data(), buffer.size());
+    Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = token});
+    return absl::OkStatus();
+  }
   std::memset(buffer.data(), static_cast<int>(kScribble), buffer.size());
   const uint64_t landing = next_landing_++;
   PeerState& state = peers_[peer];
@@ -278,6 +295,12 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
   if (network_->profile_.writes_late) {
     world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
   }
+}
+
+// An eager payload is here already.
+bool SimTransport::AcceptsAtOnce(OfferId offer) const {
+  const auto found = offers_.find(offer);
+  return found != offers_.end() && !found->second.second->at_sender && !network_->profile_.writes_late;
 }
 
 const std::byte* SimTransport::Borrow(OfferId offer) {

@@ -48,6 +48,8 @@ class SimNetwork {
   // Cuts a connection at random; both sides notice after a while. The name of the side that connected; "" if there is
   // no connection.
   std::string ResetRandomConnection();
+  // Cuts all connections of the side that listens at the address.
+  void ResetConnectionsOf(const std::string& address);
   const NetworkProfile& profile() const { return profile_; }
   // Of all transports.
   uint64_t loans_taken() const { return loans_taken_; }
@@ -73,6 +75,7 @@ class SimNetwork {
     uint64_t until_ns;
   };
 
+  void Reset(const std::shared_ptr<Connection>& connection);
   uint64_t ArrivalNs(const Connection& connection, uint64_t bytes);
 
   World* world_;
@@ -98,6 +101,7 @@ class SimTransport : public Transport {
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
+  bool AcceptsAtOnce(OfferId offer) const override;
   const std::byte* Borrow(OfferId offer) override;
   void Return(OfferId offer) override;
   void Decline(OfferId offer) override;

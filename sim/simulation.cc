@@ -42,6 +42,9 @@ class Simulation {
   void Happen(const Fault& fault);
   void HitJob(uint32_t job) { jobs_hit_.insert(job); }
   Worker* PickWorker(uint32_t target);
+  void StartServer(uint32_t number);
+  // A survivable fault of servers.
+  void HappenToServer(const Fault& fault, uint64_t end_ns);
   bool AllWorkersEnded() const;
   void CheckEnd();
 
@@ -56,6 +59,7 @@ class Simulation {
   std::vector<Worker> workers_;
   std::vector<std::unique_ptr<RogueNode>> rogues_;
   std::set<uint32_t> jobs_hit_;
+  uint64_t hand_overs_ = 0;
 };
 
 void Simulation::Start() {
@@ -64,9 +68,7 @@ void Simulation::Start() {
   world_.After(random.Below(20'000'000), [this] { StartScheduler(); });
   servers_.resize(profile_.servers);
   for (uint32_t i = 0; i < profile_.servers; ++i) {
-    world_.After(random.Below(20'000'000), [this, i] {
-      servers_[i] = std::make_unique<ServerNode>(&world_, profile_, i, &network_, &control_, &checkers_);
-    });
+    world_.After(random.Below(20'000'000), [this, i] { StartServer(i); });
   }
   for (uint32_t job = 0; job < profile_.jobs.size(); ++job) {
     for (uint32_t rank = 0; rank < profile_.jobs[job].ranks; ++rank) workers_.push_back({job, nullptr});
@@ -89,9 +91,43 @@ void Simulation::StartScheduler() {
   if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &store_);
 }
 
+void Simulation::StartServer(uint32_t number) {
+  servers_[number] = std::make_unique<ServerNode>(&world_, profile_, number, &network_, &control_, &checkers_);
+}
+
 Simulation::Worker* Simulation::PickWorker(uint32_t target) {
   Worker& worker = workers_[target % workers_.size()];
   return worker.node == nullptr || worker.node->finished() ? nullptr : &worker;
+}
+
+void Simulation::HappenToServer(const Fault& fault, uint64_t end_ns) {
+  const auto number = static_cast<uint32_t>(fault.target % servers_.size());
+  ServerNode* const server = servers_[number].get();
+  const auto stays = [](const std::unique_ptr<ServerNode>& each) { return each != nullptr && !each->draining(); };
+  const bool one_of_many = std::count_if(servers_.begin(), servers_.end(), stays) > 1;
+  if (fault.kind == FaultKind::kServerAdd) {
+    servers_.emplace_back();
+    return StartServer(static_cast<uint32_t>(servers_.size() - 1));
+  }
+  if (server == nullptr || server->draining()) return;
+  switch (fault.kind) {
+    case FaultKind::kServerCrash:
+      if (one_of_many) servers_[number].reset();
+      return;
+    case FaultKind::kServerRestart:
+      servers_[number].reset();
+      return world_.At(end_ns, [this, number] { StartServer(number); });
+    case FaultKind::kServerCut:
+      for (const std::string& address : server->addresses()) network_.ResetConnectionsOf(address);
+      return server->PauseUntil(end_ns);
+    case FaultKind::kServerStop:
+      return server->PauseUntil(end_ns);
+    case FaultKind::kServerDrain:
+      if (one_of_many) server->Drain();
+      return;
+    default:
+      return;
+  }
 }
 
 void Simulation::Happen(const Fault& fault) {
@@ -120,20 +156,13 @@ void Simulation::Happen(const Fault& fault) {
       world_.At(end_ns, [this, index] { rogues_[index].reset(); });
       return;
     }
-    case FaultKind::kReset: {
-      const std::string connecting_end = network_.ResetRandomConnection();
-      for (const Worker& each : workers_) {
-        if (each.node != nullptr && each.node->transport_name() == connecting_end) HitJob(each.job);
-      }
-      return;
-    }
-    case FaultKind::kServerCrash:
-      for (uint32_t job = 0; job < profile_.jobs.size(); ++job) HitJob(job);
-      servers_[fault.target % servers_.size()].reset();
+    case FaultKind::kReset:
+      network_.ResetRandomConnection();
       return;
     default:
       break;
   }
+  if (IsSurvivable(fault.kind)) return HappenToServer(fault, end_ns);
   if (worker == nullptr) return;
   HitJob(worker->job);
   if (fault.kind == FaultKind::kWorkerCrash) worker->node.reset();
@@ -151,6 +180,7 @@ void Simulation::CheckEnd() {
   std::set<uint32_t> refused;
   for (const Worker& worker : workers_) {
     if (worker.node == nullptr) continue;
+    hand_overs_ += worker.node->results_handed_over();
     if (!worker.node->finished()) checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.node->Describe()));
     if (worker.node->refused_memory()) refused.insert(worker.job);
   }
@@ -169,7 +199,9 @@ void Simulation::CheckEnd() {
   workers_.clear();
   world_.RunUntil(world_.now_ns() + kNsPerS);
   for (const std::unique_ptr<ServerNode>& server : servers_) {
-    if (server != nullptr) server->CheckAtEnd();
+    if (server == nullptr) continue;
+    server->CheckAtEnd();
+    if (server->draining() && !server->drained()) checkers_.Fail(server->name() + " was never drained (liveness)");
   }
   checkers_.CheckGraves();
   checkers_.CheckLoans(network_);
@@ -181,7 +213,7 @@ Report Simulation::Run() {
   const uint64_t latest_ns = world_.now_ns() + kLongestNs;
   while (!AllWorkersEnded() && world_.RunOne(latest_ns)) {
   }
-  world_.RunUntil(world_.now_ns() + kSettleNs);
+  world_.RunUntil(world_.now_ns() + kSettleNs + profile_.return_patience_ns);
   CheckEnd();
   return {.seed = profile_.seed,
           .digest = world_.digest(),
@@ -191,6 +223,8 @@ Report Simulation::Run() {
           .ops_failed = checkers_.ops_failed(),
           .refusals = checkers_.refusals(),
           .loans = network_.loans_taken(),
+          .hand_overs = hand_overs_,
+          .preemptions = checkers_.preemptions(),
           .failures = checkers_.failures(),
           .trace = world_.text()};
 }

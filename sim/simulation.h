@@ -19,6 +19,8 @@ struct Report {
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
   uint64_t loans = 0;                 // payloads that servers borrowed
+  uint64_t hand_overs = 0;            // results that ranks handed over after a move
+  uint64_t preemptions = 0;           // pushes that had to make room for an older chunk
   std::vector<std::string> failures;  // empty: all checks held
   std::vector<std::string> trace;     // the last lines, if asked for
 };

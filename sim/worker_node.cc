@@ -25,7 +25,8 @@ WorkerNode::WorkerNode(World* world, const Profile& profile, uint32_t job, uint3
       checkers_(checkers),
       incarnation_(world->random().Next()),
       transport_(network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
-      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{}, transport_.get())) {
+      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
+                                         transport_.get())) {
   const JobProfile& shape = profile.jobs[job];
   Group everybody{.name = "all", .rank = rank};
   Group every_second{.name = "even", .rank = rank / 2};
@@ -66,6 +67,9 @@ void WorkerNode::Join() {
       for (const scheduler::RankLost& lost : update.lost_ranks) {
         commands_.push_back(RankLostCommand{lost.rank, lost.host, lost.reason});
       }
+      for (const scheduler::GroupMap& group : update.groups) {
+        commands_.emplace_back(MoveGroupCommand{group.group, group.map});
+      }
       Wake();
     });
     Heartbeat();
@@ -94,7 +98,7 @@ void WorkerNode::JoinGroups(size_t next) {
   request.group_name = groups_[next].name;
   request.ranks = groups_[next].ranks;
   request.max_chunk_bytes = profile_.max_chunk_bytes;
-  request.min_servers = profile_.servers;
+  request.min_servers = profile_.min_servers;
   request.wait_ms = kGroupWaitMs;
   control_->Call(alive(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
                  [this, next](const absl::StatusOr<scheduler::Response>& response) {
@@ -208,6 +212,8 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
     checkers_->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;
+  } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
+    Report(*trouble);
   } else {
     Leave();
   }
@@ -238,6 +244,28 @@ void WorkerNode::Leave() {
   request.incarnation = incarnation_;
   request.reason = "done";
   control_->Call(alive(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
+}
+
+void WorkerNode::Report(const ServerTrouble& trouble) {
+  world().TraceText(absl::StrCat(name(), " reports server ", trouble.server.value(), " in epoch ",
+                                 trouble.epoch.value(), trouble.reachable ? " as reachable: " : ": ", trouble.reason));
+  scheduler::ReportServer request;
+  request.job = job_;
+  request.rank = rank_;
+  request.incarnation = incarnation_;
+  request.group = trouble.group;
+  request.epoch = trouble.epoch;
+  request.server = trouble.server;
+  request.server_incarnation = trouble.incarnation;
+  request.reachable = trouble.reachable;
+  request.reason = trouble.reason;
+  control_->Call(alive(), request, kCallTimeoutNs,
+                 [this, trouble](const absl::StatusOr<scheduler::Response>& response) {
+                   if (!absl::IsUnavailable(response.status())) return;
+                   world().After(kRetryNs, [this, trouble, alive = alive()] {
+                     if (!alive.expired() && !finished_) Report(trouble);
+                   });
+                 });
 }
 
 uint64_t WorkerNode::Run(Now now) {

@@ -33,6 +33,7 @@ class WorkerNode : public Node {
   bool refused_memory() const { return refused_memory_; }
   const std::string& transport_name() const { return transport_->name(); }
   std::string Describe() const;
+  uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
 
   // ---- faults ----
   void DisagreeOnce() { disagree_ = true; }
@@ -70,6 +71,7 @@ class WorkerNode : public Node {
   void Take(const WorkerOutcome& outcome);
   void CloseIfOver(Now now);
   void Leave();
+  void Report(const ServerTrouble& trouble);
 
   const Profile& profile_;
   const uint32_t job_number_;

@@ -19,16 +19,19 @@ constexpr uint64_t kCountersTimeoutMs = 5'000;
 
 }  // namespace
 
-IoThread::IoThread(std::unique_ptr<Transport> transport, CompletionQueue* completions)
+IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
+                   CompletionQueue* completions, TroubleQueue* troubles)
     : transport_(std::move(transport)),
       completions_(completions),
+      troubles_(troubles),
       queue_(transport_.get()),
-      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions(), transport_.get())),
+      loop_(std::make_unique<WorkerLoop>(options, transport_.get())),
       groups_(kMaxWorkerGroups) {}
 
 absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
-                                                          CompletionQueue* completions) {
-  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), completions));
+                                                          const WorkerMachineOptions& options,
+                                                          CompletionQueue* completions, TroubleQueue* troubles) {
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, troubles));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
@@ -144,6 +147,8 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*closed);
     } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
       Deliver(*measured);
+    } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
+      troubles_->Push(*trouble);
     } else {
       shutdown_done_ = true;
     }

@@ -18,15 +18,17 @@
 #include "net/transport.h"
 #include "worker/caller_records.h"
 #include "worker/submit_queue.h"
+#include "worker/trouble_queue.h"
 #include "worker/worker_loop.h"
 
 namespace shoal {
 
 class IoThread {
  public:
-  // `completions` outlives the thread. ResourceExhausted: the process can't have another thread.
+  // `completions` and `troubles` outlive the thread. ResourceExhausted: the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
-                                                         CompletionQueue* completions);
+                                                         const WorkerMachineOptions& options,
+                                                         CompletionQueue* completions, TroubleQueue* troubles);
   ~IoThread();  // stops
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -48,7 +50,8 @@ class IoThread {
   void Stop(uint64_t goodbye_ms);
 
  private:
-  IoThread(std::unique_ptr<Transport> transport, CompletionQueue* completions);
+  IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options, CompletionQueue* completions,
+           TroubleQueue* troubles);
 
   void Run();
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
@@ -64,6 +67,7 @@ class IoThread {
 
   std::unique_ptr<Transport> transport_;
   CompletionQueue* const completions_;
+  TroubleQueue* const troubles_;
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
 

@@ -1,6 +1,7 @@
 #include "worker/job_membership.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -15,15 +16,19 @@ namespace {
 constexpr uint64_t kHeartbeatsPerLease = 3;
 constexpr uint64_t kFirstWatchRetryMs = 100;
 constexpr uint64_t kMaxWatchRetryMs = 5000;
+constexpr uint64_t kReportTimeoutNs = 2 * kNsPerS;
+constexpr uint64_t kReportRetryNs = 100 * kNsPerMs;
 
 }  // namespace
 
-JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, const JobMember& member, const JoinedJob& job)
-    : scheduler_(scheduler), io_(io), member_(member), job_(job) {}
+JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, const JobMember& member,
+                             const JoinedJob& job)
+    : scheduler_(scheduler), io_(io), troubles_(troubles), member_(member), job_(job) {}
 
 absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(SchedulerClient* scheduler, IoThread* io,
-                                                                    const JobMember& member, const JoinedJob& job) {
-  std::unique_ptr<JobMembership> membership(new JobMembership(scheduler, io, member, job));
+                                                                    TroubleQueue* troubles, const JobMember& member,
+                                                                    const JoinedJob& job) {
+  std::unique_ptr<JobMembership> membership(new JobMembership(scheduler, io, troubles, member, job));
   JobMembership* raw = membership.get();
   absl::StatusOr<std::thread> heartbeats = StartThread("shoal-lease", [raw] { raw->SendHeartbeats(); });
   if (!heartbeats.ok()) return heartbeats.status();
@@ -31,6 +36,9 @@ absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(SchedulerCli
   absl::StatusOr<std::thread> watch = StartThread("shoal-watch", [raw] { raw->FollowWatch(); });
   if (!watch.ok()) return watch.status();
   membership->watch_thread_ = *std::move(watch);
+  absl::StatusOr<std::thread> reports = StartThread("shoal-report", [raw] { raw->ReportTroubles(); });
+  if (!reports.ok()) return reports.status();
+  membership->report_thread_ = *std::move(reports);
   return membership;
 }
 
@@ -42,6 +50,8 @@ void JobMembership::Stop() {
     stopping_ = true;
     changed_.notify_all();
   }
+  troubles_->Close();
+  if (report_thread_.joinable()) report_thread_.join();
   if (heartbeat_thread_.joinable()) heartbeat_thread_.join();
   if (watch_thread_.joinable()) watch_thread_.join();
 }
@@ -93,6 +103,16 @@ void JobMembership::SendHeartbeats() {
   }
 }
 
+void JobMembership::ReportTroubles() {
+  while (const std::optional<ServerTrouble> trouble = troubles_->Pop()) {
+    // Until the scheduler is back: nobody else can give the group another map.
+    while (
+        absl::IsUnavailable(scheduler_->ReportServer(member_, job_.id, *trouble, MonotonicNs() + kReportTimeoutNs))) {
+      if (!Sleep(kReportRetryNs)) return;
+    }
+  }
+}
+
 void JobMembership::FollowWatch() {
   std::minstd_rand random{std::random_device{}()};
   uint64_t retry_ms = kFirstWatchRetryMs;
@@ -111,6 +131,7 @@ void JobMembership::FollowWatch() {
         if (!lost_ranks_told_.insert(lost.job_rank).second) continue;
         io_->queue().Post(std::move(lost)).IgnoreError();  // refused only by a worker that is closing
       }
+      for (MoveGroupCommand& move : news.moved_groups) io_->queue().Post(std::move(move)).IgnoreError();
     }
     if (!status().ok()) return;
     const uint64_t wait_ms = retry_ms / 2 + std::uniform_int_distribution<uint64_t>(0, retry_ms / 2)(random);

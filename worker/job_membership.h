@@ -1,8 +1,9 @@
 // Keeps this process a member of its job: renews the lease and follows what the scheduler says of the others.
 //
-// Thread: any. Two threads of its own: one sends heartbeats, one reads the Watch stream. Losses of ranks go to the I/O
-// thread's queue. A scheduler that is away changes nothing (invariant I6): both threads try again until Stop. When the
-// scheduler says that the lease is over, the membership ends; groups that are open go on without it.
+// Thread: any. Three threads of its own: one sends heartbeats, one reads the Watch stream, one reports lost servers.
+// Losses of ranks and new maps of groups go to the I/O thread's queue. A scheduler that is away changes nothing
+// (invariant I6): the threads try again until Stop. When the scheduler says that the lease is over, the membership
+// ends; groups that are open go on without it.
 #ifndef SHOAL_WORKER_JOB_MEMBERSHIP_H_
 #define SHOAL_WORKER_JOB_MEMBERSHIP_H_
 
@@ -21,9 +22,10 @@ namespace shoal {
 
 class JobMembership {
  public:
-  // `scheduler` and `io` outlive it. ResourceExhausted: the process can't have more threads.
+  // `scheduler`, `io` and `troubles` outlive it. ResourceExhausted: the process can't have more threads.
   static absl::StatusOr<std::unique_ptr<JobMembership>> Start(SchedulerClient* scheduler, IoThread* io,
-                                                              const JobMember& member, const JoinedJob& job);
+                                                              TroubleQueue* troubles, const JobMember& member,
+                                                              const JoinedJob& job);
   ~JobMembership();  // stops
   JobMembership(const JobMembership&) = delete;
   JobMembership& operator=(const JobMembership&) = delete;
@@ -40,16 +42,19 @@ class JobMembership {
   void Stop();
 
  private:
-  JobMembership(SchedulerClient* scheduler, IoThread* io, const JobMember& member, const JoinedJob& job);
+  JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, const JobMember& member,
+                const JoinedJob& job);
 
   void SendHeartbeats();
   void FollowWatch();
+  void ReportTroubles();
   // False: Stop was called.
   bool Sleep(uint64_t ns);
   bool stopping() const;
 
   SchedulerClient* const scheduler_;
   IoThread* const io_;
+  TroubleQueue* const troubles_;
   const JobMember member_;
   const JoinedJob job_;
 
@@ -63,6 +68,7 @@ class JobMembership {
   std::set<uint32_t> lost_ranks_told_;  // of the watch thread alone
   std::thread heartbeat_thread_;
   std::thread watch_thread_;
+  std::thread report_thread_;
 };
 
 }  // namespace shoal

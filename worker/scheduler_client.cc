@@ -164,6 +164,10 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
       absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
       if (map.ok()) news->map = *std::move(map);
     }
+    for (const v1::GroupMap& group : response.groups()) {
+      absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(group.map());
+      if (map.ok()) news->moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
+    }
     for (const v1::RankLost& lost : response.lost_ranks()) {
       news->lost_ranks.push_back({.job_rank = lost.rank(), .host = lost.host(), .reason = lost.reason()});
     }
@@ -311,6 +315,22 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   });
   if (!status.ok()) return status;
   return ParseGroup(response, group);
+}
+
+absl::Status SchedulerClient::ReportServer(const JobMember& member, JobId job, const ServerTrouble& trouble,
+                                           uint64_t deadline_ns) {
+  v1::ReportServerRequest request;
+  request.set_job_id(job.value());
+  request.set_rank(member.rank);
+  request.set_incarnation(member.incarnation.value());
+  request.set_group_id(trouble.group.value());
+  request.set_epoch(trouble.epoch.value());
+  request.set_server_id(trouble.server.value());
+  request.set_server_incarnation(trouble.incarnation.value());
+  request.set_reachable(trouble.reachable);
+  request.set_reason(trouble.reason);
+  v1::ReportServerResponse response;
+  return Call(&v1::Scheduler::Stub::ReportServer, request, deadline_ns, true, &response);
 }
 
 absl::StatusOr<uint64_t> SchedulerClient::Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,

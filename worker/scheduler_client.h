@@ -58,6 +58,7 @@ struct GroupRequest {
 struct WatchNews {
   std::shared_ptr<const ShardMap> map;
   std::vector<RankLostCommand> lost_ranks;
+  std::vector<MoveGroupCommand> moved_groups;
 };
 
 class SchedulerClient {
@@ -88,6 +89,9 @@ class SchedulerClient {
   // The lease's length in ms. NotFound: the lease is over. After silence the next call uses a new connection.
   absl::StatusOr<uint64_t> Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
                                      uint64_t deadline_ns);
+
+  // Asks for a new map of the group. NotFound: no member any more.
+  absl::Status ReportServer(const JobMember& member, JobId job, const ServerTrouble& trouble, uint64_t deadline_ns);
 
   // Works after CancelCalls as well. `failed`: the other ranks are told that this one is lost.
   absl::Status LeaveJob(const JobMember& member, JobId job, const std::string& reason, bool failed,

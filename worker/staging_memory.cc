@@ -22,11 +22,11 @@ uint32_t StagingMemory::Places(uint32_t credit, uint32_t max_chunk_bytes) {
 
 absl::StatusOr<std::shared_ptr<StagingMemory>> StagingMemory::Allocate(uint32_t places, uint32_t max_chunk_bytes) {
   const uint64_t stride_bytes = StrideBytes(max_chunk_bytes);
-  // Not touched until it is used: what never sends float32 tensors costs addresses only.
+  // Not touched until it is used: where nothing lands in pieces it costs addresses only.
   auto* start = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, places * stride_bytes));
   if (start == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for the 16-bit wire: ", places, " chunks of ",
-                                                     max_chunk_bytes, " bytes to one shard; use smaller chunks"));
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", places, " chunks of ", max_chunk_bytes,
+                                                     " bytes on their way to or from one shard; use smaller chunks"));
   }
   return std::shared_ptr<StagingMemory>(new StagingMemory(start, stride_bytes));
 }

@@ -56,14 +56,15 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), &completions_);
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
+      *std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &troubles_);
   if (!io.ok()) return io.status();
   const absl::StatusOr<JoinedJob> job = JoinJob();
   if (!job.ok()) return job.status();
   job_ = job->id;
   io_ = *std::move(io);
   absl::StatusOr<std::unique_ptr<JobMembership>> membership =
-      JobMembership::Start(&scheduler_, io_.get(), member_, *job);
+      JobMembership::Start(&scheduler_, io_.get(), &troubles_, member_, *job);
   if (!membership.ok()) return membership.status();
   membership_ = *std::move(membership);
   return absl::OkStatus();

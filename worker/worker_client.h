@@ -35,6 +35,7 @@ struct WorkerClientOptions {
   bool network_only = false;
   Colocation colocation = Colocation::kOff;  // whether this process would host a server for its job
   std::string server_address;                // at which that server is reached; empty: found out
+  bool fail_on_server_loss = false;
 };
 
 struct AllReduceCall {
@@ -103,6 +104,7 @@ class WorkerClient {
   const JobMember member_;
   SchedulerClient scheduler_;
   CompletionQueue completions_;
+  TroubleQueue troubles_;
   JobId job_;
   std::unique_ptr<IoThread> io_;
   std::unique_ptr<JobMembership> membership_;

@@ -59,6 +59,12 @@ struct SubmitCommand {
   uint64_t deadline_ns = 0;
 };
 
+// The scheduler gives the group another map, of a newer epoch. May come before the group is opened.
+struct MoveGroupCommand {
+  GroupId group;
+  std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
+};
+
 struct AbortGroupCommand {
   GroupHandle group;
   std::string reason;
@@ -88,8 +94,8 @@ struct MeasureLinkCommand {
   uint64_t deadline_ns = 0;
 };
 
-using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, SubmitCommand, AbortGroupCommand,
-                                   CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, SubmitCommand,
+                                   AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 struct GroupOpened {
   GroupHandle group;
@@ -111,18 +117,29 @@ struct LinkMeasured {
   LinkFacts link;  // zeros where nothing could be measured
 };
 
+// The group can't go on with a server in this epoch: the scheduler must be told, who then gives the group a new map.
+struct ServerTrouble {
+  GroupId group;
+  Epoch epoch;
+  ServerId server;
+  Incarnation incarnation;
+  bool reachable = false;  // a new connection stands: it may stay in the map
+  std::string reason;
+};
+
 struct ShutdownDone {};
 
-using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ShutdownDone>;
+using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, ShutdownDone>;
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 struct WorkerConnectAction {
   uint32_t connection = 0;  // WorkerMachine::ConnectionAddress knows where to
 };
 
-// Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. The send follows.
+// Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. A send may follow.
 struct WorkerNarrowAction {
   DataType type = DataType::kBfloat16;
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
   const std::byte* tensor = nullptr;
   std::byte* place = nullptr;
   uint64_t elements = 0;
@@ -135,6 +152,15 @@ struct WorkerWidenAction {
   const std::byte* place = nullptr;
   std::byte* tensor = nullptr;
   uint64_t elements = 0;
+};
+
+// Copies a result from where it landed to its tensor, or one of a tensor to where it is kept. As for the order: as
+// above.
+struct WorkerCopyAction {
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  uint64_t bytes = 0;
 };
 
 struct WorkerSendNoteAction {
@@ -153,6 +179,8 @@ struct WorkerSendAction {
 struct WorkerAcceptAction {
   OfferId offer;
   std::byte* data = nullptr;
+  // Instead of `data`, if the transport accepts at once; WorkerMachine::OnAccepted is told which. Null: `data`.
+  std::byte* data_at_once = nullptr;
   uint64_t bytes = 0;
   uint64_t token = 0;
 };
@@ -165,8 +193,9 @@ struct WorkerClosePeerAction {
   PeerId peer;
 };
 
-using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction,
-                                  WorkerAcceptAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction>;
+using WorkerAction =
+    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
+                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction>;
 using WorkerActions = std::vector<WorkerAction>;
 
 struct ShardTraffic {
@@ -185,6 +214,7 @@ struct WorkerCounters {
   uint64_t bytes_pulled = 0;
   uint64_t chunks_pushed = 0;
   uint64_t refusals = 0;
+  uint64_t results_handed_over = 0;  // to servers that asked after a move
   uint64_t op_time_ns_total = 0;
   uint64_t map_epoch = 0;            // of the newest group
   std::vector<ShardTraffic> shards;  // every shard ever connected to

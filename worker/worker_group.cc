@@ -1,14 +1,83 @@
 #include "worker/worker_group.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace shoal {
 
+bool ShardLink::HoldsMemory() const {
+  return std::any_of(cells.begin(), cells.end(),
+                     [](const ChunkInFlight& cell) { return cell.open && (!cell.sent || cell.landing); });
+}
+
 WorkerGroup::WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns)
-    : open_deadline_ns(deadline_ns), links(info->map->shards().size()), info_(std::move(info)) {
+    : open_deadline_ns(deadline_ns),
+      links(info->map->shards().size()),
+      retained(info->max_chunk_bytes),
+      info_(std::move(info)),
+      map_(info_->map) {
   for (ShardLink& link : links) link.next_op = OpNumber(1);
+}
+
+std::vector<ShardLink> WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map) {
+  for (const ShardLink& link : links) {
+    for (const ChunkPlace& place : link.last_landed) {
+      const WorkerOp* op = FindOp(place.op);
+      if (op != nullptr && !op->reported) unproven_.push_back(place);
+    }
+  }
+  settle_until_ = newest_pushed;
+  map_ = std::move(map);
+  std::vector<ShardLink> fresh(map_->shards().size());
+  for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);
+  for (WorkerOp& op : ops) {
+    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);
+    op.waiting = {};
+  }
+  return std::exchange(links, std::move(fresh));
+}
+
+void WorkerGroup::NoteLanded(ShardLink* link, size_t place, WorkerOp* op, ChunkNumber chunk) {
+  op->landed[chunk.value()] = true;
+  ++op->chunks_landed;
+  newest_result = std::max(newest_result, op->number);
+  const ChunkPlace landed{op->number, chunk};
+  if (landed <= settle_until_) {
+    unproven_.push_back(landed);
+  } else {
+    link->last_landed[place] = landed;
+  }
+}
+
+std::vector<ChunkNumber> WorkerGroup::TakeUnproven(OpNumber op) {
+  std::vector<ChunkNumber> chunks;
+  std::erase_if(unproven_, [&](const ChunkPlace& place) {
+    if (place.op != op) return false;
+    chunks.push_back(place.chunk);
+    return true;
+  });
+  for (ShardLink& link : links) {
+    for (const ChunkPlace& place : link.last_landed) {
+      if (place.op == op) chunks.push_back(place.chunk);
+    }
+  }
+  return chunks;
+}
+
+void WorkerGroup::NoteCommitted(OpNumber watermark) {
+  if (watermark <= commit_watermark) return;
+  commit_watermark = watermark;
+  retained.Commit(watermark);
+}
+
+bool WorkerGroup::ResultIsBeingTaken() const {
+  return std::any_of(links.begin(), links.end(), [](const ShardLink& link) {
+    return std::any_of(link.cells.begin(), link.cells.end(), [](const ChunkInFlight& cell) {
+      return cell.open && cell.landing && cell.taking != ChunkInFlight::Taking::kBeside;
+    });
+  });
 }
 
 absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
@@ -27,12 +96,13 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
         MakeBucketPlan(command.element_count, op.type_on_wire, info_->max_chunk_bytes);
     if (!plan.ok()) return plan.status();
     op.plan = *plan;
-    op.rotation = info_->map->Rotation(info_->id, op.number);
+    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);
+    op.landed.assign(plan->chunk_count, false);
   }
   op.first_position = next_position_;
   next_position_ += op.plan.chunk_count;
   next_op_deadline_ns = std::min(next_op_deadline_ns, op.deadline_ns);
-  ops.push_back(op);
+  ops.push_back(std::move(op));
   return absl::OkStatus();
 }
 
@@ -48,12 +118,14 @@ bool WorkerGroup::FindNext(uint32_t shard) {
     link.next_op = OpNumber(first_op_);
     link.next_chunk = 0;
   }
-  const std::vector<uint32_t>& table = info_->map->deal_table();
+  const std::vector<uint32_t>& table = map_->deal_table();
   while (MayPushOp(link.next_op, commit_watermark)) {
     const WorkerOp* op = FindOp(link.next_op);
     if (op == nullptr) return false;
     for (; link.next_chunk < op->plan.chunk_count; ++link.next_chunk) {
-      if (table[(uint64_t{op->rotation} + link.next_chunk) % table.size()] != shard) continue;
+      if (table[(uint64_t{op->rotation} + link.next_chunk) % table.size()] != shard || op->landed[link.next_chunk]) {
+        continue;
+      }
       link.next_known = true;
       return true;
     }
@@ -85,7 +157,7 @@ int WorkerGroup::NextLink() {
   int best = -1;
   for (uint32_t shard = 0; shard < links.size(); ++shard) {
     const ShardLink& link = links[shard];
-    if (!link.window.CanPush() || !FindNext(shard)) continue;
+    if (!link.welcomed || !link.window.CanPush() || !FindNext(shard)) continue;
     if (best < 0) {
       best = static_cast<int>(shard);
       continue;
@@ -115,7 +187,8 @@ bool WorkerGroup::AllWelcomed() const {
 }
 
 bool WorkerGroup::Idle() const {
-  return std::all_of(ops.begin(), ops.end(), [](const WorkerOp& op) { return op.busy == 0; });
+  return std::all_of(ops.begin(), ops.end(), [](const WorkerOp& op) { return op.busy == 0; }) &&
+         std::all_of(hand_overs.begin(), hand_overs.end(), [](const HandOver& each) { return each.memory == nullptr; });
 }
 
 std::string WorkerGroup::DescribeRank(Rank rank) const {

@@ -1,5 +1,6 @@
 #include "worker/worker_loop.h"
 
+#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -69,8 +70,12 @@ void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);
         if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
       },
+      [](const WorkerCopyAction& action) { std::memcpy(action.to, action.from, action.bytes); },
       [this](const WorkerAcceptAction& action) {
-        absl::Status status = transport_->Accept(action.offer, {action.data, action.bytes}, action.token);
+        const bool at_once = action.data_at_once != nullptr && transport_->AcceptsAtOnce(action.offer);
+        std::byte* const data = at_once ? action.data_at_once : action.data;
+        absl::Status status = transport_->Accept(action.offer, {data, action.bytes}, action.token);
+        machine_.OnAccepted(action.token, at_once && status.ok());
         if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
       },
       [this](const WorkerDeclineAction& action) { transport_->Decline(action.offer); },

@@ -26,6 +26,7 @@ WorkerMachine::OperationToken WorkerMachine::Unpack(uint64_t packed) {
 void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (const auto* open = std::get_if<OpenGroupCommand>(&command)) return Open(*open, now, actions, outcomes);
   if (const auto* submit = std::get_if<SubmitCommand>(&command)) return Submit(*submit, now, outcomes);
+  if (const auto* move = std::get_if<MoveGroupCommand>(&command)) return MoveGroup(*move, now, actions);
   if (const auto* lost = std::get_if<RankLostCommand>(&command)) return RankLost(*lost, now, actions, outcomes);
   if (const auto* measure = std::get_if<MeasureLinkCommand>(&command)) return MeasureLink(*measure, now, actions);
   if (const auto* shutdown = std::get_if<ShutdownCommand>(&command)) {
@@ -47,7 +48,7 @@ void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActio
   if (group.state == WorkerGroup::State::kOpening && group.ops.empty()) {
     return FailGroup(handle, absl::CancelledError("the group was closed before it was open"), now, actions, outcomes);
   }
-  CloseIfDone(handle, actions, outcomes);
+  CloseIfDone(handle, now, actions, outcomes);
 }
 
 void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
@@ -58,19 +59,13 @@ void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions
   GroupCell& cell = groups_[command.group.value()];
   ++cell.generation;
   cell.group = std::make_unique<WorkerGroup>(command.info, command.deadline_ns);
-  counters_.map_epoch = command.info->map->epoch().value();
-  const std::vector<Shard>& shards = command.info->map->shards();
-  for (size_t i = 0; i < shards.size(); ++i) {
-    cell.group->links[i].connection = FindConnection(shards[i].address, shards[i].server_name);
+  cell.group->generation = cell.generation;
+  StartLinks(command.group.value(), now, actions);
+  for (const MoveGroupCommand& move : early_moves_) {
+    if (move.group == command.info->id && move.map->epoch() > cell.group->epoch()) cell.group->next_map = move.map;
   }
-  for (const ShardLink& link : cell.group->links) {
-    Connection& connection = connections_[link.connection];
-    if (connection.state == Connection::State::kUp) {
-      SendHellos(link.connection, actions);
-    } else {
-      connection.retry_at_ns = std::min(connection.retry_at_ns, now.monotonic_ns);
-    }
-  }
+  std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
+  MoveIfDue(command.group.value(), now, actions);
   TickConnections(now, actions);
 }
 
@@ -115,10 +110,11 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
     WorkerGroup* group = groups_[handle].group.get();
     if (group == nullptr) continue;
     group->close_requested = true;
+    group->leave_by_ns = std::min(group->leave_by_ns, command.deadline_ns);
     if (!group->ops.empty() || group->state == WorkerGroup::State::kOpening) {
       FailGroup(handle, absl::CancelledError("the worker is closing"), now, actions, outcomes);
     }
-    CloseIfDone(handle, actions, outcomes);
+    CloseIfDone(handle, now, actions, outcomes);
   }
   TickShutdown(now, actions, outcomes);
 }
@@ -168,58 +164,33 @@ void WorkerMachine::OnConnecting(uint32_t index, const absl::StatusOr<PeerId>& p
 
 void WorkerMachine::SendHellos(uint32_t index, WorkerActions* actions) {
   for (GroupCell& cell : groups_) {
-    if (cell.group == nullptr || cell.group->state != WorkerGroup::State::kOpening) continue;
+    if (cell.group == nullptr || cell.group->state == WorkerGroup::State::kFailed) continue;
     for (ShardLink& link : cell.group->links) {
-      if (link.connection != index || link.hello_sent) continue;
+      if (link.connection != index || link.hello_sent || link.lost) continue;
       link.hello_sent = true;
-      actions->push_back(WorkerSendNoteAction{
-          connections_[index].peer, MakeHello(HeaderFor(*cell.group, FrameType::kHello), cell.group->info().token)});
+      link.reported_watermark = cell.group->landed_watermark();
+      FrameHeader header = HeaderFor(*cell.group, FrameType::kHello);
+      header.op = cell.group->newest_result;
+      actions->push_back(WorkerSendNoteAction{connections_[index].peer, MakeHello(header, cell.group->info().token)});
     }
   }
 }
 
 void WorkerMachine::Push(uint16_t handle, Now now, WorkerActions* actions) {
-  GroupCell& cell = groups_[handle];
-  WorkerGroup& group = *cell.group;
+  WorkerGroup& group = *groups_[handle].group;
   if (group.state != WorkerGroup::State::kOpen) return;
-  for (int shard = group.NextLink(); shard >= 0; shard = group.NextLink()) {
-    ShardLink& link = group.links[static_cast<size_t>(shard)];
-    Connection& connection = connections_[link.connection];
-    WorkerOp& op = *group.FindOp(link.next_op);
-    const ChunkNumber chunk(link.next_chunk);
+  for (int next = group.NextLink(); next >= 0; next = group.NextLink()) {
+    const auto shard = static_cast<uint32_t>(next);
+    ShardLink& link = group.links[shard];
+    const ChunkPlace place{link.next_op, ChunkNumber(link.next_chunk)};
     const uint64_t position = link.window.Push();
     const auto index = static_cast<uint16_t>(position % link.window.credit());
-    link.cells[index] = {.op = op.number, .chunk = chunk, .position = position, .open = true};
+    link.cells[index] = {.op = place.op, .chunk = place.chunk, .position = position, .open = true};
     link.next_known = false;
     ++link.next_chunk;
     link.reported_watermark = group.landed_watermark();
-    ++op.busy;
-    FrameHeader header = HeaderFor(group, FrameType::kPush);
-    header.op = op.number;
-    header.bucket_elements = op.plan.element_count;
-    header.first_element = op.plan.FirstElement(chunk);
-    header.chunk_elements = op.plan.ElementCount(chunk);
-    header.chunk = chunk;
-    header.dtype = op.type_on_wire;
-    header.narrowed = op.narrowed();
-    header.reduce_op = op.reduce_op;
-    header.premul_factor = op.premul_factor;
-    const uint64_t bytes = op.BytesOnWire(chunk);
-    connection.bytes_pushed += bytes;
-    counters_.bytes_pushed += bytes;
-    ++counters_.chunks_pushed;
-    const std::byte* data = op.Chunk(chunk);
-    if (op.narrowed()) {
-      std::byte* const place = link.staging->Place(index);
-      actions->push_back(WorkerNarrowAction{
-          .type = op.type_on_wire, .tensor = data, .place = place, .elements = header.chunk_elements});
-      data = place;
-    }
-    actions->push_back(WorkerSendAction{.peer = connection.peer,
-                                        .header = EncodeHeader(header),
-                                        .data = data,
-                                        .bytes = bytes,
-                                        .token = Pack({handle, cell.generation, static_cast<uint16_t>(shard), index})});
+    group.newest_pushed = std::max(group.newest_pushed, place);
+    PushChunk(handle, shard, index, actions);
   }
   if (group.landed_watermark() > OpNumber(0) && group.commit_note_at_ns != kNoDeadline &&
       now.monotonic_ns >= group.commit_note_at_ns) {
@@ -227,23 +198,78 @@ void WorkerMachine::Push(uint16_t handle, Now now, WorkerActions* actions) {
   }
 }
 
+void WorkerMachine::PushChunk(uint16_t handle, uint32_t shard, uint16_t index, WorkerActions* actions) {
+  WorkerGroup& group = *groups_[handle].group;
+  ShardLink& link = group.links[shard];
+  Connection& connection = connections_[link.connection];
+  ChunkInFlight& cell = link.cells[index];
+  WorkerOp& op = *group.FindOp(cell.op);
+  cell.sent = false;
+  cell.again = false;
+  ++op.busy;
+  const FrameHeader header = PushHeader(group, op, cell.chunk);
+  const uint64_t bytes = op.BytesOnWire(cell.chunk);
+  connection.bytes_pushed += bytes;
+  counters_.bytes_pushed += bytes;
+  ++counters_.chunks_pushed;
+  const std::byte* data = op.Chunk(cell.chunk);
+  if (op.narrowed()) {
+    std::byte* const place = link.staging->Place(index);
+    actions->push_back(WorkerNarrowAction{.type = op.type_on_wire,
+                                          .staging = link.staging,
+                                          .tensor = data,
+                                          .place = place,
+                                          .elements = header.chunk_elements});
+    data = place;
+  }
+  actions->push_back(WorkerSendAction{.peer = connection.peer,
+                                      .header = EncodeHeader(header),
+                                      .data = data,
+                                      .bytes = bytes,
+                                      .token = Pack({handle, group.generation, static_cast<uint16_t>(shard), index})});
+}
+
+FrameHeader WorkerMachine::PushHeader(const WorkerGroup& group, const WorkerOp& op, ChunkNumber chunk) const {
+  FrameHeader header = HeaderFor(group, FrameType::kPush);
+  header.op = op.number;
+  header.bucket_elements = op.plan.element_count;
+  header.first_element = op.plan.FirstElement(chunk);
+  header.chunk_elements = op.plan.ElementCount(chunk);
+  header.chunk = chunk;
+  header.dtype = op.type_on_wire;
+  header.narrowed = op.narrowed();
+  header.reduce_op = op.reduce_op;
+  header.premul_factor = op.premul_factor;
+  return header;
+}
+
 void WorkerMachine::SendCommitNotes(WorkerGroup* group, WorkerActions* actions) {
   group->commit_note_at_ns = kNoDeadline;
   for (ShardLink& link : group->links) {
-    if (link.reported_watermark >= group->landed_watermark()) continue;
+    if (!link.welcomed || link.reported_watermark >= group->landed_watermark()) continue;
     link.reported_watermark = group->landed_watermark();
     actions->push_back(
         WorkerSendNoteAction{connections_[link.connection].peer, MakeNote(HeaderFor(*group, FrameType::kCommit))});
   }
 }
 
-void WorkerMachine::FinishCell(uint16_t handle, uint32_t shard, ChunkInFlight* cell, Now now,
+void WorkerMachine::FinishCell(uint16_t handle, uint32_t shard, ChunkInFlight* cell, Now now, WorkerActions* actions,
                                WorkerOutcomes* outcomes) {
   WorkerGroup& group = *groups_[handle].group;
+  ShardLink& link = group.links[shard];
   WorkerOp& op = *group.FindOp(cell->op);
   cell->open = false;
-  group.links[shard].window.Finish(cell->position);
-  if (++op.chunks_landed == op.plan.chunk_count) ReportOp(handle, &op, absl::OkStatus(), now, outcomes);
+  group.NoteLanded(&link, cell->position % link.window.credit(), &op, cell->chunk);
+  link.window.Finish(cell->position);
+  EndOpIfDone(handle, &op, now, actions, outcomes);
+}
+
+void WorkerMachine::EndOpIfDone(uint16_t handle, WorkerOp* op, Now now, WorkerActions* actions,
+                                WorkerOutcomes* outcomes) {
+  WorkerGroup& group = *groups_[handle].group;
+  if (op->reported || op->chunks_landed < op->plan.chunk_count || op->busy > 0) return;
+  if (!KeepResults(handle, *op, now, actions, outcomes)) return;
+  ReportOp(handle, op, absl::OkStatus(), now, outcomes);
   if (group.AdvanceWatermark()) {
     group.commit_note_at_ns = std::min(group.commit_note_at_ns, now.monotonic_ns + options_.commit_note_delay_ns);
   }
@@ -283,7 +309,7 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
   const Note note = MakeTextNote(HeaderFor(group, FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
   for (ShardLink& link : group.links) {
     const Connection& connection = connections_[link.connection];
-    if (link.hello_sent && connection.state == Connection::State::kUp) {
+    if (link.hello_sent && !link.lost && connection.state == Connection::State::kUp) {
       actions->push_back(WorkerSendNoteAction{connection.peer, note});
     }
     for (ChunkInFlight& cell : link.cells) {
@@ -300,19 +326,36 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
     outcomes->push_back(GroupOpened{GroupHandle(handle), group.failure});
     group.close_requested = true;
   }
-  CloseIfDone(handle, actions, outcomes);
+  CloseIfDone(handle, now, actions, outcomes);
 }
 
-void WorkerMachine::CloseIfDone(uint16_t handle, WorkerActions* actions, WorkerOutcomes* outcomes) {
+// Whoever leaves can't hand a result over any more: not before every rank has all (invariant I3).
+bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions) const {
+  if (!options_.survive_server_loss || group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {
+    return true;
+  }
+  if (group->leave_by_ns == kNoDeadline) group->leave_by_ns = now.monotonic_ns + options_.leave_patience_ns;
+  if (now.monotonic_ns >= group->leave_by_ns) return true;
+  FrameHeader header = HeaderFor(*group, FrameType::kCommit);
+  header.op = group->landed_watermark();
+  for (ShardLink& link : group->links) {
+    if (!link.welcomed || std::exchange(link.waits_for_commit, true)) continue;
+    link.reported_watermark = group->landed_watermark();
+    actions->push_back(WorkerSendNoteAction{connections_[link.connection].peer, MakeNote(header)});
+  }
+  return false;
+}
+
+void WorkerMachine::CloseIfDone(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   std::unique_ptr<WorkerGroup>& group = groups_[handle].group;
   if (group == nullptr || !group->close_requested) return;
   const bool failed = group->state == WorkerGroup::State::kFailed;
-  if (failed ? !group->Idle() : !group->ops.empty()) return;
+  if (!group->Idle() || (!failed && !(group->ops.empty() && MayLeave(group.get(), now, actions)))) return;
   if (!failed) SendCommitNotes(group.get(), actions);
-  const bool say_closed = group->close_commanded || group->AllWelcomed();
+  const bool say_closed = group->close_commanded || group->was_open;
   for (const ShardLink& link : group->links) {
     const Connection& connection = connections_[link.connection];
-    if (!link.hello_sent || connection.state != Connection::State::kUp) continue;
+    if (!link.hello_sent || link.lost || connection.state != Connection::State::kUp) continue;
     actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote(HeaderFor(*group, FrameType::kLeaveGroup))});
   }
   group.reset();
@@ -348,14 +391,24 @@ void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, 
   }
   if (group.state == WorkerGroup::State::kFailed && now.monotonic_ns >= group.force_at_ns) {
     group.force_at_ns = kNoDeadline;
-    for (const ShardLink& link : group.links) {
-      const bool holds_memory = std::any_of(link.cells.begin(), link.cells.end(), [](const ChunkInFlight& cell) {
-        return cell.open && (!cell.sent || cell.landing);
-      });
-      if (holds_memory) actions->push_back(WorkerClosePeerAction{connections_[link.connection].peer});
+    for (ShardLink& link : group.links) {
+      if (link.HoldsMemory()) CutLink(&link, actions);
+    }
+    for (const HandOver& each : group.hand_overs) {
+      if (each.memory != nullptr) actions->push_back(WorkerClosePeerAction{connections_[each.connection].peer});
     }
   }
-  CloseIfDone(handle, actions, outcomes);
+  if (group.next_map != nullptr) MoveIfDue(handle, now, actions);
+  for (RetiredLinks& retired : group.retired) {
+    if (now.monotonic_ns < retired.force_at_ns) continue;
+    retired.force_at_ns = kNoDeadline;
+    for (ShardLink& link : retired.links) {
+      uint32_t shard = 0;
+      const bool in_use = FindLink(&group, link.connection, &shard) != nullptr;
+      if (link.HoldsMemory() && (!in_use || group.state == WorkerGroup::State::kFailed)) CutLink(&link, actions);
+    }
+  }
+  CloseIfDone(handle, now, actions, outcomes);
 }
 
 void WorkerMachine::TickConnections(Now now, WorkerActions* actions) {
@@ -364,14 +417,17 @@ void WorkerMachine::TickConnections(Now now, WorkerActions* actions) {
     const Connection& connection = connections_[index];
     const bool idle = connection.state == Connection::State::kIdle || connection.state == Connection::State::kDown;
     if (!idle || now.monotonic_ns < connection.retry_at_ns) continue;
-    const bool wanted = (probing_ && index == probe_connection_) ||
-                        std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
-                          return cell.group != nullptr && cell.group->state == WorkerGroup::State::kOpening &&
-                                 std::any_of(cell.group->links.begin(), cell.group->links.end(),
-                                             [&](const ShardLink& link) { return link.connection == index; });
-                        });
-    if (wanted) Connect(index, actions);
+    if (IsWanted(index)) Connect(index, actions);
   }
+}
+
+bool WorkerMachine::IsWanted(uint32_t index) const {
+  if (probing_ && index == probe_connection_) return true;
+  return std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
+    return cell.group != nullptr && cell.group->state != WorkerGroup::State::kFailed &&
+           std::any_of(cell.group->links.begin(), cell.group->links.end(),
+                       [&](const ShardLink& link) { return link.connection == index; });
+  });
 }
 
 void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
@@ -400,27 +456,31 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes
 
 uint64_t WorkerMachine::NextDeadlineNs() const {
   uint64_t deadline = shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline;
-  bool opening = probing_;
+  bool connecting = probing_;
   if (probing_) deadline = std::min(deadline, probe_deadline_ns_);
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr) continue;
     const WorkerGroup& group = *cell.group;
+    connecting = connecting || group.state != WorkerGroup::State::kFailed;
+    for (const RetiredLinks& retired : group.retired) deadline = std::min(deadline, retired.force_at_ns);
+    if (group.next_map != nullptr && !group.ResultIsBeingTaken()) deadline = 0;
     switch (group.state) {
       case WorkerGroup::State::kOpening:
-        opening = true;
         deadline = std::min({deadline, group.open_deadline_ns, group.next_op_deadline_ns});
         break;
       case WorkerGroup::State::kOpen:
-        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns});
+        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns, group.leave_by_ns});
         break;
       case WorkerGroup::State::kFailed:
         deadline = std::min(deadline, group.force_at_ns);
         break;
     }
   }
-  if (!opening) return deadline;
-  for (const Connection& connection : connections_) {
-    if (connection.state == Connection::State::kDown) deadline = std::min(deadline, connection.retry_at_ns);
+  if (!connecting) return deadline;
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    if (connections_[index].state == Connection::State::kDown && IsWanted(index)) {
+      deadline = std::min(deadline, connections_[index].retry_at_ns);
+    }
   }
   return deadline;
 }
@@ -442,8 +502,15 @@ absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const Work
     absl::StrAppend(&text, ", which made fewer calls or stopped");
   } else {
     absl::StrAppend(&text, op.chunks_landed, " of ", op.plan.chunk_count, " chunks are back");
+    if (group.map().empty()) absl::StrAppend(&text, "; no reduction server is left");
+    for (const ShardLink& link : group.links) {
+      if (!link.lost) continue;
+      absl::StrAppend(&text, "; ", DescribeServer(link.connection), " was lost (", link.lost_because,
+                      ") and the scheduler gave no new map");
+    }
     const char* separator = "; no answer from ";
     for (const ShardLink& link : group.links) {
+      if (link.lost) continue;
       const bool waits = std::any_of(link.cells.begin(), link.cells.end(),
                                      [&](const ChunkInFlight& cell) { return cell.open && cell.op == op.number; });
       if (!waits) continue;
@@ -460,7 +527,9 @@ std::string WorkerMachine::DescribeMissingServers(const WorkerGroup& group) cons
     if (link.welcomed) continue;
     const Connection& connection = connections_[link.connection];
     absl::StrAppend(&text, " ", DescribeServer(link.connection));
-    if (link.hello_sent) {
+    if (link.lost) {
+      absl::StrAppend(&text, " (", link.lost_because, ")");
+    } else if (link.hello_sent) {
       absl::StrAppend(&text, " (connected, but no welcome)");
     } else {
       absl::StrAppend(&text, " (", connection.last_error.empty() ? "no connection yet" : connection.last_error, ")");
@@ -495,7 +564,7 @@ FrameHeader WorkerMachine::HeaderFor(const WorkerGroup& group, FrameType type) c
   FrameHeader header;
   header.type = type;
   header.group = group.info().id;
-  header.epoch = group.info().map->epoch();
+  header.epoch = group.epoch();
   header.rank = group.info().rank;
   header.landed_watermark = group.landed_watermark();
   header.commit_watermark = group.commit_watermark;

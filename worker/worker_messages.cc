@@ -27,10 +27,9 @@ absl::Status RefusalStatus(Refusal refusal, const std::string& text) {
 }
 
 bool ResultFits(const WorkerOp& op, const WorkerGroup& group, const FrameHeader& header, uint64_t payload_bytes) {
-  return header.epoch == group.info().map->epoch() && header.rank == group.info().rank &&
-         header.dtype == op.type_on_wire && header.narrowed == op.narrowed() && header.reduce_op == op.reduce_op &&
-         header.bucket_elements == op.plan.element_count && header.chunk.value() < op.plan.chunk_count &&
-         header.first_element == op.plan.FirstElement(header.chunk) &&
+  return header.rank == group.info().rank && header.dtype == op.type_on_wire && header.narrowed == op.narrowed() &&
+         header.reduce_op == op.reduce_op && header.bucket_elements == op.plan.element_count &&
+         header.chunk.value() < op.plan.chunk_count && header.first_element == op.plan.FirstElement(header.chunk) &&
          header.chunk_elements == op.plan.ElementCount(header.chunk) && header.contributors == group.size() &&
          payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
 }
@@ -46,7 +45,7 @@ void WorkerMachine::OnTransportEvent(const TransportEvent& event, Now now, Worke
   const uint32_t connection = found->second;
   switch (event.kind) {
     case TransportEventKind::kPeerUp:
-      return OnPeerUp(connection, now, actions);
+      return OnPeerUp(connection, now, actions, outcomes);
     case TransportEventKind::kPeerDown:
       connection_by_peer_.erase(found);
       return OnPeerDown(connection, event.status, now, actions, outcomes);
@@ -66,35 +65,32 @@ void WorkerMachine::OnProbeEcho(uint32_t connection, const FrameHeader& header, 
   outcomes->push_back(LinkMeasured{probe_.facts()});
 }
 
-void WorkerMachine::OnPeerUp(uint32_t index, Now now, WorkerActions* actions) {
+void WorkerMachine::OnPeerUp(uint32_t index, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   connections_[index].state = Connection::State::kUp;
   connections_[index].last_error.clear();
   if (probing_ && index == probe_connection_) probe_.Start(connections_[index].peer, now, actions);
+  ReportLostLinks(index, true, outcomes);
   SendHellos(index, actions);
 }
 
 void WorkerMachine::OnPeerDown(uint32_t index, const absl::Status& why, Now now, WorkerActions* actions,
                                WorkerOutcomes* outcomes) {
   Connection& connection = connections_[index];
+  const bool was_up = connection.state == Connection::State::kUp;
   connection.state = Connection::State::kDown;
   if (connection.last_error.empty()) connection.last_error = std::string(why.message());
-  connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
+  connection.retry_at_ns = now.monotonic_ns + (was_up ? 0 : options_.connect_retry_ns);
+  if (!was_up) ReportLostLinks(index, false, outcomes);
   for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
     WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr) continue;
+    if (group == nullptr || group->state == WorkerGroup::State::kFailed) continue;
     uint32_t shard = 0;
-    ShardLink* link = FindLink(group, index, &shard);
-    if (link == nullptr) continue;
-    if (group->state == WorkerGroup::State::kOpening && !link->welcomed) {
-      link->hello_sent = false;  // said again on the next connection
-      continue;
-    }
-    FailGroup(handle,
-              absl::UnavailableError(absl::StrCat(
-                  DescribeServer(index),
-                  " was lost: ", connection.last_error.empty() ? "connection closed" : connection.last_error)),
-              now, actions, outcomes);
+    const ShardLink* link = FindLink(group, index, &shard);
+    if (link == nullptr || !link->hello_sent || link->lost) continue;
+    LoseLink(handle, shard, connection.last_error.empty() ? "connection closed" : connection.last_error, now, actions,
+             outcomes);
   }
+  TickConnections(now, actions);
 }
 
 void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
@@ -122,12 +118,15 @@ void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now
       return;
     case FrameType::kCommit:
       group = FindGroup(header->group, &handle);
-      if (group != nullptr) group->commit_watermark = std::max(group->commit_watermark, header->commit_watermark);
+      if (group != nullptr) group->NoteCommitted(header->commit_watermark);
       return;
+    case FrameType::kAsk:
+      return OnAsk(connection, *header, now, actions, outcomes);
     case FrameType::kGroupFailed:
     case FrameType::kRankLost:
       group = FindGroup(header->group, &handle);
-      if (group == nullptr) return;
+      // Of an epoch that is over: a server that was left behind sees connections end.
+      if (group == nullptr || header->epoch != group->epoch()) return;
       return FailGroup(handle,
                        absl::AbortedError(absl::StrCat(group->DescribeRank(header->rank),
                                                        header->type == FrameType::kRankLost ? " was lost: " : ": ",
@@ -143,13 +142,16 @@ void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, st
   uint16_t handle = 0;
   WorkerGroup* group = FindGroup(header.group, &handle);
   const absl::StatusOr<Welcome> welcome = DecodeWelcome(body);
-  if (group == nullptr || group->state != WorkerGroup::State::kOpening || !welcome.ok()) return;
+  if (group == nullptr || group->state == WorkerGroup::State::kFailed || !welcome.ok() ||
+      header.epoch != group->epoch()) {
+    return;
+  }
   uint32_t shard = 0;
   ShardLink* link = FindLink(group, connection, &shard);
-  if (link == nullptr || link->welcomed) return;
+  if (link == nullptr || !link->hello_sent || link->welcomed || link->lost) return;
   link->welcomed = true;
   uint32_t credit = std::min<uint32_t>(welcome->credit_chunks, 1024);
-  if (group->info().wire != WireFormat::kAsIs) {
+  if (group->info().wire != WireFormat::kAsIs || options_.survive_server_loss) {
     credit = StagingMemory::Places(credit, group->info().max_chunk_bytes);
     absl::StatusOr<std::shared_ptr<StagingMemory>> staging =
         StagingMemory::Allocate(credit, group->info().max_chunk_bytes);
@@ -157,9 +159,11 @@ void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, st
     link->staging = *std::move(staging);
   }
   link->window.Open(credit);
-  link->cells.assign(link->window.credit(), {});
-  if (!group->AllWelcomed()) return;
+  link->cells.assign(credit, {});
+  link->last_landed.assign(credit, {});
+  if (group->state == WorkerGroup::State::kOpen || !group->AllWelcomed()) return;
   group->state = WorkerGroup::State::kOpen;
+  group->was_open = true;
   outcomes->push_back(GroupOpened{GroupHandle(handle), absl::OkStatus()});
 }
 
@@ -168,12 +172,20 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   ++counters_.refusals;
   uint16_t handle = 0;
   WorkerGroup* group = FindGroup(header.group, &handle);
-  // Late copies were refused: nothing is missing.
+  // Late copies were refused: nothing is missing. And what was said in an epoch that is over has no consequence.
   if (header.refusal == Refusal::kDuplicate || header.refusal == Refusal::kStaleOp) return;
+  if (group != nullptr && header.epoch != group->epoch()) return;
+  // The server is in a newer epoch already, whose map is on its way here.
+  if (header.refusal == Refusal::kStaleEpoch && options_.survive_server_loss) return;
+  if (header.refusal == Refusal::kPreempted) return OnPreempted(connection, header, now, actions, outcomes);
   std::string message = absl::StrCat(DescribeServer(connection), " refused ");
   absl::StrAppend(&message, group == nullptr ? "a message" : absl::StrCat("group '", group->info().name, "'"), " (",
                   std::string(RefusalName(header.refusal)), ")", text.empty() ? "" : ": ", text);
   if (group != nullptr) {
+    uint32_t shard = 0;
+    if (MayMove(*group, header.refusal) && FindLink(group, connection, &shard) != nullptr) {
+      return LoseLink(handle, shard, message, now, actions, outcomes);
+    }
     return FailGroup(handle, RefusalStatus(header.refusal, message), now, actions, outcomes);
   }
   // Late, for a group that ended here.
@@ -186,6 +198,13 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
     if (FindLink(groups_[i].group.get(), connection, &shard) == nullptr) continue;
     FailGroup(i, RefusalStatus(header.refusal, message), now, actions, outcomes);
   }
+}
+
+// A server that does not take the group need not be its end. (With no memory for a new one it is: whoever starts a job
+// should hear of that.)
+bool WorkerMachine::MayMove(const WorkerGroup& group, Refusal refusal) const {
+  return options_.survive_server_loss && (refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&
+                                                                            group.state == WorkerGroup::State::kOpen));
 }
 
 void WorkerMachine::OnWaiting(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body) {
@@ -209,14 +228,14 @@ void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, 
   WorkerGroup* group = header.ok() && header->type == FrameType::kResult ? FindGroup(header->group, &handle) : nullptr;
   ShardLink* link =
       group != nullptr && group->state == WorkerGroup::State::kOpen ? FindLink(group, connection, &shard) : nullptr;
-  WorkerOp* op = link != nullptr ? group->FindOp(header->op) : nullptr;
+  WorkerOp* op = link != nullptr && header->epoch == group->epoch() ? group->FindOp(header->op) : nullptr;
   if (op == nullptr) {
     // Late for an op or group that ended: dropped, and counted.
     ++counters_.refusals;
     actions->push_back(WorkerDeclineAction{event.offer});
     return;
   }
-  group->commit_watermark = std::max(group->commit_watermark, header->commit_watermark);
+  group->NoteCommitted(header->commit_watermark);
   const auto cell = std::find_if(link->cells.begin(), link->cells.end(), [&](const ChunkInFlight& candidate) {
     return candidate.open && candidate.op == header->op && candidate.chunk == header->chunk;
   });
@@ -241,64 +260,118 @@ void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight*
   GroupCell& group_cell = groups_[handle];
   WorkerOp& op = *group_cell.group->FindOp(cell->op);
   cell->landing = true;
+  cell->taking = ChunkInFlight::Taking::kAsked;
   cell->held_offer = OfferId(0);
   ++op.busy;
   const ShardLink& link = group_cell.group->links[shard];
   const auto index = static_cast<uint16_t>(cell->position % link.window.credit());
+  std::byte* const tensor = op.Chunk(cell->chunk);
   actions->push_back(
       WorkerAcceptAction{.offer = offer,
-                         .data = op.narrowed() ? link.staging->Place(index) : op.Chunk(cell->chunk),
+                         .data = link.staging == nullptr ? tensor : link.staging->Place(index),
+                         .data_at_once = op.narrowed() ? nullptr : tensor,
                          .bytes = op.BytesOnWire(cell->chunk),
-                         .token = Pack({handle, group_cell.generation, static_cast<uint16_t>(shard), index})});
+                         .token = Pack({handle, group_cell.group->generation, static_cast<uint16_t>(shard), index})});
+}
+
+void WorkerMachine::OnAccepted(uint64_t token, bool at_once) {
+  bool retired = false;
+  FindLink(Unpack(token), &retired)->cells[Unpack(token).cell].taking =
+      at_once ? ChunkInFlight::Taking::kAtOnce : ChunkInFlight::Taking::kBeside;
+}
+
+ShardLink* WorkerMachine::FindLink(OperationToken token, bool* retired) {
+  WorkerGroup& group = *groups_[token.handle].group;
+  *retired = token.generation != group.generation;
+  if (!*retired) return &group.links[token.shard];
+  const auto found = std::find_if(group.retired.begin(), group.retired.end(),
+                                  [&](const RetiredLinks& each) { return each.generation == token.generation; });
+  return &found->links[token.shard];
 }
 
 void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (event.token == LinkProbe::kToken) return;  // its payload is never written to
   const OperationToken token = Unpack(event.token);
   WorkerGroup& group = *groups_[token.handle].group;
-  ChunkInFlight& cell = group.links[token.shard].cells[token.cell];
-  cell.sent = true;
-  OpMemoryFree(token.handle, group.FindOp(cell.op), now, outcomes);
-  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, actions, outcomes);
-  if (!event.status.ok()) {
-    return FailGroup(
-        token.handle,
-        absl::UnavailableError(absl::StrCat("a push to ", DescribeServer(group.links[token.shard].connection),
-                                            " failed: ", event.status.message())),
-        now, actions, outcomes);
+  if (token.shard == kHandOverShard) {
+    group.retained.GiveMemory(std::move(group.hand_overs[token.cell].memory));
+    group.hand_overs[token.cell].memory = nullptr;
+    return CloseIfDone(token.handle, now, actions, outcomes);
   }
+  bool retired = false;
+  ShardLink& link = *FindLink(token, &retired);
+  ChunkInFlight& cell = link.cells[token.cell];
+  WorkerOp* const op = group.FindOp(cell.op);
+  cell.sent = true;
+  OpMemoryFree(token.handle, op, now, outcomes);
+  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, now, actions, outcomes);
+  if (retired) {
+    DropIdleRetired(&group);
+    EndOpIfDone(token.handle, op, now, actions, outcomes);
+    return CloseIfDone(token.handle, now, actions, outcomes);
+  }
+  if (!event.status.ok()) {
+    return OperationFailed(
+        token.handle, token.shard,
+        absl::StrCat("a push to ", DescribeServer(link.connection), " failed: ", event.status.message()), now, actions,
+        outcomes);
+  }
+  if (cell.again) return PushChunk(token.handle, token.shard, token.cell, actions);
   if (cell.held_offer != OfferId(0)) AcceptResult(token.handle, token.shard, &cell, cell.held_offer, actions);
+}
+
+// What an operation that failed means is said by the end of its connection, which follows, or is brought about.
+void WorkerMachine::OperationFailed(uint16_t handle, uint32_t shard, const std::string& what, Now now,
+                                    WorkerActions* actions, WorkerOutcomes* outcomes) {
+  if (!options_.survive_server_loss) {
+    return FailGroup(handle, absl::UnavailableError(what), now, actions, outcomes);
+  }
+  ShardLink& link = groups_[handle].group->links[shard];
+  if (connections_[link.connection].last_error.empty()) connections_[link.connection].last_error = what;
+  CutLink(&link, actions);
 }
 
 void WorkerMachine::OnLanded(const TransportEvent& event, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   const OperationToken token = Unpack(event.token);
   WorkerGroup& group = *groups_[token.handle].group;
-  ShardLink& link = group.links[token.shard];
+  bool retired = false;
+  ShardLink& link = *FindLink(token, &retired);
   ChunkInFlight& cell = link.cells[token.cell];
   WorkerOp* op = group.FindOp(cell.op);
   cell.landing = false;
   OpMemoryFree(token.handle, op, now, outcomes);
-  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, actions, outcomes);
+  if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, now, actions, outcomes);
+  if (retired) {
+    DropIdleRetired(&group);
+    EndOpIfDone(token.handle, op, now, actions, outcomes);
+    return CloseIfDone(token.handle, now, actions, outcomes);
+  }
   if (!event.status.ok()) {
-    return FailGroup(token.handle,
-                     absl::UnavailableError(absl::StrCat("a result from ", DescribeServer(link.connection),
-                                                         " did not arrive: ", event.status.message())),
-                     now, actions, outcomes);
+    const std::string what =
+        absl::StrCat("a result from ", DescribeServer(link.connection), " did not arrive: ", event.status.message());
+    // The tensor may hold neither the contribution nor the result now.
+    if (cell.taking == ChunkInFlight::Taking::kAtOnce)
+      return FailGroup(token.handle, absl::UnavailableError(what), now, actions, outcomes);
+    return OperationFailed(token.handle, token.shard, what, now, actions, outcomes);
   }
   cell.landed = true;
   if (op->waiting_shard == token.shard && op->waiting_chunk == cell.chunk) op->waiting = {};
+  const uint64_t bytes = op->BytesOnWire(cell.chunk);
   if (op->narrowed()) {
     actions->push_back(WorkerWidenAction{.type = op->type_on_wire,
                                          .staging = link.staging,
                                          .place = link.staging->Place(token.cell),
                                          .tensor = op->Chunk(cell.chunk),
                                          .elements = op->plan.ElementCount(cell.chunk)});
+  } else if (link.staging != nullptr && cell.taking == ChunkInFlight::Taking::kBeside) {
+    actions->push_back(WorkerCopyAction{
+        .staging = link.staging, .from = link.staging->Place(token.cell), .to = op->Chunk(cell.chunk), .bytes = bytes});
   }
-  const uint64_t bytes = op->BytesOnWire(cell.chunk);
   connections_[link.connection].bytes_pulled += bytes;
   counters_.bytes_pulled += bytes;
-  FinishCell(token.handle, token.shard, &cell, now, outcomes);
-  CloseIfDone(token.handle, actions, outcomes);
+  FinishCell(token.handle, token.shard, &cell, now, actions, outcomes);
+  if (group.next_map != nullptr) MoveIfDue(token.handle, now, actions);
+  CloseIfDone(token.handle, now, actions, outcomes);
 }
 
 }  // namespace shoal

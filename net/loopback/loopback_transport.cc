@@ -34,6 +34,7 @@ class LoopbackTransport final : public Transport {
   absl::Status Send(PeerId peer_id, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) override;
+  bool AcceptsAtOnce(OfferId offer_id) const override;
   void Decline(OfferId offer_id) override;
   void Close(PeerId peer_id) override;
   std::span<const TransportEvent> Poll() override;
@@ -224,6 +225,11 @@ absl::Status LoopbackTransport::Accept(OfferId offer_id, std::span<std::byte> bu
   Answer(offer);
   offers_.erase(found);
   return absl::OkStatus();
+}
+
+bool LoopbackTransport::AcceptsAtOnce(OfferId offer_id) const {
+  const std::lock_guard lock(network_->mutex);
+  return offers_.contains(offer_id);
 }
 
 void LoopbackTransport::Decline(OfferId offer_id) {

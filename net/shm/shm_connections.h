@@ -53,6 +53,7 @@ class ShmTransportImpl final : public ShmTransport {
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
+  bool AcceptsAtOnce(OfferId offer) const override;
   const std::byte* Borrow(OfferId offer) override;
   void Return(OfferId offer) override;
   void Decline(OfferId offer) override;

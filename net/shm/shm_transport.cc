@@ -118,6 +118,13 @@ void ShmTransportImpl::Decline(OfferId offer_id) {
   if (send_number != 0) GiveBack(peer, send_number);
 }
 
+// Memory of a process that died stays mapped here as it was.
+bool ShmTransportImpl::AcceptsAtOnce(OfferId offer_id) const {
+  const auto found = offers_.find(offer_id);
+  return found != offers_.end() &&
+         (found->second.send_number == 0 || found->second.peer->inbox->stage() == SideStage::kOpen);
+}
+
 const std::byte* ShmTransportImpl::Borrow(OfferId offer_id) {
   const auto found = offers_.find(offer_id);
   // What lies in the sender's region may be used for something else when the sender closes.

@@ -49,6 +49,7 @@ class UcxTransport final : public Transport {
   absl::Status Send(PeerId peer_id, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) override;
+  bool AcceptsAtOnce(OfferId offer_id) const override;
   void Decline(OfferId offer_id) override;
   void Close(PeerId peer_id) override;
   std::span<const TransportEvent> Poll() override;

@@ -197,6 +197,11 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
   return absl::OkStatus();
 }
 
+bool UcxTransport::AcceptsAtOnce(OfferId offer_id) const {
+  const auto found = offers_.find(offer_id);
+  return found != offers_.end() && !found->second.rendezvous && found->second.peer->state != PeerState::kEnding;
+}
+
 void UcxTransport::Decline(OfferId offer_id) {
   if (offers_.contains(offer_id)) ReleaseOffer(offer_id);
 }

@@ -239,7 +239,7 @@ TEST(AllReduce, AnAbortInTheMiddleEndsTheOpOnAllRanksWithTheReason) {
 
 TEST(AllReduce, AServerThatGoesAwayIsNamedToEveryRank) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    Cluster cluster({.workers = 3, .servers = 2, .seed = seed});
+    Cluster cluster({.workers = 3, .servers = 2, .survive_server_loss = false, .seed = seed});
     cluster.OpenGroup(1, 0);
     std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, 100'000, 1);
     for (uint32_t w = 0; w < 3; ++w) cluster.Submit(w, 0, 1, tensors[w], DataType::kFloat32, ReduceOp::kSum);
@@ -256,6 +256,37 @@ TEST(AllReduce, AServerThatGoesAwayIsNamedToEveryRank) {
     for (uint32_t w = 0; w < 3; ++w) cluster.Command(w, CloseGroupCommand{GroupHandle(0)});
     cluster.RunUntilQuiet();
     EXPECT_EQ(cluster.server_counters(0).slot_memory_used_bytes, 0u);
+  }
+}
+
+// F2: with real numbers, whose sum in another order would have other bits, down to one server.
+TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddle) {
+  for (const WireFormat wire : {WireFormat::kAsIs, WireFormat::kBfloat16}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      const auto run = [&](bool servers_die) {
+        Cluster cluster({.workers = 3, .servers = 3, .wire = wire, .seed = seed});
+        cluster.OpenGroup(1, 0);
+        std::vector<std::vector<Bytes>> tensors;
+        for (uint64_t op = 0; op < 4; ++op) {
+          tensors.push_back(Tensors(3, DataType::kFloat32, 40'000, op));
+          for (uint32_t w = 0; w < 3; ++w) {
+            cluster.Submit(w, 0, op, tensors[op][w], DataType::kFloat32, ReduceOp::kAvg);
+          }
+        }
+        for (uint32_t victim = 0; servers_die && victim < 2; ++victim) {
+          EXPECT_TRUE(cluster.RunUntil([&] { return cluster.server_counters(2).chunks_reduced > 20 * (victim + 1); }));
+          cluster.KillServer(victim);
+          EXPECT_FALSE(cluster.RunUntil([&] { return cluster.AllDone(0, 3); }));
+          cluster.MoveGroup(1);
+        }
+        EXPECT_TRUE(cluster.RunUntil([&] { return cluster.AllDone(0, 3); })) << "seed " << seed;
+        for (uint64_t op = 0; op < 4; ++op) {
+          for (uint32_t w = 0; w < 3; ++w) EXPECT_TRUE(cluster.Done(w, op)->status.ok()) << cluster.Done(w, op)->status;
+        }
+        return tensors;
+      };
+      ASSERT_EQ(run(true), run(false)) << "seed " << seed;
+    }
   }
 }
 

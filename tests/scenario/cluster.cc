@@ -29,7 +29,8 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
   workers_.resize(options.workers);
   for (Worker& worker : workers_) {
     worker.transport = MakeTransport(false);
-    worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{}, worker.transport.get());
+    worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = options.survive_server_loss},
+                                               worker.transport.get());
   }
 }
 
@@ -40,20 +41,30 @@ std::unique_ptr<Transport> Cluster::MakeTransport(bool listen) {
   return options_.wrap ? options_.wrap(std::move(transport)) : std::move(transport);
 }
 
-void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members) {
-  if (members.empty()) {
-    members.resize(workers_.size());
-    std::iota(members.begin(), members.end(), 0);
-  }
+std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
   std::vector<Shard> shards;
   for (uint32_t k = 0; k < servers_.size(); ++k) {
+    if (servers_[k].loop == nullptr) continue;
     shards.push_back({.server = ServerId(k + 1),
                       .incarnation = Incarnation(k + 1),
                       .server_name = absl::StrCat("server-", k),
                       .address = servers_[k].address,
                       .weight = options_.weights.empty() ? 1 : options_.weights[k]});
   }
-  const auto map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(1), std::move(shards)));
+  return std::make_shared<const ShardMap>(*ShardMap::Make(epoch, std::move(shards)));
+}
+
+void Cluster::MoveGroup(uint64_t id) {
+  const std::shared_ptr<const ShardMap> map = Map(Epoch(++epoch_));
+  for (Worker& worker : workers_) worker.commands.emplace_back(MoveGroupCommand{GroupId(id), map});
+}
+
+void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members) {
+  if (members.empty()) {
+    members.resize(workers_.size());
+    std::iota(members.begin(), members.end(), 0);
+  }
+  const std::shared_ptr<const ShardMap> map = Map(Epoch(epoch_));
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     GroupToken token;
     token.job = JobId(1);

@@ -28,6 +28,7 @@ struct ClusterOptions {
   std::vector<uint32_t> weights;  // of the servers; empty: equal
   uint32_t look_ahead_chunks = 0;
   uint32_t credit_chunks = 0;  // 0: as the servers like
+  bool survive_server_loss = true;
   uint64_t slot_memory_bytes = 48 << 20;
   uint64_t seed = 1;
   // Wraps every transport, if set.
@@ -40,6 +41,8 @@ class Cluster {
 
   // Opens group `id` of these workers (all, if empty) under handle `handle` everywhere. It is open after Run.
   void OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members = {});
+  // Gives the workers a map of the servers that are alive, as the scheduler would. Epochs count from 2.
+  void MoveGroup(uint64_t id);
   void Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype, ReduceOp op,
               double premul_factor = 1.0, uint64_t timeout_ns = kNoDeadline);
   void Command(uint32_t worker, WorkerCommand command);
@@ -85,11 +88,13 @@ class Cluster {
 
   std::unique_ptr<Transport> MakeTransport(bool listen);
   bool RunOne(size_t index);
+  std::shared_ptr<const ShardMap> Map(Epoch epoch) const;  // of the servers that are alive
 
   ClusterOptions options_;
   std::mt19937_64 random_;
   LoopbackNetwork network_;
   TokenKey key_{};
+  uint64_t epoch_ = 1;
   Now now_{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
   std::vector<Server> servers_;
   std::vector<Worker> workers_;

@@ -163,7 +163,8 @@ TEST(NarrowWire, ATensorOf16BitsIsNoFloat32ThatWasNarrowed) {
 
 TEST(NarrowWire, AServerLostInTheMiddleEndsTheOpOnAllRanks) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    Cluster cluster({.workers = 3, .servers = 2, .wire = WireFormat::kBfloat16, .seed = seed});
+    Cluster cluster(
+        {.workers = 3, .servers = 2, .wire = WireFormat::kBfloat16, .survive_server_loss = false, .seed = seed});
     cluster.OpenGroup(1, 0);
     std::vector<Tensor> tensors = RandomTensors(3, seed, 500'000);
     for (uint32_t w = 0; w < 3; ++w) {

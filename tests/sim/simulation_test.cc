@@ -19,6 +19,7 @@ TEST(Simulation, EverySeedHolds) {
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
   uint64_t loans = 0;
+  uint64_t hand_overs = 0;
   for (uint64_t seed = 1; seed <= kFixedSeeds; ++seed) {
     const Report report = Simulate(DrawProfile(seed), 0);
     EXPECT_EQ(FirstFailure(report), "");
@@ -26,22 +27,22 @@ TEST(Simulation, EverySeedHolds) {
     ops_failed += report.ops_failed;
     refusals += report.refusals;
     loans += report.loans;
+    hand_overs += report.hand_overs;
   }
-  // The seeds are worth running only if much goes well, much fails, much is refused and much is lent in them.
+  // The seeds are worth running only if much goes well, much fails, much is refused, lent and handed over in them.
   EXPECT_GT(ops_ok, 5000u);
   EXPECT_GT(ops_failed, 50u);
   EXPECT_GT(refusals, 500u);
   EXPECT_GT(loans, 5000u);
+  EXPECT_GT(hand_overs, 50u);
 }
 
 TEST(Simulation, SeedsThatFoundABugHold) {
-  // 14: a worker said hello several times on its first connection when it opened a second group.
-  // 37: ranks were lost for not renewing leases that they had not been told of, while the store failed.
-  // 93: a late rank was refused by a group whose other ranks had nothing to reduce and had left in good order.
-  for (const uint64_t seed : {14, 37, 93}) {
-    Profile profile = DrawProfile(seed);
-    profile.network.lend_per_million = 0;  // as it was then
-    EXPECT_EQ(FirstFailure(Simulate(profile, 0)), "");
+  // 1084, 1099, 1133: a result was handed over from the tensor of an op that was its caller's again.
+  // 1197: ranks left a group with the results that another one lacked.
+  // 1299: a group that was opening failed because a server of its map had begun to drain.
+  for (const uint64_t seed : {1084, 1099, 1133, 1197, 1299}) {
+    EXPECT_EQ(FirstFailure(Simulate(DrawProfile(seed), 0)), "");
   }
 }
 
@@ -63,6 +64,7 @@ Profile Quiet() {
   Profile profile;
   profile.seed = 7;
   profile.servers = 2;
+  profile.min_servers = 2;
   profile.jobs.push_back({.ranks = 3, .subgroup = false, .ops = 30, .in_flight = 4});
   return profile;
 }
@@ -119,6 +121,7 @@ TEST(Checkers, FindALoanThatIsNotReturned) {
 TEST(Checkers, FindALateWrite) {
   Profile profile = Quiet();
   profile.network.writes_late = true;
+  profile.survive_server_loss = false;  // so that results land in the tensor itself
   EXPECT_TRUE(Finds(profile, "ownership"));
 }
 

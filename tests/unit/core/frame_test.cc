@@ -47,7 +47,7 @@ FrameHeader EveryField() {
 TEST(Frame, EveryFieldHasItsGoldenBytes) {
   EXPECT_EQ(Hex(EncodeHeader(EveryField())),
             "53484f4c"          // 0: magic "SHOL"
-            "02"                // 4: wire version
+            "03"                // 4: wire version
             "04"                // 5: type
             "04"                // 6: dtype
             "03"                // 7: reduce op
@@ -73,13 +73,14 @@ TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
   const std::vector<std::pair<FrameType, int>> types = {
       {FrameType::kHello, 1},    {FrameType::kWelcome, 2},     {FrameType::kRefuse, 3},  {FrameType::kPush, 4},
       {FrameType::kResult, 5},   {FrameType::kCommit, 6},      {FrameType::kWaiting, 7}, {FrameType::kGroupFailed, 8},
-      {FrameType::kRankLost, 9}, {FrameType::kLeaveGroup, 10}, {FrameType::kBye, 11},
+      {FrameType::kRankLost, 9}, {FrameType::kLeaveGroup, 10}, {FrameType::kBye, 11},    {FrameType::kProbe, 12},
+      {FrameType::kAsk, 13},
   };
   for (const auto& [type, number] : types) EXPECT_EQ(static_cast<int>(type), number) << FrameTypeName(type);
   const std::vector<std::string> refusals = {
-      "none",       "malformed",  "wire-version",   "bad-token",           "unknown-group",
-      "wrong-rank", "rank-taken", "stale-epoch",    "layout-mismatch",     "duplicate",
-      "stale-op",   "no-slot",    "no-slot-memory", "group-failed-before", "draining"};
+      "none",           "malformed",           "wire-version",    "bad-token", "unknown-group", "wrong-rank",
+      "rank-taken",     "stale-epoch",         "layout-mismatch", "duplicate", "stale-op",      "no-slot",
+      "no-slot-memory", "group-failed-before", "draining",        "preempted"};
   ASSERT_EQ(refusals.size(), static_cast<size_t>(kRefusalCount));
   for (size_t i = 0; i < refusals.size(); ++i) EXPECT_EQ(RefusalName(static_cast<Refusal>(i)), refusals[i]);
   EXPECT_EQ(FrameTypeName(static_cast<FrameType>(77)), "unknown");
@@ -87,7 +88,7 @@ TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
 }
 
 TEST(Frame, EveryTypeAndRefusalComesBackAsItWas) {
-  for (int type = 1; type <= 11; ++type) {
+  for (int type = 1; type <= 13; ++type) {
     for (int refusal = 0; refusal < kRefusalCount; ++refusal) {
       FrameHeader header = EveryField();
       header.type = static_cast<FrameType>(type);
@@ -145,10 +146,10 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (size_t offset = 0; offset < 4; ++offset) {
     EXPECT_THAT(ComplaintAboutByte(offset, 0xff), HasSubstr("does not start as a Shoal frame"));
   }
-  for (int value : {0, 13, 255}) EXPECT_THAT(ComplaintAboutByte(5, static_cast<uint8_t>(value)), HasSubstr("type"));
+  for (int value : {0, 14, 255}) EXPECT_THAT(ComplaintAboutByte(5, static_cast<uint8_t>(value)), HasSubstr("type"));
   for (int value : {0, 10, 255}) EXPECT_THAT(ComplaintAboutByte(6, static_cast<uint8_t>(value)), HasSubstr("dtype"));
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
-  for (int value : {15, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
+  for (int value : {16, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
   // 1 stands for a 16-bit dtype only, and the frame's is float32.
   for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
 }
@@ -158,7 +159,7 @@ TEST(Frame, AnotherWireVersionIsNamedWithBothNumbers) {
   bytes[4] = std::byte{9};
   const absl::Status status = DecodeHeader(bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 3"));
 }
 
 TEST(Frame, EveryTruncationIsRefused) {

@@ -27,6 +27,7 @@ struct SeenNote {
 class ServerDriver {
  public:
   static constexpr uint64_t kNowUnixS = 1'800'000'000;
+  static constexpr uint64_t kPatienceNs = 50 * kNsPerMs;
 
   static ServerMachineOptions Options(uint64_t slot_memory_bytes = 64 << 20, uint32_t window_bytes = 16 << 10) {
     ServerMachineOptions options;
@@ -36,6 +37,7 @@ class ServerDriver {
     options.slot_memory_bytes = slot_memory_bytes;
     options.window_bytes = window_bytes;
     options.waiting_report_ns = kNsPerS;
+    options.return_patience_ns = kPatienceNs;
     return options;
   }
 
@@ -92,6 +94,9 @@ class ServerDriver {
     Sort(actions);
   }
 
+  // Those whose connection broke did not come back.
+  void EndPatience() { TickAt(now.monotonic_ns + kPatienceNs); }
+
   // ---- what workers say ----
 
   GroupToken Token(uint32_t rank, uint32_t size, uint64_t group = 1, uint32_t chunk_bytes = 1024) const {
@@ -115,9 +120,11 @@ class ServerDriver {
     header.rank = Rank(rank);
     return header;
   }
-  void Hello(PeerId peer, const GroupToken& token) {
+  // In the epoch that the token was given out in, or a later one; `newest_result` as in FrameHeader::op.
+  void Hello(PeerId peer, const GroupToken& token, uint64_t epoch = 0, uint64_t newest_result = 0) {
     FrameHeader header = Header(FrameType::kHello, token.rank.value(), token.group.value());
-    header.epoch = token.epoch;
+    header.epoch = epoch == 0 ? token.epoch : Epoch(epoch);
+    header.op = OpNumber(newest_result);
     GiveNote(peer, MakeHello(header, EncodeToken(token)));
   }
   // Connects and says hello; the answer is in `notes`.

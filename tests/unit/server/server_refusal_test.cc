@@ -114,6 +114,7 @@ TEST(ServerRefusal, ARankThatWentWithoutAWordIsLostEvenWhenTheNetworkSaysOk) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(2);
   server.Down(peers[1], absl::OkStatus());
+  server.EndPatience();
   EXPECT_EQ(server.TakeNote().text(), "server server-a lost its connection: it was closed without a goodbye");
 }
 
@@ -132,9 +133,9 @@ TEST(ServerRefusal, AnotherWireVersionIsToldBothNumbers) {
   ServerDriver server;
   const PeerId peer = server.Up();
   Note note = MakeNote({.type = FrameType::kHello});
-  note.bytes[4] = std::byte{3};
+  note.bytes[4] = std::byte{4};
   server.GiveNote(peer, note);
-  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 3, this process 2");
+  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 4, this process 3");
 }
 
 TEST(ServerRefusal, BadTokensAreToldWhy) {
@@ -285,6 +286,7 @@ TEST(ServerRefusal, MoreGroupsThanTheLimitAreRefused) {
   EXPECT_EQ(note.header.refusal, Refusal::kNoSlotMemory);
   EXPECT_EQ(note.text(), "server server-a has its limit of 2 groups open");
   server.Down(second);
+  server.EndPatience();
   server.Join(0, 1, 3);
   EXPECT_EQ(server.TakeNote().header.type, FrameType::kWelcome);
 }

@@ -86,16 +86,16 @@ class WorkerDriver {
   void GiveNote(uint32_t server, const Note& note) {
     Give({.kind = TransportEventKind::kNote, .peer = ServerPeer(server), .bytes = note.view()});
   }
-  static FrameHeader Header(FrameType type, uint32_t rank = 0, uint64_t group = 1) {
+  static FrameHeader Header(FrameType type, uint32_t rank = 0, uint64_t group = 1, uint64_t epoch = 3) {
     FrameHeader header;
     header.type = type;
     header.group = GroupId(group);
-    header.epoch = Epoch(3);
+    header.epoch = Epoch(epoch);
     header.rank = Rank(rank);
     return header;
   }
-  void Welcome(uint32_t server, uint32_t credit, uint32_t rank = 0, uint64_t group = 1) {
-    GiveNote(server, MakeWelcome(Header(FrameType::kWelcome, rank, group), {Incarnation(50 + server), credit}));
+  void Welcome(uint32_t server, uint32_t credit, uint32_t rank = 0, uint64_t group = 1, uint64_t epoch = 3) {
+    GiveNote(server, MakeWelcome(Header(FrameType::kWelcome, rank, group, epoch), {Incarnation(50 + server), credit}));
   }
   // Opens a group of rank 0 with every server up and welcoming.
   void OpenAll(uint32_t size, uint32_t servers, uint32_t credit, uint16_t handle = 0, uint64_t id = 1) {
@@ -150,6 +150,11 @@ class WorkerDriver {
     Settle();
   }
 
+  void Give(const TransportEvent& event) {
+    machine_.OnTransportEvent(event, now, &actions_, &outcomes_);
+    Settle();
+  }
+
   // ---- what came out ----
 
   void Clear() {
@@ -157,6 +162,7 @@ class WorkerDriver {
     notes.clear();
     sends.clear();
     accepts.clear();
+    copies.clear();
     narrows.clear();
     widens.clear();
     declines.clear();
@@ -164,6 +170,7 @@ class WorkerDriver {
     opened.clear();
     done.clear();
     closed.clear();
+    troubles.clear();
     shutdowns = 0;
   }
   std::vector<SentNote> NotesOf(FrameType type) const {
@@ -177,12 +184,15 @@ class WorkerDriver {
   WorkerMachine& machine() { return machine_; }
 
   Now now{.monotonic_ns = kNsPerS};
+  uint64_t last_accept_token = 0;
+  bool accepts_at_once = false;  // the transport's answer for every offer
   // Servers in it can't even be tried: Connect fails at once.
   std::vector<uint32_t> unconnectable;
   std::vector<uint32_t> connects;
   std::vector<SentNote> notes;
   std::vector<WorkerSendAction> sends;
   std::vector<WorkerAcceptAction> accepts;
+  std::vector<WorkerCopyAction> copies;
   std::vector<WorkerNarrowAction> narrows;
   std::vector<WorkerWidenAction> widens;
   std::vector<OfferId> declines;
@@ -191,13 +201,10 @@ class WorkerDriver {
   std::vector<OpDone> done;
   std::vector<GroupClosed> closed;
   std::vector<LinkFacts> measured;
+  std::vector<ServerTrouble> troubles;
   int shutdowns = 0;
 
  private:
-  void Give(const TransportEvent& event) {
-    machine_.OnTransportEvent(event, now, &actions_, &outcomes_);
-    Settle();
-  }
   // What a loop does after events.
   void Settle() {
     machine_.Tick(now, &actions_, &outcomes_);
@@ -220,7 +227,12 @@ class WorkerDriver {
     if (const auto* send = std::get_if<WorkerSendAction>(&action)) sends.push_back(*send);
     if (const auto* narrow = std::get_if<WorkerNarrowAction>(&action)) narrows.push_back(*narrow);
     if (const auto* widen = std::get_if<WorkerWidenAction>(&action)) widens.push_back(*widen);
-    if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) accepts.push_back(*accept);
+    if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) {
+      machine_.OnAccepted(accept->token, accepts_at_once);
+      accepts.push_back(*accept);
+      last_accept_token = accept->token;
+    }
+    if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);
   }
@@ -229,6 +241,7 @@ class WorkerDriver {
     if (const auto* op = std::get_if<OpDone>(&outcome)) done.push_back(*op);
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
     if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
+    if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
   }
 

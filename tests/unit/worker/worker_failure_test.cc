@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(WorkerFailure, ALostServerFailsTheGroupAndIsNamed) {
-  WorkerDriver worker;
+  WorkerDriver worker({.survive_server_loss = false});
   worker.OpenAll(2, 2, 4);
   worker.Submit(1, 100);
   const WorkerSendAction send = worker.sends.at(0);
@@ -87,7 +87,6 @@ TEST(WorkerFailure, RefusalsOfAHelloEndTheOpeningWithTheRightCode) {
       {Refusal::kNoSlotMemory, absl::StatusCode::kResourceExhausted},
       {Refusal::kBadToken, absl::StatusCode::kUnauthenticated},
       {Refusal::kRankTaken, absl::StatusCode::kAlreadyExists},
-      {Refusal::kDraining, absl::StatusCode::kUnavailable},
       {Refusal::kGroupFailedBefore, absl::StatusCode::kAborted},
   };
   for (const auto& [reason, code] : cases) {
@@ -109,10 +108,10 @@ TEST(WorkerFailure, AServerOfAnotherVersionEndsTheOpeningWithBothNumbers) {
   worker.Open(WorkerDriver::Info(0, 2, 1));
   worker.Up(0);
   worker.GiveNote(0, MakeTextNote({.type = FrameType::kRefuse, .refusal = Refusal::kOtherVersion},
-                                  "the peer speaks wire version 1, this process 2"));
+                                  "the peer speaks wire version 1, this process 3"));
   ASSERT_EQ(worker.opened.size(), 1u);
   EXPECT_EQ(worker.opened[0].status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(worker.opened[0].status.message()), HasSubstr("wire version 1, this process 2"));
+  EXPECT_THAT(std::string(worker.opened[0].status.message()), HasSubstr("wire version 1, this process 3"));
 }
 
 TEST(WorkerFailure, RefusedCopiesAreHarmless) {
@@ -258,7 +257,7 @@ TEST(WorkerFailure, AConnectionThatHoldsMemoryBackTooLongIsCut) {
 }
 
 TEST(WorkerFailure, APushThatTheNetworkDidNotTakeFailsTheGroup) {
-  WorkerDriver worker;
+  WorkerDriver worker({.survive_server_loss = false});
   worker.OpenAll(1, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0), absl::ResourceExhaustedError("1024 sends wait"));
@@ -268,7 +267,7 @@ TEST(WorkerFailure, APushThatTheNetworkDidNotTakeFailsTheGroup) {
 }
 
 TEST(WorkerFailure, AResultThatDidNotArriveFailsTheGroup) {
-  WorkerDriver worker;
+  WorkerDriver worker({.survive_server_loss = false});
   worker.OpenAll(1, 1, 4);
   worker.Submit(1, 100);
   worker.Sent(worker.sends.at(0));
@@ -344,7 +343,7 @@ TEST(WorkerFailure, AFailedSubmitThatWasStampedLaterThanNowTookNoTime) {
 }
 
 TEST(WorkerFailure, AServerThatWritesGarbageIsCutOffAndNamed) {
-  WorkerDriver worker;
+  WorkerDriver worker({.survive_server_loss = false});
   worker.OpenAll(1, 1, 4);
   Note garbage;
   garbage.bytes.fill(std::byte{'x'});
@@ -367,7 +366,7 @@ TEST(Invariant, I7NothingThatAServerSendsCanAbortAWorker) {
     for (int step = 0; step < 60; ++step) {
       FrameHeader header = worker.sends.empty() ? WorkerDriver::Header(FrameType::kResult)
                                                 : WorkerDriver::HeaderOf(worker.sends[random() % worker.sends.size()]);
-      header.type = random() % 2 == 0 ? FrameType::kResult : static_cast<FrameType>(1 + random() % 11);
+      header.type = random() % 2 == 0 ? FrameType::kResult : static_cast<FrameType>(1 + random() % 13);
       header.contributors = 2;
       FrameHeaderBytes bytes = EncodeHeader(header);
       for (uint64_t i = random() % 3; i > 0; --i) bytes[random() % bytes.size()] = std::byte(random());
@@ -381,8 +380,8 @@ TEST(Invariant, I7NothingThatAServerSendsCanAbortAWorker) {
         worker.Offer(worker.ServerPeer(server), *decoded, random() % 2 == 0 ? 1024 : random());
       }
       for (const WorkerAcceptAction& accept : std::exchange(worker.accepts, {})) {
-        ASSERT_GE(accept.data, worker.memory(1));
-        ASSERT_LE(accept.data + accept.bytes, worker.memory(1) + 5 * 1024);
+        ASSERT_GE(accept.data_at_once, worker.memory(1));
+        ASSERT_LE(accept.data_at_once + accept.bytes, worker.memory(1) + 5 * 1024);
         worker.Land(accept);
       }
       if (random() % 3 == 0 && !worker.sends.empty()) {

@@ -55,11 +55,10 @@ TEST(WorkerMachine, TriesServersThatAreNotThereUntilTheyAre) {
 }
 
 TEST(WorkerMachine, SaysHelloAgainWhenTheConnectionEndsBeforeTheWelcome) {
-  WorkerDriver worker;
+  WorkerDriver worker({.survive_server_loss = false});
   worker.Open(WorkerDriver::Info(0, 1, 1));
   worker.Up(0);
   worker.Down(0);
-  worker.TickAt(worker.machine().NextDeadlineNs());
   worker.Up(0);
   EXPECT_EQ(worker.NotesOf(FrameType::kHello).size(), 2u);
   worker.Welcome(0, 1);
@@ -152,7 +151,7 @@ TEST(WorkerMachine, AResultThatOvertakesTheEndOfItsPushIsHeld) {
   worker.Sent(send);
   ASSERT_EQ(worker.accepts.size(), 1u);
   EXPECT_EQ(worker.accepts[0].offer, offer);
-  EXPECT_EQ(worker.accepts[0].data, worker.memory(1));
+  EXPECT_EQ(worker.accepts[0].data_at_once, worker.memory(1));
   EXPECT_EQ(worker.accepts[0].bytes, 400u);
   worker.Land(worker.accepts[0]);
   EXPECT_EQ(worker.done.size(), 1u);
