@@ -80,6 +80,9 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "Whether ranks host servers of this job beside the dedicated ones, one on each host, by shares that fit "
       "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's host.",
       &options->colocate_text);
+  table->Flag("fail-on-server-loss", "",
+              "Keep nothing for other ranks, and fail when a server is lost. For measuring what keeping costs.",
+              &options->fail_on_server_loss);
   table->Flag("help,h", "", "Prints this text.", &options->help);
   table->Flag("version", "", "Prints the version.", &options->version);
 }

@@ -52,6 +52,7 @@ struct PerfOptions {
   bool network_only = false;
   std::string colocate_text = "auto";
   Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
+  bool fail_on_server_loss = false;
   uint32_t timeout_s = 60;
 
   bool help = false;

@@ -36,6 +36,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.net_device = options.net_device;
   session.transports = options.transports;
   session.network_only = options.network_only;
+  session.fail_on_server_loss = options.fail_on_server_loss;
   session.wire = options.wire;
   session.colocation = options.colocation;
   return session;

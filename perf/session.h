@@ -32,6 +32,7 @@ struct SessionOptions {
   std::string net_device;
   std::string transports;
   bool network_only = false;
+  bool fail_on_server_loss = false;
   WireFormat wire = WireFormat::kAsIs;
   Colocation colocation = Colocation::kOff;
 };

@@ -117,7 +117,7 @@ class SchedulerMachine {
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(const Now& now);
   void MoveGroup(const Now& now, const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why);
-  // The group's next map, of the live servers that it does not do without. NotFound: there is none.
+  // The group's next map, of the live servers that it does not do without. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;
   // Groups that do without the server try it again.

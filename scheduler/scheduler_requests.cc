@@ -95,7 +95,6 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
     return std::find(excluded.begin(), excluded.end(), ExcludedServer{server->id, server->incarnation}) !=
            excluded.end();
   });
-  if (servers.empty()) return absl::NotFoundError("no server is left");
   std::vector<std::string> hosts;
   for (const uint32_t rank : group.ranks) hosts.push_back(job.workers.at(rank).state.host);
   return PlanGroup(Epoch(std::max(group.epoch.value() + 1, map_->epoch().value())), servers, hosts);
@@ -114,7 +113,7 @@ void SchedulerMachine::MoveGroups(const Now& now) {
     if (!job.open()) continue;
     for (GroupState& group : job.groups) {
       absl::StatusOr<GroupPlan> plan = PlanFor(job, group, group.excluded);
-      if (absl::IsNotFound(plan.status()) && !group.excluded.empty()) {
+      if (!plan.ok() && !group.excluded.empty()) {
         group.excluded.clear();
         plan = PlanFor(job, group, {});
       }

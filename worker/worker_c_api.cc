@@ -97,6 +97,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .network_only = options->network_only != 0,
       .colocation = *colocation,
       .server_address = OptionalText(options->server_address, ""),
+      .fail_on_server_loss = options->fail_on_server_loss != 0,
   };
 }
 

@@ -41,6 +41,7 @@ class WorkerOptions(SizedStructure):
         ("network_only", c_uint32),
         ("colocation", c_int),
         ("server_address", c_char_p),
+        ("fail_on_server_loss", c_uint32),
     ]
 
 

@@ -189,9 +189,21 @@ def check_a_killed_server_is_named_at_once_over_ud(cluster: Cluster) -> None:
     expect_loss(cluster, UD, servers[1].end_group, "server-1", within_s=5)
 
 
+@check(limit_s=90)
+def check_a_killed_server_is_survived_over_rc(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    servers = start_servers(cluster, RC, 2)
+    # Every result is looked at: shoal-perf ends with 1 when an element is wrong.
+    ranks = start_ranks(cluster, RC, 2, "-b", "256K", "-e", "256K", "-n", "1", "-w", "0", "-c", "60")
+    cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
+    servers[1].end_group()
+    for rank in ranks:
+        assert rank.wait(60) == 0, str(rank)
+
+
 def expect_loss(cluster: Cluster, network: Network, break_it: Callable[[], object], name: str, within_s: float) -> None:
-    """Breaks something while two ranks reduce: they must end within the time, and say what was lost."""
-    endless = ["-b", "32K", "-e", "32K", "-n", "1000000", "-w", "1", "-c", "0"]
+    """Breaks something while two ranks reduce that are told not to survive it: they must end in time, and say why."""
+    endless = ["-b", "32K", "-e", "32K", "-n", "1000000", "-w", "1", "-c", "0", "--fail-on-server-loss"]
     ranks = start_ranks(cluster, network, 2, *endless, servers=len(cluster.servers()))
     cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
     in_use = {"rc": "rc_verbs/", "ud_verbs": "ud_verbs/"}[network.transports] + network.worker_device

@@ -112,6 +112,8 @@ typedef struct shoal_worker_options {
   shoal_colocation colocation;
   const char* server_address; /* IP at which a server hosted here is reached; NULL: that of net_device, or of the way to
                                  the scheduler */
+  /* Not 0: results are not kept for other ranks, and a lost server fails the groups that use it. Equal on all ranks. */
+  uint32_t fail_on_server_loss;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
@@ -176,7 +178,8 @@ SHOAL_API shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, 
  * fail with ABORTED. */
 SHOAL_API void shoal_group_abort(shoal_group* group, const char* reason);
 
-/* Waits for the group's open ops to end (abort it first to end them early), then frees it. Safe with NULL. */
+/* Waits for the group's open ops to end (abort it first to end them early), and until every rank has its results of
+ * them (half a minute at most), then frees it. Safe with NULL. */
 SHOAL_API void shoal_group_close(shoal_group* group);
 
 /* ---- all-reduce ---- */
@@ -194,9 +197,9 @@ typedef struct shoal_all_reduce_options {
 /* Starts an all-reduce in place of `count` elements at `data` (contiguous, host memory, aligned for the dtype). Ranks
  * must make the same calls in the same order. Returns at once; many ops may be in flight. count 0 completes at once.
  * RESOURCE_EXHAUSTED: too many ops in flight (wait for one). ABORTED / CANCELLED: the group is broken or closed.
- * How the op ends: OK; ABORTED (a rank was lost; sizes, dtypes or ops differ between ranks: names them);
- * DEADLINE_EXCEEDED (names the ranks or servers that are missing); UNAVAILABLE (a server was lost). On an error the
- * content of `data` is undefined. */
+ * How the op ends: OK, also when servers are lost on the way; ABORTED (a rank was lost; sizes, dtypes or ops differ
+ * between ranks: names them); DEADLINE_EXCEEDED (names the ranks or servers that are missing); UNAVAILABLE (with
+ * fail_on_server_loss: a server was lost). On an error the content of `data` is undefined. */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);
 
