@@ -158,9 +158,9 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Report
   }
   // The last one is kept: either it comes back to the rank, or its lease runs out.
   if (plan.ok()) {
-    const std::string what = absl::StrCat("rank ", request.rank, " lost server ", reported->server_name,
-                                          request.reachable ? " and reached it again: " : ": ",
-                                          CleanText(request.reason));
+    const std::string what =
+        absl::StrCat("rank ", request.rank, " lost server ", reported->server_name,
+                     request.reachable ? " and reached it again: " : ": ", CleanText(request.reason));
     group->excluded = std::move(excluded);
     MoveGroup(now, **job, group, *plan, what);
   }

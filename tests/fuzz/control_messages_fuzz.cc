@@ -77,7 +77,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(16)) {
+    switch (input_.TakeBelow(17)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -111,6 +111,8 @@ class SchedulerUnderFuzz {
         return;
       case 15:
         return Advance(uint64_t{input_.TakeNumber<uint8_t>()} * 100 * kNsPerMs);
+      case 16:
+        return Call<v1::ReportServerRequest>();
     }
   }
 

@@ -1,4 +1,4 @@
-"""Three schedulers that share a real etcd: one leads, each answers, and none is missed (F7). Real processes."""
+"""Three schedulers that share a real etcd: one leads, each answers, and none is missed (F16). Real processes."""
 
 import pathlib
 import signal
