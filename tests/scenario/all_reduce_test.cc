@@ -268,7 +268,7 @@ TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddle) {
         cluster.OpenGroup(1, 0);
         std::vector<std::vector<Bytes>> tensors;
         for (uint64_t op = 0; op < 4; ++op) {
-          tensors.push_back(Tensors(3, DataType::kFloat32, 40'000, op));
+          tensors.push_back(Tensors(3, DataType::kFloat32, 80'000, op));
           for (uint32_t w = 0; w < 3; ++w) {
             cluster.Submit(w, 0, op, tensors[op][w], DataType::kFloat32, ReduceOp::kAvg);
           }
