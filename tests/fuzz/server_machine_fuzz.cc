@@ -108,6 +108,9 @@ class ServerUnderFuzz {
     if (wrong == 2) token.signature[0] ^= std::byte{1};
     FrameHeader header{.type = FrameType::kHello, .group = token.group, .epoch = token.epoch, .rank = token.rank};
     if (wrong == 3) header.rank = TakeRank();
+    // The group moves.
+    if (wrong == 4 || wrong == 5) header.epoch = Epoch(token.epoch.value() + wrong - 3);
+    if (wrong >= 5 && wrong < 8) header.op = OpNumber(wrong);  // it has results
     transport_.GiveNote(*peer, MakeHello(header, EncodeToken(token)).view());
   }
 
@@ -120,7 +123,7 @@ class ServerUnderFuzz {
     const auto peer = TakePeer();
     if (!peer) return;
     FrameHeader header = TakeHeader();
-    header.type = static_cast<FrameType>(1 + input_.TakeBelow(12));
+    header.type = static_cast<FrameType>(1 + input_.TakeBelow(13));
     const std::span<const std::byte> body = input_.Take(input_.TakeBelow(64));
     transport_.GiveNote(*peer, MakeTextNote(header, {reinterpret_cast<const char*>(body.data()), body.size()}).view());
   }
@@ -148,8 +151,10 @@ class ServerUnderFuzz {
       header.chunk_elements = plan->ElementCount(header.chunk);
     }
     uint64_t payload_bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
-    FrameHeaderBytes bytes = EncodeHeader(header);
     const uint32_t wrong = input_.TakeBelow(16);
+    // A result that is handed over, if the group is of that size.
+    if (wrong >= 3 && wrong < 6) header.contributors = wrong - 2;
+    FrameHeaderBytes bytes = EncodeHeader(header);
     if (wrong == 1) payload_bytes = input_.TakeNumber<uint32_t>();
     if (wrong == 2) bytes[input_.TakeBelow(kFrameHeaderBytes)] ^= static_cast<std::byte>(input_.TakeNumber<uint8_t>());
     transport_.GiveOffer(*peer, bytes, std::max<uint64_t>(payload_bytes, 1));
@@ -175,7 +180,10 @@ class ServerUnderFuzz {
     return peers[input_.TakeBelow(kMaxPeers) % peers.size()];
   }
   GroupId TakeGroup() { return GroupId(1 + input_.TakeBelow(kMaxGroups + 1)); }
-  Epoch TakeEpoch() { return Epoch(input_.TakeBelow(16) == 1 ? 4 : 3); }
+  Epoch TakeEpoch() {
+    const uint32_t which = input_.TakeBelow(16);
+    return Epoch(which == 1 ? 4 : which == 2 ? 5 : 3);
+  }
   Rank TakeRank() { return Rank(input_.TakeBelow(4)); }
 
   // Runs the loop until it has seen everything.
@@ -196,6 +204,9 @@ class ServerUnderFuzz {
       transport_.LosePeer(transport_.peers().front());
       Settle();
     }
+    // They don't come back.
+    now_.monotonic_ns += Options().return_patience_ns;
+    Settle();
     const ServerCounters counters = loop_.counters();
     Require(counters.peers == 0, "nobody is connected at the end");
     Require(counters.groups_open == 0, "no group is left at the end");
