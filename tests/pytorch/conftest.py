@@ -1,32 +1,17 @@
 """Fixtures of the PyTorch tests: a cluster of one scheduler and two servers, shared by all of them."""
 
-import dataclasses
 import os
 import pathlib
 import re
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
+from torch_cluster import Cluster
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_SECONDS = 30
-
-
-@dataclasses.dataclass(frozen=True)
-class Cluster:
-    scheduler: str
-
-    def environment(self, **more: str) -> dict[str, str]:
-        """Variables that put a job of its own onto this cluster."""
-        return {
-            "SHOAL_SCHEDULER": self.scheduler,
-            "SHOAL_JOB_NAME": f"test-{uuid.uuid4().hex[:12]}",
-            "SHOAL_MIN_SERVERS": "2",
-            "SHOAL_NET_DEVICE": "lo",
-        } | more
 
 
 def program(name: str) -> str:

@@ -2,8 +2,8 @@
 
 import torch
 import torch.distributed as dist
-from conftest import Cluster
 from rank_processes import run_ranks
+from torch_cluster import Cluster
 
 WORLD_SIZE = 3
 

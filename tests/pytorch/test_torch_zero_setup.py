@@ -9,8 +9,8 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN_SECONDS = 150
 
 SCRIPT = """

@@ -1,0 +1,19 @@
+"""The cluster that the PyTorch tests share. A module of its own, as processes of the tests import it by name: there are
+several conftest modules."""
+
+import dataclasses
+import uuid
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    scheduler: str
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Variables that put a job of its own onto this cluster."""
+        return {
+            "SHOAL_SCHEDULER": self.scheduler,
+            "SHOAL_JOB_NAME": f"test-{uuid.uuid4().hex[:12]}",
+            "SHOAL_MIN_SERVERS": "2",
+            "SHOAL_NET_DEVICE": "lo",
+        } | more
