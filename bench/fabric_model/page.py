@@ -67,7 +67,8 @@ def markdown(report: dict, most_deviation: float) -> str:
         "## At scale",
         "",
         f"Times in units of M/link. `one more`: what a further bucket adds to a train of them, which is the rate while"
-        " there is enough to do; `of a train`: the train's time by its buckets, so that filling and emptying the"
+        " there is enough to do (from two trains, whose ends may differ by some per cent); `of a train`: the train's"
+        " time by its buckets, so that filling and emptying the"
         " pipeline counts; `alone`: a bucket that nothing else overlaps. Servers have links as the workers'. `capped`:"
         " chunks are at least four times what a link carries in a message's cost, so a bucket is on few servers, and"
         " the next one goes on where it ended. `every bucket on every server`: a chunk for each of them.",

@@ -73,7 +73,7 @@ def layouts(workers: int, bucket_bytes: int, fabric: Fabric) -> list[Layout]:
             + ("--window", look_ahead),
             hybrid_bound(workers, half),
         ),
-        Layout("dedicated, k = n, capped", (*one, *capped, "--dedicated", str(workers)), 1.0),
+        Layout("dedicated, k = n, capped", (*one, *capped, "--dedicated", str(workers)), 1.0, (64, 128)),
         Layout(
             "dedicated, every bucket on every server",
             (*one, *chunk_flags(each_server), "--dedicated", str(workers)),
