@@ -109,6 +109,19 @@ PARTS = (
         "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the host.",
     ),
     Part(
+        "zero-set-up",
+        "One host, in torch, nothing set up",
+        tuple(
+            Scenario(f"n=4, one host, {label}", 4, 0, (Case(25 * MIB, 8, 3),), contenders)
+            for label, contenders in (
+                ("all_reduce", ("shoal-torch", "gloo")),
+                ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp")),
+            )
+        ),
+        'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model whose'
+        " gradients are one bucket.",
+    ),
+    Part(
         "ucx",
         "Releases of UCX",
         (

@@ -2,9 +2,9 @@
 
 import pathlib
 
-from contenders.gloo import Gloo
 from contenders.open_mpi import OpenMpi
 from contenders.shoal import Shoal, has_flag
+from contenders.torch_ranks import TorchRanks
 from rig.hosts import Processes
 from rig.network import Network
 
@@ -27,7 +27,10 @@ LABELS = {
     "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
     HYBRID: "Shoal, servers in workers too",
+    "shoal-torch": "Shoal in torch, nothing set up",
+    "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
+    "gloo-ddp": "Gloo under DDP",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
     "openmpi-segmented-ring": "OpenMPI, segmented ring",
@@ -35,6 +38,8 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
+# torch's backends: with nothing else running, Shoal's ranks host the scheduler and a server themselves.
+TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo"}
 SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE, HYBRID: COLOCATE}
 
 
@@ -66,8 +71,8 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
     """RigError if it does not start."""
-    if name == "gloo":
-        return Gloo(name, network, processes)
+    if name in TORCH:
+        return TorchRanks(name, TORCH[name], network, processes, ddp=name.endswith("-ddp"))
     if name == "openmpi-shm":
         return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
     if name.startswith("openmpi"):

@@ -1,9 +1,10 @@
-"""One rank of torch's Gloo all-reduce, timed and checked as shoal-perf does it. Started by gloo.py.
+"""One rank of an all-reduce of torch.distributed, timed and checked as shoal-perf does it. Started by torch_ranks.py.
 
 Reads cases, one JSON object a line, until its input ends; rank 0 answers each with a JSON object. In between it sleeps.
 """
 
 import argparse
+import functools
 import json
 import resource
 import sys
@@ -40,6 +41,37 @@ def check(numel: int, in_flight: int, rank: int, world_size: int) -> int:
     return int(total)
 
 
+class Product(torch.nn.Module):
+    """Its parameter's gradient is its input: a model that costs next to nothing beside the exchange of gradients."""
+
+    def __init__(self, numel: int):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(numel))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.dot(self.weight, inputs)
+
+
+def check_ddp(model: torch.nn.Module, numel: int, rank: int, world_size: int) -> int:
+    """Wrong elements over all ranks."""
+    model.zero_grad()
+    model(small_integers(numel, rank, 0)).backward()
+    expected = sum(small_integers(numel, other, 0) for other in range(world_size)) / world_size
+    total = torch.tensor([int((model.module.weight.grad != expected).sum())], dtype=torch.int64)
+    dist.all_reduce(total)
+    return int(total)
+
+
+def loop_ddp(count: int, model: torch.nn.Module, inputs: torch.Tensor) -> list[float]:
+    times_us = []
+    for _ in range(count):
+        loss = model(inputs)
+        start = time.perf_counter()
+        loss.backward()
+        times_us.append((time.perf_counter() - start) * 1e6)
+    return times_us
+
+
 def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
     """Keeps one all-reduce of each tensor going until `count` are done; gives the time of each."""
     flying: list[tuple[dist.Work, float] | None] = [None] * len(tensors)
@@ -57,16 +89,22 @@ def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
     return times_us
 
 
-def measure(case: dict, rank: int, world_size: int) -> dict:
+def measure(case: dict, rank: int, world_size: int, ddp: bool) -> dict:
     numel = max(1, case["size_bytes"] // 4)
-    wrong = check(numel, case["in_flight"], rank, world_size)
-    # In place and over and over, as shoal-perf does: the numbers grow to infinity, which costs no time.
-    tensors = [torch.rand(numel) for _ in range(case["in_flight"])]
-    loop(case["warmup"], tensors)
+    if ddp:
+        model = torch.nn.parallel.DistributedDataParallel(Product(numel), gradient_as_bucket_view=True)
+        wrong = check_ddp(model, numel, rank, world_size)
+        inputs = torch.rand(numel)
+        run = functools.partial(loop_ddp, model=model, inputs=inputs)
+    else:
+        wrong = check(numel, case["in_flight"], rank, world_size)
+        # In place and over and over, as shoal-perf does: the numbers grow to infinity, which costs no time.
+        run = functools.partial(loop, tensors=[torch.rand(numel) for _ in range(case["in_flight"])])
+    run(case["warmup"])
     dist.all_reduce(torch.zeros(1))
     cpu_start_us = cpu_time_us()
     loop_start = time.perf_counter()
-    times_us = loop(case["iterations"], tensors)
+    times_us = run(case["iterations"])
     times_us.append((time.perf_counter() - loop_start) * 1e6 / case["iterations"])
     cpu = torch.tensor([(cpu_time_us() - cpu_start_us) / case["iterations"]], dtype=torch.float64)
     slowest = torch.tensor(times_us, dtype=torch.float64)
@@ -81,12 +119,16 @@ def main() -> None:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--world-size", type=int, required=True)
     parser.add_argument("--store", required=True, help="path of a file that does not exist yet, the same on all ranks")
+    parser.add_argument("--backend", choices=("gloo", "shoal"), required=True)
+    parser.add_argument("--ddp", action="store_true", help="time backward passes of a model instead of all-reduces")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.backend == "shoal":
+        import shoal  # noqa: F401 registers the backend
     store = dist.FileStore(arguments.store, arguments.world_size)
-    dist.init_process_group("gloo", store=store, rank=arguments.rank, world_size=arguments.world_size)
+    dist.init_process_group(arguments.backend, store=store, rank=arguments.rank, world_size=arguments.world_size)
     for line in sys.stdin:
-        answer = measure(json.loads(line), arguments.rank, arguments.world_size)
+        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.ddp)
         if arguments.rank == 0:
             print(json.dumps(answer), flush=True)
     dist.destroy_process_group()
