@@ -16,6 +16,8 @@ constexpr uint64_t kUnmeasuredMessageNs = 2'000;
 // A measurement on a busy machine must not decide alone.
 constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
+// A third chunk covers what handling the messages of so many ranks takes, between a chunk's arrival and its results.
+constexpr uint64_t kCreditWhereMessagesDecide = 3;
 constexpr uint64_t kSmallestChunkBytes = 8 << 10;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
@@ -48,18 +50,22 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
   const double window = static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;
   const double window_of_largest = window * load.largest_share;
   uint64_t chunk = asked_chunk_bytes;
+  bool messages_decide = false;
   if (chunk == 0) {
     const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
     const uint64_t worth_a_message =
         std::clamp(BytesIn(kMessageCostShare * message_ns, bytes_per_s), kSmallestChunkBytes, kLargestChunkBytes);
     const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
-    chunk = std::bit_floor(std::clamp(WholeBytes(half), worth_a_message, kLargestChunkBytes));
+    messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChunkBytes;
+    chunk = messages_decide ? std::bit_ceil(worth_a_message)
+                            : std::bit_floor(std::clamp(WholeBytes(half), kSmallestChunkBytes, kLargestChunkBytes));
   }
   chunk = std::clamp<uint64_t>(chunk, kMinChunkBytes, kMaxChunkBytes);
+  const uint64_t least_credit = messages_decide ? kCreditWhereMessagesDecide : 2;
   FlowPlan plan;
   plan.chunk_bytes = static_cast<uint32_t>(chunk);
-  plan.credit_chunks =
-      static_cast<uint32_t>(std::clamp<uint64_t>(WholeBytes(window_of_largest) / chunk, 2, kMaxCreditChunks));
+  plan.credit_chunks = static_cast<uint32_t>(
+      std::clamp<uint64_t>(WholeBytes(window_of_largest) / chunk, least_credit, kMaxCreditChunks));
   if (load.even) return plan;
   // Two chunks for the largest share at the least, as with equal shares.
   const auto least = static_cast<uint64_t>(std::ceil(2 / load.largest_share));

@@ -77,13 +77,12 @@ absl::StatusOr<ShardMap> ShardMap::Make(Epoch epoch, std::vector<Shard> shards) 
   return map;
 }
 
-uint32_t ShardMap::Rotation(GroupId group, OpNumber op) const {
-  return static_cast<uint32_t>(StableHash({group.value(), op.value()}) % deal_table_.size());
+uint32_t ShardMap::Rotation(GroupId group, uint64_t first_position) const {
+  const uint64_t size = deal_table_.size();
+  return static_cast<uint32_t>((StableHash({group.value()}) % size + first_position % size) % size);
 }
 
-uint32_t ShardMap::Owner(GroupId group, OpNumber op, ChunkNumber chunk) const {
-  return deal_table_[(uint64_t{Rotation(group, op)} + chunk.value()) % deal_table_.size()];
-}
+uint32_t ShardMap::Owner(GroupId group, uint64_t position) const { return deal_table_[Rotation(group, position)]; }
 
 uint64_t ShardMap::Digest() const {
   uint64_t digest = StableHash({epoch_.value(), shards_.size()});

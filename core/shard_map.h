@@ -2,8 +2,9 @@
 //
 // A map is a value: computed by the scheduler, published to everybody, immutable afterwards, so it may be shared
 // between threads. A shard is one I/O thread of one server (it has an address of its own). Ownership is dealt, not
-// drawn: the hash of a bucket gives its rotation over the weighted table of shards, and its chunks are dealt from there
-// in turn, so every server carries its share of every bucket to within one chunk.
+// drawn: the chunks of a group, in the one order that its ranks share, are dealt in turn over the weighted table of
+// shards, from a place that the group's hash gives. A bucket goes on where the last one ended. So every server carries
+// its share of every stretch of that order to within one chunk: of a large bucket, and of many small ones.
 #ifndef SHOAL_CORE_SHARD_MAP_H_
 #define SHOAL_CORE_SHARD_MAP_H_
 
@@ -42,15 +43,16 @@ class ShardMap {
   const std::vector<Shard>& shards() const { return shards_; }
   bool empty() const { return shards_.empty(); }
 
-  // Index into shards() of the owner of a chunk. The map must not be empty.
-  uint32_t Owner(GroupId group, OpNumber op, ChunkNumber chunk) const;
+  // Index into shards() of the owner of a chunk, by its position in its group's order, counted over all buckets from 0.
+  // The map must not be empty.
+  uint32_t Owner(GroupId group, uint64_t position) const;
 
   // The table of indices over which chunks are dealt: index i stands in it weight(i) times, spread evenly (smooth
   // weighted round robin, as nginx deals requests). Weights are divided by their greatest common divisor first.
   const std::vector<uint32_t>& deal_table() const { return deal_table_; }
 
-  // Where a bucket starts in deal_table(): Owner(c) == deal_table()[(Rotation + c) % size].
-  uint32_t Rotation(GroupId group, OpNumber op) const;
+  // Where in deal_table() the deal of a bucket starts whose first chunk has this position.
+  uint32_t Rotation(GroupId group, uint64_t first_position) const;
 
   // A digest of everything in the map; equal maps have equal digests on every machine.
   uint64_t Digest() const;

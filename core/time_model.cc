@@ -5,9 +5,9 @@
 
 namespace shoal {
 
-DealSummary SummarizeDeal(const BucketPlan& plan, const ShardMap& map, GroupId group, OpNumber op) {
+DealSummary SummarizeDeal(const BucketPlan& plan, const ShardMap& map, GroupId group) {
   const std::vector<uint32_t>& table = map.deal_table();
-  const uint32_t rotation = map.Rotation(group, op);
+  const uint32_t rotation = map.Rotation(group, 0);
   const auto rounds = static_cast<uint32_t>(plan.chunk_count / table.size());
   const auto rest = static_cast<uint32_t>(plan.chunk_count % table.size());
   std::vector<uint32_t> chunks(map.shards().size(), 0);

@@ -18,12 +18,12 @@
 
 namespace shoal {
 
-// How one op's chunks are spread over the shards of a map.
+// How the chunks of a group's first op are spread over the shards of a map.
 struct DealSummary {
   uint32_t shards_used = 0;
   uint32_t largest_part_chunks = 0;
 };
-DealSummary SummarizeDeal(const BucketPlan& plan, const ShardMap& map, GroupId group, OpNumber op);
+DealSummary SummarizeDeal(const BucketPlan& plan, const ShardMap& map, GroupId group);
 
 struct OpShape {
   uint64_t bytes = 0;  // on the wire, each way

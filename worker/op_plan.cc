@@ -14,7 +14,7 @@ absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, Da
   if (!plan.ok()) return plan.status();
   const uint64_t element_bytes = DataTypeSize(type_on_wire);
   const uint64_t chunk_elements = std::min<uint64_t>(plan->elements_per_chunk, element_count);
-  const DealSummary deal = SummarizeDeal(*plan, *group.map, group.id, OpNumber(1));
+  const DealSummary deal = SummarizeDeal(*plan, *group.map, group.id);
   const OpShape shape = {.bytes = element_count * element_bytes,
                          .chunk_bytes = static_cast<uint32_t>(chunk_elements * element_bytes),
                          .chunk_count = plan->chunk_count,

@@ -33,7 +33,7 @@ std::vector<ShardLink> WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map) 
   std::vector<ShardLink> fresh(map_->shards().size());
   for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);
   for (WorkerOp& op : ops) {
-    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);
+    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);
     op.waiting = {};
   }
   return std::exchange(links, std::move(fresh));
@@ -96,7 +96,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
         MakeBucketPlan(command.element_count, op.type_on_wire, info_->max_chunk_bytes);
     if (!plan.ok()) return plan.status();
     op.plan = *plan;
-    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);
+    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, next_position_);
     op.landed.assign(plan->chunk_count, false);
   }
   op.first_position = next_position_;

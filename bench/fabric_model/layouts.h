@@ -26,7 +26,6 @@ struct ServerLayout {
   uint32_t chunk_bytes = 0;          // at most
   uint32_t credit_chunks = 2;        // under way from a worker to a server
   uint32_t window_chunks = 0;        // a worker pushes none so far past its oldest one that is not back; 0: any
-  bool starts_by_hash = false;       // where a bucket's deal starts; false: where the last one's ended
   double reduce_bytes_per_s = 1e12;  // of a server, of inputs
 };
 double RunServers(Fabric* fabric, const Training& training, const ServerLayout& layout);

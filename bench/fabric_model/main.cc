@@ -51,8 +51,6 @@ void Declare(Options* options, OptionTable* table) {
                 &servers.credit_chunks, 1, kMaxCreditChunks);
   table->Uint32("window", "", "CHUNKS", "A worker pushes none so far past its oldest one that is not back. 0: any.",
                 &servers.window_chunks);
-  table->Flag("starts-by-hash", "", "A bucket's deal starts at a hash, not where the last one's ended.",
-              &servers.starts_by_hash);
   table->Uint32("segment", "", "BYTES", "Of the tree.", &options->segment_bytes, 1024);
   table->Flag("help,h", "", "Prints this text.", &options->help);
 }
@@ -79,7 +77,8 @@ absl::Status Check(Options* options) {
   if (servers.chunk_bytes == 0) {
     const uint32_t shards = servers.dedicated + (servers.dedicated_share < 1 ? training.workers : 0);
     const LinkFacts link{.bytes_per_s = static_cast<uint64_t>(training.link_bytes_per_s),
-                         .round_trip_ns = static_cast<uint64_t>(2e9 * options->fabric.latency_s)};
+                         .round_trip_ns = static_cast<uint64_t>(2e9 * options->fabric.latency_s),
+                         .message_ns = static_cast<uint64_t>(1e9 * options->fabric.message_cost_s)};
     const FlowPlan plan = PlanFlow(EvenPortLoad(training.workers, shards), link, 0);
     servers.chunk_bytes = plan.chunk_bytes;
     servers.credit_chunks = plan.credit_chunks;

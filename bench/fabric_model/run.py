@@ -42,7 +42,7 @@ def validation_rows(simulator: pathlib.Path, records: list[dict], message_cost_s
         fabric = Fabric(record["scenario"], record["link_bytes_per_s"], latency_s, message_cost_s)
         workers, servers = record["workers"], record["servers"]
         for contender, flags in (
-            ("shoal", ("--dedicated", str(servers), "--chunk-bytes", "0", "--starts-by-hash")),
+            ("shoal", ("--dedicated", str(servers), "--chunk-bytes", "0")),
             ("gloo", ("--layout", "ring")),
         ):
             measured_s = bucket["contenders"][contender]["time_us"]["median"] * 1e-6

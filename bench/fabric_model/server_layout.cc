@@ -7,7 +7,6 @@
 
 #include "bench/fabric_model/layouts.h"
 #include "core/bucket_plan.h"
-#include "core/hash.h"
 
 namespace shoal::fabric_model {
 namespace {
@@ -60,15 +59,12 @@ class ServerRun {
   void DealAll() {
     std::vector<double> balance(servers_.size(), 0);
     for (uint32_t bucket = 0; bucket < training_.buckets; ++bucket) {
-      if (layout_.starts_by_hash) std::fill(balance.begin(), balance.end(), 0);
-      const size_t start = layout_.starts_by_hash ? StableHash({1, bucket}) % servers_.size() : 0;
       std::vector<uint32_t>& owners = owners_.emplace_back();
       for (uint32_t chunk = 0; chunk < chunk_count(); ++chunk) {
-        size_t richest = start;
+        size_t richest = 0;
         for (size_t i = 0; i < balance.size(); ++i) balance[i] += shares_[i];
         for (size_t i = 0; i < balance.size(); ++i) {
-          const size_t candidate = (start + i) % balance.size();
-          if (balance[candidate] > balance[richest] + kRounding) richest = candidate;
+          if (balance[i] > balance[richest] + kRounding) richest = i;
         }
         balance[richest] -= 1;
         owners.push_back(static_cast<uint32_t>(richest));

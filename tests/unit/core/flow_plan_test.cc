@@ -69,6 +69,18 @@ TEST(FlowPlan, ADearMessageMakesChunksLargerWithinBounds) {
   EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), slow, 0).chunk_bytes, 16u << 10);
 }
 
+TEST(FlowPlan, AMessageIsAtMostAQuarterOfItsChunksTime) {
+  for (const uint64_t message_ns : {500, 2'000, 5'000}) {
+    for (const uint32_t ranks : {64u, 1024u}) {
+      const LinkFacts link{.bytes_per_s = 12'500'000'000, .message_ns = message_ns};
+      const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, ranks), link, 0);
+      const double chunk_ns = plan.chunk_bytes / 12.5;
+      EXPECT_LE(static_cast<double>(message_ns), chunk_ns / 4);
+      EXPECT_EQ(plan.credit_chunks, 3u);
+    }
+  }
+}
+
 TEST(FlowPlan, AnAskedChunkSizeIsKept) {
   for (const uint32_t chunk : {kMinChunkBytes, 5000u, 65536u, kMaxChunkBytes}) {
     EXPECT_EQ(PlanFlow(EvenPortLoad(4, 4), {.bytes_per_s = 1'000'000'000}, chunk).chunk_bytes, chunk);

@@ -67,18 +67,18 @@ TEST(ShardMap, DigestIsFrozenAndSeesEveryField) {
 TEST(ShardMap, OwnersAreFrozen) {
   const ShardMap map = Map({1, 1, 1});
   std::vector<uint32_t> owners;
-  for (uint64_t op = 1; op <= 4; ++op) {
-    for (uint32_t c = 0; c < 3; ++c) owners.push_back(map.Owner(GroupId(5), OpNumber(op), ChunkNumber(c)));
+  for (uint64_t group = 1; group <= 3; ++group) {
+    for (uint64_t position = 0; position < 4; ++position) owners.push_back(map.Owner(GroupId(group), position));
   }
-  EXPECT_THAT(owners, ElementsAre(2, 0, 1, 0, 1, 2, 1, 2, 0, 1, 2, 0));
+  EXPECT_THAT(owners, ElementsAre(2, 0, 1, 2, 2, 0, 1, 2, 2, 0, 1, 2));
 }
 
 // Bytes of the busiest shard over the mean, for a bucket of 25 MiB fp32.
-double Imbalance(const ShardMap& map, uint32_t chunk_bytes, OpNumber op) {
+double Imbalance(const ShardMap& map, uint32_t chunk_bytes, uint64_t first_position) {
   const BucketPlan plan = *MakeBucketPlan((25u << 20) / 4, DataType::kFloat32, chunk_bytes);
   std::vector<uint64_t> elements(map.shards().size(), 0);
   for (uint32_t c = 0; c < plan.chunk_count; ++c) {
-    elements[map.Owner(GroupId(3), op, ChunkNumber(c))] += plan.ElementCount(ChunkNumber(c));
+    elements[map.Owner(GroupId(3), first_position + c)] += plan.ElementCount(ChunkNumber(c));
   }
   const double mean = static_cast<double>(plan.element_count) / static_cast<double>(elements.size());
   return static_cast<double>(*std::max_element(elements.begin(), elements.end())) / mean;
@@ -88,9 +88,9 @@ TEST(ShardMap, EveryServerCarriesItsShareOfEveryBucketToOnePercent) {
   for (size_t shards : {2, 3, 8}) {
     const ShardMap map = Map(std::vector<uint32_t>(shards, 1));
     for (uint32_t chunk_bytes = 16 << 10; chunk_bytes <= 256 << 10; chunk_bytes += 16 << 10) {
-      for (uint64_t op = 1; op <= 8; ++op) {
-        EXPECT_LE(Imbalance(map, chunk_bytes, OpNumber(op)), 1.01)
-            << shards << " shards, chunks of " << chunk_bytes << " bytes, op " << op;
+      for (uint64_t first_position = 0; first_position < 8; ++first_position) {
+        EXPECT_LE(Imbalance(map, chunk_bytes, first_position), 1.01)
+            << shards << " shards, chunks of " << chunk_bytes << " bytes, from " << first_position;
       }
     }
   }
@@ -105,8 +105,9 @@ TEST(ShardMap, WeightsAreRespectedToOneChunk) {
     double total = 0;
     for (uint32_t weight : weights) total += weight;
     const uint32_t chunks = 1 + static_cast<uint32_t>(random() % 500);
+    const uint64_t random_start = random() >> 1;
     std::vector<uint32_t> counts(weights.size(), 0);
-    for (uint32_t c = 0; c < chunks; ++c) ++counts[map.Owner(GroupId(1), OpNumber(round + 1), ChunkNumber(c))];
+    for (uint32_t c = 0; c < chunks; ++c) ++counts[map.Owner(GroupId(1), random_start + c)];
     for (size_t i = 0; i < weights.size(); ++i) {
       // Smooth round robin is within one of a shard's share in every prefix, so within two between any two points.
       EXPECT_NEAR(counts[i], chunks * weights[i] / total, 2.0) << "shard " << i << " of " << weights.size();
@@ -123,13 +124,16 @@ TEST(ShardMap, EqualWeightsDealInTurnWhateverTheWeight) {
   EXPECT_THAT(Map({5, 1, 1}).deal_table(), ElementsAre(0, 0, 1, 0, 2, 0, 0));
 }
 
-TEST(ShardMap, RotationSpreadsTheFirstChunks) {
+TEST(ShardMap, GroupsStartAnywhereAndGoOnWhereTheLastBucketEnded) {
   const ShardMap map = Map(std::vector<uint32_t>(8, 1));
   std::vector<int> first(8, 0);
-  for (uint64_t op = 1; op <= 8000; ++op) {
-    ++first[map.Owner(GroupId(42), OpNumber(op), ChunkNumber(0))];
-    EXPECT_EQ(map.Owner(GroupId(42), OpNumber(op), ChunkNumber(5)),
-              map.deal_table()[(map.Rotation(GroupId(42), OpNumber(op)) + 5) % 8]);
+  for (uint64_t group = 1; group <= 8000; ++group) {
+    const uint32_t start = map.Owner(GroupId(group), 0);
+    ++first[start];
+    for (const uint64_t position : {uint64_t{5}, uint64_t{1} << 40, UINT64_MAX}) {
+      EXPECT_EQ(map.Owner(GroupId(group), position), (start + position % 8) % 8);
+      EXPECT_EQ(map.deal_table()[map.Rotation(GroupId(group), position)], map.Owner(GroupId(group), position));
+    }
   }
   for (int count : first) EXPECT_NEAR(count, 1000, 150);
 }

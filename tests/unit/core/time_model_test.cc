@@ -24,14 +24,12 @@ TEST(TimeModel, TheDealIsSummedUpAsItIsDealt) {
     const ShardMap map = Map(weights);
     for (const uint64_t elements : {1u, 300u, 5'000u, 100'000u}) {
       const BucketPlan plan = *MakeBucketPlan(elements, DataType::kFloat32, 1024);
-      for (uint64_t op = 1; op < 10; ++op) {
+      for (uint64_t group = 1; group < 10; ++group) {
         std::map<uint32_t, uint32_t> counts;
-        for (uint32_t chunk = 0; chunk < plan.chunk_count; ++chunk) {
-          ++counts[map.Owner(GroupId(5), OpNumber(op), ChunkNumber(chunk))];
-        }
+        for (uint32_t chunk = 0; chunk < plan.chunk_count; ++chunk) ++counts[map.Owner(GroupId(group), chunk)];
         uint32_t largest = 0;
         for (const auto& [shard, count] : counts) largest = std::max(largest, count);
-        const DealSummary summary = SummarizeDeal(plan, map, GroupId(5), OpNumber(op));
+        const DealSummary summary = SummarizeDeal(plan, map, GroupId(group));
         EXPECT_EQ(summary.shards_used, counts.size());
         EXPECT_EQ(summary.largest_part_chunks, largest);
       }

@@ -113,7 +113,7 @@ TEST(WorkerMachine, ChunksAreDealtToTheirOwnersInTheOrderAllRanksShare) {
     EXPECT_EQ(header.chunk, ChunkNumber(chunk));
     EXPECT_EQ(header.bucket_elements, op == 1 ? 5u * 256 : 3u * 256);
     EXPECT_EQ(header.chunk_elements, 256u);
-    EXPECT_EQ(worker.sends[i].peer, worker.ServerPeer(map->Owner(GroupId(1), OpNumber(op), ChunkNumber(chunk))));
+    EXPECT_EQ(worker.sends[i].peer, worker.ServerPeer(map->Owner(GroupId(1), i)));
     EXPECT_EQ(worker.sends[i].data, worker.memory(op) + chunk * 1024);
     EXPECT_EQ(worker.sends[i].bytes, 1024u);
   }
