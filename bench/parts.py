@@ -47,6 +47,7 @@ def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port
 # Every contender's round: (iterations, warm-ups) by size, so that five rounds give 40, 20 and 10 times.
 LARGE = (Case(4 * MIB, 8, 2), Case(25 * MIB, 4, 1), Case(100 * MIB, 2, 1))
 BUCKET = (Case(25 * MIB, 4, 1),)
+BUCKET_ON_ONE_HOST = (Case(25 * MIB, 8, 3),)
 SMALL = tuple(Case(size, 200, 50) for size in (4, 256, 4 * KIB, 64 * KIB))
 
 PARTS = (
@@ -109,10 +110,20 @@ PARTS = (
         "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the host.",
     ),
     Part(
+        "checksums",
+        "What checksums cost",
+        tuple(
+            Scenario(f"n=4, k=2 by {way}, one host", 4, 2, BUCKET_ON_ONE_HOST, (f"shoal-{name}-checked", f"shoal-{name}"))
+            for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
+        ),
+        "A CRC32C for each chunk, both ways, computed by its sender and checked by its receiver. On one host all of it is on"
+        " the path; behind a slower link it is hidden.",
+    ),
+    Part(
         "zero-set-up",
         "One host, in torch, nothing set up",
         tuple(
-            Scenario(f"n=4, one host, {label}", 4, 0, (Case(25 * MIB, 8, 3),), contenders)
+            Scenario(f"n=4, one host, {label}", 4, 0, BUCKET_ON_ONE_HOST, contenders)
             for label, contenders in (
                 ("all_reduce", ("shoal-torch", "gloo")),
                 ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp")),

@@ -94,14 +94,14 @@ std::string ServersText(const v1::ListServersResponse& servers) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
   std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
-                                 "REFUSED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
+                                 "REFUSED", "CORRUPTED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(
         {server.name(), server.state(), JobText(server), OrDash(server.host()), absl::StrJoin(server.addresses(), ","),
          absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
          BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
-         absl::StrCat(load.groups_open()), PeersText(load),
+         absl::StrCat(load.corrupted_payloads()), absl::StrCat(load.groups_open()), PeersText(load),
          OrDash(load.transports().empty() ? server.transports() : load.transports()),
          absl::StrCat(BytesText(load.slot_memory_used_bytes()), " of ", BytesText(server.slot_memory_bytes())),
          OrDash(server.reason())});

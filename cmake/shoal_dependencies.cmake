@@ -14,6 +14,8 @@ foreach(part ucs uct ucp)
   set_target_properties(ucx::${part} PROPERTIES IMPORTED_LOCATION ${SHOAL_UCX_${part}}
                                                 INTERFACE_INCLUDE_DIRECTORIES ${SHOAL_UCX_INCLUDE})
 endforeach()
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 if(SHOAL_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

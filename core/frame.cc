@@ -14,6 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the frame is written as little endian");
 
 constexpr uint32_t kMagic = 0x4c4f4853;  // "SHOL"
+constexpr size_t kPayloadChecksumOffset = 88;
 
 // Writes and reads plain numbers at a running position; bounds are the caller's (fixed sizes, checked beforehand).
 class Writer {
@@ -148,6 +149,22 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(static_cast<uint8_t>(header.refusal))
       .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0));
   return bytes;
+}
+
+bool HasPayloadChecksumField(std::span<const std::byte> header) {
+  if (header.size() != kFrameHeaderBytes) return false;
+  Reader reader(header.data());
+  if (reader.Get<uint32_t>() != kMagic || reader.Get<uint8_t>() != kWireVersion) return false;
+  const auto type = static_cast<FrameType>(reader.Get<uint8_t>());
+  return type == FrameType::kPush || type == FrameType::kResult;
+}
+
+uint32_t ReadPayloadChecksum(std::span<const std::byte> header) {
+  return Reader(header.data() + kPayloadChecksumOffset).Get<uint32_t>();
+}
+
+void WritePayloadChecksum(uint32_t checksum, std::span<std::byte> header) {
+  Writer(header.data() + kPayloadChecksumOffset).Put(checksum);
 }
 
 absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {

@@ -7,7 +7,9 @@
 
 namespace shoal {
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(options.network);
   if (!network.ok() || !options.same_host) return network;
   ShmTransportOptions same_host;
@@ -20,6 +22,14 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlan
   if (absl::IsUnimplemented(shm.status()) || absl::IsAlreadyExists(shm.status())) return network;
   if (!shm.ok()) return shm.status();
   return MakeCombinedTransport(*std::move(shm), *std::move(network));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnchecked(options);
+  if (!transport.ok()) return transport;
+  return MakeChecksumTransport(*std::move(transport), options.checksums);
 }
 
 }  // namespace shoal

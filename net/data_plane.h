@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "net/checksum_transport.h"
 #include "net/shm/shared_memory.h"
 #include "net/transport.h"
 #include "net/ucx/ucx_transport.h"
@@ -13,7 +14,8 @@ namespace shoal {
 
 struct DataPlaneOptions {
   UcxTransportOptions network;
-  bool same_host = true;          // false: UCX to processes of this host too
+  bool same_host = true;  // false: UCX to processes of this host too
+  Checksums checksums = Checksums::kToAskers;
   OwnedMemory* region = nullptr;  // outlives the transport; payloads in it go to processes of this host uncopied
 };
 

@@ -111,6 +111,8 @@ class Transport {
   virtual std::string PeerTransport(PeerId /*peer*/) const { return description(); }
   // How many connections are up, for people, over shared memory instead of a network.
   virtual size_t shared_memory_peers() const { return 0; }
+  // How many payloads did not arrive as they were sent, as far as that is checked.
+  virtual uint64_t corrupted_payloads() const { return 0; }
 };
 
 }  // namespace shoal

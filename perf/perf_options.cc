@@ -83,6 +83,8 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Flag("fail-on-server-loss", "",
               "Keep nothing for other ranks, and fail when a server is lost. For measuring what keeping costs.",
               &options->fail_on_server_loss);
+  table->Flag("checksums", "SHOAL_CHECKSUMS",
+              "Give chunks a checksum, both ways: one that is changed on its way is sent again.", &options->checksums);
   table->Flag("help,h", "", "Prints this text.", &options->help);
   table->Flag("version", "", "Prints the version.", &options->version);
 }

@@ -53,6 +53,7 @@ struct PerfOptions {
   std::string colocate_text = "auto";
   Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
   bool fail_on_server_loss = false;
+  bool checksums = false;
   uint32_t timeout_s = 60;
 
   bool help = false;

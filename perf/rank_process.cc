@@ -37,6 +37,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.transports = options.transports;
   session.network_only = options.network_only;
   session.fail_on_server_loss = options.fail_on_server_loss;
+  session.checksums = options.checksums;
   session.wire = options.wire;
   session.colocation = options.colocation;
   return session;

@@ -33,6 +33,7 @@ struct SessionOptions {
   std::string transports;
   bool network_only = false;
   bool fail_on_server_loss = false;
+  bool checksums = false;
   WireFormat wire = WireFormat::kAsIs;
   Colocation colocation = Colocation::kOff;
 };

@@ -16,6 +16,7 @@ ServerLoad FromMessage(const v1::ServerLoad& message) {
           .peers = message.peers(),
           .shared_memory_peers = message.shared_memory_peers(),
           .transports = message.transports(),
+          .corrupted_payloads = message.corrupted_payloads(),
           .slot_memory_used_bytes = message.slot_memory_used_bytes(),
           .refusals_by_reason = {message.refusals_by_reason().begin(), message.refusals_by_reason().end()}};
 }
@@ -29,6 +30,7 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
   message->set_peers(load.peers);
   message->set_shared_memory_peers(load.shared_memory_peers);
   message->set_transports(load.transports);
+  message->set_corrupted_payloads(load.corrupted_payloads);
   message->set_slot_memory_used_bytes(load.slot_memory_used_bytes);
   message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
 }

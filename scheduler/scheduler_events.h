@@ -54,6 +54,7 @@ struct ServerLoad {
   uint32_t peers = 0;
   uint32_t shared_memory_peers = 0;
   std::string transports;  // what the connections use now, for people
+  uint64_t corrupted_payloads = 0;
   uint64_t slot_memory_used_bytes = 0;
   std::map<std::string, uint64_t> refusals_by_reason;
 };

@@ -43,6 +43,7 @@ v1::ServerLoad MakeLoad(const ServerCounters& counters) {
   load.set_peers(counters.peers);
   load.set_shared_memory_peers(counters.shared_memory_peers);
   load.set_transports(counters.transports);
+  load.set_corrupted_payloads(counters.corrupted_payloads);
   load.set_slot_memory_used_bytes(counters.slot_memory_used_bytes);
   for (size_t reason = 0; reason < counters.refusals.size(); ++reason) {
     if (counters.refusals[reason] == 0) continue;

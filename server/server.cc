@@ -72,6 +72,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   if (more.peers > 0 || sum->transports.empty()) sum->transports = more.transports;
   sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
+  sum->corrupted_payloads += more.corrupted_payloads;
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
 }
 
@@ -120,6 +121,7 @@ class Server::Parts {
   std::thread control_thread_;
   uint32_t logged_peers_ = 0;                // of the control thread
   uint32_t logged_shared_memory_peers_ = 0;  // likewise
+  uint64_t logged_corrupted_payloads_ = 0;   // likewise
   std::atomic<bool> leaving_ = false;
   mutable std::mutex mutex_;
   absl::Status failure_;  // under mutex_
@@ -229,6 +231,11 @@ void Server::Parts::Execute(const RegistrationStep& step) {
 }
 
 void Server::Parts::LogPeers(const ServerCounters& now) {
+  if (now.corrupted_payloads != logged_corrupted_payloads_) {
+    logged_corrupted_payloads_ = now.corrupted_payloads;
+    log_(absl::StrCat("contributions that were changed on their way here, so far ", now.corrupted_payloads,
+                      ": their connections were cut, the ranks send them again; check memory, cards and cables"));
+  }
   if (now.peers == logged_peers_ && now.shared_memory_peers == logged_shared_memory_peers_) return;
   logged_peers_ = now.peers;
   logged_shared_memory_peers_ = now.shared_memory_peers;

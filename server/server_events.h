@@ -77,6 +77,7 @@ struct ServerCounters {
   uint32_t peers = 0;
   uint32_t shared_memory_peers = 0;  // of them
   std::string transports;            // what the connections use now, for people
+  uint64_t corrupted_payloads = 0;   // contributions that arrived other than they were sent, as far as that is checked
   uint64_t slot_memory_used_bytes = 0;
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
 

@@ -48,6 +48,7 @@ bool ServerLoop::RunOnce(Now now) {
 ServerCounters ServerLoop::counters() const {
   ServerCounters counters = machine_.counters();
   counters.transports = transport_->description();
+  counters.corrupted_payloads = transport_->corrupted_payloads();
   counters.shared_memory_peers = static_cast<uint32_t>(transport_->shared_memory_peers());
   return counters;
 }

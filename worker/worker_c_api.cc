@@ -98,6 +98,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .colocation = *colocation,
       .server_address = OptionalText(options->server_address, ""),
       .fail_on_server_loss = options->fail_on_server_loss != 0,
+      .checksums = options->checksums != 0,
   };
 }
 

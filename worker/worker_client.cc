@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   data_plane.network.net_device = options.net_device;
   data_plane.network.transports = options.transports;
   data_plane.same_host = !options.network_only;
+  if (options.checksums) data_plane.checksums = Checksums::kToAll;
   return MakeDataPlaneTransport(data_plane);
 }
 

@@ -36,6 +36,7 @@ struct WorkerClientOptions {
   Colocation colocation = Colocation::kOff;  // whether this process would host a server for its job
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
+  bool checksums = false;
 };
 
 struct AllReduceCall {

@@ -113,6 +113,8 @@ SETTINGS = (
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
             "1: the network to servers of this host too, instead of shared memory"),
+    Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
+            "1: pieces of tensors carry a checksum; one that was changed on its way is sent again, not summed"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "ranks host servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
@@ -136,6 +138,7 @@ class Config:
     net_device: str
     transports: str
     network_only: bool
+    checksums: bool
     colocate: str
     timeout: float | None
 

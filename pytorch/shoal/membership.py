@@ -117,7 +117,7 @@ class Membership:
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), transports=self.settings.transports,
-            network_only=self.settings.network_only, colocation=config.COLOCATIONS.index(self._colocate()),
+            network_only=self.settings.network_only, checksums=self.settings.checksums, colocation=config.COLOCATIONS.index(self._colocate()),
             on_closed=self.stop_hosts,
         )  # fmt: skip
 

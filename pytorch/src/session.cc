@@ -35,6 +35,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.net_device = NullIfEmpty(options.net_device);
   worker_options.transports = NullIfEmpty(options.transports);
   worker_options.network_only = options.network_only ? 1 : 0;
+  worker_options.checksums = options.checksums ? 1 : 0;
   worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
   shoal_worker* worker = nullptr;
   shoal_error error = {};

@@ -50,6 +50,7 @@ struct SessionOptions {
   std::string net_device;  // empty: UCX chooses
   std::string transports;  // empty: the library's default
   bool network_only = false;
+  bool checksums = false;
   uint32_t colocation = 0;  // a shoal_colocation
 };
 

@@ -42,6 +42,7 @@ class WorkerOptions(SizedStructure):
         ("colocation", c_int),
         ("server_address", c_char_p),
         ("fail_on_server_loss", c_uint32),
+        ("checksums", c_uint32),
     ]
 
 
@@ -169,6 +170,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         network_only=options.network_only,
         host_name=options.host_name.encode() or None,
         colocation=COLOCATIONS[options.colocate],
+        checksums=not options.no_checksums,
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -201,6 +203,7 @@ def main() -> int:
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)
     parser.add_argument("--network-only", action="store_true")
+    parser.add_argument("--no-checksums", action="store_true")
     parser.add_argument("--host-name", default="", help="another than this machine's, for the placement")
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")

@@ -16,4 +16,5 @@ class Cluster:
             "SHOAL_JOB_NAME": f"test-{uuid.uuid4().hex[:12]}",
             "SHOAL_MIN_SERVERS": "2",
             "SHOAL_NET_DEVICE": "lo",
+            "SHOAL_CHECKSUMS": "1",
         } | more

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 3
+#define SHOAL_ABI_VERSION 4
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -114,6 +114,9 @@ typedef struct shoal_worker_options {
                                  the scheduler */
   /* Not 0: results are not kept for other ranks, and a lost server fails the groups that use it. Equal on all ranks. */
   uint32_t fail_on_server_loss;
+  /* Not 0: chunks carry a CRC32C, both ways. One that was changed on its way is sent again (with fail_on_server_loss:
+   * fails its group) instead of being summed. */
+  uint32_t checksums;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
