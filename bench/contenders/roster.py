@@ -13,6 +13,7 @@ from rig.network import Network
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
 COLOCATE = "colocate"
+WITHOUT_KEEPING = "fail-on-server-loss"
 HYBRID = "shoal-hybrid"
 
 # Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
@@ -26,6 +27,9 @@ LABELS = {
     "shoal-bf16": "Shoal, bf16 on the wire",
     "shoal-ucx-1.18": "Shoal, UCX 1.18.1 over TCP",
     "shoal-ucx-1.22": "Shoal, UCX 1.22 over TCP",
+    "shoal-unkept": "Shoal, keeping nothing",
+    "shoal-tcp-unkept": "Shoal, UCX over TCP, keeping nothing",
+    "shoal-shm-unkept": "Shoal, shared memory, keeping nothing",
     HYBRID: "Shoal, servers in workers too",
     "gloo": "torch Gloo",
     "openmpi": "OpenMPI, its own choice",
@@ -35,7 +39,9 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE, HYBRID: COLOCATE}
+SHOAL_FLAGS = {"shoal-shm": NETWORK_ONLY, "shoal-bf16": WIRE, HYBRID: COLOCATE} | dict.fromkeys(
+    ("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING
+)
 
 
 def is_shoal(name: str) -> bool:
@@ -80,10 +86,13 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     server_flags, perf_flags = [], []
     if has_flag(programs / "shoal-perf", COLOCATE):
         perf_flags.append(f"--{COLOCATE}=off")
-    if name != "shoal-shm" and has_flag(programs / "shoal-server", NETWORK_ONLY):
+    shares_memory = name.startswith("shoal-shm")
+    if not shares_memory and has_flag(programs / "shoal-server", NETWORK_ONLY):
         server_flags.append(f"--{NETWORK_ONLY}")
-    if name != "shoal-shm" and has_flag(programs / "shoal-perf", NETWORK_ONLY):
+    if not shares_memory and has_flag(programs / "shoal-perf", NETWORK_ONLY):
         perf_flags.append(f"--{NETWORK_ONLY}")
+    if name.endswith("-unkept"):
+        perf_flags.append(f"--{WITHOUT_KEEPING}")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
