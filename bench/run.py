@@ -18,6 +18,7 @@ import time
 import fabric_model.run as scale_model
 import machine
 import report as page
+import survival.run as survival
 from measurement import Settings, run_scenario
 from parts import MIB, PARTS, Part
 from rig.hosts import RigError, clean_left_over
@@ -25,7 +26,8 @@ from rig.hosts import RigError, clean_left_over
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
-TITLES = {part.name: part.title for part in PARTS} | {scale_model.NAME: scale_model.TITLE}
+TITLES = {part.name: part.title for part in PARTS}
+TITLES |= {scale_model.NAME: scale_model.TITLE, survival.NAME: survival.TITLE}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -44,12 +46,20 @@ def parse_arguments() -> argparse.Namespace:
     model = parser.add_argument_group(f"of the part {scale_model.NAME}")
     model.add_argument("--most-workers", type=int, default=1024, help="in the model (default %(default)s)")
     model.add_argument("--reuse", type=pathlib.Path, metavar="JSON", help="an earlier result: measures nothing anew")
+    survive = parser.add_argument_group(f"of the part {survival.NAME}")
+    survive.add_argument("--steps", type=int, default=1000, help="of each training (default %(default)s)")
+    survive.add_argument("--kills", type=int, default=100, help="of servers (default %(default)s)")
+    survive.add_argument("--rolling-restarts", type=int, default=10, help="of all servers (default %(default)s)")
+    survive.add_argument("--away-seconds", type=float, default=60, help="of the scheduler (default %(default)s)")
+    survive.add_argument("--seed", type=int, default=1, help="of the kills' moments (default %(default)s)")
     arguments = parser.parse_args()
     for name in arguments.parts:
         if name not in TITLES:
             parser.error(f"there is no part {name}; choose from {', '.join(TITLES)}")
     if arguments.rounds < 3:
         parser.error("--rounds must be at least 3, or the interval says nothing")
+    if arguments.steps < 2 * max(arguments.kills, arguments.rolling_restarts, 10):
+        parser.error("--steps must be at least twice as many as there are kills or restarts")
     for program in ("shoal-scheduler", "shoal-server", "shoal-perf"):
         if not (arguments.programs / program).is_file():
             parser.error(f"{arguments.programs / program} is not there: run `make build`, or give --programs")
@@ -67,6 +77,15 @@ def run_model(arguments: argparse.Namespace) -> None:
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     settings = make_settings(arguments)
     scale_model.run(ROOT, settings, arguments.output, started, command, arguments, lambda line: print(line, flush=True))
+
+
+def run_survival(arguments: argparse.Namespace) -> bool:
+    """Whether every run ended with the same weights. RigError if a run failed."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    command = shlex.join(["bench/run.py", *sys.argv[1:]])
+    return survival.run(
+        ROOT, arguments.programs, arguments.output, started, command, arguments, lambda line: print(line, flush=True)
+    )
 
 
 def run_part(part: Part, arguments: argparse.Namespace) -> bool:
@@ -126,6 +145,8 @@ def main() -> int:
             right = run_part(part, arguments) and right
     if scale_model.NAME in (arguments.parts or [scale_model.NAME]):
         run_model(arguments)
+    if survival.NAME in (arguments.parts or [survival.NAME]):
+        right = run_survival(arguments) and right
     return 0 if right else 1
 
 

@@ -81,10 +81,11 @@ class Batches:
 
 
 class Watch:
-    """What timed_all_reduce measured."""
+    """What timed_all_reduce measured, in the order in which the all-reduces ended."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.ended_at: list[float] = []  # on the machine's monotonic clock
         self.bytes = 0
 
     def mean_milliseconds(self) -> float:
@@ -99,7 +100,9 @@ def timed_all_reduce(watch: Watch, bucket: dist.GradBucket) -> torch.futures.Fut
     reduced = dist.all_reduce(gradients, async_op=True).get_future()
 
     def finish(future: torch.futures.Future) -> torch.Tensor:
-        watch.seconds.append(time.perf_counter() - started)
+        ended = time.perf_counter()
+        watch.seconds.append(ended - started)
+        watch.ended_at.append(ended)
         return future.value()[0]
 
     return reduced.then(finish)
@@ -163,12 +166,14 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
     losses = torch.zeros(arguments.steps)
     started = interval_started = time.perf_counter()
     warm_up_seconds = 0.0
+    step_ended_at = []
     for step in range(arguments.steps):
         loss = model(*batches.at(step))
         optimizer.zero_grad(set_to_none=False)
         loss.backward()
         optimizer.step()
         losses[step] = loss.detach().cpu()
+        step_ended_at.append(time.perf_counter())
         if step == 0:
             warm_up_seconds = time.perf_counter() - started
         if (step + 1) % arguments.report_every == 0:
@@ -186,6 +191,9 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
         "all_reduce_ms_mean": watch.mean_milliseconds(),
         "all_reduce_count": len(watch.seconds),
         "all_reduce_bytes": watch.bytes,
+        "all_reduce_seconds": watch.seconds,
+        "all_reduce_ended_at": watch.ended_at,
+        "step_ended_at": step_ended_at,
     }
 
 

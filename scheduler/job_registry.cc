@@ -226,6 +226,14 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const Now& now) {
   return gone;
 }
 
+void JobRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [rank, worker] : job.workers) {
+      if (worker.state.phase == MemberPhase::kLive) hosts->insert(worker.state.host);
+    }
+  }
+}
+
 void JobRegistry::RenewAll(const Now& now) {
   const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
   for (auto& [id, job] : jobs_) {

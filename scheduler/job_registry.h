@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,7 @@ class JobRegistry {
   absl::StatusOr<Gone> Leave(const LeaveJob& request);
   std::vector<Gone> ExpireLeases(const Now& now);
   void RenewAll(const Now& now);
+  void AddLiveHosts(std::set<std::string>* hosts) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   void AddGroup(Job* job, GroupState group);

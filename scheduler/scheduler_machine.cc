@@ -1,6 +1,7 @@
 #include "scheduler/scheduler_machine.h"
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -8,6 +9,15 @@
 #include "scheduler/request_checks.h"
 
 namespace shoal::scheduler {
+namespace {
+
+// People's questions are none: they may be asked on this very host.
+bool IsSignOfLife(const Request& request) {
+  return std::holds_alternative<HeartbeatServer>(request) || std::holds_alternative<HeartbeatWorker>(request) ||
+         std::holds_alternative<RegisterServer>(request) || std::holds_alternative<JoinJob>(request);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<SchedulerMachine>> SchedulerMachine::Make(const Settings& settings,
                                                                          const PersistedState& state, bool is_new,
@@ -46,7 +56,7 @@ std::vector<Action> SchedulerMachine::Step(const Now& now, const SchedulerEvent&
 }
 
 std::vector<Action> SchedulerMachine::Tick(const Now& now) {
-  if (!RenewLeasesAfterStall(now)) {
+  if (!RenewLeasesAfterStall(now) && !RenewLeasesWhileCutOff(now)) {
     const std::vector<ServerState> lost = servers_.ExpireLeases(now);
     for (const ServerState& server : lost) {
       Change();
@@ -90,9 +100,43 @@ bool SchedulerMachine::RenewLeasesAfterStall(const Now& now) {
   return true;
 }
 
+// That several hosts fall silent in one moment is far more likely this host's doing than theirs. Members send three
+// heartbeats in a lease, so two of them that nobody has sent are enough to tell.
+bool SchedulerMachine::IsCutOff(const Now& now) const {
+  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
+  // Who waits to take a place over has come through the network after its holder fell silent.
+  if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
+  std::set<std::string> hosts;
+  servers_.AddLiveHosts(&hosts);
+  jobs_.AddLiveHosts(&hosts);
+  return hosts.size() > 1;
+}
+
+bool SchedulerMachine::RenewLeasesWhileCutOff(const Now& now) {
+  const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
+  if (due_ns == kNoDeadline || now.monotonic_ns < due_ns || !IsCutOff(now)) return false;
+  RenewAllLeases(now);
+  if (!std::exchange(cut_off_, true)) {
+    Record(now, "scheduler-cut-off", absl::StrCat("cluster ", cluster_id_),
+           absl::StrCat("no member on any host was heard for ", Seconds(now.monotonic_ns - *heard_at_ns_),
+                        ": this host's network is taken for broken and nobody for lost; see to it"));
+  }
+  return true;
+}
+
+void SchedulerMachine::HeardOfMember(const Now& now) {
+  // The others come as soon as they notice that they can, which takes them different times.
+  if (IsCutOff(now)) RenewAllLeases(now);
+  if (std::exchange(cut_off_, false)) {
+    Record(now, "scheduler-reached", absl::StrCat("cluster ", cluster_id_), "members are heard again");
+  }
+  heard_at_ns_ = now.monotonic_ns;
+}
+
 // ---- events ----
 
 void SchedulerMachine::On(const Now& now, const RequestArrived& event) {
+  if (IsSignOfLife(event.request)) HeardOfMember(now);
   std::visit([&](const auto& request) { Answer(now, event.handle, request); }, event.request);
 }
 

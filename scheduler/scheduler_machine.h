@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -49,6 +50,7 @@ class SchedulerMachine {
 
   // Does what time asks for: call it after the events at hand, at NextDeadline() at the latest. Called much later than
   // that (the process was stopped, the machine slept), it starts every lease anew, as members could not renew theirs.
+  // It also does so while none of members on several hosts is heard: then this host's own network is broken.
   std::vector<Action> Tick(const Now& now);
 
   // On the monotonic clock; kNoDeadline if nothing is due.
@@ -126,6 +128,9 @@ class SchedulerMachine {
   void OpenGroup(const Now& now, const GroupRound& round);
   // Leases that ran out while nobody could renew them start anew; false if there are none.
   bool RenewLeasesAfterStall(const Now& now);
+  bool RenewLeasesWhileCutOff(const Now& now);
+  bool IsCutOff(const Now& now) const;
+  void HeardOfMember(const Now& now);
   void RenewAllLeases(const Now& now);
 
   void Change() { ++changes_; }
@@ -148,6 +153,8 @@ class SchedulerMachine {
   GroupRounds rounds_;
   EventJournal journal_;
   std::vector<HeldJoin> held_joins_;
+  std::optional<uint64_t> heard_at_ns_;  // of any member; none since the start
+  bool cut_off_ = false;                 // as far as the journal says
   std::map<WatcherId, JobId> watchers_;
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved

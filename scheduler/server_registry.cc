@@ -178,6 +178,12 @@ void ServerRegistry::RenewAll(const Now& now) {
   next_expiry_ns_ = live_count_ == 0 ? kNoDeadline : expires_ns;
 }
 
+void ServerRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive) hosts->insert(server.state.host);
+  }
+}
+
 const ServerState* ServerRegistry::Find(ServerId id) const {
   const auto found = servers_.find(id);
   return found == servers_.end() ? nullptr : &found->second.state;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class ServerRegistry {
   // Of the live servers that serve all jobs.
   uint32_t dedicated_count() const;
   bool AnyDedicatedOn(const std::string& host) const;
+  void AddLiveHosts(std::set<std::string>* hosts) const;
   uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
   // A shard for each I/O thread of each live server that serves all jobs.

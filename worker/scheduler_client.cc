@@ -226,6 +226,8 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
       Reconnect(connection);
       return absl::UnavailableError(kNoAnswer);
     case grpc::StatusCode::UNAVAILABLE:
+      // Who calls decides when to try again. gRPC would wait for seconds before it tries, which a lease may not have.
+      Reconnect(connection);
       return absl::UnavailableError(ShortReason(status.error_message()));
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::FailedPreconditionError(absl::StrCat("what answers at ", address_,

@@ -40,7 +40,7 @@ class Shoal:
             network.control,
             f"{name}-scheduler",
             [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"],
-        )
+        ).address
         for number, host in enumerate(network.servers):
             command = [str(programs / "shoal-server"), "--scheduler", self.scheduler, "--advertise", host.address]
             command += ["--name", f"server-{number}", "--net-device", host.device, *server_flags]

@@ -129,6 +129,13 @@ def clean_left_over() -> int:
     return count
 
 
+@dataclasses.dataclass(frozen=True)
+class Service:
+    address: str  # where it says that it listens
+    process: subprocess.Popen
+    log: pathlib.Path
+
+
 class Processes:
     """Programs on hosts. `with Processes() as processes:` leaves none of them, nor what they started, behind."""
 
@@ -148,8 +155,8 @@ class Processes:
         self.running.append(process)
         return process
 
-    def start_service(self, host: Host, name: str, command: list[str], env: dict[str, str] | None = None) -> str:
-        """Gives the address that the program says it listens on. RigError if it ends or stays silent."""
+    def start_service(self, host: Host, name: str, command: list[str], env: dict[str, str] | None = None) -> Service:
+        """A program that says where it listens; `name` is its log's. RigError if it ends or stays silent."""
         log = pathlib.Path(self.logs.name) / f"{name}.log"
         with log.open("w") as sink:
             process = self.start(host, command, env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
@@ -157,7 +164,7 @@ class Processes:
         while time.monotonic() < deadline:
             text = log.read_text()
             if match := LISTENING.search(text):
-                return match.group(1)
+                return Service(match.group(1), process, log)
             if process.poll() is not None:
                 raise RigError(f"{name} ended with {process.returncode}:\n{text[-3000:]}")
             time.sleep(0.02)

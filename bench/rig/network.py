@@ -37,6 +37,8 @@ class Network:
 
     def __init__(self):
         self.namespaces: list[int] = []
+        self.switch = -1  # the namespace of the switch
+        self.ports: dict[str, str] = {}  # the switch's device to each linked host, by the host's name
         self.workers: list[Host] = []
         self.servers: list[Host] = []
         self.control: Host | None = None
@@ -57,6 +59,27 @@ class Network:
         lines = [f"[ ! -e /proc/sys/{name} ] || echo {value} > /proc/sys/{name}" for name, value in SYSCTLS.items()]
         run_in(namespace, ["sh", "-e"], "\n".join(lines))
         return namespace
+
+    def pull_cable(self, host: Host) -> None:
+        """Both ends see that nothing is there any more."""
+        self.set_port(host, "down")
+
+    def silence_cable(self, host: Host) -> None:
+        """The light stays on and nothing gets through, either way."""
+        self.set_port(host, "nomaster")
+
+    def mend_cable(self, host: Host) -> None:
+        """After pull_cable or silence_cable."""
+        self.set_port(host, "master switch up")
+
+    def set_port(self, host: Host, setting: str) -> None:
+        run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[host.name]} {setting}\n")
+
+    def bytes_received(self, host: Host) -> int:
+        """By the host's device, since it was made."""
+        text = run_in(host.namespace, ["cat", "/proc/net/dev"])
+        [line] = [line for line in text.splitlines() if line.strip().startswith(f"{host.device}:")]
+        return int(line.split(":")[1].split()[0])
 
     def hosts(self) -> list[Host]:
         """Each namespace once."""
@@ -94,27 +117,27 @@ def make_one_host(worker_count: int, server_count: int) -> Network:
     return network
 
 
-def make_linked_hosts(worker_links: list[LinkShape], server_links: list[LinkShape]) -> Network:
-    """A host for each link and one for control. RigError without root, or if ip or tc fails."""
+def make_linked_hosts(worker_links: list[LinkShape | None], server_links: list[LinkShape | None]) -> Network:
+    """A host for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc fails."""
     network = Network()
     try:
-        switch = network.new_namespace()
-        run_in(switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
-        network.control = add_host(network, switch, "control", None)
-        network.workers = [add_host(network, switch, f"worker-{i}", link) for i, link in enumerate(worker_links)]
-        network.servers = [add_host(network, switch, f"server-{i}", link) for i, link in enumerate(server_links)]
+        network.switch = network.new_namespace()
+        run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
+        network.control = add_host(network, "control", None)
+        network.workers = [add_host(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        network.servers = [add_host(network, f"server-{i}", link) for i, link in enumerate(server_links)]
     except BaseException:
         network.__exit__()
         raise
     return network
 
 
-def add_host(network: Network, switch: int, name: str, shape: LinkShape | None) -> Host:
+def add_host(network: Network, name: str, shape: LinkShape | None) -> Host:
     number = len(network.namespaces)
     host = Host(name, f"10.64.{number // 250}.{number % 250 + 1}", DEVICE, network.new_namespace())
-    port = f"port-{number}"
+    port = network.ports[name] = f"port-{number}"
     run_in(
-        switch,
+        network.switch,
         ["ip", "-batch", "-"],
         f"link add {port} type veth peer name {DEVICE} netns {host.namespace_path()}\n"
         f"link set {port} master switch up\n",
@@ -126,7 +149,7 @@ def add_host(network: Network, switch: int, name: str, shape: LinkShape | None) 
         f"route add 10.64.0.0/16 dev {DEVICE} scope link src {host.address} congctl {CONGESTION_CONTROL}\n",
     )
     if shape is not None:
-        for namespace, device in ((switch, port), (host.namespace, DEVICE)):
+        for namespace, device in ((network.switch, port), (host.namespace, DEVICE)):
             run_in(
                 namespace,
                 ["tc", "-batch", "-"],

@@ -18,8 +18,8 @@ import summary
 from contenders import roster
 from contenders.case import Case
 from rig.calibration import calibrate
-from rig.hosts import OWNER_VARIABLE, Processes, RigError, clean_left_over
-from rig.network import LinkShape, make_linked_hosts, make_one_host, run_in
+from rig.hosts import OWNER_VARIABLE, Host, Processes, RigError, clean_left_over
+from rig.network import LinkShape, Network, make_linked_hosts, make_one_host, run_in
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
 DEADLINE_S = 20
@@ -33,6 +33,32 @@ def test_links_carry_their_rate_and_nothing_else_reaches_a_host():
         assert 0.85 < calibration.bytes_per_s * 8e-6 / 40 < 0.957
         devices = run_in(network.workers[0].namespace, ["ip", "-o", "link"]).splitlines()
         assert [line.split(":")[1].strip().split("@")[0] for line in devices] == ["lo", "eth0"]
+
+
+@needs_root
+@pytest.mark.parametrize("cut", [Network.pull_cable, Network.silence_cable])
+def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
+    with make_linked_hosts([None] * 2, [None]) as network, Processes() as processes:
+        server, (worker, other) = network.servers[0], network.workers
+        listen = "import signal, socket; s = socket.create_server(('', 7000)); print('ready', flush=True); signal.pause()"
+        processes.start(server, [sys.executable, "-S", "-c", listen], stdout=subprocess.PIPE).stdout.readline()
+
+        def connects(host: Host) -> bool:
+            connect = f"import socket; socket.create_connection(('{server.address}', 7000), timeout=0.5)"
+            try:
+                run_in(host.namespace, [sys.executable, "-S", "-c", connect])
+            except RigError as error:
+                assert "timed out" in str(error) or "No route" in str(error)
+                return False
+            return True
+
+        assert connects(worker) and connects(other)
+        assert network.bytes_received(server) > 0
+        cut(network, worker)
+        assert not connects(worker)
+        assert connects(other)
+        network.mend_cable(worker)
+        assert connects(worker)
 
 
 @needs_root

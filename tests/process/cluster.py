@@ -30,9 +30,16 @@ def program(name: str) -> str:
 
 
 class Process:
-    """A started program. Its output (both streams) is read as it comes; waiting is always bounded."""
+    """A started program. Its output (both streams) is read as it comes; waiting is always bounded.
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None):
+    `before_exec` runs in the child."""
+
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str] | None = None,
+        before_exec: Callable[[], None] | None = None,
+    ):
         self.command = command
         hidden = ("SHOAL_", "WORLD_SIZE", "RANK")
         surroundings = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
@@ -45,6 +52,7 @@ class Process:
             errors="replace",
             env=surroundings | (environment or {}),
             start_new_session=True,
+            preexec_fn=before_exec,
         )
         self._lines: list[str] = []
         self._changed = threading.Condition()
@@ -128,10 +136,11 @@ class Cluster:
 
     def __init__(self) -> None:
         self._processes: list[Process] = []
+        self._before_exec: Callable[[], None] | None = None  # runs in each child
         self.scheduler_address = ""
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> Process:
-        process = Process(command, environment)
+        process = Process(command, environment, self._before_exec)
         self._processes.append(process)
         return process
 
@@ -166,7 +175,9 @@ class Cluster:
     def shoalctl(self, *arguments: str) -> list[dict]:
         """The JSON documents that the command prints, one a line or one in all."""
         command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=self._before_exec
+        )
         assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
         return parse_documents(result.stdout)
 

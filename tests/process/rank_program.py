@@ -168,6 +168,8 @@ def run(library: Library, options: argparse.Namespace) -> None:
         min_servers=options.min_servers,
         timeout_ms=options.timeout_ms,
         network_only=options.network_only,
+        net_device=options.net_device.encode() or None,
+        transports=options.transports.encode() or None,
         host_name=options.host_name.encode() or None,
         colocation=COLOCATIONS[options.colocate],
         checksums=not options.no_checksums,
@@ -204,6 +206,8 @@ def main() -> int:
     parser.add_argument("--timeout-ms", type=int, default=60000)
     parser.add_argument("--network-only", action="store_true")
     parser.add_argument("--no-checksums", action="store_true")
+    parser.add_argument("--net-device", default="")
+    parser.add_argument("--transports", default="")
     parser.add_argument("--host-name", default="", help="another than this machine's, for the placement")
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")

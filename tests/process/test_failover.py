@@ -1,6 +1,7 @@
 """Servers that die, stand still, leave and come while ranks reduce: nobody fails, and the bits are the undisturbed ones."""
 
 import signal
+import time
 
 import pytest
 
@@ -111,3 +112,25 @@ def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(clust
     let_go_on(ranks, ROUNDS - done)
     assert digests(ranks) == expected
     cluster.wait_until(lambda: bytes_out(cluster, "gamma") > 0, "the added server has served")
+
+
+@pytest.mark.timeout(120)
+def test_f12_everybody_shows_up_within_the_one_lease_that_a_restarted_scheduler_gives(cluster: Cluster, tmp_path):
+    state_file = str(tmp_path / "state")
+    scheduler = cluster.start_scheduler("--state-file", state_file, lease_ttl_ms=LEASE_TTL_MS)
+    address = cluster.scheduler_address
+    server = cluster.start_server("alpha")
+    ranks = start_job(cluster, "kept")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    let_go_on(ranks)
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    server.wait_for_line("no lease from the scheduler")  # the ranks have asked in vain for as long
+    cluster.start_scheduler("--state-file", state_file, listen=address, lease_ttl_ms=LEASE_TTL_MS)
+    back_at = time.monotonic()
+    cluster.wait_until(lambda: time.monotonic() > back_at + 1.5 * LEASE_TTL_MS / 1000, "all leases were renewed, or ran out")
+    kinds = {event["kind"] for event in cluster.events()}
+    assert kinds.isdisjoint({"server-lost", "rank-lost"}), kinds
+    let_go_on(ranks, ROUNDS - 1)
+    assert len(digests(ranks)) == 1

@@ -5,6 +5,7 @@ Each function check_... is one test of test_rdma.py, and gets a cluster of its o
 
 import contextlib
 import dataclasses
+import functools
 import io
 import json
 import os
@@ -56,8 +57,11 @@ class Network:
 
 
 TCP = Network(transports="tcp", server_device="eth0", worker_device="eth0")
+TCP_OVER_LOOPBACK = Network(LOOPBACK, "tcp", "lo", "lo")
 RC = Network()
 RC_OVER_CABLE = Network(worker_device="rxe1:1")
+# On the ranks' device: what they say to each other crosses no cable. (10.0.0.2 is reached over it, even from there.)
+RC_AT_THE_RANKS_END = Network(address=LOOPBACK, server_device="rxe1:1", worker_device="rxe1:1")
 # UD needs the GID of the IPv6 address: with Soft-RoCE it does not get through from IPv4 ones.
 UD = Network("fd00::1", "ud_verbs", environment=(("UCX_IB_GID_INDEX", "2"), ("UCX_TCP_AF_PRIO", "inet6")))
 UD_OVER_CABLE = dataclasses.replace(UD, worker_device="rxe1:1")
@@ -80,9 +84,10 @@ def start_scheduler(cluster: Cluster) -> None:
     cluster.start_scheduler(listen=f"{LOOPBACK}:0", lease_ttl_ms=5000)
 
 
-def start_servers(cluster: Cluster, network: Network, count: int) -> list[Process]:
+def start_servers(cluster: Cluster, network: Network, count: int, first: int = 0) -> list[Process]:
+    """Named server-FIRST and so on."""
     servers = []
-    for number in range(count):
+    for number in range(first, first + count):
         options = ["--advertise", network.address, "--name", f"server-{number}", *network.options(network.server_device)]
         command = [program("shoal-server"), "--scheduler", cluster.scheduler_address, *options]
         servers.append(cluster.start(command, dict(network.environment)))
@@ -193,12 +198,94 @@ def check_a_killed_server_is_named_at_once_over_ud(cluster: Cluster) -> None:
 def check_a_killed_server_is_survived_over_rc(cluster: Cluster) -> None:
     start_scheduler(cluster)
     servers = start_servers(cluster, RC, 2)
-    # Every result is looked at: shoal-perf ends with 1 when an element is wrong.
-    ranks = start_ranks(cluster, RC, 2, "-b", "256K", "-e", "256K", "-n", "1", "-w", "0", "-c", "60")
-    cluster.wait_until(lambda: bytes_in(cluster) > 256 << 10, "payload flows")
-    servers[1].end_group()
+
+    def kill_in_mid_op(go_on: Callable[[], None]) -> None:
+        servers[1].send(signal.SIGSTOP)  # so that it has not answered yet
+        go_on()
+        servers[1].end_group()
+
+    expect_survival(cluster, RC, kill_in_mid_op, within_s=10)
+
+
+@check(limit_s=90)
+def check_a_stopped_server_is_survived_over_rc(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    servers = start_servers(cluster, RC, 2)
+
+    def stop_in_mid_op(go_on: Callable[[], None]) -> None:
+        # The verbs go on acknowledging what is sent to a stopped process: its lease of 5 s alone tells.
+        servers[1].send(signal.SIGSTOP)
+        go_on()
+
+    expect_survival(cluster, RC, stop_in_mid_op, within_s=15)
+
+
+@check(limit_s=120, devices="cable")
+def check_a_silent_cable_to_one_of_two_servers_is_survived_over_rc(cluster: Cluster) -> None:
+    start_scheduler(cluster)
+    start_servers(cluster, RC_OVER_CABLE, 1)
+    start_servers(cluster, RC_AT_THE_RANKS_END, 1, first=1)
+
+    def silence_in_mid_op(go_on: Callable[[], None]) -> None:
+        # All leases go on: scheduler and processes talk over loopback. The ranks must find out, and report it.
+        lose(100, "eth0", "eth1")
+        go_on()
+
+    # About 4 s until the verbs give the server up, and 15 until an attempt to reach it again has come to nothing.
+    expect_survival(cluster, RC_OVER_CABLE, silence_in_mid_op, within_s=45)
+
+
+SURVIVORS_ROUNDS = 3
+
+
+def start_survivors(cluster: Cluster, network: Network, servers: int) -> list[Process]:
+    """Two ranks that wait for a word after each all-reduce and say a digest of all in the end."""
+    options = ["--count", "40001", "--chunk-bytes", "16384", "--rounds", str(SURVIVORS_ROUNDS), "--hold"]
+    options += ["--min-servers", str(servers), *network.options(network.worker_device)]
+    return cluster.start_ranks(2, *options)
+
+
+def go_on_to_the_end(ranks: list[Process], rounds: int) -> set[str]:
+    """The digests of ranks that must end well."""
     for rank in ranks:
-        assert rank.wait(60) == 0, str(rank)
+        for _ in range(rounds):
+            rank.say()
+    found = {rank.wait_for_line(r"^digest (\w+)$").group(1) for rank in ranks}
+    for rank in ranks:
+        assert rank.wait() == 0, str(rank)
+    return found
+
+
+@functools.cache
+def undisturbed_digests() -> frozenset[str]:
+    with another_cluster() as own:
+        start_scheduler(own)
+        start_servers(own, TCP_OVER_LOOPBACK, 1)
+        return frozenset(go_on_to_the_end(start_survivors(own, TCP_OVER_LOOPBACK, 1), SURVIVORS_ROUNDS))
+
+
+def expect_survival(
+    cluster: Cluster, network: Network, disturb: Callable[[Callable[[], None]], None], within_s: float
+) -> None:
+    """Two ranks must get through an op that is disturbed, in time, and end with the bits of an undisturbed run.
+
+    `disturb` is given the function that has them begin the op."""
+    expected = undisturbed_digests()
+    ranks = start_survivors(cluster, network, 2)
+    for rank in ranks:
+        rank.wait_for_line("^round 0 done$")
+
+    def go_on() -> None:
+        for rank in ranks:
+            rank.say()
+
+    began_at = time.monotonic()
+    disturb(go_on)
+    for rank in ranks:
+        rank.wait_for_line("^round 1 done$", within_s)
+    print(f"the op took {time.monotonic() - began_at:.1f} s")
+    assert go_on_to_the_end(ranks, SURVIVORS_ROUNDS - 1) == expected
+    assert any(event["kind"] == "group-moved" for event in cluster.events()), "nobody noticed"
 
 
 def expect_loss(cluster: Cluster, network: Network, break_it: Callable[[], object], name: str, within_s: float) -> None:

@@ -81,10 +81,10 @@ TEST_F(MachineMovesTest, AServerThatLeavesIsTakenFromThem) {
 }
 
 TEST_F(MachineMovesTest, ALostServerIsTakenFromThemAndGivenAgainWhenItIsBack) {
-  harness_.Advance(kTtlMs - 1);
+  harness_.Advance(kTtlMs / 2);
   for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 100 + rank));
   harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(2), Incarnation(1), {}});
-  harness_.Advance(1);
+  harness_.Advance(kTtlMs / 2);
   auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));

@@ -137,9 +137,54 @@ TEST(MachineServersTest, LeaseRunsOutExactlyAtItsEnd) {
 
 TEST(MachineServersTest, ServersLostTogetherGiveOneMap) {
   MachineHarness harness;
+  const auto last = harness.Ask<ServerRegistered>(Server("s0", 9, 9)).server;
   for (uint32_t i = 1; i <= 5; ++i) harness.Ask<ServerRegistered>(Server("s" + std::to_string(i), i, i));
+  harness.Advance(kTtlMs / 2);
+  harness.Ask<ServerRenewed>(BeatServer(last, 9));
+  harness.Advance(kTtlMs / 2);
+  EXPECT_EQ(Map(harness)->epoch(), Epoch(7));
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+}
+
+TEST(MachineServersTest, F12MembersOnSeveralHostsThatFallSilentTogetherAreNotBlamed) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  const auto job = harness.Ask<JobJoined>(Join("j", 1, 0, 21)).job;
+  harness.Advance(kTtlMs / 3);
+  harness.Ask<ServerRenewed>(BeatServer(b.server, 12));
+  harness.Advance(100 * kTtlMs + kTtlMs / 2);
+  EXPECT_EQ(Map(harness)->shards().size(), 2u);
+  EXPECT_EQ(std::ranges::count(harness.EventKinds(), "scheduler-cut-off"), 1) << "said once";
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  EXPECT_THAT(harness.EventKinds(), Contains("scheduler-reached"));
+  harness.Advance(kTtlMs / 2);
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs / 2 - 1);
+  EXPECT_TRUE(harness.Try(Beat(job, 0, 21)).ok()) << "one full lease since the first was heard again";
+  harness.Advance(1);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u) << "but who does not come within it is lost";
+}
+
+TEST(MachineServersTest, MembersOfOneHostThatFallSilentTogetherAreLost) {
+  MachineHarness harness;
+  RegisterServer second = Server("b", 12, 2);
+  second.host = Server("a", 11, 1).host;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  harness.Ask<ServerRegistered>(second);
   harness.Advance(kTtlMs);
-  EXPECT_EQ(Map(harness)->epoch(), Epoch(6));
+  EXPECT_EQ(Map(harness)->shards().size(), 0u);
+}
+
+TEST(MachineServersTest, ASilenceShorterThanALeaseIsNobodysEnd) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness.Advance(kTtlMs - 1);
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs / 2);  // the other one takes longer to connect again
+  harness.Ask<ServerRenewed>(BeatServer(b.server, 12));
+  EXPECT_EQ(Map(harness)->shards().size(), 2u);
 }
 
 TEST(MachineServersTest, AStalledSchedulerBlamesNobody) {
@@ -150,7 +195,9 @@ TEST(MachineServersTest, AStalledSchedulerBlamesNobody) {
   EXPECT_EQ(Map(harness)->shards().size(), 1u);
   EXPECT_TRUE(harness.Try(Beat(job.job, 0, 21)).ok());
   EXPECT_THAT(harness.EventKinds(), Contains("scheduler-stalled"));
-  harness.Advance(kTtlMs);
+  harness.Advance(kTtlMs / 2);
+  EXPECT_TRUE(harness.Try(Beat(job.job, 0, 21)).ok());
+  harness.Advance(kTtlMs / 2);
   EXPECT_EQ(Map(harness)->shards().size(), 0u) << "but they have to come within one more lease";
 }
 
@@ -268,8 +315,10 @@ TEST(MachineRestartTest, KnownServersKeepTheirPlaceWithoutANewMap) {
   EXPECT_TRUE(after.Try(BeatServer(a.server, 11)).ok()) << "one full lease to show up again";
   EXPECT_EQ(after.Ask<ServerRegistered>(Server("b", 12, 2)).server, b.server);
   EXPECT_EQ(Map(after)->epoch(), Epoch(2)) << "coming again changes nothing";
-  after.Advance(kTtlMs);
-  EXPECT_EQ(Map(after)->epoch(), Epoch(3)) << "both lost at last";
+  after.Advance(kTtlMs / 2);
+  EXPECT_TRUE(after.Try(BeatServer(b.server, 12)).ok());
+  after.Advance(kTtlMs / 2);
+  EXPECT_EQ(Map(after)->epoch(), Epoch(3)) << "one lost at last";
   const auto c = after.Ask<ServerRegistered>(Server("c", 13, 3));
   EXPECT_GT(c.server, b.server) << "ids go on";
 }

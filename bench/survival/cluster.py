@@ -1,0 +1,162 @@
+"""A scheduler and servers that are killed and restarted, and the example's training on them, all on one host.
+
+One thread. RigError wherever a program does not do what it should.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from rig.hosts import Host, Processes, RigError, Service
+
+STOP_LIMIT_S = 60
+POLL_S = 0.01
+STEP_DONE = re.compile(r"step +(\d+)/")  # what train_gpt.py says
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Of a cluster and of what is trained on it."""
+
+    ranks: int = 4
+    servers: int = 3
+    steps: int = 1000
+    model: tuple[str, ...] = ()  # options of examples/train_gpt.py
+    lease_ttl_ms: int = 5000  # shoal-scheduler's default
+
+
+class Cluster:
+    def __init__(self, programs: pathlib.Path, host: Host, processes: Processes, shape: Shape):
+        self.programs = programs
+        self.host = host
+        self.processes = processes
+        self.shape = shape
+        self.folder = pathlib.Path(processes.logs.name)
+        self.starts = 0
+        self.scheduler = self.start_scheduler(f"{host.address}:0")
+        self.servers = [self.start_server(number) for number in range(shape.servers)]
+
+    def start(self, name: str, command: list[str]) -> Service:
+        self.starts += 1
+        return self.processes.start_service(self.host, f"{self.starts}-{name}", command)
+
+    def start_scheduler(self, listen: str) -> Service:
+        """With what an earlier one knew."""
+        command = [str(self.programs / "shoal-scheduler"), "--listen", listen]
+        command += ["--state-file", str(self.folder / "state"), "--lease-ttl", str(self.shape.lease_ttl_ms)]
+        return self.start("scheduler", command)
+
+    def start_server(self, number: int) -> Service:
+        """Registered when this returns. The last server is reached over TCP, the others through shared memory."""
+        command = [str(self.programs / "shoal-server"), "--scheduler", self.scheduler.address]
+        command += ["--advertise", self.host.address, "--net-device", self.host.device, "--name", f"server-{number}"]
+        if number == self.shape.servers - 1:
+            command.append("--network-only")
+        return self.start(f"server-{number}", command)
+
+    def kill_server(self, number: int) -> float:
+        """When, on the monotonic clock."""
+        return kill(self.servers[number])
+
+    def restart_server(self, number: int) -> None:
+        self.servers[number] = self.start_server(number)
+
+    def stop_server(self, number: int) -> None:
+        """In good order: it lets its groups go first."""
+        service = self.servers[number]
+        service.process.send_signal(signal.SIGTERM)
+        try:
+            code = service.process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise RigError(f"server-{number} is there {STOP_LIMIT_S} s after SIGTERM:\n{tail(service.log)}") from None
+        if code != 0 or "with open groups" in service.log.read_text():
+            raise RigError(f"server-{number} did not leave in good order ({code}):\n{tail(service.log)}")
+
+    def kill_scheduler(self) -> float:
+        return kill(self.scheduler)
+
+    def restart_scheduler(self) -> None:
+        self.scheduler = self.start_scheduler(self.scheduler.address)
+
+    def events(self) -> list[dict]:
+        """What the scheduler that runs now has seen."""
+        command = [str(self.programs / "shoalctl"), "--scheduler", self.scheduler.address, "events", "--json"]
+        [output] = self.processes.run([(self.host, command)], STOP_LIMIT_S)
+        return [json.loads(line) for line in output.splitlines() if line.strip()]
+
+
+def kill(service: Service) -> float:
+    at = time.monotonic()
+    service.process.kill()
+    service.process.wait()
+    return at
+
+
+def tail(log: pathlib.Path) -> str:
+    return log.read_text(errors="replace")[-3000:]
+
+
+class Training:
+    """One run of examples/train_gpt.py, with torchrun. Started by the constructor."""
+
+    def __init__(self, root: pathlib.Path, cluster: Cluster, text: pathlib.Path, limit_s: float):
+        shape = cluster.shape
+        self.deadline = time.monotonic() + limit_s
+        self.log = cluster.folder / "training.log"
+        self.summary = cluster.folder / "training.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", cluster.host.address]
+        command += ["--nproc-per-node", str(shape.ranks), str(root / "examples/train_gpt.py"), "--backend", "shoal"]
+        command += ["--text", str(text), "--steps", str(shape.steps), "--report-every", "1", *shape.model]
+        command += ["--summary", str(self.summary)]
+        env = {
+            "SHOAL_LIBRARY": str(cluster.programs.parent / "lib/libshoal.so"),
+            "SHOAL_SCHEDULER": cluster.scheduler.address,
+            "SHOAL_JOB_NAME": "survival",
+            "SHOAL_MIN_SERVERS": str(shape.servers),
+            "SHOAL_NET_DEVICE": cluster.host.device,
+            "SHOAL_COLOCATE": "off",
+            "GLOO_SOCKET_IFNAME": cluster.host.device,
+            "OMP_NUM_THREADS": "1",
+        }
+        with self.log.open("w") as sink:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": sink, "stderr": subprocess.STDOUT}
+            self.process = cluster.processes.start(cluster.host, command, env, **pipes)
+        self.reader = self.log.open(errors="replace")
+        self.unread = ""  # of a line that is still being written
+        self.steps_done = 0
+
+    def __enter__(self) -> "Training":
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.reader.close()
+
+    def wait_for_step(self, step: int) -> None:
+        """Returns when so many are done. RigError if the training ends earlier or takes longer than its limit."""
+        while self.steps_done < step:
+            *lines, self.unread = (self.unread + self.reader.read()).split("\n")
+            for line in lines:
+                if match := STEP_DONE.match(line):
+                    self.steps_done = int(match.group(1))
+            if self.steps_done >= step:
+                return
+            if self.process.poll() is not None:
+                raise RigError(f"the training ended with {self.process.returncode} before step {step}:\n{tail(self.log)}")
+            if time.monotonic() > self.deadline:
+                raise RigError(f"out of time at step {self.steps_done}:\n{tail(self.log)}")
+            time.sleep(POLL_S)
+
+    def finish(self) -> dict:
+        """Its summary. RigError if an op failed, or the ranks' weights differ."""
+        while self.process.poll() is None:
+            if time.monotonic() > self.deadline:
+                raise RigError(f"out of time:\n{tail(self.log)}")
+            time.sleep(POLL_S)
+        if self.process.returncode != 0:
+            raise RigError(f"the training ended with {self.process.returncode}:\n{tail(self.log)}")
+        return json.loads(self.summary.read_text())

@@ -1,0 +1,141 @@
+"""The part `survive` of bench/run.py: one training undisturbed, then again under each kind of fault."""
+
+import dataclasses
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import machine
+from rig.hosts import Processes, RigError
+from rig.network import make_one_host
+
+from survival import findings, page
+from survival.cluster import Cluster, Shape, Training
+from survival.faults import RollingRestart, SchedulerAway, even_steps, random_kills
+
+NAME = "survive"
+TITLE = "Training while servers and the scheduler are killed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """How much is done to the cluster."""
+
+    kills: int = 100
+    rolling_restarts: int = 10
+    away_s: float = 60
+    seed: int = 1
+    limit_s: float = 1800  # for each run
+
+
+def find_text(root: pathlib.Path) -> pathlib.Path:
+    """What `make demo` trains on. RigError if it can't be had."""
+    sys.path.insert(0, str(root / "examples"))
+    import demo
+
+    demo.OUTPUT.mkdir(parents=True, exist_ok=True)
+    try:
+        return demo.corpus()
+    except demo.DemoError as error:
+        raise RigError(str(error)) from None
+
+
+def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list, limit_s: float, say) -> dict:
+    """Trains on a cluster of its own and strikes it with the faults, one after the other.
+
+    RigError if the training fails, or is over before the last fault is."""
+    text = find_text(root)
+    with make_one_host(shape.ranks, shape.servers) as network, Processes() as processes:
+        cluster = Cluster(programs, network.control, processes, shape)
+        with Training(root, cluster, text, limit_s) as training:
+            struck = []
+            for number, fault in enumerate(faults, start=1):
+                training.wait_for_step(fault.at_step)
+                struck.append({"at_step": fault.at_step} | fault.strike(cluster, training))
+                if number % 10 == 0 or number == len(faults):
+                    say(f"  {number} of {len(faults)} faults, step {training.steps_done} of {shape.steps}")
+            if faults and training.process.poll() is not None:
+                raise RigError("the training was over before its last fault: give it more steps")
+            summary = training.finish()
+        events = cluster.events()
+    kept = ("losses", "digests", "step_ended_at", "all_reduce_seconds", "all_reduce_ended_at", "all_reduce_bytes")
+    counts: dict[str, int] = {}
+    for event in events:
+        counts[event["kind"]] = counts.get(event["kind"], 0) + 1
+    return {name: summary[name] for name in kept} | {"faults": struck, "events": counts}
+
+
+def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, say) -> dict:
+    """The runs by their names. RigError if one fails."""
+    runs = {}
+
+    def run_one(name: str, faults: list) -> None:
+        say(f"{NAME}: {name}")
+        runs[name] = train(root, programs, shape, faults, wanted.limit_s, say)
+        took_s = sum(findings.step_times_s(runs[name]))
+        same = runs[name]["digests"] == runs["undisturbed"]["digests"]
+        say(f"  {shape.steps} steps in {took_s:.0f} s, {'the same weights' if same else 'OTHER WEIGHTS'}")
+
+    run_one("undisturbed", [])
+    step_s = statistics.median(findings.step_times_s(runs["undisturbed"]))
+    run_one("kills", random_kills(wanted.kills, shape, step_s, wanted.seed))
+    run_one("rolling restarts", [RollingRestart(step) for step in even_steps(wanted.rolling_restarts, shape)])
+    run_one("scheduler away", [SchedulerAway(shape.steps // 3, wanted.away_s)])
+    return runs
+
+
+def conclude(runs: dict, shape: Shape) -> dict:
+    undisturbed = runs["undisturbed"]
+    steps_s = findings.step_times_s(undisturbed)
+    step_s = statistics.median(steps_s)
+    away = runs["scheduler away"]
+    [absence] = away["faults"]
+    # The same stretch of the undisturbed run, for what the machine itself does to the slowest ops.
+    pretended_at = undisturbed["step_ended_at"][absence["at_step"] - 1]
+    pretended = {"began_at": pretended_at, "ended_at": pretended_at + absence["ended_at"] - absence["began_at"]}
+    return {
+        "same_weights": {name: run["digests"] == undisturbed["digests"] for name, run in runs.items()},
+        "ranks_agree": len(set(undisturbed["digests"])) == 1,
+        "step_s": findings.distribution(steps_s),
+        "added_by_a_kill_s": findings.distribution(findings.added_by_each_kill_s(runs["kills"], step_s)),
+        "added_in_all_s": {name: findings.added_in_all_s(run, undisturbed) for name, run in runs.items()},
+        "step_of_rolling_restarts_s": findings.distribution(findings.step_times_s(runs["rolling restarts"])),
+        "restarts_s": findings.distribution([f["ended_at"] - f["began_at"] for f in runs["rolling restarts"]["faults"]]),
+        "ops_around_absence": findings.ops_around(away, absence),
+        "ops_around_no_absence": findings.ops_around(undisturbed, pretended),
+        "all_reduces": len(undisturbed["all_reduce_seconds"]),
+        "bytes_a_step": undisturbed["all_reduce_bytes"] / shape.steps,
+    }
+
+
+def is_right(found: dict) -> bool:
+    return found["ranks_agree"] and all(found["same_weights"].values())
+
+
+def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, started, command: str, options, say) -> bool:
+    """Whether all weights were the same. `options`: those of bench/run.py for this part. RigError if a run fails."""
+    shape = Shape(steps=options.steps)
+    wanted = Wanted(options.kills, options.rolling_restarts, options.away_seconds, options.seed)
+    report = {
+        "part": NAME,
+        "title": TITLE,
+        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command,
+        "machine": machine.gather(root),
+        "load_average_before": machine.load_average_1min(),
+        "shape": dataclasses.asdict(shape),
+        "wanted": dataclasses.asdict(wanted),
+    }
+    began_at = time.monotonic()
+    report["runs"] = measure(root, programs, shape, wanted, say)
+    report["took_s"] = time.monotonic() - began_at
+    report["found"] = conclude(report["runs"], shape)
+    base = output / f"{NAME}_{started:%Y-%m-%d}"
+    output.mkdir(parents=True, exist_ok=True)
+    base.with_suffix(".json").write_text(json.dumps(report) + "\n")
+    text = page.markdown(report)
+    base.with_suffix(".md").write_text(text)
+    say(f"\n{text}\nwritten: {base}.json and .md")
+    return is_right(report["found"])

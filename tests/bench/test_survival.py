@@ -1,0 +1,66 @@
+"""The bench's part `survive`, in small: training goes on through kills, restarts and a scheduler that is away."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+from survival import findings
+from survival.cluster import Shape
+from survival.faults import Kill, RollingRestart, SchedulerAway, random_kills
+from survival.run import train
+
+PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build/bin"))
+LEASE_TTL_MS = 1500
+
+
+@pytest.fixture
+def needs_root() -> None:
+    if os.geteuid() == 0:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail("making a network namespace needs root; with CI=true survival must be tested")
+    pytest.skip("SURVIVAL IS NOT TESTED: making a network namespace needs root")
+
+
+@pytest.mark.timeout(180)
+def test_training_ends_with_the_same_weights_whatever_is_killed(needs_root: None):
+    small = ("--width", "96", "--layers", "2", "--heads", "4", "--batch", "4", "--bucket-mib", "0.25")
+    shape = Shape(ranks=2, servers=3, steps=400, model=small, lease_ttl_ms=LEASE_TTL_MS)
+    undisturbed = train(ROOT, PROGRAMS, shape, [], 80, print)
+    faults = [
+        *(Kill(10 + 30 * server, 0.005, server) for server in range(3)),
+        RollingRestart(100),
+        SchedulerAway(200, seconds=0, until_step=300),
+    ]
+    disturbed = train(ROOT, PROGRAMS, shape, faults, 80, print)
+    assert disturbed["digests"] == undisturbed["digests"]
+    assert len(set(disturbed["digests"])) == 1
+    assert disturbed["losses"] == undisturbed["losses"]
+    assert [fault["kind"] for fault in disturbed["faults"]] == ["kill"] * 3 + ["rolling restart", "scheduler away"]
+    assert "rank-lost" not in disturbed["events"]
+
+
+def test_a_kill_is_charged_with_the_slower_step_of_two():
+    ends = [10.0, 11.0, 12.0, 15.0, 16.0, 17.0]
+    record = {"step_ended_at": ends, "faults": [{"kind": "kill", "began_at": 11.9}, {"kind": "kill", "began_at": 15.5}]}
+    assert findings.added_by_each_kill_s(record, 1.0) == [2.0, 0.0]
+
+
+def test_all_reduces_are_sorted_by_when_they_ended():
+    record = {"all_reduce_ended_at": [1.0, 2.0, 3.0, 4.0, 5.0], "all_reduce_seconds": [0.1, 0.2, 0.9, 0.2, 0.2]}
+    around = findings.ops_around(record, {"began_at": 2.5, "ended_at": 4.5})
+    assert [around[name]["count"] for name in ("before", "during", "after")] == [2, 2, 1]
+    assert around["late"] == 1, "0.9 is more than 1.5 times 0.2"
+
+
+def test_random_kills_are_the_same_for_the_same_seed_and_leave_the_ends_alone():
+    shape = Shape(steps=200)
+    kills = random_kills(30, shape, 0.1, seed=7)
+    assert kills == random_kills(30, shape, 0.1, seed=7)
+    assert kills != random_kills(30, shape, 0.1, seed=8)
+    assert all(10 <= kill.at_step < 190 and 0 <= kill.delay_s <= 0.1 and kill.server < 3 for kill in kills)

@@ -1,0 +1,165 @@
+"""Links that break in the middle of an op: of a server, of a rank, of the scheduler. The bits are the undisturbed ones."""
+
+import signal
+import time
+
+import pytest
+
+from cluster import Cluster, Process
+from linked_cluster import LinkedCluster, linked_cluster
+from rig.hosts import Host
+from rig.network import Network, run_in
+from test_failover import bytes_out, let_go_on, wait_for_move
+from test_job import digests, refusal, wait_for_line_of_all
+
+LEASE_TTL_MS = 1500
+LEASE_TTL_S = LEASE_TTL_MS / 1000
+RANKS = 3
+ROUNDS = 4
+OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> set[str]:
+    """The digest that all runs must have: it does not depend on servers and links."""
+    cluster = Cluster()
+    try:
+        cluster.start_scheduler()
+        cluster.start_server("alpha")
+        ranks = cluster.start_ranks(RANKS, "--job", "undisturbed", *OPTIONS)
+        let_go_on(ranks, ROUNDS)
+        found = digests(ranks)
+    finally:
+        cluster.end()
+    assert len(found) == 1
+    return found
+
+
+def start_job(cluster: LinkedCluster, job: str, servers: int) -> list[Process]:
+    """Held after its first round."""
+    hosts = cluster.network.workers[:RANKS]
+    ranks = cluster.start_ranks_on(hosts, "--job", job, "--min-servers", str(servers), *OPTIONS)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    return ranks
+
+
+def begin_op_at(cluster: LinkedCluster, host: Host, server: Process, ranks: list[Process]) -> None:
+    """The ranks are in the middle of an op when this returns, and the server stands still: a part of it has arrived."""
+    before = cluster.network.bytes_received(host)
+    server.send(signal.SIGSTOP)
+    let_go_on(ranks)
+    cluster.wait_until(lambda: cluster.network.bytes_received(host) > before + (64 << 10), "payload has arrived")
+
+
+def set_device_down(network: Network, host: Host) -> None:
+    run_in(host.namespace, ["ip", "link", "set", host.device, "down"])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("cut", [Network.pull_cable, Network.silence_cable], ids=["pulled", "silent"])
+def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbed: set[str]):
+    with linked_cluster(RANKS, 3) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        servers = cluster.start_servers()
+        victim = cluster.network.servers[1]
+        ranks = start_job(cluster, "cut", servers=3)
+        begin_op_at(cluster, victim, servers[victim.name], ranks)
+        cut(cluster.network, victim)
+        servers[victim.name].send(signal.SIGCONT)
+        cut_at = time.monotonic()
+        wait_for_line_of_all(ranks, "^round 1 done$")
+        assert time.monotonic() - cut_at < LEASE_TTL_S + 2
+        cluster.network.mend_cable(victim)
+        moves = wait_for_move(cluster, "cut", 2)
+        assert "with 3 shards" in moves[-1]["reason"]
+        sent_before = bytes_out(cluster, victim.name)
+        let_go_on(ranks, ROUNDS - 1)
+        assert digests(ranks) == undisturbed
+        cluster.wait_until(lambda: bytes_out(cluster, victim.name) > sent_before, "the server serves again")
+
+
+@pytest.mark.timeout(120)
+def test_f3_a_servers_device_goes_down_for_good_in_mid_op(undisturbed: set[str]):
+    with linked_cluster(RANKS, 2) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        servers = cluster.start_servers()
+        victim = cluster.network.servers[0]
+        ranks = start_job(cluster, "down", servers=2)
+        begin_op_at(cluster, victim, servers[victim.name], ranks)
+        set_device_down(cluster.network, victim)
+        servers[victim.name].send(signal.SIGCONT)
+        down_at = time.monotonic()
+        wait_for_line_of_all(ranks, "^round 1 done$")
+        assert time.monotonic() - down_at < LEASE_TTL_S + 2
+        let_go_on(ranks, ROUNDS - 1)
+        assert digests(ranks) == undisturbed
+        assert cluster.servers()[victim.name]["state"] == "lost"
+
+
+@pytest.mark.timeout(120)
+def test_a_servers_cable_that_is_silent_for_less_than_a_lease_costs_that_time_alone(undisturbed: set[str]):
+    with linked_cluster(RANKS, 2) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        servers = cluster.start_servers()
+        victim = cluster.network.servers[0]
+        ranks = start_job(cluster, "short", servers=2)
+        begin_op_at(cluster, victim, servers[victim.name], ranks)
+        cluster.network.silence_cable(victim)
+        servers[victim.name].send(signal.SIGCONT)
+        time.sleep(LEASE_TTL_S / 3)  # how long it is broken
+        cluster.network.mend_cable(victim)
+        let_go_on(ranks, ROUNDS - 1)
+        assert digests(ranks) == undisturbed
+        kinds = {event["kind"] for event in cluster.events()}
+        assert kinds.isdisjoint({"server-lost", "rank-lost", "group-moved"}), kinds
+
+
+@pytest.mark.timeout(120)
+def test_f11_a_rank_whose_cable_is_silent_fails_its_job_within_the_lease_and_no_other(undisturbed: set[str]):
+    with linked_cluster(RANKS + 1, 2) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_servers()
+        bystanders = start_job(cluster, "bystanders", servers=2)
+        lonely = cluster.network.workers[-1]
+        hosts = [*cluster.network.workers[:2], lonely]
+        ranks = cluster.start_ranks_on(hosts, "--job", "cut", "--min-servers", "2", *OPTIONS)
+        wait_for_line_of_all(ranks, "^round 0 done$")
+        cluster.network.silence_cable(lonely)
+        cut_at = time.monotonic()
+        let_go_on([*ranks, *bystanders])
+        for rank in ranks[:2]:
+            text = refusal(rank)
+            assert time.monotonic() - cut_at < LEASE_TTL_S + 1
+            assert text.startswith("ABORTED")
+            assert "rank 2" in text and lonely.name in text
+        let_go_on(bystanders, ROUNDS - 1)
+        assert digests(bystanders) == undisturbed
+        for host in cluster.network.servers:
+            cluster.wait_until(
+                lambda name=host.name: cluster.servers()[name].get("load", {}).get("groups_open", 0) == 0,
+                f"{host.name} has freed the job's memory",
+            )
+
+
+@pytest.mark.timeout(120)
+def test_f12_the_schedulers_cable_is_silent_for_two_leases_and_nobody_is_called_lost(undisturbed: set[str]):
+    lease_ttl_s = 2.5  # members try for up to two seconds before they try anew
+    with linked_cluster(RANKS, 2) as cluster:
+        cluster.start_scheduler_on_control(int(lease_ttl_s * 1000))
+        cluster.start_servers()
+        ranks = start_job(cluster, "alone", servers=2)
+        cluster.network.silence_cable(cluster.network.control)
+        let_go_on(ranks)
+        wait_for_line_of_all(ranks, "^round 1 done$")
+        time.sleep(2 * lease_ttl_s)  # how long it is broken
+        cluster.network.mend_cable(cluster.network.control)
+        cluster.wait_for_event("scheduler-reached", "")
+        reached_at = time.monotonic()
+        cluster.wait_until(lambda: time.monotonic() > reached_at + 1.2 * lease_ttl_s, "all leases were renewed, or ran out")
+        let_go_on(ranks, ROUNDS - 1)
+        assert digests(ranks) == undisturbed
+        kinds = {event["kind"] for event in cluster.events()}
+        assert kinds.isdisjoint({"server-lost", "rank-lost", "group-moved"}), kinds
+        late = cluster.start_ranks_on(cluster.network.workers, "--job", "late", "--min-servers", "2", *OPTIONS)
+        let_go_on(late, ROUNDS)
+        assert digests(late) == undisturbed
