@@ -41,6 +41,7 @@ py::dict StatisticsToDict(Session& session) {
   result["map_epoch"] = statistics.map_epoch;
   result["shard_count"] = statistics.shard_count;
   result["server_count"] = statistics.server_count;
+  result["waits_reported"] = statistics.waits_reported;
   py::list shards;
   for (const shoal_server_statistics& server : servers) {
     py::dict shard;
@@ -86,28 +87,31 @@ class PythonShoalBackend final : public ShoalBackend {
 void DefineSession(py::module_& module) {
   py::class_<Group, std::shared_ptr<Group>>(module, "Group");
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
-      .def(
-          py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
-                      std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
-                      std::string transports, bool network_only, uint32_t colocation, std::function<void()> on_closed) {
-            SessionOptions options{.scheduler = std::move(scheduler),
-                                   .job_name = std::move(job_name),
-                                   .rank = rank,
-                                   .world_size = world_size,
-                                   .host_name = std::move(host_name),
-                                   .min_servers = min_servers,
-                                   .timeout_ms = timeout_ms,
-                                   .net_device = std::move(net_device),
-                                   .transports = std::move(transports),
-                                   .network_only = network_only,
-                                   .colocation = colocation};
-            const ShoalLibrary& library = Library();
-            py::gil_scoped_release released;
-            return Session::Connect(library, options, std::move(on_closed));
-          }),
-          py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
-          py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
-          py::arg("transports"), py::arg("network_only"), py::arg("colocation"), py::arg("on_closed"))
+      .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
+                       std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
+                       std::string transports, bool network_only, uint32_t colocation, bool host_without_servers,
+                       bool quiet, std::function<void()> on_closed) {
+             SessionOptions options{.scheduler = std::move(scheduler),
+                                    .job_name = std::move(job_name),
+                                    .rank = rank,
+                                    .world_size = world_size,
+                                    .host_name = std::move(host_name),
+                                    .min_servers = min_servers,
+                                    .timeout_ms = timeout_ms,
+                                    .net_device = std::move(net_device),
+                                    .transports = std::move(transports),
+                                    .network_only = network_only,
+                                    .colocation = colocation,
+                                    .host_without_servers = host_without_servers,
+                                    .quiet = quiet};
+             const ShoalLibrary& library = Library();
+             py::gil_scoped_release released;
+             return Session::Connect(library, options, std::move(on_closed));
+           }),
+           py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
+           py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
+           py::arg("transports"), py::arg("network_only"), py::arg("colocation"), py::arg("host_without_servers"),
+           py::arg("quiet"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), GilReleased())
       .def("close", &Session::Close, GilReleased())
