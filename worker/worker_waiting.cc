@@ -119,8 +119,7 @@ absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const Work
 absl::Status WorkerMachine::FailureOf(const WorkerGroup& group, const WorkerOp& op) const {
   const absl::Status& why = group.failure;
   if (absl::IsDeadlineExceeded(why) || absl::IsCancelled(why)) return why;
-  return absl::Status(why.code(),
-                      absl::StrCat(why.message(), "; ", DescribeOp(group, op), ": ", DescribeProgress(op)));
+  return absl::Status(why.code(), absl::StrCat(why.message(), "; ", DescribeOp(group, op), ": ", DescribeProgress(op)));
 }
 
 std::string WorkerMachine::WhyNotOpen(const ShardLink& link) const {
