@@ -8,7 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/status_client.h"
+#include "cli/cluster_client.h"
+#include "cli/drain.h"
 #include "cli/tables.h"
 #include "core/scheduler_address.h"
 #include "core/version.h"
@@ -16,22 +17,28 @@
 namespace shoal::cli {
 namespace {
 
-constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|map|events";
+constexpr double kMostSeconds = 86400;
+constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|map|events|drain SERVER";
 constexpr char kSummary[] =
-    "Shows what a Shoal cluster is doing, as its scheduler knows it. Changes nothing.\n\n"
+    "Shows what a Shoal cluster is doing, as its scheduler knows it, and lets servers leave it.\n\n"
     "Commands:\n"
     "  status   the cluster, its servers and its jobs\n"
     "  servers  reduction servers, with load and last heartbeat\n"
     "  jobs     training jobs, with their ranks' progress and who was lost\n"
     "  map      the shard map: which server owns which share\n"
-    "  events   what happened lately and why; --follow: and what happens from now on";
+    "  events   what happened lately and why; --follow: and what happens from now on\n"
+    "  drain    lets SERVER leave: its groups move to the others, no op fails, its process ends with exit code 0;\n"
+    "           --wait: and returns when it has left. A server that starts again under the name joins again";
 
 struct Command {
   std::string name;
+  std::string server;  // drain
   std::string scheduler;
   double timeout_s = 5;
   bool json = false;
   bool follow = false;
+  bool wait = false;
+  double deadline_s = 300;
   bool help = false;
   bool version = false;
 };
@@ -41,6 +48,8 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Flag("json", "", "JSON instead of tables, with the field names of proto/shoal/v1/status.proto.",
               &command->json);
   table->Flag("follow", "", "events: go on with events as they happen.", &command->follow);
+  table->Flag("wait", "", "drain: return when the server has left.", &command->wait);
+  table->Double("deadline", "", "S", "drain --wait: for so long.", &command->deadline_s);
   table->Double("timeout", "", "S", "How long to wait for the scheduler.", &command->timeout_s);
   table->Flag("help", "", "Show this and exit.", &command->help);
   table->Flag("version", "", "Show the version and exit.", &command->version);
@@ -60,7 +69,7 @@ std::string JsonList(const Messages& messages) {
       "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
 }
 
-absl::Status ShowStatus(const Command& command, StatusClient* client, std::ostream& out) {
+absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostream& out) {
   const auto cluster = client->GetCluster();
   if (!cluster.ok()) return cluster.status();
   const auto servers = client->ListServers();
@@ -80,7 +89,7 @@ absl::Status ShowStatus(const Command& command, StatusClient* client, std::ostre
   return absl::OkStatus();
 }
 
-absl::Status ShowEvents(const Command& command, StatusClient* client, std::ostream& out) {
+absl::Status ShowEvents(const Command& command, ClusterClient* client, std::ostream& out) {
   return client->ListEvents(command.follow, [&](const v1::Event& event) {
     out << (command.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
     return out.good();
@@ -88,28 +97,40 @@ absl::Status ShowEvents(const Command& command, StatusClient* client, std::ostre
 }
 
 absl::Status Run(const Command& command, std::ostream& out) {
-  StatusClient client(command.scheduler, static_cast<uint64_t>(std::llround(command.timeout_s * 1000)));
+  ClusterClient client(command.scheduler, static_cast<uint64_t>(std::llround(command.timeout_s * 1000)));
   if (command.name == "status") return ShowStatus(command, &client, out);
   if (command.name == "servers") return Show(client.ListServers(), command.json, ServersText, out);
   if (command.name == "jobs") return Show(client.ListJobs(), command.json, JobsText, out);
   if (command.name == "map") return Show(client.GetShardMap(), command.json, MapText, out);
-  return ShowEvents(command, &client, out);
+  if (command.name == "events") return ShowEvents(command, &client, out);
+  return Drain({.server = command.server,
+                .wait = command.wait,
+                .deadline = std::chrono::milliseconds(std::llround(command.deadline_s * 1000)),
+                .json = command.json},
+               &client, out);
 }
 
 absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
-  if (words.size() != 1) {
-    return absl::InvalidArgumentError(
-        words.empty() ? "say which: status, servers, jobs, map or events"
-                      : absl::StrCat("one command at a time, not \"", absl::StrJoin(words, " "), "\""));
-  }
+  if (words.empty()) return absl::InvalidArgumentError("say which: status, servers, jobs, map, events or drain");
   command->name = words[0];
-  const std::string known[] = {"status", "servers", "jobs", "map", "events"};
+  const std::string known[] = {"status", "servers", "jobs", "map", "events", "drain"};
   if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown command \"", command->name, "\"; there are status, servers, jobs, map and events"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name,
+                                                   "\"; there are status, servers, jobs, map, events and drain"));
   }
+  const bool drain = command->name == "drain";
+  if (words.size() != (drain ? 2u : 1u)) {
+    return absl::InvalidArgumentError(
+        drain ? "drain takes the name of one server, as `shoalctl servers` shows it"
+              : absl::StrCat("one command at a time, not \"", absl::StrJoin(words, " "), "\""));
+  }
+  if (drain) command->server = words[1];
   if (command->follow && command->name != "events") return absl::InvalidArgumentError("--follow is for events");
-  if (!(command->timeout_s >= 0.001 && command->timeout_s <= 86400)) {
+  if (command->wait && !drain) return absl::InvalidArgumentError("--wait is for drain");
+  if (!(command->deadline_s >= 0 && command->deadline_s <= kMostSeconds)) {
+    return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
+  }
+  if (!(command->timeout_s >= 0.001 && command->timeout_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
   }
   if (command->scheduler.empty()) {

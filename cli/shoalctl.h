@@ -15,7 +15,8 @@ inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or say
 inline constexpr int kExitUsage = 2;
 
 // `arguments` without the program's name. Returns the exit code; results go to `out`, errors to `err`. Waits for the
-// scheduler, at most --timeout; `events --follow` until the scheduler ends it or `out` fails.
+// scheduler, at most --timeout; `events --follow` until the scheduler ends it or `out` fails;
+// `drain --wait` until the server has left, at most --deadline.
 int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
                 std::ostream& out, std::ostream& err);
 

@@ -5,7 +5,10 @@
 
 With SHOAL_SCHEDULER=HOST:PORT the gradients go through that cluster's reduction servers; without it, rank 0 hosts a
 scheduler and a server itself. Same seed, same data and same steps with every backend. At the end each rank prints a
-digest of its weights: they must be equal. Nothing is written but the summary that --summary asks for.
+digest of its weights: they must be equal. Nothing is written but what --summary and --checkpoint ask for.
+
+With --checkpoint FILE it goes on from where that file was written last, if it is there, so that torchrun's
+--max-restarts lets it survive the loss of a rank, and the weights at the end are those of an undisturbed run.
 """
 
 import argparse
@@ -123,12 +126,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--report-every", type=int, default=10, help="print after so many steps (default 10)")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="go on from this file if it is there, and keep it up to date")
+    parser.add_argument("--checkpoint-every", type=int, default=10, help="steps between two checkpoints (default 10)")
     parser.add_argument("--summary", type=pathlib.Path, help="write what was measured to this JSON file")
     arguments = parser.parse_args()
     if not arguments.text.is_file():
         parser.error(f"--text {arguments.text}: no such file")
     if arguments.text.stat().st_size < 100_000:
         parser.error(f"--text {arguments.text}: only {arguments.text.stat().st_size} bytes, 100000 are needed")
+    if arguments.checkpoint_every < 1:
+        parser.error(f"--checkpoint-every {arguments.checkpoint_every}: expected 1 or more")
     if "RANK" not in os.environ:
         parser.error("start it with torchrun, for example: torchrun --nproc-per-node 4 examples/train_gpt.py ...")
     return arguments
@@ -159,22 +166,51 @@ def report(arguments: argparse.Namespace, step: int, loss: float, tokens_per_sec
     )
 
 
+def save_checkpoint(path: pathlib.Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Whoever reads it finds the whole of the old one or the whole of the new one, whenever this process ends."""
+    state = {"next_step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    new = path.with_name(path.name + ".new")
+    with open(new, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def load_checkpoint(path: pathlib.Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Returns the step to go on with. Rank 0 reads for all, so that all go on from the same one and one node has it."""
+    states = [None]
+    if dist.get_rank() == 0 and path.is_file():
+        states[0] = torch.load(path, map_location="cpu", weights_only=True)
+    dist.broadcast_object_list(states)
+    if states[0] is None:
+        return 0
+    model.load_state_dict(states[0]["model"])
+    optimizer.load_state_dict(states[0]["optimizer"])
+    if dist.get_rank() == 0:
+        print(f"going on with step {states[0]['next_step'] + 1} from {path}", flush=True)
+    return states[0]["next_step"]
+
+
 def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.Namespace, watch: Watch) -> dict:
     rank = dist.get_rank()
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate, weight_decay=0.01)
+    first_step = load_checkpoint(arguments.checkpoint, model.module, optimizer) if arguments.checkpoint else 0
     tokens_a_step = arguments.batch * arguments.context * dist.get_world_size()
     losses = torch.zeros(arguments.steps)
     started = interval_started = time.perf_counter()
     warm_up_seconds = 0.0
     step_ended_at = []
-    for step in range(arguments.steps):
+    for step in range(first_step, arguments.steps):
         loss = model(*batches.at(step))
         optimizer.zero_grad(set_to_none=False)
         loss.backward()
         optimizer.step()
         losses[step] = loss.detach().cpu()
         step_ended_at.append(time.perf_counter())
-        if step == 0:
+        if arguments.checkpoint and rank == 0 and (step + 1) % arguments.checkpoint_every == 0:
+            save_checkpoint(arguments.checkpoint, step, model.module, optimizer)
+        if step == first_step:
             warm_up_seconds = time.perf_counter() - started
         if (step + 1) % arguments.report_every == 0:
             mean = mean_over_ranks(losses[step]).item()
@@ -184,10 +220,11 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
                 report(arguments, step + 1, mean, rate, watch)
             interval_started = now
     seconds = time.perf_counter() - started - warm_up_seconds
+    steps = arguments.steps - first_step
     return {
         "losses": mean_over_ranks(losses).tolist(),
         "seconds": seconds,
-        "tokens_per_second": tokens_a_step * (arguments.steps - 1) / seconds if arguments.steps > 1 else 0,
+        "tokens_per_second": tokens_a_step * (steps - 1) / seconds if steps > 1 else 0,
         "all_reduce_ms_mean": watch.mean_milliseconds(),
         "all_reduce_count": len(watch.seconds),
         "all_reduce_bytes": watch.bytes,

@@ -98,7 +98,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .incarnation = Incarnation(message.incarnation()),
           .host = message.host(),
           .pid = message.pid(),
-          .colocation = message.colocation()};
+          .colocation = message.colocation(),
+          .hosts_without_servers = message.hosts_without_servers()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -148,6 +149,7 @@ ReportServer FromMessage(const v1::ReportServerRequest& message) {
           .reason = message.reason()};
 }
 
+DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }
 GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
 ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
 ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
@@ -163,6 +165,14 @@ void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* mes
 void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* message) {
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_epoch(response.epoch.value());
+  message->set_drain(response.drain);
+}
+
+void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message) {
+  message->set_server_id(response.server.value());
+  message->set_incarnation(response.incarnation.value());
+  message->set_was_draining(response.was_draining);
+  message->set_groups_kept(response.groups_kept);
 }
 
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
@@ -190,6 +200,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {
   message->set_lease_ttl_ms(response.lease_ttl_ms);
+  for (const std::string& wait : response.waits) message->add_waits(wait);
 }
 
 void ToMessage(const ClusterView& response, v1::Cluster* message) {
@@ -213,7 +224,7 @@ void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse*
     server->set_incarnation(view.state.incarnation.value());
     server->set_host(view.state.host);
     for (const std::string& address : view.state.addresses) server->add_addresses(address);
-    server->set_state(std::string(MemberPhaseName(view.state.phase)));
+    server->set_state(std::string(ServerStateName(view.state)));
     server->set_reason(view.state.reason);
     server->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
     server->set_registered_at_unix_ms(view.state.registered_at_unix_ms);
@@ -253,6 +264,11 @@ void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* me
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_group_id(group.group.value());
   ToMessage(group.map, message->mutable_map());
+}
+
+void ToMessage(const HostRequest& request, v1::HostRequest* message) {
+  for (const uint32_t rank : request.ranks) message->add_ranks(rank);
+  message->set_reason(request.reason);
 }
 
 void ToMessage(const RankLost& lost, v1::RankLost* message) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "scheduler/scheduler_events.h"
+#include "shoal/v1/admin.pb.h"
 #include "shoal/v1/scheduler.pb.h"
 #include "shoal/v1/status.pb.h"
 
@@ -20,6 +21,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message);
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message);
 LeaveJob FromMessage(const v1::LeaveJobRequest& message);
 ReportServer FromMessage(const v1::ReportServerRequest& message);
+DrainServer FromMessage(const v1::DrainServerRequest& message);
 GetCluster FromMessage(const v1::GetClusterRequest& message);
 ListServers FromMessage(const v1::ListServersRequest& message);
 ListJobs FromMessage(const v1::ListJobsRequest& message);
@@ -28,6 +30,7 @@ GetShardMap FromMessage(const v1::GetShardMapRequest& message);
 void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* message);
 void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* message);
 void ToMessage(const Done& response, v1::DeregisterServerResponse* message);
+void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message);
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message);
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message);
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message);
@@ -39,6 +42,7 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message);
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message);
+void ToMessage(const HostRequest& request, v1::HostRequest* message);
 void ToMessage(const RankLost& lost, v1::RankLost* message);
 void ToMessage(const EventRecord& event, v1::Event* message);
 

@@ -10,6 +10,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr size_t kMissingShown = 8;
+constexpr uint64_t kLongWaitNs = 10'000'000'000;
 
 std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
   return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ",
@@ -139,6 +140,23 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const Serv
     it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);
   }
   return failures;
+}
+
+std::vector<std::string> GroupRounds::LongWaits(const Now& now, const HeartbeatWorker& rank,
+                                                const ServerRegistry& servers, const JobRegistry& jobs) const {
+  std::vector<std::string> lines;
+  for (auto it = rounds_.lower_bound({rank.job, ""}); it != rounds_.end() && it->first.first == rank.job; ++it) {
+    const auto found = it->second.waiters.find(rank.rank);
+    if (found == it->second.waiters.end() || found->second.deadline_ns <= now.monotonic_ns) continue;
+    const uint64_t wait_ns = found->second.wait_ms * 1'000'000;
+    const uint64_t left_ns = found->second.deadline_ns - now.monotonic_ns;
+    const uint64_t waited_ns = wait_ns - std::min(wait_ns, left_ns);
+    if (waited_ns < std::min(wait_ns / 4, kLongWaitNs)) continue;
+    lines.push_back(absl::StrCat("waiting in group \"", it->second.name, "\" since ", Seconds(waited_ns), ", ",
+                                 Seconds(left_ns), " before its deadline, for ",
+                                 WhatIsMissing(it->second, servers, jobs.Find(rank.job))));
+  }
+  return lines;
 }
 
 std::vector<GroupRounds::Failure> GroupRounds::FailJob(JobId job, const absl::Status& status) {

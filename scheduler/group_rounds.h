@@ -67,6 +67,11 @@ class GroupRounds {
   // Requests whose wait is over; the text names the missing ranks (as `jobs` knows them) or servers.
   std::vector<Failure> Expire(const Now& now, const ServerRegistry& servers, const JobRegistry& jobs);
 
+  // The rank's requests that have waited for a quarter of their time, or ten seconds: a line for each that names the
+  // missing ranks or servers.
+  std::vector<std::string> LongWaits(const Now& now, const HeartbeatWorker& rank, const ServerRegistry& servers,
+                                     const JobRegistry& jobs) const;
+
   // Every request of the job fails with `status`.
   std::vector<Failure> FailJob(JobId job, const absl::Status& status);
   // The rank's requests fail with `status`; the others go on waiting.

@@ -9,6 +9,7 @@
 
 #include "scheduler/grpc_calls.h"
 #include "scheduler/listen_address.h"
+#include "shoal/v1/admin.grpc.pb.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
 
@@ -106,11 +107,24 @@ class StatusService : public v1::Status::CallbackService {
   GrpcCalls* const calls_;
 };
 
+class AdminService : public v1::Admin::CallbackService {
+ public:
+  explicit AdminService(GrpcCalls* calls) : calls_(calls) {}
+
+  grpc::ServerUnaryReactor* DrainServer(CallbackServerContext*, const v1::DrainServerRequest* request,
+                                        v1::DrainServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+
+ private:
+  GrpcCalls* const calls_;
+};
+
 }  // namespace
 
 class GrpcControlHost::Services {
  public:
-  Services() : scheduler_(&calls_), status_(&calls_) {}
+  Services() : scheduler_(&calls_), admin_(&calls_), status_(&calls_) {}
 
   GrpcCalls& calls() { return calls_; }
 
@@ -128,6 +142,7 @@ class GrpcControlHost::Services {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPeerPingIntervalMs);
     builder.RegisterService(&scheduler_);
+    builder.RegisterService(&admin_);
     builder.RegisterService(&status_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return 0;
@@ -154,6 +169,7 @@ class GrpcControlHost::Services {
 
   GrpcCalls calls_;
   SchedulerService scheduler_;
+  AdminService admin_;
   StatusService status_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -133,6 +133,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   worker.state.incarnation = request.incarnation;
   worker.state.host = CleanText(request.host);
   worker.state.pid = request.pid;
+  worker.state.hosts_without_servers = request.hosts_without_servers;
   GrantLease(now, &worker);
   ++job.live_count;
   ++live_workers_;

@@ -16,7 +16,16 @@
 namespace shoal::scheduler {
 namespace {
 
-constexpr size_t kRanksShown = 8;
+constexpr size_t kMostShown = 8;
+
+template <typename Value>
+std::string List(const std::vector<Value>& values) {
+  std::string text;
+  const size_t shown = std::min(values.size(), kMostShown);
+  for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", values[i]);
+  if (shown < values.size()) absl::StrAppend(&text, " and ", values.size() - shown, " more");
+  return text;
+}
 
 bool IsPrintable(const std::string& text) {
   return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -148,12 +157,8 @@ std::string CleanText(const std::string& text) {
 
 std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
 
-std::string RankList(const std::vector<uint32_t>& ranks) {
-  std::string text;
-  const size_t shown = std::min(ranks.size(), kRanksShown);
-  for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", ranks[i]);
-  if (shown < ranks.size()) absl::StrAppend(&text, " and ", ranks.size() - shown, " more");
-  return text;
-}
+std::string RankList(const std::vector<uint32_t>& ranks) { return List(ranks); }
+
+std::string NameList(const std::vector<std::string>& names) { return List(names); }
 
 }  // namespace shoal::scheduler

@@ -35,6 +35,7 @@ std::string Seconds(uint64_t duration_ns);
 
 // "0, 1, 2 and 13 more".
 std::string RankList(const std::vector<uint32_t>& ranks);
+std::string NameList(const std::vector<std::string>& names);
 
 }  // namespace shoal::scheduler
 

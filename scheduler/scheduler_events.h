@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -81,6 +82,7 @@ struct JoinJob {
   std::string host;
   uint32_t pid = 0;
   uint32_t colocation = 0;  // number of a Colocation
+  bool hosts_without_servers = false;
 };
 
 struct JoinGroup {
@@ -132,13 +134,17 @@ struct ReportServer {
   std::string reason;
 };
 
+struct DrainServer {
+  std::string name;
+};
+
 struct GetCluster {};
 struct ListServers {};
 struct ListJobs {};
 struct GetShardMap {};
 
 using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, HeartbeatWorker,
-                             LeaveJob, ReportServer, GetCluster, ListServers, ListJobs, GetShardMap>;
+                             LeaveJob, ReportServer, DrainServer, GetCluster, ListServers, ListJobs, GetShardMap>;
 
 // ---- replies ----
 
@@ -152,6 +158,14 @@ struct ServerRegistered {
 struct ServerRenewed {
   uint64_t lease_ttl_ms = 0;
   Epoch epoch;
+  bool drain = false;  // it is to leave
+};
+
+struct ServerDraining {
+  ServerId server;
+  Incarnation incarnation;
+  bool was_draining = false;
+  uint32_t groups_kept = 0;  // that have no other server
 };
 
 struct JobJoined {
@@ -173,6 +187,7 @@ struct GroupJoined {
 
 struct WorkerRenewed {
   uint64_t lease_ttl_ms = 0;
+  std::vector<std::string> waits;  // for people: of its requests for groups, those that wait already some time
 };
 
 struct Done {};
@@ -217,8 +232,9 @@ struct JobView {
   std::vector<GroupView> groups;
 };
 
-using Response = std::variant<Done, ServerRegistered, ServerRenewed, JobJoined, GroupJoined, WorkerRenewed, ClusterView,
-                              std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+using Response =
+    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined, WorkerRenewed,
+                 ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
 
 // ---- events ----
 
@@ -281,11 +297,17 @@ struct GroupMap {
   GroupId group;
   std::shared_ptr<const ShardMap> map;
 };
+// No server is left that serves the job: these ranks are to host one each.
+struct HostRequest {
+  std::vector<uint32_t> ranks;
+  std::string reason;
+};
 struct SendWatch {
   WatcherId watcher;
-  std::shared_ptr<const ShardMap> map;  // null: unchanged
-  std::vector<RankLost> lost_ranks;
-  std::vector<GroupMap> groups;  // of the watched job, those whose map changed
+  std::shared_ptr<const ShardMap> map = nullptr;  // null: unchanged
+  std::vector<RankLost> lost_ranks = {};
+  std::vector<GroupMap> groups = {};  // of the watched job, those whose map changed
+  std::optional<HostRequest> host = std::nullopt;
 };
 struct SendEvent {
   WatcherId watcher;

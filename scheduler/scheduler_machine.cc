@@ -210,14 +210,18 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     journal_.Append(*event, &actions_);
   } else if (const auto* map = std::get_if<PublishMap>(&consequence)) {
     published_ = map->map;
-    for (const auto& [watcher, job] : watchers_) actions_.push_back(SendWatch{watcher, map->map, {}, {}});
+    for (const auto& [watcher, job] : watchers_) actions_.push_back(SendWatch{.watcher = watcher, .map = map->map});
   } else if (const auto* lost = std::get_if<PublishLost>(&consequence)) {
     for (const auto& [watcher, job] : watchers_) {
-      if (job == lost->lost.job) actions_.push_back(SendWatch{watcher, nullptr, {lost->lost}, {}});
+      if (job == lost->lost.job) actions_.push_back(SendWatch{.watcher = watcher, .lost_ranks = {lost->lost}});
     }
   } else if (const auto* moved = std::get_if<PublishGroupMap>(&consequence)) {
     for (const auto& [watcher, job] : watchers_) {
-      if (job == moved->job) actions_.push_back(SendWatch{watcher, nullptr, {}, {moved->group}});
+      if (job == moved->job) actions_.push_back(SendWatch{.watcher = watcher, .groups = {moved->group}});
+    }
+  } else if (const auto* wanted = std::get_if<PublishHostRequest>(&consequence)) {
+    for (const auto& [watcher, job] : watchers_) {
+      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .host = wanted->request});
     }
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
     if (saved_ != changes_) {
@@ -234,7 +238,8 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     watchers_[added->watcher] = added->job;
     actions_.push_back(SendWatch{added->watcher, published_,
                                  job == nullptr ? std::vector<RankLost>() : job->LostRanks(),
-                                 job == nullptr ? std::vector<GroupMap>() : job->GroupMaps()});
+                                 job == nullptr ? std::vector<GroupMap>() : job->GroupMaps(),
+                                 job == nullptr ? std::nullopt : HostsWanted(*job)});
   }
 }
 

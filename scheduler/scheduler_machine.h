@@ -67,12 +67,17 @@ class SchedulerMachine {
     JobId job;
     GroupMap group;
   };
+  struct PublishHostRequest {
+    JobId job;
+    HostRequest request;
+  };
   struct AddWatcher {
     WatcherId watcher;
     JobId job;
   };
   // What waits for a save, in order.
-  using Consequence = std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, AddWatcher, EventRecord>;
+  using Consequence =
+      std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishHostRequest, AddWatcher, EventRecord>;
   struct Waiting {
     uint64_t after = 0;  // this change must be saved
     Consequence consequence;
@@ -100,6 +105,7 @@ class SchedulerMachine {
   void Answer(const Now& now, RequestHandle handle, const HeartbeatWorker& request);
   void Answer(const Now& now, RequestHandle handle, const LeaveJob& request);
   void Answer(const Now& now, RequestHandle handle, const ReportServer& request);
+  void Answer(const Now& now, RequestHandle handle, const DrainServer& request);
   void Answer(const Now& now, RequestHandle handle, const GetCluster& request);
   void Answer(const Now& now, RequestHandle handle, const ListServers& request);
   void Answer(const Now& now, RequestHandle handle, const ListJobs& request);
@@ -119,9 +125,14 @@ class SchedulerMachine {
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(const Now& now);
   void MoveGroup(const Now& now, const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why);
+  // The ranks of a job that has no server, as far as they would host one; nullopt: nobody is to.
+  std::optional<HostRequest> HostsWanted(const Job& job) const;
+  void AskForHosts(const Now& now);
   // The group's next map, of the live servers that it does not do without. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;
+  // Open groups whose map has this life of the server.
+  uint32_t GroupsWith(const ServerState& server) const;
   // Groups that do without the server try it again.
   void ForgetExclusions(ServerId server);
   void CompleteGroups(const Now& now);

@@ -56,7 +56,9 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const HeartbeatServer& request) {
   const absl::Status status = servers_.Renew(now, request);
   if (!status.ok()) return ReplyNow(handle, status);
-  ReplyNow(handle, Response(ServerRenewed{settings_.lease_ttl_ms, published_->epoch()}));
+  ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                          .epoch = published_->epoch(),
+                                          .drain = servers_.Find(request.server)->draining}));
 }
 
 void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const DeregisterServer& request) {
@@ -74,6 +76,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Deregi
 void SchedulerMachine::RebuildMap(const Now& now) {
   PublishServers(now);
   MoveGroups(now);
+  AskForHosts(now);
 }
 
 void SchedulerMachine::PublishServers(const Now& now) {
@@ -233,7 +236,8 @@ void SchedulerMachine::RefuseHeldJoins(const Now& now, JobId job, uint32_t rank)
 void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const HeartbeatWorker& request) {
   const absl::Status status = jobs_.Renew(now, request);
   if (!status.ok()) return ReplyNow(handle, status);
-  ReplyNow(handle, Response(WorkerRenewed{settings_.lease_ttl_ms}));
+  ReplyNow(handle, Response(WorkerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                          .waits = rounds_.LongWaits(now, request, servers_, jobs_)}));
   RefuseHeldJoins(now, request.job, request.rank);
 }
 

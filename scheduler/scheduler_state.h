@@ -40,7 +40,8 @@ struct ServerState {
   Incarnation incarnation;
   Incarnation evicted_incarnation;  // whose place this one took over while it was live; 0: none
   MemberPhase phase = MemberPhase::kLive;
-  std::string reason;  // why it is not live
+  bool draining = false;  // this incarnation was asked to leave, so it is in no map
+  std::string reason;     // why it is not live
   std::string host;
   std::vector<std::string> addresses;
   uint32_t weight = 1;
@@ -53,12 +54,17 @@ struct ServerState {
   friend bool operator==(const ServerState&, const ServerState&) = default;
 };
 
+constexpr std::string_view ServerStateName(const ServerState& server) {
+  return server.phase == MemberPhase::kLive && server.draining ? "draining" : MemberPhaseName(server.phase);
+}
+
 struct RankState {
   Incarnation incarnation;
   MemberPhase phase = MemberPhase::kLive;
   std::string reason;  // why it is not live
   std::string host;
   uint32_t pid = 0;
+  bool hosts_without_servers = false;  // would host a server for its job if there is no other
 
   friend bool operator==(const RankState&, const RankState&) = default;
 };

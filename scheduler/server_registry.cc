@@ -23,6 +23,8 @@ ServerLoad BoundedLoad(const ServerLoad& load) {
   return bounded;
 }
 
+bool IsInMaps(const ServerState& server) { return server.phase == MemberPhase::kLive && !server.draining; }
+
 }  // namespace
 
 void ServerRegistry::Restore(const Now& now, const std::vector<ServerState>& servers, uint64_t next_server_id) {
@@ -95,6 +97,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
   state.transports = CleanText(request.transports);
   state.software_version = CleanText(request.software_version);
   if (before.incarnation != request.incarnation) {
+    state.draining = false;
     state.registered_at_unix_ms = now.unix_ms;
     server.load = ServerLoad();
   }
@@ -146,6 +149,35 @@ absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request)
   return was_live;
 }
 
+absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    std::vector<std::string> live;
+    for (const auto& [id, server] : servers_) {
+      if (server.state.phase == MemberPhase::kLive) live.push_back(server.state.name);
+    }
+    return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
+                                            "\"; live are: ", live.empty() ? "none" : NameList(live)));
+  }
+  ServerState& state = servers_.at(found->second).state;
+  if (state.phase != MemberPhase::kLive) {
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " is ",
+                                                      std::string(MemberPhaseName(state.phase)), " (", state.reason,
+                                                      "); there is nothing to drain"));
+  }
+  if (state.job != JobId()) {
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " lives in a rank's process on host ",
+                                                      state.host, ", for job ", state.job.value(),
+                                                      " alone, and leaves with that rank"));
+  }
+  return !std::exchange(state.draining, true);
+}
+
+const ServerState* ServerRegistry::FindByName(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : Find(found->second);
+}
+
 std::vector<ServerState> ServerRegistry::ExpireLeases(const Now& now) {
   std::vector<ServerState> lost;
   if (now.monotonic_ns < next_expiry_ns_) return lost;
@@ -193,7 +225,7 @@ std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
   std::vector<const ServerState*> found;
   for (const auto& [id, server] : servers_) {
     const bool serves = server.state.job == JobId() || server.state.job == job;
-    if (server.state.phase == MemberPhase::kLive && serves) found.push_back(&server.state);
+    if (IsInMaps(server.state) && serves) found.push_back(&server.state);
   }
   return found;
 }
@@ -205,6 +237,20 @@ bool ServerRegistry::AnyDedicatedOn(const std::string& host) const {
   return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->host == host; });
 }
 
+std::string ServerRegistry::DescribeLastGone() const {
+  const Server* last = nullptr;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive && server.state.draining) {
+      return absl::StrCat("server ", server.state.name, " drains");
+    }
+    if (server.state.phase == MemberPhase::kLive) continue;
+    if (last == nullptr || server.gone_order > last->gone_order) last = &server;
+  }
+  if (last == nullptr) return "none is known";
+  return absl::StrCat("server ", last->state.name, " is ", std::string(MemberPhaseName(last->state.phase)), " (",
+                      last->state.reason, ")");
+}
+
 uint32_t ServerRegistry::lost_count() const {
   return static_cast<uint32_t>(std::count_if(servers_.begin(), servers_.end(), [](const auto& entry) {
     return entry.second.state.phase == MemberPhase::kLost;
@@ -214,7 +260,7 @@ uint32_t ServerRegistry::lost_count() const {
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {
-    if (server.state.phase != MemberPhase::kLive || server.state.job != JobId()) continue;
+    if (!IsInMaps(server.state) || server.state.job != JobId()) continue;
     for (const std::string& address : server.state.addresses) {
       shards.push_back({.server = id,
                         .incarnation = server.state.incarnation,

@@ -48,6 +48,12 @@ class ServerRegistry {
   // True if it was live till now. NOT_FOUND: no such server or incarnation.
   absl::StatusOr<bool> Deregister(const DeregisterServer& request);
 
+  // The live server of that name is taken out of the maps; true if it was in them till now. NOT_FOUND: no server has
+  // the name. FAILED_PRECONDITION: it is not live, or a rank of a job hosts it.
+  absl::StatusOr<bool> Drain(const std::string& name);
+  // Null: no server has the name.
+  const ServerState* FindByName(const std::string& name) const;
+
   // Those whose lease ran out, now lost, with the reason.
   std::vector<ServerState> ExpireLeases(const Now& now);
   // Gives every live server a full lease from now.
@@ -57,15 +63,17 @@ class ServerRegistry {
 
   const ServerState* Find(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
-  // Live servers that serve a job: those that serve all, and those in the job's own processes.
+  // Live servers that serve a job and do not drain: those that serve all, and those in the job's own processes.
   std::vector<const ServerState*> ServersOf(JobId job) const;
-  // Of the live servers that serve all jobs.
+  // Of those that serve all jobs.
   uint32_t dedicated_count() const;
   bool AnyDedicatedOn(const std::string& host) const;
   void AddLiveHosts(std::set<std::string>* hosts) const;
+  // For people, of the server that went last or drains: "server a is lost (no heartbeat for 5.2 s)".
+  std::string DescribeLastGone() const;
   uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
-  // A shard for each I/O thread of each live server that serves all jobs.
+  // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;
   std::vector<ServerState> States() const;
   std::vector<ServerView> Views(const Now& now) const;

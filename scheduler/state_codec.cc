@@ -37,6 +37,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_software_version(server.software_version);
   stored->set_registered_at_unix_ms(server.registered_at_unix_ms);
   stored->set_job_id(server.job.value());
+  stored->set_draining(server.draining);
 }
 
 void Encode(const JobState& job, v1::StoredJob* stored) {
@@ -53,6 +54,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_reason(rank.reason);
     stored_rank->set_host(rank.host);
     stored_rank->set_pid(rank.pid);
+    stored_rank->set_hosts_without_servers(rank.hosts_without_servers);
   }
   for (const GroupState& group : job.groups) {
     v1::StoredGroup* stored_group = stored->add_groups();
@@ -95,6 +97,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.software_version = stored.software_version();
   server.registered_at_unix_ms = stored.registered_at_unix_ms();
   server.job = JobId(stored.job_id());
+  server.draining = stored.draining();
   return server;
 }
 
@@ -117,6 +120,7 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.reason = rank.reason();
     state.host = rank.host();
     state.pid = rank.pid();
+    state.hosts_without_servers = rank.hosts_without_servers();
     job.ranks.emplace(rank.rank(), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {

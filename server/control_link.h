@@ -40,6 +40,7 @@ struct ServerLease {
 struct LeaseRenewal {
   uint64_t ttl_ms = 0;
   Epoch epoch;
+  bool drain = false;  // an operator wants the server to leave
 };
 
 class ControlLink {

@@ -92,7 +92,7 @@ class GrpcControlLink : public ControlLink {
     const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatServer, request, timeout_ms, true, &response);
     if (!status.ok()) return status;
     if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
-    return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch())};
+    return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch()), .drain = response.drain()};
   }
 
   absl::Status Deregister(ServerId server, Incarnation incarnation, const std::string& reason,

@@ -1,6 +1,7 @@
 // shoal-server: a reduction server as a process of its own.
 //
-// Exit codes: 0 after SIGTERM or SIGINT; 1 when it can't start or lost its place in the cluster; 2 for bad usage.
+// Exit codes: 0 after SIGTERM, SIGINT or shoalctl drain; 1 when it can't start or lost its place in the cluster; 2 for
+// bad usage.
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -59,17 +60,18 @@ std::string TakeSignalName(int signal_fd) {
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
-void DrainAndStop(const ServerConfig& config, const std::string& signal_name, int signal_fd, Server* server) {
-  PrintLine(absl::StrCat(signal_name, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
+// `why`: a signal's name, or that the server was asked to drain, which it has then begun by itself.
+void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server) {
+  PrintLine(absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
                          " ms to end, another signal ends them at once"));
-  server->Drain(signal_name);
+  if (!server->asked_to_drain()) server->Drain(why);
   const auto polls = static_cast<int64_t>(config.drain_timeout_ms * kNsPerMs / kDrainPollNs);
   bool signalled_again = false;
   for (int64_t i = 0; i < polls && !server->drained() && !signalled_again; ++i) {
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
   }
   if (!server->drained()) PrintLine("ending with open groups: their workers will see a lost server");
-  server->Stop(signal_name);
+  server->Stop(why);
 }
 
 int Serve(const ServerConfig& config) {
@@ -80,13 +82,14 @@ int Serve(const ServerConfig& config) {
   if (!server.ok()) return Fail(server.status(), kExitFailure);
   std::cout << "shoal-server " << (*server)->name() << " listening on " << absl::StrJoin((*server)->addresses(), ",")
             << std::endl;
-  while (!WaitReadable({signal_fd, (*server)->failure_fd()}, std::nullopt)) {
+  while (!WaitReadable({signal_fd, (*server)->end_fd()}, std::nullopt)) {
   }
   if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
     (*server)->Stop("lost its place");
     return Fail(failure, kExitFailure);
   }
-  DrainAndStop(config, TakeSignalName(signal_fd), signal_fd, server->get());
+  const bool asked = (*server)->asked_to_drain();
+  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get());
   return kExitOk;
 }
 
@@ -101,7 +104,7 @@ int Main(const std::vector<std::string>& arguments) {
   const std::string help_text =
       options.Help("shoal-server --scheduler HOST:PORT --advertise IP [options]",
                    "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back.\n"
-                   "SIGTERM and SIGINT end it in good order.");
+                   "SIGTERM, SIGINT and `shoalctl drain` end it in good order.");
   absl::Status status = options.Parse(arguments, LookUpEnvironment);
   if (status.ok() && help) {
     std::cout << help_text << std::flush;

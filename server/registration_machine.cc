@@ -65,6 +65,7 @@ RegistrationStep RegistrationMachine::Next(Now now) {
                      ". Is shoal-scheduler running there, and is the address right? --timeout says how long to try"));
     return {.kind = RegistrationStep::Kind::kGiveUp};
   }
+  if (asked_to_drain_ && !holds_lease_) return {.kind = RegistrationStep::Kind::kLeft};
   if (now.monotonic_ns < next_call_ns_) {
     const uint64_t until = was_registered_ ? next_call_ns_ : std::min(next_call_ns_, start_deadline_ns_);
     return {.kind = RegistrationStep::Kind::kWait, .wait_until_ns = until};
@@ -122,6 +123,7 @@ void RegistrationMachine::OnRenewed(const absl::StatusOr<LeaseRenewal>& answer, 
   }
   lease_.ttl_ms = answer->ttl_ms;
   lease_.epoch = answer->epoch;
+  asked_to_drain_ = asked_to_drain_ || answer->drain;
   failures_in_row_ = 0;
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
 }

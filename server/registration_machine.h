@@ -2,7 +2,8 @@
 // and what to tell people about it.
 //
 // Pure: answers and time in, the next thing to do out. One thread. It never gives up once it was registered, unless
-// another process took its place: the data plane keeps running while the scheduler is away (invariant I6).
+// another process took its place or it was asked to leave: the data plane keeps running while the scheduler is away
+// (invariant I6).
 #ifndef SHOAL_SERVER_REGISTRATION_MACHINE_H_
 #define SHOAL_SERVER_REGISTRATION_MACHINE_H_
 
@@ -18,7 +19,7 @@
 namespace shoal {
 
 struct RegistrationStep {
-  enum class Kind { kWait, kRegister, kRenew, kGiveUp };
+  enum class Kind { kWait, kRegister, kRenew, kGiveUp, kLeft };
 
   Kind kind = Kind::kWait;
   uint64_t wait_until_ns = 0;  // kWait
@@ -38,6 +39,8 @@ class RegistrationMachine {
 
   // True from the first registration on, also while the scheduler is away.
   bool was_registered() const { return was_registered_; }
+  // The scheduler wants the server to leave. It renews its lease until the caller lets it; kLeft: it is out.
+  bool asked_to_drain() const { return asked_to_drain_; }
   // The last one that was granted.
   const ServerLease& lease() const { return lease_; }
   // Why kGiveUp. The scheduler's refusal at the start; DeadlineExceeded: it did not answer in time (the text says what
@@ -60,6 +63,7 @@ class RegistrationMachine {
   uint64_t random_;
   bool was_registered_ = false;
   bool holds_lease_ = false;  // as far as this side knows
+  bool asked_to_drain_ = false;
   ServerLease lease_;
   uint64_t next_call_ns_ = 0;
   uint32_t failures_in_row_ = 0;

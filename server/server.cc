@@ -30,6 +30,8 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kDeregisterTimeoutMs = 2000;
+constexpr uint64_t kDrainedPollNs = 100 * kNsPerMs;
+constexpr char kAskedToDrain[] = "shoalctl drain";
 constexpr char kSysfs[] = "/sys";
 
 Now ReadClock() {
@@ -81,11 +83,11 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
 class Server::Parts {
  public:
   Parts(const ServerConfig& config, LogSink log, std::unique_ptr<WakeUp> stop_wake_up,
-        std::unique_ptr<WakeUp> failure_wake_up)
+        std::unique_ptr<WakeUp> end_wake_up)
       : config_(config),
         log_(std::move(log)),
         stop_wake_up_(std::move(stop_wake_up)),
-        failure_wake_up_(std::move(failure_wake_up)) {}
+        end_wake_up_(std::move(end_wake_up)) {}
   ~Parts() { Stop("the server object was destroyed"); }
 
   absl::Status Listen();
@@ -98,12 +100,17 @@ class Server::Parts {
   const std::string& name() const { return registration_.name; }
   const std::vector<std::string>& addresses() const { return registration_.addresses; }
   ServerCounters counters() const;
-  int failure_fd() const { return failure_wake_up_->fd(); }
+  int end_fd() const { return end_wake_up_->fd(); }
   absl::Status failure() const;
+  bool asked_to_drain() const { return asked_to_drain_; }
 
  private:
   void KeepLease();
+  // True: it has left, as an operator asked.
+  bool LeftAsAsked();
+  void OpenNoNewGroups();
   void LeaveCluster(std::string_view reason);
+  void Deregister(std::string_view reason);
   // Makes the call that the machine asks for and hands its answer in.
   void Execute(const RegistrationStep& step);
   void LogReports();
@@ -112,17 +119,19 @@ class Server::Parts {
   const ServerConfig config_;
   const LogSink log_;
   const std::unique_ptr<WakeUp> stop_wake_up_;
-  const std::unique_ptr<WakeUp> failure_wake_up_;
+  const std::unique_ptr<WakeUp> end_wake_up_;
   ServerRegistration registration_;
   std::vector<std::unique_ptr<ServerThread>> threads_;
   // Of the starting thread until control_thread_ runs, then of that, and after its end of the stopping one.
   std::unique_ptr<ControlLink> control_link_;
   std::optional<RegistrationMachine> machine_;
+  bool deregistered_ = false;  // likewise
   std::thread control_thread_;
   uint32_t logged_peers_ = 0;                // of the control thread
   uint32_t logged_shared_memory_peers_ = 0;  // likewise
   uint64_t logged_corrupted_payloads_ = 0;   // likewise
   std::atomic<bool> leaving_ = false;
+  std::atomic<bool> asked_to_drain_ = false;
   mutable std::mutex mutex_;
   absl::Status failure_;  // under mutex_
 };
@@ -200,15 +209,30 @@ void Server::Parts::KeepLease() {
         const std::lock_guard lock(mutex_);
         failure_ = machine_->failure();
       }
-      failure_wake_up_->Signal();
+      end_wake_up_->Signal();
       return;
     }
+    if (step.kind == RegistrationStep::Kind::kLeft) return;
     if (step.kind == RegistrationStep::Kind::kWait) {
-      WaitReadable({stop_wake_up_->fd()}, static_cast<int64_t>(step.wait_until_ns - now.monotonic_ns));
+      const uint64_t wait_ns = step.wait_until_ns - now.monotonic_ns;
+      WaitReadable({stop_wake_up_->fd()},
+                   static_cast<int64_t>(asked_to_drain_ ? std::min(wait_ns, kDrainedPollNs) : wait_ns));
     } else {
       Execute(step);
     }
+    if (!leaving_ && machine_->asked_to_drain() && LeftAsAsked()) return;
   }
+}
+
+bool Server::Parts::LeftAsAsked() {
+  if (!asked_to_drain_.exchange(true)) {
+    log_("an operator asked this server to leave: it opens no new group");
+    OpenNoNewGroups();
+    end_wake_up_->Signal();
+  }
+  if (!drained()) return false;
+  Deregister(kAskedToDrain);
+  return true;
 }
 
 void Server::Parts::Execute(const RegistrationStep& step) {
@@ -256,8 +280,14 @@ void Server::Parts::LeaveCluster(std::string_view reason) {
   stop_wake_up_->Signal();
   control_link_->StopRenewing();
   control_thread_.join();
+  Deregister(reason);
+}
+
+void Server::Parts::Deregister(std::string_view reason) {
+  if (deregistered_) return;
   const absl::Status status = control_link_->Deregister(machine_->lease().server, registration_.incarnation,
                                                         std::string(reason), kDeregisterTimeoutMs);
+  deregistered_ = status.ok();
   if (!status.ok() && !absl::IsNotFound(status)) {
     log_(absl::StrCat("could not tell the scheduler at ", config_.scheduler, " that this server leaves (",
                       status.message(), "); it will notice when the lease runs out"));
@@ -266,6 +296,10 @@ void Server::Parts::LeaveCluster(std::string_view reason) {
 
 void Server::Parts::Drain(std::string_view reason) {
   LeaveCluster(reason);
+  OpenNoNewGroups();
+}
+
+void Server::Parts::OpenNoNewGroups() {
   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Drain();
 }
 
@@ -296,9 +330,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<WakeUp>> stop_wake_up = WakeUp::Make();
   if (!stop_wake_up.ok()) return stop_wake_up.status();
-  absl::StatusOr<std::unique_ptr<WakeUp>> failure_wake_up = WakeUp::Make();
-  if (!failure_wake_up.ok()) return failure_wake_up.status();
-  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(stop_wake_up), *std::move(failure_wake_up));
+  absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();
+  if (!end_wake_up.ok()) return end_wake_up.status();
+  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(stop_wake_up), *std::move(end_wake_up));
   status = parts->Listen();
   if (status.ok()) status = parts->Register(cancel_fd);
   if (status.ok()) status = parts->Serve();
@@ -315,7 +349,8 @@ ServerCounters Server::counters() const { return parts_->counters(); }
 void Server::Drain(std::string_view reason) { parts_->Drain(reason); }
 bool Server::drained() const { return parts_->drained(); }
 void Server::Stop(std::string_view reason) { parts_->Stop(reason); }
-int Server::failure_fd() const { return parts_->failure_fd(); }
+int Server::end_fd() const { return parts_->end_fd(); }
 absl::Status Server::failure() const { return parts_->failure(); }
+bool Server::asked_to_drain() const { return parts_->asked_to_drain(); }
 
 }  // namespace shoal

@@ -49,10 +49,12 @@ class Server {
   // Drains, cuts the connections, ends the threads. Waits at most a few seconds. Idempotent.
   void Stop(std::string_view reason);
 
-  // Becomes readable when the server has lost its place in the cluster for good; failure() then says why. It goes on to
-  // serve the groups that it has; end it.
-  int failure_fd() const;
+  // Becomes readable when the server is to be ended. Either it has lost its place in the cluster for good (failure()
+  // says why), and goes on to serve the groups that it has; or an operator asked it to leave (asked_to_drain()): it has
+  // drained itself as by Drain, but stays registered until no group is open.
+  int end_fd() const;
   absl::Status failure() const;
+  bool asked_to_drain() const;
 
  private:
   class Parts;

@@ -59,8 +59,8 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "How long to try to register at the start. Later outages of the scheduler are sat out.",
                 &config->timeout_ms, 1, kMaxTimeoutMs);
   table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
-                "After SIGTERM or SIGINT: how long open groups get to end.", &config->drain_timeout_ms, 0,
-                kMaxTimeoutMs);
+                "After SIGTERM, SIGINT or shoalctl drain: how long open groups get to end.", &config->drain_timeout_ms,
+                0, kMaxTimeoutMs);
 }
 
 absl::Status CheckServerConfig(const ServerConfig& config) {

@@ -98,7 +98,8 @@ class ServerGroup {
   OpNumber newest_result;  // of all members'
   bool somebody_waits_for_commit = false;
   bool failed = false;
-  std::string failure;  // why, for those who come later
+  uint64_t release_at_ns = kNoDeadline;  // failed: who is in it then is taken for gone
+  std::string failure;                   // why, for those who come later
 
  private:
   GroupId id_;

@@ -286,6 +286,7 @@ std::string ServerMachine::DescribeMismatch(const OpRecord& record, const FrameH
 void ServerMachine::Tick(Now now, ServerActions* actions) {
   if (now.monotonic_ns >= next_loss_ns_) GiveUpMissing(now, actions);
   if (now.monotonic_ns >= next_report_ns_) ReportWaiting(now, actions);
+  if (now.monotonic_ns >= next_release_ns_) ReleaseFailed(now, actions);
 }
 
 void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
@@ -339,7 +340,7 @@ void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
   next_report_ns_ = any_group ? now.monotonic_ns + options_.waiting_report_ns : kNoDeadline;
 }
 
-uint64_t ServerMachine::NextDeadlineNs() const { return std::min(next_report_ns_, next_loss_ns_); }
+uint64_t ServerMachine::NextDeadlineNs() const { return std::min({next_report_ns_, next_loss_ns_, next_release_ns_}); }
 
 ServerCounters ServerMachine::counters() const {
   ServerCounters counters = counters_;

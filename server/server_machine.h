@@ -88,6 +88,7 @@ class ServerMachine {
     std::string why;
   };
   static constexpr size_t kMaxEndedGroups = 1024;
+  static constexpr uint64_t kFailedGroupPatienceNs = kNsPerS;
 
   static uint64_t Pack(OperationToken token);
   static OperationToken Unpack(uint64_t packed);
@@ -137,6 +138,8 @@ class ServerMachine {
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
+  // Failed groups are left by all members when their time is over, whatever those do.
+  void ReleaseFailed(Now now, ServerActions* actions);
   void GiveUpMissing(Now now, ServerActions* actions);
   void ReportWaiting(Now now, ServerActions* actions);
   // Of a slot that will not be reduced.
@@ -151,7 +154,8 @@ class ServerMachine {
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest
   uint64_t next_report_ns_ = kNoDeadline;
-  uint64_t next_loss_ns_ = kNoDeadline;  // no missing rank is given up before
+  uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before
+  uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
   bool last_op_was_small_ = false;
   std::vector<Rank> receivers_;  // scratch of SendResult
   ServerCounters counters_;

@@ -299,6 +299,7 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, s
   group.failed = true;
   group.failure = std::move(text);
   ++counters_.groups_failed;
+  next_release_ns_ = 0;
   for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
   group.pending.clear();
   for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
@@ -336,24 +337,6 @@ void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* a
 void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions) {
   actions->push_back(
       ForgetInputsAction{.offset = group.BufferOffset(slot, Rank(0)), .bytes = group.size() * group.stride_bytes()});
-}
-
-// A group is over when nobody is in it and the network is done with its memory.
-void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) {
-  GroupCell& cell = groups_[group_index];
-  if (cell.group == nullptr || cell.group->AnyPresent() || cell.group->AnyMissing() || !cell.group->AllSlotsIdle()) {
-    return;
-  }
-  if (cell.group->failed && cell.group->AnyAbsent()) {
-    if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
-    ended_groups_.push_back({cell.group->id(), cell.group->failure});
-  }
-  actions->push_back(
-      ForgetInputsAction{.offset = cell.group->slot_region(),
-                         .bytes = cell.group->slots.size() * cell.group->size() * cell.group->stride_bytes()});
-  pool_.Free(cell.group->slot_region());
-  group_index_.erase(cell.group->id());
-  cell.group.reset();
 }
 
 }  // namespace shoal

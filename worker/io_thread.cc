@@ -20,18 +20,20 @@ constexpr uint64_t kCountersTimeoutMs = 5'000;
 }  // namespace
 
 IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
-                   CompletionQueue* completions, TroubleQueue* troubles)
+                   CompletionQueue* completions, TroubleQueue* troubles, NoticeLog* notices)
     : transport_(std::move(transport)),
       completions_(completions),
       troubles_(troubles),
+      notices_(notices),
       queue_(transport_.get()),
       loop_(std::make_unique<WorkerLoop>(options, transport_.get())),
       groups_(kMaxWorkerGroups) {}
 
 absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
                                                           const WorkerMachineOptions& options,
-                                                          CompletionQueue* completions, TroubleQueue* troubles) {
-  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, troubles));
+                                                          CompletionQueue* completions, TroubleQueue* troubles,
+                                                          NoticeLog* notices) {
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, troubles, notices));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
@@ -149,6 +151,8 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
       troubles_->Push(*trouble);
+    } else if (const auto* waiting = std::get_if<StillWaiting>(&outcome)) {
+      notices_->Say(waiting->line);
     } else {
       shutdown_done_ = true;
     }

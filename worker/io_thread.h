@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "net/transport.h"
 #include "worker/caller_records.h"
+#include "worker/notice_log.h"
 #include "worker/submit_queue.h"
 #include "worker/trouble_queue.h"
 #include "worker/worker_loop.h"
@@ -25,10 +26,12 @@ namespace shoal {
 
 class IoThread {
  public:
-  // `completions` and `troubles` outlive the thread. ResourceExhausted: the process can't have another thread.
+  // `completions`, `troubles` and `notices` outlive the thread. ResourceExhausted: the process can't have another
+  // thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
                                                          const WorkerMachineOptions& options,
-                                                         CompletionQueue* completions, TroubleQueue* troubles);
+                                                         CompletionQueue* completions, TroubleQueue* troubles,
+                                                         NoticeLog* notices);
   ~IoThread();  // stops
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -51,7 +54,7 @@ class IoThread {
 
  private:
   IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options, CompletionQueue* completions,
-           TroubleQueue* troubles);
+           TroubleQueue* troubles, NoticeLog* notices);
 
   void Run();
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
@@ -68,6 +71,7 @@ class IoThread {
   std::unique_ptr<Transport> transport_;
   CompletionQueue* const completions_;
   TroubleQueue* const troubles_;
+  NoticeLog* const notices_;
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
 

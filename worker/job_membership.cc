@@ -21,14 +21,22 @@ constexpr uint64_t kReportRetryNs = 100 * kNsPerMs;
 
 }  // namespace
 
-JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, const JobMember& member,
-                             const JoinedJob& job)
-    : scheduler_(scheduler), io_(io), troubles_(troubles), member_(member), job_(job) {}
+JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, NoticeLog* notices,
+                             const JobMember& member, const JoinedJob& job, std::optional<JobServerOptions> may_host)
+    : scheduler_(scheduler),
+      io_(io),
+      troubles_(troubles),
+      notices_(notices),
+      member_(member),
+      job_(job),
+      may_host_(std::move(may_host)) {}
 
 absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(SchedulerClient* scheduler, IoThread* io,
-                                                                    TroubleQueue* troubles, const JobMember& member,
-                                                                    const JoinedJob& job) {
-  std::unique_ptr<JobMembership> membership(new JobMembership(scheduler, io, troubles, member, job));
+                                                                    TroubleQueue* troubles, NoticeLog* notices,
+                                                                    const JobMember& member, const JoinedJob& job,
+                                                                    std::optional<JobServerOptions> may_host) {
+  std::unique_ptr<JobMembership> membership(
+      new JobMembership(scheduler, io, troubles, notices, member, job, std::move(may_host)));
   JobMembership* raw = membership.get();
   absl::StatusOr<std::thread> heartbeats = StartThread("shoal-lease", [raw] { raw->SendHeartbeats(); });
   if (!heartbeats.ok()) return heartbeats.status();
@@ -86,21 +94,45 @@ void JobMembership::SendHeartbeats() {
   uint64_t period_ns = job_.lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease;
   while (Sleep(period_ns)) {
     const absl::StatusOr<WorkerCounters> counters = io_->Counters();
-    const absl::StatusOr<uint64_t> lease_ttl_ms = scheduler_->Heartbeat(
+    const absl::StatusOr<HeartbeatAnswer> renewal = scheduler_->Heartbeat(
         member_, job_.id, counters.ok() ? *counters : WorkerCounters(), MonotonicNs() + period_ns);
-    if (lease_ttl_ms.ok()) {
-      period_ns = std::max<uint64_t>(*lease_ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
-    } else if (absl::IsNotFound(lease_ttl_ms.status())) {
+    ReportWaits(renewal);
+    if (renewal.ok()) {
+      period_ns = std::max<uint64_t>(renewal->ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
+    } else if (absl::IsNotFound(renewal.status())) {
       const std::lock_guard lock(mutex_);
       status_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", scheduler_->address(),
                                                            " ended this worker's membership in job '", member_.job_name,
-                                                           "': ", lease_ttl_ms.status().message(), "; connect again"));
+                                                           "': ", renewal.status().message(), "; connect again"));
       return;
-    } else if (absl::IsUnavailable(lease_ttl_ms.status())) {
+    } else if (absl::IsUnavailable(renewal.status())) {
       // The stream's connection is no better, but may take minutes to notice.
       scheduler_->EndWatches();
     }
   }
+}
+
+void JobMembership::ReportWaits(const absl::StatusOr<HeartbeatAnswer>& renewal) {
+  const uint64_t now_ns = MonotonicNs();
+  if (absl::IsUnavailable(renewal.status())) {
+    if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now_ns, kNoDeadline);
+    if (scheduler_wait_->TakeDue(now_ns)) {
+      notices_->Say(absl::StrCat("waiting for the scheduler at ", scheduler_->address(), " since ",
+                                 scheduler_wait_->Text(now_ns), " (", renewal.status().message(),
+                                 "): open groups go on; new groups, and moves to other servers, wait"));
+    }
+    return;
+  }
+  if (scheduler_wait_.has_value() && scheduler_wait_->reported()) {
+    notices_->Say(
+        absl::StrCat("the scheduler at ", scheduler_->address(), " is back after ", scheduler_wait_->Text(now_ns)));
+  }
+  scheduler_wait_.reset();
+  if (!renewal.ok() || renewal->waits.empty()) return group_wait_.reset();
+  // The scheduler tells only of waits that have lasted.
+  if (!group_wait_.has_value()) group_wait_ = WaitReport(now_ns, now_ns);
+  if (!group_wait_->TakeDue(now_ns)) return;
+  for (const std::string& wait : renewal->waits) notices_->Say(wait);
 }
 
 void JobMembership::ReportTroubles() {
@@ -131,6 +163,9 @@ void JobMembership::FollowWatch() {
         if (!lost_ranks_told_.insert(lost.job_rank).second) continue;
         io_->queue().Post(std::move(lost)).IgnoreError();  // refused only by a worker that is closing
       }
+      if (std::count(news.hosts_wanted.begin(), news.hosts_wanted.end(), member_.rank) > 0) {
+        HostServer(news.hosts_wanted_because);
+      }
       for (MoveGroupCommand& move : news.moved_groups) io_->queue().Post(std::move(move)).IgnoreError();
     }
     if (!status().ok()) return;
@@ -138,6 +173,17 @@ void JobMembership::FollowWatch() {
     retry_ms = std::min(2 * retry_ms, kMaxWatchRetryMs);
     if (!Sleep(wait_ms * kNsPerMs)) return;
   } while (true);
+}
+
+void JobMembership::HostServer(const std::string& because) {
+  if (!may_host_.has_value() || server_ != nullptr) return;
+  absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(*may_host_);
+  if (!server.ok()) {
+    notices_->Say(absl::StrCat("no reduction server is left (", because, "), and ", server.status().message()));
+    return;
+  }
+  server_ = *std::move(server);
+  notices_->Say(absl::StrCat("no reduction server is left (", because, "): this process hosts one for its job now"));
 }
 
 }  // namespace shoal

@@ -20,6 +20,7 @@
 #include "core/version.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "worker/clock.h"
+#include "worker/wait_report.h"
 
 namespace shoal {
 namespace {
@@ -29,6 +30,7 @@ constexpr int kMaxReconnectDelayMs = 1000;
 constexpr int kConnectTimeoutMs = 3000;
 constexpr uint64_t kFirstRetryNs = 50 * kNsPerMs;
 constexpr uint64_t kMaxRetryNs = kNsPerS;
+constexpr uint64_t kJoinAttemptNs = 5 * kNsPerS;
 constexpr uint64_t kServerPollNs = 100 * kNsPerMs;
 // The scheduler answers a wait that is over; its answer needs some time to get here.
 constexpr uint64_t kAnswerGraceNs = 2 * kNsPerS;
@@ -168,6 +170,8 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
       absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(group.map());
       if (map.ok()) news->moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
     }
+    news->hosts_wanted.assign(response.host().ranks().begin(), response.host().ranks().end());
+    news->hosts_wanted_because = response.host().reason();
     for (const v1::RankLost& lost : response.lost_ranks()) {
       news->lost_ranks.push_back({.job_rank = lost.rank(), .host = lost.host(), .reason = lost.reason()});
     }
@@ -180,9 +184,10 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
   std::unique_ptr<grpc::ClientReader<v1::WatchResponse>> reader_;
 };
 
-SchedulerClient::SchedulerClient(std::string address)
+SchedulerClient::SchedulerClient(std::string address, NoticeLog* notices)
     : address_(std::move(address)),
       target_(*SchedulerTarget(address_)),
+      notices_(notices),
       connection_(std::make_shared<Connection>(target_)) {}
 
 SchedulerClient::~SchedulerClient() = default;
@@ -244,12 +249,16 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
 template <typename Attempt>
 absl::Status SchedulerClient::TryUntil(uint64_t deadline_ns, Attempt attempt) {
   const uint64_t timeout_ns = NsUntil(deadline_ns);
+  WaitReport wait(MonotonicNs(), deadline_ns);
   std::string reason;
   for (uint64_t retry_ns = kFirstRetryNs;; retry_ns = std::min(2 * retry_ns, kMaxRetryNs)) {
     const absl::Status status = attempt();
     if (!absl::IsUnavailable(status)) return status;
     // The last attempt may be cut short by the deadline; then an earlier one knew more.
     if (reason.empty() || status.message() != kNoAnswer) reason = std::string(status.message());
+    if (const uint64_t now_ns = MonotonicNs(); wait.TakeDue(now_ns)) {
+      notices_->Say(absl::StrCat("waiting for a scheduler at ", address_, " since ", wait.Text(now_ns), ": ", reason));
+    }
     const uint64_t left_ns = NsUntil(deadline_ns);
     if (left_ns == 0) {
       return absl::UnavailableError(absl::StrCat("no scheduler answered at ", address_, " within ", Seconds(timeout_ns),
@@ -271,13 +280,18 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
   request.set_host(member.host);
   request.set_pid(static_cast<uint32_t>(getpid()));
   request.set_colocation(static_cast<uint32_t>(member.colocation));
+  request.set_hosts_without_servers(member.hosts_without_servers);
   const uint64_t timeout_ns = NsUntil(deadline_ns);
+  WaitReport wait(MonotonicNs(), deadline_ns);
   JoinedJob joined;
   // Joining again under the same incarnation changes nothing, renews the lease and counts the servers.
   do {
     v1::JoinJobResponse response;
-    const absl::Status status = TryUntil(
-        deadline_ns, [&] { return Call(&v1::Scheduler::Stub::JoinJob, request, deadline_ns, true, &response); });
+    const absl::Status status = TryUntil(deadline_ns, [&] {
+      // A scheduler that stands still takes the call and says nothing: that is to be noticed before the deadline.
+      const uint64_t attempt_ns = std::min(deadline_ns, MonotonicNs() + kJoinAttemptNs);
+      return Call(&v1::Scheduler::Stub::JoinJob, request, attempt_ns, true, &response);
+    });
     // When the time ran out during a later call, what the earlier one said is the better answer.
     if (absl::IsUnavailable(status) && joined.lease_ttl_ms > 0) break;
     if (!status.ok()) return status;
@@ -287,6 +301,10 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
               .server_count = response.server_count(),
               .host_server = response.host_server()};
     if (joined.server_count >= min_servers) return joined;
+    if (const uint64_t now_ns = MonotonicNs(); wait.TakeDue(now_ns)) {
+      notices_->Say(absl::StrCat("waiting for reduction servers since ", wait.Text(now_ns), ": ", joined.server_count,
+                                 " of ", min_servers, " are registered with the scheduler at ", address_));
+    }
     if (!Sleep(std::min(kServerPollNs, NsUntil(deadline_ns)))) return absl::CancelledError("the worker is closed");
   } while (NsUntil(deadline_ns) > 0);
   const std::string missing =
@@ -335,8 +353,8 @@ absl::Status SchedulerClient::ReportServer(const JobMember& member, JobId job, c
   return Call(&v1::Scheduler::Stub::ReportServer, request, deadline_ns, true, &response);
 }
 
-absl::StatusOr<uint64_t> SchedulerClient::Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
-                                                    uint64_t deadline_ns) {
+absl::StatusOr<HeartbeatAnswer> SchedulerClient::Heartbeat(const JobMember& member, JobId job,
+                                                           const WorkerCounters& load, uint64_t deadline_ns) {
   v1::HeartbeatWorkerRequest request;
   request.set_job_id(job.value());
   request.set_rank(member.rank);
@@ -355,7 +373,8 @@ absl::StatusOr<uint64_t> SchedulerClient::Heartbeat(const JobMember& member, Job
   const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatWorker, request, deadline_ns, true, &response);
   if (!status.ok()) return status;
   if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
-  return response.lease_ttl_ms();
+  return HeartbeatAnswer{.ttl_ms = response.lease_ttl_ms(),
+                         .waits = {response.waits().begin(), response.waits().end()}};
 }
 
 absl::Status SchedulerClient::LeaveJob(const JobMember& member, JobId job, const std::string& reason, bool failed,

@@ -20,6 +20,7 @@
 #include "core/colocation.h"
 #include "core/ids.h"
 #include "core/shard_map.h"
+#include "worker/notice_log.h"
 #include "worker/worker_events.h"
 
 namespace grpc {
@@ -36,6 +37,7 @@ struct JobMember {
   Incarnation incarnation;
   std::string host;
   Colocation colocation = Colocation::kOff;
+  bool hosts_without_servers = false;
 };
 
 struct JoinedJob {
@@ -43,6 +45,11 @@ struct JoinedJob {
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;
   bool host_server = false;  // this process is to host a server for the job
+};
+
+struct HeartbeatAnswer {
+  uint64_t ttl_ms = 0;
+  std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom
 };
 
 struct GroupRequest {
@@ -59,6 +66,9 @@ struct WatchNews {
   std::shared_ptr<const ShardMap> map;
   std::vector<RankLostCommand> lost_ranks;
   std::vector<MoveGroupCommand> moved_groups;
+  // Ranks that are to host a server, as none is left; and why that is so.
+  std::vector<uint32_t> hosts_wanted;
+  std::string hosts_wanted_because;
 };
 
 class SchedulerClient {
@@ -71,8 +81,8 @@ class SchedulerClient {
     virtual bool Read(WatchNews* news) = 0;
   };
 
-  // `address` is "host:port". Connects with the first call.
-  explicit SchedulerClient(std::string address);
+  // `address` is "host:port". Connects with the first call. `notices` outlives it, and hears of long waits.
+  SchedulerClient(std::string address, NoticeLog* notices);
   ~SchedulerClient();
 
   const std::string& address() const { return address_; }
@@ -86,9 +96,9 @@ class SchedulerClient {
   absl::StatusOr<GroupInfo> JoinGroup(const JobMember& member, JobId job, const GroupRequest& request,
                                       uint64_t deadline_ns);
 
-  // The lease's length in ms. NotFound: the lease is over. After silence the next call uses a new connection.
-  absl::StatusOr<uint64_t> Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
-                                     uint64_t deadline_ns);
+  // NotFound: the lease is over. After silence the next call uses a new connection.
+  absl::StatusOr<HeartbeatAnswer> Heartbeat(const JobMember& member, JobId job, const WorkerCounters& load,
+                                            uint64_t deadline_ns);
 
   // Asks for a new map of the group. NotFound: no member any more.
   absl::Status ReportServer(const JobMember& member, JobId job, const ServerTrouble& trouble, uint64_t deadline_ns);
@@ -123,6 +133,7 @@ class SchedulerClient {
 
   const std::string address_;
   const std::string target_;  // what gRPC is given
+  NoticeLog* const notices_;
   std::mutex mutex_;
   std::condition_variable cancelled_changed_;
   // Under mutex_:

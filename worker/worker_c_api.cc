@@ -84,6 +84,11 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
     return absl::InvalidArgumentError(
         absl::StrCat("options->colocation is ", colocation_number, "; see shoal_colocation"));
   }
+  const int without_servers = NumberOf(options->without_servers);
+  if (without_servers != SHOAL_WITHOUT_SERVERS_WAIT && without_servers != SHOAL_WITHOUT_SERVERS_HOST) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->without_servers is ", without_servers, "; see shoal_without_servers"));
+  }
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
       .job_name = *std::move(job_name),
@@ -99,6 +104,8 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .server_address = OptionalText(options->server_address, ""),
       .fail_on_server_loss = options->fail_on_server_loss != 0,
       .checksums = options->checksums != 0,
+      .host_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_HOST,
+      .quiet = options->quiet != 0,
   };
 }
 
@@ -379,7 +386,8 @@ shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* stati
                    .op_time_ns_total = now->counters.op_time_ns_total,
                    .map_epoch = now->map_epoch,
                    .shard_count = now->shard_count,
-                   .server_count = now->server_count};
+                   .server_count = now->server_count,
+                   .waits_reported = now->counters.waits_reported};
     return absl::OkStatus();
   });
 }

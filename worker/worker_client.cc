@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
 constexpr uint64_t kLeaveTimeoutMs = 2000;
+// The scheduler has just asked for it, so it is there; a close must not wait longer.
+constexpr uint64_t kLateServerTimeoutMs = 5000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
@@ -37,18 +39,23 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
 
 }  // namespace
 
-WorkerClient::WorkerClient(const WorkerClientOptions& options)
+WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
     : options_(options),
       member_({.job_name = options.job_name,
                .rank = options.rank,
                .world_size = options.world_size,
                .incarnation = DrawIncarnation(),
                .host = options.host_name,
-               .colocation = options.colocation}),
-      scheduler_(options.scheduler) {}
+               .colocation = options.colocation,
+               .hosts_without_servers = options.host_without_servers}),
+      notices_(std::move(notices)),
+      scheduler_(options.scheduler, notices_.get()) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
-  std::shared_ptr<WorkerClient> client(new WorkerClient(options));
+  const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job '", options.job_name, "': ");
+  absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
+  if (!notices.ok()) return notices.status();
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
@@ -57,18 +64,36 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
-      *std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &troubles_);
+  absl::StatusOr<std::unique_ptr<IoThread>> io =
+      IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
+                      &troubles_, notices_.get());
   if (!io.ok()) return io.status();
   const absl::StatusOr<JoinedJob> job = JoinJob();
   if (!job.ok()) return job.status();
   job_ = job->id;
   io_ = *std::move(io);
+  std::optional<JobServerOptions> may_host;
+  if (options_.host_without_servers && job_server_ == nullptr) {
+    may_host = ServerOptions(job_);
+    may_host->timeout_ms = std::min(options_.timeout_ms, kLateServerTimeoutMs);
+  }
   absl::StatusOr<std::unique_ptr<JobMembership>> membership =
-      JobMembership::Start(&scheduler_, io_.get(), &troubles_, member_, *job);
+      JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_host));
   if (!membership.ok()) return membership.status();
   membership_ = *std::move(membership);
   return absl::OkStatus();
+}
+
+JobServerOptions WorkerClient::ServerOptions(JobId job) const {
+  return {.scheduler = options_.scheduler,
+          .address = options_.server_address,
+          .host_name = options_.host_name,
+          .job = job,
+          .rank = options_.rank,
+          .net_device = options_.net_device,
+          .transports = options_.transports,
+          .network_only = options_.network_only,
+          .timeout_ms = options_.timeout_ms};
 }
 
 absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
@@ -77,15 +102,7 @@ absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
   const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
   if (!joined.ok()) return joined;
   if (joined->host_server) {
-    absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start({.scheduler = options_.scheduler,
-                                                                          .address = options_.server_address,
-                                                                          .host_name = options_.host_name,
-                                                                          .job = joined->id,
-                                                                          .rank = options_.rank,
-                                                                          .net_device = options_.net_device,
-                                                                          .transports = options_.transports,
-                                                                          .network_only = options_.network_only,
-                                                                          .timeout_ms = options_.timeout_ms});
+    absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(ServerOptions(joined->id));
     if (!server.ok()) {
       const std::string reason(server.status().message());
       scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
@@ -105,7 +122,10 @@ void WorkerClient::Close() {
   if (closed_) return;
   closed_ = true;
   scheduler_.CancelCalls();
-  if (membership_ != nullptr) membership_->Stop();
+  if (membership_ != nullptr) {
+    membership_->Stop();
+    if (job_server_ == nullptr) job_server_ = membership_->TakeServer();
+  }
   if (io_ == nullptr) return;  // never joined
   const absl::StatusOr<WorkerCounters> before = io_->Counters();
   io_->Stop(kGoodbyeMs);

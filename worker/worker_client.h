@@ -37,6 +37,8 @@ struct WorkerClientOptions {
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
+  bool host_without_servers = false;  // host one for the job when none is left, and don't only wait
+  bool quiet = false;                 // no lines to standard error
 };
 
 struct AllReduceCall {
@@ -61,7 +63,7 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport and JobServer::Start.
+  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport, NoticeLog::Start and JobServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
@@ -91,9 +93,10 @@ class WorkerClient {
   void Close();
 
  private:
-  explicit WorkerClient(const WorkerClientOptions& options);
+  WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
 
   absl::Status Start();
+  JobServerOptions ServerOptions(JobId job) const;
   // Joins, and hosts a server if the scheduler says so.
   absl::StatusOr<JoinedJob> JoinJob();
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
@@ -103,6 +106,7 @@ class WorkerClient {
 
   const WorkerClientOptions options_;
   const JobMember member_;
+  const std::unique_ptr<NoticeLog> notices_;
   SchedulerClient scheduler_;
   CompletionQueue completions_;
   TroubleQueue troubles_;

@@ -1,5 +1,4 @@
-// The part of WorkerMachine that ends things: groups that failed, groups and workers that are closed, and what is said
-// about what was missing.
+// The part of WorkerMachine that ends things: groups that failed, groups and workers that are closed.
 #include <algorithm>
 #include <utility>
 
@@ -7,12 +6,6 @@
 #include "worker/worker_machine.h"
 
 namespace shoal {
-namespace {
-
-std::string Seconds(uint64_t ns) { return absl::StrCat(static_cast<double>(ns / 100'000'000) / 10.0, " s"); }
-
-}  // namespace
-
 void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActions* actions,
                              WorkerOutcomes* outcomes) {
   shutting_down_ = true;
@@ -38,6 +31,7 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
   group.state = WorkerGroup::State::kFailed;
   group.failure = std::move(why);
   group.force_at_ns = now.monotonic_ns + options_.force_after_ns;
+  group.next_wait_report_ns = kNoDeadline;
   const absl::string_view text = group.failure.message();
   const Note note = MakeTextNote(HeaderFor(group, FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
   for (ShardLink& link : group.links) {
@@ -53,7 +47,7 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
     }
   }
   for (WorkerOp& op : group.ops) {
-    if (op.busy == 0) ReportOp(handle, &op, group.failure, now, outcomes);
+    if (op.busy == 0) ReportOp(handle, &op, FailureOf(group, op), now, outcomes);
   }
   if (was_opening) {
     outcomes->push_back(GroupOpened{GroupHandle(handle), group.failure});
@@ -67,7 +61,11 @@ bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions
   if (!options_.survive_server_loss || group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {
     return true;
   }
-  if (group->leave_by_ns == kNoDeadline) group->leave_by_ns = now.monotonic_ns + options_.leave_patience_ns;
+  if (group->leave_by_ns == kNoDeadline) {
+    group->leave_by_ns = now.monotonic_ns + options_.leave_patience_ns;
+    group->leave_wait = WaitReport(now.monotonic_ns, group->leave_by_ns);
+    group->next_wait_report_ns = group->leave_wait.due_ns();
+  }
   if (now.monotonic_ns >= group->leave_by_ns) return true;
   FrameHeader header = HeaderFor(*group, FrameType::kCommit);
   header.op = group->landed_watermark();
@@ -117,63 +115,6 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes
   shutdown_reported_ = true;
   shutdown_deadline_ns_ = kNoDeadline;
   outcomes->push_back(ShutdownDone{});
-}
-
-absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const {
-  std::string text = absl::StrCat("all-reduce ", op.number.value(), " of group '", group.info().name, "' (",
-                                  op.plan.element_count, " ", std::string(DataTypeName(op.dtype)),
-                                  ") is not done after ", Seconds(now.monotonic_ns - op.submitted_ns), ": ");
-  if (group.state == WorkerGroup::State::kOpening) {
-    absl::StrAppend(&text, DescribeMissingServers(group));
-  } else if (op.waiting.missing_count > 0) {
-    absl::StrAppend(&text, DescribeServer(group.links[op.waiting_shard].connection), " waits for ");
-    for (uint32_t i = 0; i < op.waiting.listed_count; ++i) {
-      absl::StrAppend(&text, i > 0 ? ", " : "", group.DescribeRank(op.waiting.ranks[i]));
-    }
-    if (op.waiting.missing_count > op.waiting.listed_count) {
-      absl::StrAppend(&text, " and ", op.waiting.missing_count - op.waiting.listed_count, " more");
-    }
-    absl::StrAppend(&text, ", which made fewer calls or stopped");
-  } else {
-    absl::StrAppend(&text, op.chunks_landed, " of ", op.plan.chunk_count, " chunks are back");
-    if (group.map().empty()) absl::StrAppend(&text, "; no reduction server is left");
-    for (const ShardLink& link : group.links) {
-      if (!link.lost) continue;
-      absl::StrAppend(&text, "; ", DescribeServer(link.connection), " was lost (", link.lost_because,
-                      ") and the scheduler gave no new map");
-    }
-    const char* separator = "; no answer from ";
-    for (const ShardLink& link : group.links) {
-      if (link.lost) continue;
-      const bool waits = std::any_of(link.cells.begin(), link.cells.end(),
-                                     [&](const ChunkInFlight& cell) { return cell.open && cell.op == op.number; });
-      if (!waits) continue;
-      absl::StrAppend(&text, separator, DescribeServer(link.connection));
-      separator = ", ";
-    }
-  }
-  return absl::DeadlineExceededError(text);
-}
-
-std::string WorkerMachine::DescribeMissingServers(const WorkerGroup& group) const {
-  std::string text = absl::StrCat("group '", group.info().name, "' is not open on");
-  for (const ShardLink& link : group.links) {
-    if (link.welcomed) continue;
-    const Connection& connection = connections_[link.connection];
-    absl::StrAppend(&text, " ", DescribeServer(link.connection));
-    if (link.lost) {
-      absl::StrAppend(&text, " (", link.lost_because, ")");
-    } else if (link.hello_sent) {
-      absl::StrAppend(&text, " (connected, but no welcome)");
-    } else {
-      absl::StrAppend(&text, " (", connection.last_error.empty() ? "no connection yet" : connection.last_error, ")");
-    }
-  }
-  return text;
-}
-
-std::string WorkerMachine::DescribeServer(uint32_t index) const {
-  return absl::StrCat("server ", connections_[index].server_name, " (", connections_[index].address, ")");
 }
 
 }  // namespace shoal

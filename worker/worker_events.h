@@ -127,9 +127,15 @@ struct ServerTrouble {
   std::string reason;
 };
 
+// A wait lasts: a line for people that names whom it is for.
+struct StillWaiting {
+  std::string line;
+};
+
 struct ShutdownDone {};
 
-using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, ShutdownDone>;
+using WorkerOutcome =
+    std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, StillWaiting, ShutdownDone>;
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 struct WorkerConnectAction {
@@ -216,6 +222,7 @@ struct WorkerCounters {
   uint64_t refusals = 0;
   uint64_t results_handed_over = 0;  // to servers that asked after a move
   uint64_t op_time_ns_total = 0;
+  uint64_t waits_reported = 0;       // StillWaiting
   uint64_t map_epoch = 0;            // of the newest group
   std::vector<ShardTraffic> shards;  // every shard ever connected to
 };

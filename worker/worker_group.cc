@@ -12,8 +12,10 @@ bool ShardLink::HoldsMemory() const {
                      [](const ChunkInFlight& cell) { return cell.open && (!cell.sent || cell.landing); });
 }
 
-WorkerGroup::WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns)
+WorkerGroup::WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t now_ns, uint64_t deadline_ns)
     : open_deadline_ns(deadline_ns),
+      open_wait(now_ns, deadline_ns),
+      next_wait_report_ns(open_wait.due_ns()),
       links(info->map->shards().size()),
       retained(info->max_chunk_bytes),
       info_(std::move(info)),
@@ -102,6 +104,8 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
   op.first_position = next_position_;
   next_position_ += op.plan.chunk_count;
   next_op_deadline_ns = std::min(next_op_deadline_ns, op.deadline_ns);
+  op.wait = WaitReport(op.submitted_ns, op.deadline_ns);
+  next_wait_report_ns = std::min(next_wait_report_ns, op.wait.due_ns());
   ops.push_back(std::move(op));
   return absl::OkStatus();
 }
@@ -179,6 +183,7 @@ bool WorkerGroup::AdvanceWatermark() {
     ops.pop_front();
     ++first_op_;
   }
+  if (ops.empty()) next_wait_report_ns = leave_wait.due_ns();
   return first_op_ != before;
 }
 

@@ -19,6 +19,7 @@
 #include "core/now.h"
 #include "core/op_ledger.h"
 #include "worker/retained_results.h"
+#include "worker/wait_report.h"
 #include "worker/worker_events.h"
 
 namespace shoal {
@@ -40,6 +41,7 @@ struct WorkerOp {
   uint32_t chunks_landed = 0;
   uint32_t busy = 0;      // transport operations on its memory that have not ended
   bool reported = false;  // OpDone was said
+  WaitReport wait;
 
   bool narrowed() const { return type_on_wire != dtype; }
   // Where a chunk lies in the tensor.
@@ -118,7 +120,7 @@ class WorkerGroup {
  public:
   enum class State : uint8_t { kOpening, kOpen, kFailed };
 
-  WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t open_deadline_ns);
+  WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t now_ns, uint64_t open_deadline_ns);
 
   const GroupInfo& info() const { return *info_; }
   const ShardMap& map() const { return *map_; }
@@ -160,6 +162,9 @@ class WorkerGroup {
   absl::Status failure;  // kFailed: why
   uint64_t open_deadline_ns;
   uint64_t next_op_deadline_ns = kNoDeadline;
+  WaitReport open_wait;
+  WaitReport leave_wait;
+  uint64_t next_wait_report_ns;  // when to look whether somebody should be told of a wait
   uint64_t commit_note_at_ns = kNoDeadline;
   uint64_t leave_by_ns = kNoDeadline;  // an orderly end waits for the other ranks until then
   uint64_t force_at_ns = kNoDeadline;  // kFailed: when connections that hold memory are cut

@@ -53,7 +53,7 @@ void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions
   }
   GroupCell& cell = groups_[command.group.value()];
   ++cell.generation;
-  cell.group = std::make_unique<WorkerGroup>(command.info, command.deadline_ns);
+  cell.group = std::make_unique<WorkerGroup>(command.info, now.monotonic_ns, command.deadline_ns);
   cell.group->generation = cell.generation;
   StartLinks(command.group.value(), now, actions);
   for (const MoveGroupCommand& move : early_moves_) {
@@ -272,7 +272,7 @@ void WorkerMachine::OpMemoryFree(uint16_t handle, WorkerOp* op, Now now, WorkerO
   WorkerGroup& group = *groups_[handle].group;
   --op->busy;
   if (op->busy > 0 || group.state != WorkerGroup::State::kFailed) return;
-  ReportOp(handle, op, group.failure, now, outcomes);
+  ReportOp(handle, op, FailureOf(group, *op), now, outcomes);
 }
 
 void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
@@ -302,6 +302,7 @@ void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, 
       }
     }
   }
+  if (now.monotonic_ns >= group.next_wait_report_ns) ReportWaits(handle, now, outcomes);
   if (group.state == WorkerGroup::State::kFailed && now.monotonic_ns >= group.force_at_ns) {
     group.force_at_ns = kNoDeadline;
     for (ShardLink& link : group.links) {
@@ -351,6 +352,7 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
     if (cell.group == nullptr) continue;
     const WorkerGroup& group = *cell.group;
     connecting = connecting || group.state != WorkerGroup::State::kFailed;
+    deadline = std::min(deadline, group.next_wait_report_ns);
     for (const RetiredLinks& retired : group.retired) deadline = std::min(deadline, retired.force_at_ns);
     if (group.next_map != nullptr && !group.ResultIsBeingTaken()) deadline = 0;
     switch (group.state) {

@@ -160,7 +160,18 @@ class WorkerMachine {
   void TickConnections(Now now, WorkerActions* actions);
   bool IsWanted(uint32_t connection) const;
   void TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
+
+  // ---- worker_waiting.cc: who is waited for ----
+  void ReportWaits(uint16_t handle, Now now, WorkerOutcomes* outcomes);
+  void SayWait(std::string line, WorkerOutcomes* outcomes);
+  std::string DescribeOp(const WorkerGroup& group, const WorkerOp& op) const;
+  std::string DescribeProgress(const WorkerOp& op) const;
+  std::string WhomItWaitsFor(const WorkerGroup& group, const WorkerOp& op) const;
+  std::string DescribeMissingRanks(const WorkerGroup& group, const WorkerOp& op) const;
   absl::Status DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const;
+  // How an op of a failed group ends: why the group failed, and what the op still lacked.
+  absl::Status FailureOf(const WorkerGroup& group, const WorkerOp& op) const;
+  std::string WhyNotOpen(const ShardLink& link) const;
   std::string DescribeMissingServers(const WorkerGroup& group) const;
   std::string DescribeServer(uint32_t connection) const;
 

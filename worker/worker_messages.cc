@@ -164,6 +164,7 @@ void WorkerMachine::OnWelcome(uint32_t connection, const FrameHeader& header, st
   if (group->state == WorkerGroup::State::kOpen || !group->AllWelcomed()) return;
   group->state = WorkerGroup::State::kOpen;
   group->was_open = true;
+  if (group->ops.empty()) group->next_wait_report_ns = kNoDeadline;
   outcomes->push_back(GroupOpened{GroupHandle(handle), absl::OkStatus()});
 }
 

@@ -81,6 +81,15 @@ def parse_colocation(text: str) -> str:
     return text
 
 
+WITHOUT_SERVERS = ("wait", "host")
+
+
+def parse_without_servers(text: str) -> str:
+    if text not in WITHOUT_SERVERS:
+        raise ValueError(f"one of {', '.join(WITHOUT_SERVERS)}")
+    return text
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -117,6 +126,10 @@ SETTINGS = (
             "1: pieces of tensors carry a checksum; one that was changed on its way is sent again, not summed"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "ranks host servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
+    Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
+            "when no server is left: wait for one, or host: ranks host servers of their job then, one a node"),
+    Setting("quiet", "SHOAL_QUIET", parse_switch, False,
+            "1: no lines on standard error about waits that last long"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
             "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
@@ -140,6 +153,8 @@ class Config:
     network_only: bool
     checksums: bool
     colocate: str
+    without_servers: str
+    quiet: bool
     timeout: float | None
 
 

@@ -117,8 +117,9 @@ class Membership:
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), transports=self.settings.transports,
-            network_only=self.settings.network_only, checksums=self.settings.checksums, colocation=config.COLOCATIONS.index(self._colocate()),
-            on_closed=self.stop_hosts,
+            network_only=self.settings.network_only, checksums=self.settings.checksums,
+            colocation=config.COLOCATIONS.index(self._colocate()),
+            host_without_servers=self.settings.without_servers == "host", quiet=self.settings.quiet, on_closed=self.stop_hosts,
         )  # fmt: skip
 
     def _colocate(self) -> str:

@@ -41,6 +41,7 @@ py::dict StatisticsToDict(Session& session) {
   result["map_epoch"] = statistics.map_epoch;
   result["shard_count"] = statistics.shard_count;
   result["server_count"] = statistics.server_count;
+  result["waits_reported"] = statistics.waits_reported;
   py::list shards;
   for (const shoal_server_statistics& server : servers) {
     py::dict shard;
@@ -89,7 +90,7 @@ void DefineSession(py::module_& module) {
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
                        std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
                        std::string transports, bool network_only, bool checksums, uint32_t colocation,
-                       std::function<void()> on_closed) {
+                       bool host_without_servers, bool quiet, std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
@@ -101,7 +102,9 @@ void DefineSession(py::module_& module) {
                                     .transports = std::move(transports),
                                     .network_only = network_only,
                                     .checksums = checksums,
-                                    .colocation = colocation};
+                                    .colocation = colocation,
+                                    .host_without_servers = host_without_servers,
+                                    .quiet = quiet};
              const ShoalLibrary& library = Library();
              py::gil_scoped_release released;
              return Session::Connect(library, options, std::move(on_closed));
@@ -109,7 +112,7 @@ void DefineSession(py::module_& module) {
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
            py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("transports"), py::arg("network_only"), py::arg("checksums"), py::arg("colocation"),
-           py::arg("on_closed"))
+           py::arg("host_without_servers"), py::arg("quiet"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), GilReleased())
       .def("close", &Session::Close, GilReleased())

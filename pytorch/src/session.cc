@@ -37,6 +37,9 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.network_only = options.network_only ? 1 : 0;
   worker_options.checksums = options.checksums ? 1 : 0;
   worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
+  worker_options.without_servers =
+      options.host_without_servers ? SHOAL_WITHOUT_SERVERS_HOST : SHOAL_WITHOUT_SERVERS_WAIT;
+  worker_options.quiet = options.quiet ? 1 : 0;
   shoal_worker* worker = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,

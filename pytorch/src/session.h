@@ -51,7 +51,9 @@ struct SessionOptions {
   std::string transports;  // empty: the library's default
   bool network_only = false;
   bool checksums = false;
-  uint32_t colocation = 0;  // a shoal_colocation
+  uint32_t colocation = 0;            // a shoal_colocation
+  bool host_without_servers = false;  // else wait for one
+  bool quiet = false;                 // no lines to standard error
 };
 
 class Session;

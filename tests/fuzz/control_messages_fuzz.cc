@@ -46,6 +46,7 @@ void RequireConverts(const Response& response) {
                  [](const Done& done) { RequireConverts<v1::LeaveJobResponse>(done); },
                  [](const ServerRegistered& answer) { RequireConverts<v1::RegisterServerResponse>(answer); },
                  [](const ServerRenewed& answer) { RequireConverts<v1::HeartbeatServerResponse>(answer); },
+                 [](const ServerDraining& answer) { RequireConverts<v1::DrainServerResponse>(answer); },
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
@@ -77,7 +78,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(17)) {
+    switch (input_.TakeBelow(18)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -113,6 +114,8 @@ class SchedulerUnderFuzz {
         return Advance(uint64_t{input_.TakeNumber<uint8_t>()} * 100 * kNsPerMs);
       case 16:
         return Call<v1::ReportServerRequest>();
+      case 17:
+        return Call<v1::DrainServerRequest>();
     }
   }
 

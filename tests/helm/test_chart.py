@@ -42,6 +42,7 @@ VALUES = {
             "updateStrategy": "RollingUpdate",
         }
     },
+    "several schedulers": {"scheduler": {"replicas": 3, "store": "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/shoal"}},
     "guarded": {
         "networkPolicy": {
             "enabled": True,
@@ -201,6 +202,9 @@ def test_the_probe_program_of_servers_is_in_the_image(helm: Helm):
 def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
     workload = one(helm.render(values), "StatefulSet", "scheduler")
     scheduler = container(workload)
+    if "store" in values.get("scheduler", {}):
+        assert "volumeMounts" not in scheduler and "volumeClaimTemplates" not in workload["spec"]
+        return
     (mount,) = scheduler["volumeMounts"]
     assert f"--state-file={mount['mountPath']}/scheduler.state" in scheduler["args"]
     volumes = workload["spec"].get("volumeClaimTemplates", []) + workload["spec"]["template"]["spec"].get("volumes", [])
@@ -208,8 +212,21 @@ def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
     assert names == [mount["name"]]
 
 
-def test_one_scheduler_only(helm: Helm):
-    assert one(helm.render(), "StatefulSet", "scheduler")["spec"]["replicas"] == 1
+def test_one_scheduler_unless_they_share_a_store(helm: Helm):
+    alone = one(helm.render(), "StatefulSet", "scheduler")
+    assert alone["spec"]["replicas"] == 1
+    assert not any(argument.startswith("--store") for argument in container(alone)["args"])
+    values = VALUES["several schedulers"] | {"networkPolicy": {"enabled": True}}
+    objects = helm.render(values)
+    several = one(objects, "StatefulSet", "scheduler")
+    assert several["spec"]["replicas"] == 3
+    scheduler = container(several)
+    assert f"--store={values['scheduler']['store']}" in scheduler["args"]
+    assert "--advertise=$(POD_IP):7070" in scheduler["args"]
+    assert scheduler["env"] == [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    (rule,) = one(objects, "NetworkPolicy", "scheduler")["spec"]["ingress"]
+    labels = several["spec"]["template"]["metadata"]["labels"]
+    assert any(selects(peer.get("podSelector", {}).get("matchLabels", {}), labels) for peer in rule["from"])
 
 
 def test_a_stopping_server_gets_the_time_it_drains_in(helm: Helm):
@@ -285,7 +302,9 @@ def test_images_by_tag_digest_and_default(helm: Helm):
         ({"server": {"resources": {"limits": {"memory": "lots"}}}}, "memory"),
         ({"server": {"extraEnv": [{"value": "1"}]}}, "name"),
         ({"scheduler": {"leaseTtlMs": 5}}, "leaseTtlMs"),
-        ({"scheduler": {"replicas": 3}}, "replicas"),
+        ({"scheduler": {"replicas": 3}}, "replicas 3 without scheduler.store"),
+        ({"scheduler": {"replicas": 0}}, "replicas"),
+        ({"scheduler": {"store": "redis://cache:6379"}}, "store"),
         ({"scheduler": {"persistence": {"accessModes": ["Anything"]}}}, "accessModes"),
         ({"networkPolicy": {"trainers": [{"pods": {}}]}}, "pods"),
         ({"nameOverride": "Has Spaces"}, "nameOverride"),

@@ -43,10 +43,13 @@ class WorkerOptions(SizedStructure):
         ("server_address", c_char_p),
         ("fail_on_server_loss", c_uint32),
         ("checksums", c_uint32),
+        ("without_servers", c_int),
+        ("quiet", c_uint32),
     ]
 
 
 COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
+WITHOUT_SERVERS = {"wait": 0, "host": 1}
 WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 
 
@@ -173,6 +176,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         host_name=options.host_name.encode() or None,
         colocation=COLOCATIONS[options.colocate],
         checksums=not options.no_checksums,
+        without_servers=WITHOUT_SERVERS[options.without_servers],
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -210,6 +214,7 @@ def main() -> int:
     parser.add_argument("--transports", default="")
     parser.add_argument("--host-name", default="", help="another than this machine's, for the placement")
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
+    parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()
     try:

@@ -75,6 +75,9 @@ def test_each_of_three_schedulers_answers_for_the_one_that_leads(cluster: Cluste
         assert "etcd at" in schedulers.ask(address, "status")["cluster"]["store"]
     ranks = [cluster.start_rank(rank, 2, "--scheduler", followers[1]) for rank in range(2)]
     assert [rank.wait() for rank in ranks] == [0, 0], ranks
+    # What changes the cluster is passed on as well.
+    assert schedulers.ask(followers[1], "drain", "alpha")["was_draining"] is False
+    cluster.wait_for_server("alpha", "left")
 
 
 def test_i6_a_killed_leader_is_replaced_and_nobody_notices(cluster: Cluster, schedulers: Schedulers):

@@ -12,7 +12,7 @@ def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="", transports="",
-        network_only=False, checksums=False, colocate="auto", timeout=None,
+        network_only=False, checksums=False, colocate="auto", without_servers="wait", quiet=False, timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}
 
@@ -36,6 +36,8 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
+        ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, host"),
+        ("SHOAL_QUIET", "yes", "0 or 1"),
         ("SHOAL_TIMEOUT", "soon", "seconds"),
         ("SHOAL_TIMEOUT", "0", "seconds"),
         ("SHOAL_JOB_NAME", "x" * 201, "1 to 200"),

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "cli/tables.h"
 #include "core/version.h"
@@ -73,6 +74,26 @@ class ShoalctlTest : public ::testing::Test {
     ASSERT_TRUE(stub->JoinJob(&second, job, &joined).ok());
   }
 
+  // What a server does: asks with its heartbeats whether it is to leave, and then leaves.
+  void LeaveWhenAsked() {
+    const auto stub =
+        v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
+    v1::HeartbeatServerRequest heartbeat;
+    heartbeat.set_server_id(1);
+    heartbeat.set_incarnation(11);
+    v1::HeartbeatServerResponse renewed;
+    while (!renewed.drain()) {
+      grpc::ClientContext context;
+      ASSERT_TRUE(stub->HeartbeatServer(&context, heartbeat, &renewed).ok());
+    }
+    v1::DeregisterServerRequest request;
+    request.set_server_id(1);
+    request.set_incarnation(11);
+    v1::DeregisterServerResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->DeregisterServer(&context, request, &response).ok());
+  }
+
   Outcome Ask(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--scheduler", scheduler_->address(), "--timeout", "30"});
     return RunTool(arguments);
@@ -120,6 +141,35 @@ TEST_F(ShoalctlTest, JsonHasTheNamesOfTheProtoFiles) {
   EXPECT_EQ(count, 4);
 }
 
+TEST_F(ShoalctlTest, DrainSaysWhatItDidAndWhatItCannotDo) {
+  AddServerAndJob();
+  const Outcome unknown = Ask({"drain", "shoal-7"});
+  EXPECT_EQ(unknown.exit_code, kExitFailure);
+  EXPECT_THAT(unknown.err, HasSubstr("no server is named \"shoal-7\"; live are: shoal-0"));
+  EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains\n");
+  EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains already\n");
+  EXPECT_THAT(Ask({"drain", "shoal-0", "--json"}).out, HasSubstr("\"was_draining\":true"));
+  EXPECT_THAT(Ask({"servers"}).out, HasSubstr("draining"));
+  EXPECT_THAT(Ask({"map"}).out, HasSubstr("0 shards"));
+}
+
+TEST_F(ShoalctlTest, DrainWaitsUntilTheServerHasLeft) {
+  AddServerAndJob();
+  std::thread server([this] { LeaveWhenAsked(); });
+  const Outcome outcome = Ask({"drain", "shoal-0", "--wait"});
+  server.join();
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("server shoal-0 drains\n"), HasSubstr("server shoal-0 has left\n")));
+}
+
+TEST_F(ShoalctlTest, DrainDoesNotWaitForEver) {
+  AddServerAndJob();
+  const Outcome overdue = Ask({"drain", "shoal-0", "--wait", "--deadline", "0"});
+  EXPECT_EQ(overdue.exit_code, kExitFailure);
+  EXPECT_THAT(overdue.out, HasSubstr("server shoal-0 is draining: 0 group(s) open"));
+  EXPECT_THAT(overdue.err, HasSubstr("has not left within 0.0 s: it is draining"));
+}
+
 TEST_F(ShoalctlTest, TheSchedulerMayComeFromTheEnvironment) {
   EXPECT_EQ(RunTool({"status"}, scheduler_->address()).exit_code, kExitOk);
 }
@@ -145,6 +195,10 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"status", "jobs", "--scheduler", "h:1"}, "one command at a time"},
       {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
       {{"status", "--follow", "--scheduler", "h:1"}, "--follow is for events"},
+      {{"drain", "--scheduler", "h:1"}, "drain takes the name of one server"},
+      {{"drain", "a", "b", "--scheduler", "h:1"}, "drain takes the name of one server"},
+      {{"status", "--wait", "--scheduler", "h:1"}, "--wait is for drain"},
+      {{"drain", "a", "--deadline", "-1", "--scheduler", "h:1"}, "--deadline takes"},
       {{"status", "--timeout", "nan", "--scheduler", "h:1"}, "--timeout takes"},
       {{"status", "--timeout", "0", "--scheduler", "h:1"}, "--timeout takes"},
   };

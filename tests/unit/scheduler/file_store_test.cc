@@ -127,6 +127,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   server.name = "shoal-0";
   server.incarnation = Incarnation(UINT64_MAX);
   server.evicted_incarnation = Incarnation(5);
+  server.draining = true;
   server.phase = MemberPhase::kLost;
   server.reason = "no heartbeat";
   server.host = "h";

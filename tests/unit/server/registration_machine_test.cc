@@ -173,6 +173,21 @@ TEST_F(RegistrationMachineTest, AServerWhosePlaceWasTakenGivesUp) {
   EXPECT_THAT(std::string(machine_.failure().message()), HasSubstr("host b took the place"));
 }
 
+TEST_F(RegistrationMachineTest, AServerThatIsToLeaveKeepsItsLeaseUntilItIsOutAndDoesNotComeBack) {
+  Register();
+  AdvanceToNextCall();
+  EXPECT_FALSE(machine_.asked_to_drain());
+  machine_.OnRenewed(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true}, now_);
+  EXPECT_TRUE(machine_.asked_to_drain());
+  AdvanceToNextCall();
+  EXPECT_EQ(Next().kind, Kind::kRenew);
+  Renew();  // by a scheduler that does not know of it, as it was started without its state
+  EXPECT_TRUE(machine_.asked_to_drain());
+  AdvanceToNextCall();
+  machine_.OnRenewed(absl::NotFoundError("server a is lost"), now_);
+  EXPECT_EQ(Next().kind, Kind::kLeft);
+}
+
 TEST_F(RegistrationMachineTest, RetriesOfTwoServersAreSpread) {
   RegistrationMachine other("sched:7070", kStartTimeoutMs, /*random_seed=*/2, now_);
   machine_.OnRegistered(absl::UnavailableError("x"), now_);

@@ -171,6 +171,7 @@ class WorkerDriver {
     done.clear();
     closed.clear();
     troubles.clear();
+    waits.clear();
     shutdowns = 0;
   }
   std::vector<SentNote> NotesOf(FrameType type) const {
@@ -202,6 +203,7 @@ class WorkerDriver {
   std::vector<GroupClosed> closed;
   std::vector<LinkFacts> measured;
   std::vector<ServerTrouble> troubles;
+  std::vector<std::string> waits;
   int shutdowns = 0;
 
  private:
@@ -242,6 +244,7 @@ class WorkerDriver {
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
     if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
     if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
+    if (const auto* wait = std::get_if<StillWaiting>(&outcome)) waits.push_back(wait->line);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
   }
 

@@ -97,6 +97,13 @@ typedef enum shoal_colocation {
   SHOAL_COLOCATION_ON = 2
 } shoal_colocation;
 
+/* What happens when no reduction server is left. Open all-reduces go on in either case, with the same bits, as soon as
+ * there is one (docs/adr/0015). */
+typedef enum shoal_without_servers {
+  SHOAL_WITHOUT_SERVERS_WAIT = 0, /* wait for one, until their deadlines */
+  SHOAL_WITHOUT_SERVERS_HOST = 1  /* this process may be asked to host one for its job, beside one on each other host */
+} shoal_without_servers;
+
 typedef struct shoal_worker_options {
   size_t struct_size;
   const char* scheduler;  /* "host:port" */
@@ -117,6 +124,9 @@ typedef struct shoal_worker_options {
   /* Not 0: chunks carry a CRC32C, both ways. One that was changed on its way is sent again (with fail_on_server_loss:
    * fails its group) instead of being summed. */
   uint32_t checksums;
+  shoal_without_servers without_servers;
+  /* Not 0: writes nothing; else a line to standard error when a wait lasts long, naming whom it is for. */
+  uint32_t quiet;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
@@ -240,6 +250,7 @@ typedef struct shoal_statistics {
   uint64_t map_epoch;
   uint32_t shard_count; /* I/O threads of servers in the map */
   uint32_t server_count;
+  uint64_t waits_reported; /* lines about all-reduces and groups that waited long; see quiet */
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

@@ -1,0 +1,103 @@
+#include "cli/cluster_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/scheduler_address.h"
+
+namespace shoal::cli {
+namespace {
+
+// An address that takes connections and says nothing must leave time for the next one of a list.
+constexpr int kConnectTimeoutMs = 1000;
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
+}
+
+}  // namespace
+
+ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms)
+    : scheduler_(scheduler),
+      timeout_ms_(timeout_ms),
+      channel_(OpenChannel(*SchedulerTarget(scheduler))),
+      status_(v1::Status::NewStub(channel_)),
+      admin_(v1::Admin::NewStub(channel_)) {}
+
+absl::Status ClusterClient::Explain(const grpc::Status& status) const {
+  std::string text = status.error_message();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && absl::StrContains(text, "leads")) {
+    text = absl::StrCat("the schedulers at ", scheduler_, ": ", text, " in a few seconds; if it stays so, is etcd up?");
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
+                        "); is shoal-scheduler running there? Give its address with --scheduler HOST:PORT");
+  } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    text = absl::StrCat("the scheduler at ", scheduler_, " did not answer within ", timeout_ms_,
+                        " ms; check the address, or wait longer with --timeout S");
+  } else if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    text = absl::StrCat("what listens at ", scheduler_, " is no shoal-scheduler of this version (", text, ")");
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), text);
+}
+
+template <typename Response, typename Request, typename Stub>
+absl::StatusOr<Response> ClusterClient::Call(
+    Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) {
+  grpc::ClientContext context;
+  SetDeadline(timeout_ms_, &context);
+  Response response;
+  const grpc::Status status = (stub->*method)(&context, request, &response);
+  if (!status.ok()) return Explain(status);
+  return response;
+}
+
+absl::StatusOr<v1::Cluster> ClusterClient::GetCluster() {
+  return Call<v1::Cluster, v1::GetClusterRequest>(status_.get(), &v1::Status::Stub::GetCluster);
+}
+
+absl::StatusOr<v1::ListServersResponse> ClusterClient::ListServers() {
+  return Call<v1::ListServersResponse, v1::ListServersRequest>(status_.get(), &v1::Status::Stub::ListServers);
+}
+
+absl::StatusOr<v1::ListJobsResponse> ClusterClient::ListJobs() {
+  return Call<v1::ListJobsResponse, v1::ListJobsRequest>(status_.get(), &v1::Status::Stub::ListJobs);
+}
+
+absl::StatusOr<v1::ShardMap> ClusterClient::GetShardMap() {
+  return Call<v1::ShardMap, v1::GetShardMapRequest>(status_.get(), &v1::Status::Stub::GetShardMap);
+}
+
+absl::StatusOr<v1::DrainServerResponse> ClusterClient::DrainServer(const std::string& name) {
+  v1::DrainServerRequest request;
+  request.set_name(name);
+  return Call<v1::DrainServerResponse>(admin_.get(), &v1::Admin::Stub::DrainServer, request);
+}
+
+absl::Status ClusterClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
+  // A stream that is followed has no deadline, so find out first whether anybody is there.
+  const absl::StatusOr<v1::Cluster> cluster = GetCluster();
+  if (!cluster.ok()) return cluster.status();
+  grpc::ClientContext context;
+  if (!follow) SetDeadline(timeout_ms_, &context);
+  v1::ListEventsRequest request;
+  request.set_follow(follow);
+  const auto reader = status_->ListEvents(&context, request);
+  v1::Event event;
+  bool wants_more = true;
+  while (wants_more && reader->Read(&event)) wants_more = take(event);
+  if (!wants_more) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  return status.ok() || !wants_more ? absl::OkStatus() : Explain(status);
+}
+
+}  // namespace shoal::cli

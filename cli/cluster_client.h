@@ -1,0 +1,49 @@
+// Asks a scheduler's status service, and its admin service to change something.
+#ifndef SHOAL_CLI_CLUSTER_CLIENT_H_
+#define SHOAL_CLI_CLUSTER_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shoal/v1/admin.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
+
+namespace shoal::cli {
+
+// One thread. Every call waits at most the timeout; UNAVAILABLE and DEADLINE_EXCEEDED name the address and what to do.
+class ClusterClient {
+ public:
+  ClusterClient(const std::string& scheduler, uint64_t timeout_ms);
+
+  absl::StatusOr<v1::Cluster> GetCluster();
+  absl::StatusOr<v1::ListServersResponse> ListServers();
+  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  absl::StatusOr<v1::ShardMap> GetShardMap();
+
+  // NOT_FOUND, FAILED_PRECONDITION: see admin.proto.
+  absl::StatusOr<v1::DrainServerResponse> DrainServer(const std::string& name);
+
+  // Calls `take` for each event; with `follow` goes on until the scheduler ends the stream or `take` returns false.
+  absl::Status ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take);
+
+ private:
+  template <typename Response, typename Request, typename Stub>
+  absl::StatusOr<Response> Call(Stub* stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request = Request());
+  absl::Status Explain(const grpc::Status& status) const;
+
+  const std::string scheduler_;
+  const uint64_t timeout_ms_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Status::Stub> status_;
+  const std::unique_ptr<v1::Admin::Stub> admin_;
+};
+
+}  // namespace shoal::cli
+
+#endif  // SHOAL_CLI_CLUSTER_CLIENT_H_

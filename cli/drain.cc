@@ -1,0 +1,122 @@
+#include "cli/drain.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "cli/tables.h"
+
+namespace shoal::cli {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPollInterval{200};
+constexpr std::chrono::seconds kQuietInterval{10};  // a line at least so often
+
+std::string AskedText(const DrainOptions& options, const v1::DrainServerResponse& asked) {
+  std::string text =
+      absl::StrCat("server ", options.server, asked.was_draining() ? " drains already" : " drains", "\n");
+  if (asked.groups_kept() > 0) {
+    absl::StrAppend(
+        &text, "WARNING: it is the last server of ", asked.groups_kept(),
+        " open group(s). It serves them as far as its --drain-timeout allows; start another server, and they "
+        "move there\n");
+  }
+  return text;
+}
+
+std::string ProgressText(const v1::ServerStatus& server) {
+  return absl::StrCat("server ", server.name(), " is ", server.state(), ": ", server.load().groups_open(),
+                      " group(s) open, ", server.load().peers(), " connected; last heartbeat ",
+                      AgeText(server.last_heartbeat_age_ms()), " ago\n");
+}
+
+// Watches one life of a server from the moment on when it was asked to leave.
+class DrainWatch {
+ public:
+  DrainWatch(const DrainOptions& options, const v1::DrainServerResponse& asked, ClusterClient* client,
+             std::ostream& out)
+      : options_(options), incarnation_(asked.incarnation()), client_(client), out_(out) {}
+
+  absl::Status Wait() {
+    const auto deadline = steady_clock::now() + options_.deadline;
+    while (true) {
+      // A scheduler that restarts, or hands over to another, is waited for like the server.
+      const absl::StatusOr<v1::ListServersResponse> servers = client_->ListServers();
+      if (servers.ok()) {
+        if (const std::optional<absl::Status> end = Look(*servers)) return *end;
+      } else if (!absl::IsUnavailable(servers.status())) {
+        return servers.status();
+      }
+      if (steady_clock::now() >= deadline) return Overdue(servers.status());
+      std::this_thread::sleep_for(kPollInterval);
+    }
+  }
+
+ private:
+  // Not nullopt: it is over, well or not.
+  std::optional<absl::Status> Look(const v1::ListServersResponse& servers) {
+    const auto server = std::find_if(servers.servers().begin(), servers.servers().end(),
+                                     [&](const v1::ServerStatus& each) { return each.name() == options_.server; });
+    if (server == servers.servers().end()) return absl::OkStatus();  // gone, and forgotten already
+    last_ = *server;
+    if (server->incarnation() != incarnation_) {
+      Say(absl::StrCat("server ", options_.server, " has left; another process has its name now\n"));
+      return absl::OkStatus();
+    }
+    if (server->state() == "left") {
+      Say(absl::StrCat("server ", options_.server, " has left\n"));
+      if (options_.json) out_ << ToJson(last_) << "\n";
+      return absl::OkStatus();
+    }
+    if (server->state() == "lost") {
+      return absl::AbortedError(
+          absl::StrCat("server ", options_.server, " was lost while it drained: ", server->reason()));
+    }
+    ShowProgress();
+    return std::nullopt;
+  }
+
+  void ShowProgress() {
+    const auto now = steady_clock::now();
+    const uint32_t groups = last_.load().groups_open();
+    if (groups == shown_groups_ && now - shown_at_ < kQuietInterval) return;
+    shown_groups_ = groups;
+    shown_at_ = now;
+    Say(ProgressText(last_));
+  }
+
+  absl::Status Overdue(const absl::Status& scheduler) const {
+    if (!scheduler.ok()) return scheduler;
+    return absl::DeadlineExceededError(
+        absl::StrCat("server ", options_.server, " has not left within ", AgeText(options_.deadline.count()),
+                     ": it is ", last_.state(), " with ", last_.load().groups_open(),
+                     " group(s) open, and goes on draining; wait longer with --deadline S, or see its log"));
+  }
+
+  void Say(const std::string& line) {
+    if (!options_.json) out_ << line << std::flush;
+  }
+
+  const DrainOptions& options_;
+  const uint64_t incarnation_;
+  ClusterClient* const client_;
+  std::ostream& out_;
+  v1::ServerStatus last_;
+  std::optional<uint32_t> shown_groups_;
+  steady_clock::time_point shown_at_;
+};
+
+}  // namespace
+
+absl::Status Drain(const DrainOptions& options, ClusterClient* client, std::ostream& out) {
+  const absl::StatusOr<v1::DrainServerResponse> asked = client->DrainServer(options.server);
+  if (!asked.ok()) return asked.status();
+  out << (options.json ? ToJson(*asked) + "\n" : AskedText(options, *asked)) << std::flush;
+  return options.wait ? DrainWatch(options, *asked, client, out).Wait() : absl::OkStatus();
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,115 @@
+"""Whoever waits for long says so on standard error, and names whom it waits for. Real processes."""
+
+import re
+import signal
+
+from cluster import LOOPBACK, Cluster, Process
+from test_job import digests, wait_for_line_of_all
+
+TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
+LINE = r"^shoal: rank 0 of job 'test': waiting "
+
+
+def start_job(cluster: Cluster, world_size: int = 2) -> list[Process]:
+    ranks = cluster.start_ranks(world_size, "--rounds", "2", "--hold", "--timeout-ms", TIMEOUT_MS)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    return ranks
+
+
+def let_end(ranks: list[Process]) -> None:
+    for rank in ranks:
+        for _ in range(2):
+            rank.say()
+    assert len(digests(ranks)) == 1
+
+
+def test_a_rank_that_stops_calling_is_named(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = start_job(cluster, 3)
+    for rank in ranks[:2]:
+        rank.say()
+    ranks[0].wait_for_line(
+        LINE + r"for rank 2 on \S+ since [\d.]+ s, [\d.]+ s before its deadline: "
+        r"all-reduce 2 of group 'world' \(1000 float32\), 0 of \d+ chunks are back"
+    )
+    ranks[2].say()
+    for rank in ranks:
+        rank.say()
+    assert len(digests(ranks)) == 1
+
+
+def test_a_server_that_stands_still_is_named(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=60_000)
+    server = cluster.start_server("alpha")
+    ranks = start_job(cluster)
+    server.send(signal.SIGSTOP)
+    for rank in ranks:
+        rank.say()
+    ranks[0].wait_for_line(LINE + r"for server alpha \(\S+\) \(no answer\) since")
+    server.send(signal.SIGCONT)
+    let_end(ranks)
+
+
+def test_a_lost_server_and_a_scheduler_that_is_away_are_named(cluster: Cluster):
+    scheduler = cluster.start_scheduler(lease_ttl_ms=3000)
+    servers = [cluster.start_server(name) for name in ("alpha", "beta")]
+    ranks = cluster.start_ranks(
+        2, "--rounds", "2", "--hold", "--timeout-ms", "60000", "--min-servers", "2", "--count", "300000"
+    )
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGSTOP)
+    servers[0].send(signal.SIGKILL)
+    for rank in ranks:
+        rank.say()
+    ranks[0].wait_for_line(LINE + r"for a new map from the scheduler \(server alpha \(\S+\) was lost: .*\)")
+    ranks[0].wait_for_line(LINE + f"for the scheduler at {re.escape(cluster.scheduler_address)} since")
+    scheduler.send(signal.SIGCONT)
+    ranks[0].wait_for_line("^shoal: rank 0 of job 'test': the scheduler at .* is back after")
+    let_end(ranks)
+
+
+def test_a_job_that_has_no_server_left_says_so(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    server = cluster.start_server("alpha")
+    ranks = start_job(cluster)
+    server.send(signal.SIGKILL)
+    for rank in ranks:
+        rank.say()
+    ranks[0].wait_for_line(LINE + r"for .*server alpha \(\S+\)")
+    cluster.start_server("alpha")
+    let_end(ranks)
+
+
+def test_a_rank_that_does_not_come_is_named_while_the_others_wait(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    cluster.start_server("alpha")
+    first = cluster.start_rank(0, 2, "--timeout-ms", TIMEOUT_MS)
+    first.wait_for_line(LINE + r'in group "world" since [\d.]+ s, .* for rank 1 \(never joined the job\)$')
+    assert len(digests([first, cluster.start_rank(1, 2)])) == 1
+
+
+def test_missing_servers_are_counted_while_a_rank_waits(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    rank = cluster.start_rank(0, 1, "--min-servers", "2", "--timeout-ms", TIMEOUT_MS)
+    rank.wait_for_line(LINE + "for reduction servers since .* 1 of 2 are registered with the scheduler at")
+    cluster.start_server("beta")
+    assert len(digests([rank])) == 1
+
+
+def test_a_scheduler_that_does_not_answer_is_named(cluster: Cluster):
+    scheduler = cluster.start_scheduler()
+    cluster.start_server("alpha")
+    scheduler.send(signal.SIGSTOP)
+    rank = cluster.start_rank(0, 1, "--timeout-ms", "30000")
+    rank.wait_for_line(LINE + f"for a scheduler at {re.escape(cluster.scheduler_address)} since .* before its deadline: ")
+    scheduler.send(signal.SIGCONT)
+    assert len(digests([rank])) == 1
+
+
+def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster):
+    cluster.scheduler_address = f"{LOOPBACK}:1"
+    rank = cluster.start_rank(0, 1, "--timeout-ms", "4000")
+    rank.wait_for_line(LINE + f"for a scheduler at {LOOPBACK}:1 since .*: Connection refused")
+    assert rank.wait() == 1

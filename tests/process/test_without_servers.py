@@ -1,0 +1,63 @@
+"""No server is left: ranks host some for their job, and nobody fails (F6). Real processes."""
+
+import re
+import signal
+
+import pytest
+
+from cluster import Cluster
+from test_failover import LEASE_TTL_MS, ROUNDS, let_go_on, start_job, undisturbed, wait_for_move
+from test_job import digests, wait_for_line_of_all
+
+HOST = ["--without-servers", "host"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, hosts: int):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha")
+    expected = undisturbed(cluster)
+    ranks = [
+        cluster.start_rank(
+            rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *HOST,
+            "--host-name", f"node-{rank % hosts}",
+        )
+        for rank in range(4)
+    ]  # fmt: skip
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    # It stands still first, so that an op is under way for sure when it dies.
+    server.send(signal.SIGSTOP)
+    let_go_on(ranks)
+    server.send(signal.SIGKILL)
+    for rank in ranks[:hosts]:
+        rank.wait_for_line(
+            r"^shoal: rank \d of job 'orphans': no reduction server is left \(server alpha is lost \(no heartbeat .*\)\): "
+            "this process hosts one for its job now$"
+        )
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    assert not any("hosts one" in rank.output for rank in ranks[hosts:]), "one a host is enough"
+    hosted = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
+    assert len(hosted) == hosts
+    moves = len(wait_for_move(cluster, "orphans", hosts))
+    cluster.start_server("alpha")
+    if hosts == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
+        cluster.wait_for_server("alpha", "live")
+    else:
+        wait_for_move(cluster, "orphans", moves + 1)
+    let_go_on(ranks, ROUNDS - 1)
+    assert digests(ranks) == expected
+
+
+def test_f6_without_the_offer_ops_wait_for_a_server(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha")
+    ranks = start_job(cluster, "patient")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    server.send(signal.SIGKILL)
+    let_go_on(ranks)
+    cluster.wait_for_server("alpha", "lost")
+    assert not any("round 1 done" in rank.output for rank in ranks)
+    cluster.start_server("beta")
+    let_go_on(ranks, ROUNDS - 1)
+    assert len(digests(ranks)) == 1

@@ -1,0 +1,89 @@
+"""A rank dies under torchrun --max-restarts: the example goes on from its checkpoint, to the weights of an undisturbed run."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORLD_SIZE = 2
+STEPS = 12
+CHECKPOINT_EVERY = 3
+
+
+def start_training(text: pathlib.Path, environment: dict[str, str], *options: str) -> subprocess.Popen:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
+        "--nproc-per-node", str(WORLD_SIZE), "--max-restarts", "2", str(ROOT / "examples/train_gpt.py"),
+        "--text", str(text), "--steps", str(STEPS), "--report-every", "1", "--width", "32", "--layers", "1", "--heads", "2",
+        *options,
+    ]  # fmt: skip
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+    kept |= {name: os.environ[name] for name in ("SHOAL_LIBRARY", "SHOAL_BIN") if name in os.environ}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env=kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | environment,
+    )  # fmt: skip
+
+
+def end(process: subprocess.Popen) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def pid_of_rank(rank: int, marker: str) -> int:
+    """Of the process whose environment has both."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue  # ended meanwhile, or not ours
+        if f"RANK={rank}".encode() in variables and f"TEST_MARKER={marker}".encode() in variables:
+            return int(entry.name)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def digests(output: str) -> set[str]:
+    found = re.findall(r"^rank \d+ weights sha256 (\w+)$", output, re.MULTILINE)
+    assert len(found) == WORLD_SIZE, output
+    return set(found)
+
+
+@pytest.mark.timeout(300)
+def test_f11_a_killed_rank_costs_the_steps_since_the_last_checkpoint_and_no_bit(cluster, tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes((ROOT / "worker/include/shoal/worker.h").read_bytes() * 10)
+    environment = {"SHOAL_SCHEDULER": cluster.scheduler, "SHOAL_NET_DEVICE": "lo", "SHOAL_MIN_SERVERS": "2"}
+
+    undisturbed = start_training(text, environment)
+    output, _ = undisturbed.communicate(timeout=120)
+    assert undisturbed.returncode == 0, output
+    expected = digests(output)
+
+    marker, checkpoint = f"elastic-{os.getpid()}", tmp_path / "checkpoint"
+    options = ("--checkpoint", str(checkpoint), "--checkpoint-every", str(CHECKPOINT_EVERY))
+    disturbed = start_training(text, environment | {"TEST_MARKER": marker}, *options)
+    lines = []
+    try:
+        for line in disturbed.stdout:
+            lines.append(line)
+            if line.startswith(f"step {CHECKPOINT_EVERY + 2:4}/"):
+                os.kill(pid_of_rank(1, marker), signal.SIGKILL)
+                break
+        rest, _ = disturbed.communicate(timeout=150)
+    finally:
+        end(disturbed)
+    output = "".join(lines) + rest
+    assert disturbed.returncode == 0, output
+    resumed = re.search(r"^going on with step (\d+) from", output, re.MULTILINE)
+    assert resumed is not None, output
+    assert (int(resumed[1]) - 1) % CHECKPOINT_EVERY == 0 and int(resumed[1]) > CHECKPOINT_EVERY
+    assert digests(output) == expected
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("checkpoint")] == ["checkpoint"]

@@ -1,0 +1,60 @@
+// When a wait has lasted long enough to be worth a line to people: after a quarter of the time that it may last, ten
+// seconds at most; then each time after as long again, a minute at most. Pure.
+#ifndef SHOAL_WORKER_WAIT_REPORT_H_
+#define SHOAL_WORKER_WAIT_REPORT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/now.h"
+
+namespace shoal {
+
+class WaitReport {
+ public:
+  WaitReport() = default;  // never due
+  // kNoDeadline: there is none.
+  WaitReport(uint64_t since_ns, uint64_t deadline_ns) : since_ns_(since_ns), deadline_ns_(deadline_ns) {
+    const uint64_t may_last_ns =
+        deadline_ns == kNoDeadline ? kNoDeadline : deadline_ns - std::min(since_ns, deadline_ns);
+    due_ns_ = since_ns + std::min(may_last_ns / 4, kMaxFirstNs);
+  }
+
+  uint64_t due_ns() const { return due_ns_; }
+
+  // True: say it now.
+  bool TakeDue(uint64_t now_ns) {
+    if (now_ns < due_ns_) return false;
+    reported_ = true;
+    due_ns_ = now_ns + std::clamp(now_ns - std::min(since_ns_, now_ns), kMinIntervalNs, kMaxIntervalNs);
+    return true;
+  }
+
+  bool reported() const { return reported_; }
+
+  // "12 s, 18 s before its deadline".
+  std::string Text(uint64_t now_ns) const {
+    std::string text = Seconds(now_ns - std::min(since_ns_, now_ns));
+    if (deadline_ns_ == kNoDeadline) return text;
+    return absl::StrCat(text, ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)), " before its deadline");
+  }
+
+  // "12.3 s".
+  static std::string Seconds(uint64_t ns) { return absl::StrCat(static_cast<double>(ns / 100'000'000) / 10.0, " s"); }
+
+ private:
+  static constexpr uint64_t kMaxFirstNs = 10 * kNsPerS;
+  static constexpr uint64_t kMinIntervalNs = kNsPerS / 4;
+  static constexpr uint64_t kMaxIntervalNs = 60 * kNsPerS;
+
+  uint64_t since_ns_ = 0;
+  uint64_t deadline_ns_ = kNoDeadline;
+  uint64_t due_ns_ = kNoDeadline;
+  bool reported_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_WAIT_REPORT_H_
