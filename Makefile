@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench bench-kernels format clean
+.PHONY: help setup build test demo bench bench-kernels soak mutants format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,12 @@ bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): b
 
 bench-kernels: build  ## build, then measure the reduction kernels beside this core's caches and memory (half a minute)
 	@build/venv/bin/python bench/kernels/run.py
+
+soak: build  ## build, then run SCHEDULES=10000 seeds of the simulator on all cores: sim/results/
+	@build/venv/bin/python scripts/soak.py $(SCHEDULES)
+
+mutants: build  ## build, then try whether the simulator finds deliberate bugs (a quarter of an hour): sim/results/
+	@build/venv/bin/python tests/sim/run_mutations.py
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh

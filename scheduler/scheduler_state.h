@@ -102,6 +102,10 @@ struct JobState {
   friend bool operator==(const JobState&, const JobState&) = default;
 };
 
+// Where a new cluster starts to count servers, jobs and groups: a scheduler that lost its state must not give the ids
+// that servers and running jobs still go by to others. Any number in, one of ten digits at most out.
+inline uint64_t FirstIdOfNewCluster(uint64_t random) { return 1 + random % (uint64_t{1} << 31); }
+
 struct PersistedState {
   std::string cluster_id;
   TokenKey token_key{};

@@ -1,14 +1,18 @@
 // What must hold in every simulation, watched from outside.
 //
-//   exactly once  a result that a rank was told is right: every rank's contribution is in it once (I2); contributions
-//   are
-//                 small integers that differ by rank and position, so a missing or doubled one changes the sum
+//   exactly once  a result that a rank was told is right: every rank's contribution is in it once (I2), added up in
+//   rank
+//                 order (I1); contributions differ by rank and position, so a missing, doubled or misplaced one shows
 //   agreement     all ranks that were told a result of an op have the same bits (I1)
+//   one map       all who hear of a group's epoch hear of the same shards in it (I4)
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
 //   ownership     memory of an op that ended is not touched any more
 //   isolation     a job that no destructive fault hit ends well (I8); with benign faults alone, every job does
+//   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
 //   loans         what a server borrows is not written to, and returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
+//
+// What crosses the wire is watched by wire_audit.h.
 #ifndef SHOAL_SIM_CHECKERS_H_
 #define SHOAL_SIM_CHECKERS_H_
 
@@ -16,41 +20,33 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/dtype.h"
+#include "core/shard_map.h"
 #include "server/server_events.h"
+#include "sim/op_truth.h"
 #include "sim/sim_transport.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
 
-// One op of the workload: the same on every rank that follows the plan.
-struct OpPlan {
-  uint64_t elements = 1;
-  DataType dtype = DataType::kFloat32;
-  ReduceOp reduce_op = ReduceOp::kSum;
-};
-
-OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op);
-// A rank's contribution to an op, and what the result must be.
-std::vector<std::byte> Contribution(uint64_t seed, uint32_t job, const std::string& group, uint64_t op,
-                                    const OpPlan& plan, uint32_t rank);
-std::vector<std::byte> ExpectedResult(uint64_t seed, uint32_t job, const std::string& group, uint64_t op,
-                                      const OpPlan& plan, uint32_t ranks);
-
 class Checkers {
  public:
-  Checkers(World* world, uint64_t seed) : world_(world), seed_(seed) {}
+  explicit Checkers(World* world) : world_(world) {}
 
+  // The text names the check that failed, in brackets.
   void Fail(const std::string& what);
   const std::vector<std::string>& failures() const { return failures_; }
 
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank, uint32_t ranks, const OpPlan& plan,
                const absl::Status& status, const std::vector<std::byte>& memory);
+  // Ops of the job that end later than this are late.
+  void RankDied(uint32_t job, uint64_t all_know_by_ns) { all_know_by_ns_.try_emplace(job, all_know_by_ns); }
   // From now on nothing may write to the memory; it is kept and looked at again at the end.
-  void Bury(const std::string& whose, std::vector<std::byte> memory);
+  void Bury(std::string whose, std::vector<std::byte> memory);
+  void SawMap(GroupId group, const ShardMap& map);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);
   void CheckGraves();
@@ -63,15 +59,21 @@ class Checkers {
   uint64_t preemptions() const { return preemptions_; }
 
  private:
+  struct Truth {
+    std::vector<std::byte> expected;
+    uint64_t told_digest = 0;  // of what the first rank was told
+    uint32_t told = 0;         // ranks
+  };
   struct Grave {
     std::string whose;
     std::vector<std::byte> memory;
   };
 
   World* world_;
-  uint64_t seed_;
   std::vector<std::string> failures_;
-  std::map<std::tuple<uint32_t, std::string, uint64_t>, uint64_t> digests_;
+  std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
+  std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
+  std::map<uint32_t, uint64_t> all_know_by_ns_;
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;

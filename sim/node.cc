@@ -4,22 +4,49 @@
 #include <utility>
 
 namespace shoal::sim {
+namespace {
 
-Node::Node(World* world, std::string name, uint64_t wake_delay_ns)
+constexpr uint64_t kMillion = 1'000'000;
+
+}  // namespace
+
+Node::Node(World* world, std::string name, const Profile& profile)
     : world_(world),
       name_(std::move(name)),
-      wake_delay_ns_(wake_delay_ns),
+      wake_delay_ns_(profile.wake_delay_ns),
       clock_offset_ns_(world->random().Below(1000 * kNsPerS)),
+      clock_rate_(kMillion - profile.clock_drift_per_million +
+                  world->random().Below(2 * profile.clock_drift_per_million + 1)),
+      unix_offset_ms_(1'700'000'000'000 + world->random().Below(3'600'000)),
       alive_(std::make_shared<bool>(true)) {}
 
 Node::~Node() = default;
 
 Now Node::LocalNow() const {
-  return {.monotonic_ns = world_->now_ns() + clock_offset_ns_,
-          .unix_ms = 1'700'000'000'000 + world_->now_ns() / kNsPerMs};
+  const uint64_t now = world_->now_ns();
+  return {.monotonic_ns = clock_offset_ns_ + now / kMillion * clock_rate_ + now % kMillion * clock_rate_ / kMillion,
+          .unix_ms = unix_offset_ms_ + now / kNsPerMs};
+}
+
+// Not before the node's clock shows `local_ns`.
+uint64_t Node::WorldTime(uint64_t local_ns) const {
+  const uint64_t elapsed = local_ns - std::min(local_ns, clock_offset_ns_);
+  return elapsed / clock_rate_ * kMillion + (elapsed % clock_rate_ * kMillion + clock_rate_ - 1) / clock_rate_ + 1;
 }
 
 void Node::Wake() { ScheduleAt(world_->now_ns() + world_->random().Below(wake_delay_ns_ + 1)); }
+
+void Node::After(uint64_t delay_ns, std::function<void()> what) {
+  RunAt(WorldTime(LocalNow().monotonic_ns + delay_ns), std::move(what));
+}
+
+void Node::RunAt(uint64_t world_ns, std::function<void()> what) {
+  world_->At(world_ns, [this, alive = alive(), what = std::move(what)] {
+    if (alive.expired()) return;
+    if (world_->now_ns() < paused_until_ns_) return RunAt(paused_until_ns_, what);
+    what();
+  });
+}
 
 void Node::PauseUntil(uint64_t world_ns) {
   paused_until_ns_ = std::max(paused_until_ns_, world_ns);
@@ -42,7 +69,7 @@ void Node::RunNow() {
   const std::weak_ptr<bool> alive = alive_;
   const uint64_t deadline = Run(LocalNow());
   if (alive.expired() || deadline == kNoDeadline) return;
-  ScheduleAt(std::max(deadline, LocalNow().monotonic_ns + 1) - clock_offset_ns_);
+  ScheduleAt(std::max(WorldTime(deadline), world_->now_ns() + 1));
 }
 
 }  // namespace shoal::sim

@@ -1,23 +1,26 @@
 // A simulated process (or thread of one): something that the world runs when it has been woken or its deadline has
 // come.
 //
-// The node's clock is the world's plus an offset of its own, as monotonic clocks of different machines have nothing to
-// do with each other. One thread (the world's).
+// The node has a clock of its own: it starts anywhere, runs faster or slower than the world's by up to the profile's
+// drift, and its wall clock is off by up to an hour, as clocks of different machines have nothing to do with each
+// other. One thread (the world's).
 #ifndef SHOAL_SIM_NODE_H_
 #define SHOAL_SIM_NODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "core/now.h"
+#include "sim/profile.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
 
 class Node {
  public:
-  Node(World* world, std::string name, uint64_t wake_delay_ns);
+  Node(World* world, std::string name, const Profile& profile);
   virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -34,17 +37,23 @@ class Node {
 
   World& world() { return *world_; }
   Now LocalNow() const;
+  // Runs `what` after a delay on the node's clock, if the node is still there then; after a pause if there is one.
+  void After(uint64_t delay_ns, std::function<void()> what);
   // For world events that must not find a node that is gone: they hold this and look at it first.
   std::weak_ptr<bool> alive() const { return alive_; }
 
  private:
   void RunNow();
+  void RunAt(uint64_t world_ns, std::function<void()> what);
   void ScheduleAt(uint64_t world_ns);
+  uint64_t WorldTime(uint64_t local_ns) const;
 
   World* world_;
   std::string name_;
   uint64_t wake_delay_ns_;
   uint64_t clock_offset_ns_;
+  uint64_t clock_rate_;  // local nanoseconds in a million of the world's
+  uint64_t unix_offset_ms_;
   uint64_t paused_until_ns_ = 0;
   uint64_t scheduled_ns_ = kNoDeadline;  // of the earliest run asked for
   std::shared_ptr<bool> alive_;

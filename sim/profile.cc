@@ -3,104 +3,114 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/server_group.h"
+#include "sim/world.h"
 
 namespace shoal::sim {
 namespace {
-
-constexpr FaultKind kAllFaults[] = {
-    FaultKind::kClog,        FaultKind::kPause,     FaultKind::kSchedulerOutage, FaultKind::kStoreFailures,
-    FaultKind::kRogueClient, FaultKind::kReset,     FaultKind::kServerCrash,     FaultKind::kServerRestart,
-    FaultKind::kServerStop,  FaultKind::kServerCut, FaultKind::kServerDrain,     FaultKind::kServerAdd,
-    FaultKind::kWorkerCrash, FaultKind::kDisagree,  FaultKind::kAbort,           FaultKind::kMissingRank};
 
 template <typename T>
 T Pick(Random& random, std::initializer_list<T> choices) {
   return *(choices.begin() + random.Below(choices.size()));
 }
 
-void DrawFaults(Random& random, Profile* profile) {
-  // One seed in eight has no fault, one benign ones only, two have destructive ones as well.
-  const uint64_t temper = random.Below(8);
+uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns) {
+  switch (kind) {
+    case FaultKind::kServerStop:
+    case FaultKind::kServerCut:
+    case FaultKind::kServerControlCut:
+    case FaultKind::kWorkerStop:
+      return random.Between(lease_ns, 2 * lease_ns);
+    case FaultKind::kOneWay:
+    case FaultKind::kLateMap:
+      return random.Between(1'000'000, 2 * lease_ns);
+    default:
+      return random.Between(1'000'000, lease_ns / 3);
+  }
+}
+
+void DrawFaults(Random& random, uint64_t temper, Profile* profile) {
   const uint64_t lease_ns = profile->lease_ttl_ms * kNsPerMs;
-  for (const FaultKind kind : kAllFaults) {
-    const bool wanted = random.Chance(300'000);
-    const bool destructive = !IsBenign(kind) && !IsSurvivable(kind);
-    if (!wanted || temper == 0 || (temper == 1 && !IsBenign(kind)) || (temper < 6 && destructive)) continue;
-    const bool outlasts_lease = kind == FaultKind::kServerStop || kind == FaultKind::kServerCut;
-    const uint64_t times = destructive ? 1 : random.Between(1, 3);
-    for (uint64_t i = 0; i < times; ++i) {
+  const uint32_t wanted_per_million = Pick<uint32_t>(random, {60'000, 200'000, 350'000});
+  for (size_t i = 0; i < kFaultKindCount; ++i) {
+    const auto kind = static_cast<FaultKind>(i);
+    const bool wanted = random.Chance(wanted_per_million);
+    const bool repeats = IsBenign(kind) || IsSurvivable(kind);
+    if (!wanted || temper == 0 || (temper == 1 && !IsBenign(kind)) || (temper < 6 && !repeats)) continue;
+    const uint64_t times = repeats ? random.Between(1, 3) : 1;
+    for (uint64_t time = 0; time < times; ++time) {
       profile->faults.push_back({.kind = kind,
                                  .at_ns = kNsPerS + random.Below(uint64_t{1} << random.Between(21, 28)),
-                                 .duration_ns = outlasts_lease ? random.Between(lease_ns, 2 * lease_ns)
-                                                               : random.Between(1'000'000, lease_ns / 3),
+                                 .duration_ns = DrawDuration(random, kind, lease_ns),
                                  .target = static_cast<uint32_t>(random.Below(1 << 16))});
     }
   }
-  const bool moves = std::any_of(profile->faults.begin(), profile->faults.end(),
-                                 [](const Fault& fault) { return IsSurvivable(fault.kind); });
-  profile->min_servers = moves ? 1 : profile->servers;
-  if (!moves) return;
-  // What is to be survived takes leases and outages in a row, and needs room on the servers that are left.
-  profile->op_timeout_ns = 40 * kNsPerS;
-  profile->return_patience_ns = 20 * kNsPerS;
-  profile->slot_memory_bytes = 32 << 20;
+}
+
+// Groups that move again and again, to ever fewer servers, while much is under way in few slots: ranks are in different
+// places of their order, and chunks of many servers meet on few.
+void DrawStorm(Random& random, Profile* profile) {
+  profile->servers = 4;
+  profile->window_bytes = 2 * profile->max_chunk_bytes;
+  for (JobProfile& job : profile->jobs) {
+    job.ops = 30;
+    job.in_flight = 30;
+  }
+  const uint64_t begin_ns = kNsPerS + random.Between(20, 200) * kNsPerMs;
+  for (uint64_t i = random.Between(5, 20); i > 0; --i) {
+    const FaultKind kind = Pick(random, {FaultKind::kReset, FaultKind::kServerCrash, FaultKind::kServerDrain});
+    profile->faults.push_back({.kind = kind,
+                               .at_ns = begin_ns + random.Below(60 * kNsPerMs),
+                               .target = static_cast<uint32_t>(random.Below(1 << 16))});
+  }
+}
+
+void DrawJobs(Random& random, uint64_t temper, Profile* profile) {
+  const uint64_t jobs = random.Between(1, 3);
+  for (uint64_t i = 0; i < jobs; ++i) {
+    profile->jobs.push_back({.ranks = static_cast<uint32_t>(random.Between(1, 5)),
+                             .subgroup = random.Chance(300'000),
+                             .ops = static_cast<uint32_t>(random.Between(1, 30)),
+                             .in_flight = Pick<uint32_t>(random, {1, 2, 8, 30}),
+                             .start_ns = random.Chance(200'000) ? random.Below(300'000'000) : 0,
+                             .hosts_servers = temper > 1 && random.Chance(150'000),
+                             .wire = Pick<WireFormat>(random, {WireFormat::kAsIs, WireFormat::kAsIs, WireFormat::kAsIs,
+                                                               WireFormat::kBfloat16, WireFormat::kFloat16})});
+  }
 }
 
 }  // namespace
 
-bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset; }
-bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
-
-std::string FaultName(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kClog:
-      return "clog";
-    case FaultKind::kPause:
-      return "pause";
-    case FaultKind::kSchedulerOutage:
-      return "scheduler-outage";
-    case FaultKind::kStoreFailures:
-      return "store-failures";
-    case FaultKind::kRogueClient:
-      return "rogue-client";
-    case FaultKind::kReset:
-      return "reset";
-    case FaultKind::kWorkerCrash:
-      return "worker-crash";
-    case FaultKind::kServerCrash:
-      return "server-crash";
-    case FaultKind::kServerRestart:
-      return "server-restart";
-    case FaultKind::kServerStop:
-      return "server-stop";
-    case FaultKind::kServerCut:
-      return "server-cut";
-    case FaultKind::kServerDrain:
-      return "server-drain";
-    case FaultKind::kServerAdd:
-      return "server-add";
-    case FaultKind::kDisagree:
-      return "disagree";
-    case FaultKind::kAbort:
-      return "abort";
-    case FaultKind::kMissingRank:
-      return "missing-rank";
+uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_bytes, uint32_t credit_chunks) {
+  uint64_t bytes = 0;
+  for (const JobProfile& job : jobs) {
+    const uint64_t groups = job.subgroup ? 2 : 1;
+    bytes += groups * ServerGroup::RegionBytes(credit_chunks, job.ranks, max_chunk_bytes);
   }
-  return "unknown";
+  return bytes;
+}
+
+bool Profile::moves() const {
+  return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return IsSurvivable(fault.kind); }) ||
+         std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.hosts_servers; });
 }
 
 std::string Profile::Describe() const {
   std::string text =
       absl::StrCat("servers=", servers, "x", io_threads, " slot_memory=", slot_memory_bytes, " window=", window_bytes,
-                   " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " latency_ns=", network.latency_ns,
-                   " jitter_ns=", network.jitter_ns, " duplicates=", network.duplicate_per_million,
-                   " lent=", network.lend_per_million, " jobs=");
+                   " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
+                   " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
+                   " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ", job.ops, " ops, ", job.in_flight, " in flight",
-                    job.subgroup ? ", subgroup" : "", "]");
+                    job.subgroup ? ", subgroup" : "", job.hosts_servers ? ", hosts servers" : "");
+    if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
+    if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
+    absl::StrAppend(&text, "]");
   }
   for (const Fault& fault : faults) {
-    absl::StrAppend(&text, " ", FaultName(fault.kind), "@", fault.at_ns / 1000, "us/", fault.duration_ns / 1000, "us");
+    absl::StrAppend(&text, " ", std::string(FaultName(fault.kind)), "@", fault.at_ns / 1000, "us/",
+                    fault.duration_ns / 1000, "us/", fault.target);
   }
   return text;
 }
@@ -118,20 +128,30 @@ Profile DrawProfile(uint64_t seed) {
   profile.think_ns = Pick<uint64_t>(random, {1'000, 100'000, 3'000'000});
   profile.reduce_ns = Pick<uint64_t>(random, {1, 10'000, 500'000});
   profile.wake_delay_ns = Pick<uint64_t>(random, {1, 5'000, 200'000});
+  profile.clock_drift_per_million = Pick<uint32_t>(random, {0, 100, 30'000});
   profile.network.latency_ns = Pick<uint64_t>(random, {1'000, 20'000, 500'000});
   profile.network.jitter_ns = Pick<uint64_t>(random, {0, 10'000, 1'000'000});
   profile.network.ns_per_kib = Pick<uint64_t>(random, {10, 1'000, 20'000});
   profile.network.eager_per_million = Pick<uint32_t>(random, {0, 500'000, 1'000'000});
   profile.network.duplicate_per_million = Pick<uint32_t>(random, {0, 0, 50'000, 300'000});
-  const uint64_t jobs = random.Between(1, 3);
-  for (uint64_t i = 0; i < jobs; ++i) {
-    profile.jobs.push_back({.ranks = static_cast<uint32_t>(random.Between(1, 5)),
-                            .subgroup = random.Chance(300'000),
-                            .ops = static_cast<uint32_t>(random.Between(1, 30)),
-                            .in_flight = static_cast<uint32_t>(Pick<uint64_t>(random, {1, 2, 8, 30}))});
-  }
-  DrawFaults(random, &profile);
+  profile.network.duplicate_delay_ns = Pick<uint64_t>(random, {100'000, 10'000'000, 500'000'000});
   profile.network.lend_per_million = Pick<uint32_t>(random, {0, 500'000, 1'000'000});
+  // One seed in eight has no fault, one benign ones only, two have destructive ones as well.
+  const uint64_t temper = random.Below(8);
+  DrawJobs(random, temper, &profile);
+  DrawFaults(random, temper, &profile);
+  if (temper > 1 && random.Chance(100'000)) DrawStorm(random, &profile);
+  profile.op_timeout_ns = 6 * kNsPerS;
+  if (!profile.moves()) {
+    profile.min_servers = profile.servers;
+    return profile;
+  }
+  // What is to be survived takes leases and outages in a row, and needs room on the servers that are left; also for a
+  // job that is started again while the servers still hold what it had.
+  profile.op_timeout_ns = 40 * kNsPerS;
+  profile.return_patience_ns = 20 * kNsPerS;
+  const uint32_t credit = std::max(profile.window_bytes / profile.max_chunk_bytes, 2u);
+  profile.slot_memory_bytes = 3 * SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit);
   return profile;
 }
 

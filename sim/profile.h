@@ -11,44 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "sim/sim_transport.h"
-#include "sim/world.h"
+#include "core/now.h"
+#include "core/wire_format.h"
+#include "sim/fault.h"
 
 namespace shoal::sim {
 
-// A benign fault may cost time and never a result; neither may a survivable one, which makes groups move to other
-// servers. A destructive one may fail the ops of the jobs that it hits, of nobody else, and must leave nothing behind.
-enum class FaultKind : uint8_t {
-  // benign
-  kClog,             // nothing gets through on some connections for a while
-  kPause,            // a process stands still for a while, for less than a lease
-  kSchedulerOutage,  // the scheduler is down for a while and comes back from its store
-  kStoreFailures,    // saves fail for a while
-  kRogueClient,      // somebody sends garbage and forged frames to a server
-  // survivable
-  kReset,          // a connection between a worker and a server breaks
-  kServerCrash,    // not of the last one
-  kServerRestart,  // it crashes, and a new process has its name after a while
-  kServerStop,     // it stands still for longer than its lease, and then goes on
-  kServerCut,      // likewise, and its connections break at the start
-  kServerDrain,
-  kServerAdd,
-  // destructive
-  kWorkerCrash,
-  kDisagree,     // one rank calls an op of another size
-  kAbort,        // one rank aborts its group
-  kMissingRank,  // one rank stops calling, and stays alive
-};
+// The seeds that `make test` runs: 1 to this one.
+inline constexpr uint64_t kFixedSeeds = 1200;
 
-bool IsBenign(FaultKind kind);
-bool IsSurvivable(FaultKind kind);
-std::string FaultName(FaultKind kind);
-
-struct Fault {
-  FaultKind kind = FaultKind::kClog;
-  uint64_t at_ns = 0;
-  uint64_t duration_ns = 0;
-  uint32_t target = 0;  // a server, job or worker, by kind; taken modulo how many there are
+struct NetworkProfile {
+  uint64_t latency_ns = 20'000;
+  uint64_t jitter_ns = 30'000;            // added at random to each message
+  uint64_t ns_per_kib = 1'000;            // of payload
+  uint32_t eager_per_million = 500'000;   // payloads that leave their sender at once
+  uint32_t lend_per_million = 0;          // offers that can be borrowed
+  uint32_t duplicate_per_million = 0;     // pushes and results that arrive twice (as a faulty peer would send them)
+  uint64_t duplicate_delay_ns = 400'000;  // of the second arrival, at most
+  bool writes_late = false;               // a deliberate bug: a buffer is written again after its kLanded (ownership)
 };
 
 struct JobProfile {
@@ -56,6 +36,9 @@ struct JobProfile {
   bool subgroup = false;  // also a group of every second rank
   uint32_t ops = 1;       // of each group
   uint32_t in_flight = 1;
+  uint64_t start_ns = 0;       // after the others
+  bool hosts_servers = false;  // each rank's process hosts a server for the job
+  WireFormat wire = WireFormat::kAsIs;
 };
 
 // Deliberate bugs of the simulated parts, to prove that the checkers see what they are for.
@@ -71,7 +54,7 @@ struct Profile {
   Sabotage sabotage = Sabotage::kNone;
   uint32_t servers = 1;
   uint32_t io_threads = 1;
-  uint64_t slot_memory_bytes = 1 << 20;
+  uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
   uint32_t window_bytes = 4096;
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;
@@ -81,13 +64,19 @@ struct Profile {
   uint64_t think_ns = 100'000;      // of a worker between ops, at most
   uint64_t reduce_ns = 50'000;      // of a sum, at most
   uint64_t wake_delay_ns = 20'000;  // between an event and the loop that takes it, at most
+  uint32_t clock_drift_per_million = 0;
   bool survive_server_loss = true;  // of workers
   NetworkProfile network;
   std::vector<JobProfile> jobs;
   std::vector<Fault> faults;
 
+  // Groups may change their servers: faults ask for that, or servers come with the jobs.
+  bool moves() const;
   std::string Describe() const;
 };
+
+// Room on one I/O thread for the slots of all jobs' groups, each with a credit of `credit_chunks`.
+uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_bytes, uint32_t credit_chunks);
 
 Profile DrawProfile(uint64_t seed);
 

@@ -4,11 +4,14 @@
 
 namespace shoal::sim {
 
-RogueNode::RogueNode(World* world, SimNetwork* network, const std::string& server_address)
-    : Node(world, "rogue", 1000),
+RogueNode::RogueNode(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
+                     const std::string& server_address)
+    : Node(world, "rogue", profile),
+      audit_(audit),
       server_address_(server_address),
       payload_(64 << 10),
       transport_(network->MakeTransport(/*listen=*/false, [this] { Wake(); })) {
+  transport_->BeStranger();
   transport_->Connect(server_address_).IgnoreError();
 }
 
@@ -21,8 +24,8 @@ std::vector<std::byte> RogueNode::Garbage(size_t size) {
 void RogueNode::SendSomething(PeerId peer) {
   Random& random = world().random();
   FrameHeader header;
-  header.type = static_cast<FrameType>(random.Between(1, 11));
-  header.group = GroupId(random.Below(8));
+  header.type = static_cast<FrameType>(random.Between(1, 13));
+  header.group = audit_->AnyGroup(random.Next());
   header.epoch = Epoch(random.Below(8));
   header.op = OpNumber(random.Between(1, 40));
   header.landed_watermark = OpNumber(random.Below(1000));

@@ -14,7 +14,9 @@ namespace shoal::sim {
 
 class RogueNode : public Node {
  public:
-  RogueNode(World* world, SimNetwork* network, const std::string& server_address);
+  // `audit` knows the groups that there are, which a rogue might have heard of.
+  RogueNode(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
+            const std::string& server_address);
 
  protected:
   uint64_t Run(Now now) override;
@@ -23,6 +25,7 @@ class RogueNode : public Node {
   void SendSomething(PeerId peer);
   std::vector<std::byte> Garbage(size_t size);
 
+  const WireAudit* audit_;
   std::string server_address_;
   std::vector<std::byte> payload_;
   std::unique_ptr<SimTransport> transport_;

@@ -15,17 +15,17 @@ namespace shoal::sim {
 
 class SchedulerNode : public Node {
  public:
-  // Loads its state from `store`; both ports outlive it. Up from now on.
-  SchedulerNode(World* world, const Profile& profile, SimControl* control, SimStore* store);
+  // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
+  SchedulerNode(World* world, const Profile& profile, SimControl* control, SimDisk* disk);
   // The process dies.
-  ~SchedulerNode() override;
+  ~SchedulerNode() override = default;
 
  protected:
   uint64_t Run(Now now) override;
 
  private:
-  SimControl* control_;
-  SimStore* store_;
+  SimStore store_;
+  SimControlHost host_;
   std::unique_ptr<scheduler::SchedulerLoop> loop_;
 };
 

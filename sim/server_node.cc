@@ -7,11 +7,17 @@
 #include "core/version.h"
 
 namespace shoal::sim {
+namespace {
 
-ServerNode::ServerNode(World* world, const Profile& profile, uint32_t number, SimNetwork* network, SimControl* control,
-                       Checkers* checkers)
-    : Node(world, absl::StrCat("server-", number), profile.wake_delay_ns),
+constexpr int kMostRounds = 100'000;  // without time passing
+
+}  // namespace
+
+ServerNode::ServerNode(World* world, const Profile& profile, const Place& place, SimNetwork* network,
+                       SimControl* control, Checkers* checkers)
+    : Node(world, place.name, profile),
       profile_(profile),
+      place_(place),
       control_(control),
       checkers_(checkers),
       incarnation_(world->random().Next()),
@@ -26,9 +32,16 @@ ServerNode::ServerNode(World* world, const Profile& profile, uint32_t number, Si
   Wake();
 }
 
+void ServerNode::FallSilent() {
+  for (IoThread& thread : threads_) thread.transport->FallSilent();
+}
+
 void ServerNode::StartLoops() {
   for (IoThread& thread : threads_) {
-    if (thread.loop != nullptr) continue;
+    if (thread.loop != nullptr) {
+      thread.loop->SetTokenKey(registration_->lease().token_key);
+      continue;
+    }
     ServerMachineOptions options;
     options.server_name = name();
     options.incarnation = incarnation_;
@@ -45,7 +58,11 @@ uint64_t ServerNode::StepRegistration(Now now) {
   const RegistrationStep step = registration_->Next(now);
   if (step.kind == RegistrationStep::Kind::kWait) return step.wait_until_ns;
   if (step.kind == RegistrationStep::Kind::kGiveUp) {
-    checkers_->Fail(absl::StrCat(name(), " gave up: ", registration_->failure().message()));
+    // The job of a server in a worker's process may end while it registers; one that is no leader says what is not so.
+    const bool stale_leader = std::any_of(profile_.faults.begin(), profile_.faults.end(),
+                                          [](const Fault& fault) { return fault.kind == FaultKind::kStaleLeader; });
+    if (place_.job != JobId() || stale_leader) return kNoDeadline;
+    checkers_->Fail(absl::StrCat(name(), " gave up: ", registration_->failure().message(), " (liveness)"));
     return kNoDeadline;
   }
   call_under_way_ = true;
@@ -56,9 +73,10 @@ uint64_t ServerNode::StepRegistration(Now now) {
     request.name = name();
     request.incarnation = incarnation_;
     request.addresses = addresses_;
-    request.host = name();
+    request.host = place_.host;
+    request.job = place_.job;
     request.slot_memory_bytes = profile_.slot_memory_bytes;
-    control_->Call(alive(), request, step.timeout_ms * kNsPerMs,
+    control_->Call(AsCaller(), request, step.timeout_ms * kNsPerMs,
                    [this](const absl::StatusOr<scheduler::Response>& response) {
                      call_under_way_ = false;
                      absl::StatusOr<ServerLease> lease = absl::UnknownError("no answer");
@@ -76,7 +94,7 @@ uint64_t ServerNode::StepRegistration(Now now) {
   scheduler::HeartbeatServer request;
   request.server = registration_->lease().server;
   request.incarnation = incarnation_;
-  control_->Call(alive(), request, step.timeout_ms * kNsPerMs,
+  control_->Call(AsCaller(), request, step.timeout_ms * kNsPerMs,
                  [this](const absl::StatusOr<scheduler::Response>& response) {
                    call_under_way_ = false;
                    absl::StatusOr<LeaseRenewal> renewal = absl::UnknownError("no answer");
@@ -101,16 +119,16 @@ void ServerNode::Drain() {
 }
 
 void ServerNode::Deregister() {
+  // What it said last must not come later.
+  if (call_under_way_) return After(kNsPerMs, [this] { Deregister(); });
   scheduler::DeregisterServer request;
   request.server = registration_->lease().server;
   request.incarnation = incarnation_;
   request.reason = "drained";
-  control_->Call(alive(), request, 2 * kNsPerS, [this](const absl::StatusOr<scheduler::Response>& response) {
+  control_->Call(AsCaller(), request, 2 * kNsPerS, [this](const absl::StatusOr<scheduler::Response>& response) {
     deregistered_ = response.ok() || absl::IsNotFound(response.status());
     if (deregistered_) return;
-    world().After(50 * kNsPerMs, [this, alive = alive()] {
-      if (!alive.expired()) Deregister();
-    });
+    After(50 * kNsPerMs, [this] { Deregister(); });
   });
 }
 
@@ -126,7 +144,11 @@ uint64_t ServerNode::Run(Now now) {
   uint64_t deadline = StepRegistration(now);
   for (IoThread& thread : threads_) {
     if (thread.loop == nullptr) continue;
+    int rounds = 0;
     while (thread.loop->RunOnce(now)) {
+      if (++rounds < kMostRounds) continue;
+      checkers_->Fail(absl::StrCat(name(), " is busy with itself for ever (liveness)"));
+      break;
     }
     deadline = std::min(deadline, thread.loop->NextDeadlineNs());
     checkers_->CheckServerBounds(name(), thread.loop->counters(), thread.memory.size());

@@ -21,14 +21,25 @@ namespace shoal::sim {
 
 class ServerNode : public Node {
  public:
-  ServerNode(World* world, const Profile& profile, uint32_t number, SimNetwork* network, SimControl* control,
+  struct Place {
+    std::string name;
+    std::string host;
+    JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
+  };
+
+  ServerNode(World* world, const Profile& profile, const Place& place, SimNetwork* network, SimControl* control,
              Checkers* checkers);
   // The process dies.
   ~ServerNode() override = default;
 
+  const Place& place() const { return place_; }
+
   const std::vector<std::string>& addresses() const { return addresses_; }
+  // When the process dies, nobody hears of it.
+  void FallSilent();
   // It leaves the cluster and opens no new group; drained() when none is open any more.
   void Drain();
+  bool registered() const { return registration_->was_registered(); }
   bool draining() const { return draining_; }
   bool drained() const { return deregistered_ && GroupsOpen() == 0; }
   // Reports what is still open, once everybody is gone.
@@ -45,12 +56,16 @@ class ServerNode : public Node {
     std::unique_ptr<ServerLoop> loop;  // from the registration on
   };
 
+  // Or gives the loops that there are the newest key.
   void StartLoops();
   void Deregister();
   uint64_t StepRegistration(Now now);
   uint32_t GroupsOpen() const;
 
+  SimControl::Caller AsCaller() const { return {alive(), name()}; }
+
   const Profile& profile_;
+  const Place place_;
   SimControl* control_;
   Checkers* checkers_;
   Incarnation incarnation_;

@@ -1,8 +1,10 @@
-// The scheduler's Store port under virtual time: saves take a while, may fail, and outlive the scheduler.
+// The scheduler's Store port under virtual time: saves take a while, may fail, outlive the scheduler, and are refused
+// once another scheduler has the lead, as etcd refuses them (scheduler/etcd_store.h).
 #ifndef SHOAL_SIM_SIM_STORE_H_
 #define SHOAL_SIM_SIM_STORE_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,26 +14,47 @@
 
 namespace shoal::sim {
 
-class SimStore : public scheduler::Store {
+// Where the state lies. Outlives its users.
+class SimDisk {
  public:
-  explicit SimStore(World* world) : world_(world) {}
+  explicit SimDisk(World* world) : world_(world) {}
 
   void FailUntil(uint64_t world_ns) { fail_until_ns_ = world_ns; }
-  // The scheduler died: a save under way may or may not have happened.
-  void Crash() {
-    ++life_;
-    saved_.reset();
-    wake_ = [] {};
-  }
+  void LoseState() { state_.reset(); }
 
-  absl::StatusOr<std::optional<std::string>> Load() override { return state_; }
+ private:
+  friend class SimStore;
 
+  World* world_;
+  uint64_t fail_until_ns_ = 0;
+  uint64_t term_ = 0;  // of the newest user
+  std::optional<std::string> state_;
+};
+
+// One scheduler's way to the disk, for one term: whoever makes one takes the lead.
+class SimStore : public scheduler::Store {
+ public:
+  explicit SimStore(SimDisk* disk) : disk_(disk), term_(++disk->term_), alive_(std::make_shared<bool>(true)) {}
+
+  absl::StatusOr<std::optional<std::string>> Load() override { return disk_->state_; }
+
+  // The state changes somewhere between the start and the outcome, also if this scheduler is dead by then.
   void StartSave(uint64_t number, std::string state) override {
-    const bool fails = world_->now_ns() < fail_until_ns_;
-    if (!fails) state_ = std::move(state);
-    world_->After(world_->random().Between(1'000, 3'000'000), [this, life = life_, number, fails] {
-      if (life != life_) return;
-      saved_ = Saved{number, fails ? absl::UnavailableError("the simulated disk is full") : absl::OkStatus()};
+    World* const world = disk_->world_;
+    const uint64_t takes_ns = world->random().Between(1'000, 3'000'000);
+    auto outcome = std::make_shared<absl::Status>();
+    world->After(world->random().Below(takes_ns), [disk = disk_, term = term_, outcome, state = std::move(state)] {
+      if (disk->world_->now_ns() < disk->fail_until_ns_) {
+        *outcome = absl::UnavailableError("the simulated disk is full");
+      } else if (disk->term_ != term) {
+        *outcome = absl::FailedPreconditionError("another scheduler leads");
+      } else {
+        disk->state_ = state;
+      }
+    });
+    world->After(takes_ns, [this, alive = std::weak_ptr<bool>(alive_), number, outcome] {
+      if (alive.expired()) return;
+      saved_ = Saved{number, *outcome};
       wake_();
     });
   }
@@ -41,12 +64,11 @@ class SimStore : public scheduler::Store {
   std::string Describe() const override { return "simulated"; }
 
  private:
-  World* world_;
-  uint64_t fail_until_ns_ = 0;
-  uint64_t life_ = 0;
-  std::optional<std::string> state_;
+  SimDisk* disk_;
+  const uint64_t term_;
   std::optional<Saved> saved_;
   std::function<void()> wake_ = [] {};
+  std::shared_ptr<bool> alive_;
 };
 
 }  // namespace shoal::sim

@@ -12,6 +12,8 @@ namespace shoal::sim {
 namespace {
 
 constexpr std::byte kScribble{0xa5};
+// After so long a network gives up on a peer that fell silent (TCP's keepalive, UCX's retries).
+constexpr uint64_t kGiveUpSilentNs = 25 * kNsPerS;
 
 }  // namespace
 
@@ -24,8 +26,8 @@ std::unique_ptr<SimTransport> SimNetwork::MakeTransport(bool listen, std::functi
   return transport;
 }
 
-void SimNetwork::Clog(const std::string& a, const std::string& b, uint64_t until_ns) {
-  clogs_.push_back({a, b, until_ns});
+void SimNetwork::Clog(const std::string& a, const std::string& b, bool one_way, uint64_t until_ns) {
+  clogs_.push_back({a, b, one_way, until_ns});
 }
 
 std::string SimNetwork::ResetRandomConnection() {
@@ -62,15 +64,17 @@ void SimNetwork::Reset(const std::shared_ptr<Connection>& connection) {
   }
 }
 
-uint64_t SimNetwork::ArrivalNs(const Connection& connection, uint64_t bytes) {
+uint64_t SimNetwork::ArrivalNs(const Connection& connection, int from, uint64_t bytes) {
   uint64_t at = world_->now_ns() + profile_.latency_ns + world_->random().Below(profile_.jitter_ns + 1) +
                 bytes * profile_.ns_per_kib / 1024;
   std::erase_if(clogs_, [this](const Clogged& clog) { return clog.until_ns <= world_->now_ns(); });
   for (const Clogged& clog : clogs_) {
-    const auto touches = [&](const std::string& name) {
-      return name.empty() || name == connection.ends[0].name || name == connection.ends[1].name;
+    const auto is_at = [&](const std::string& name, int end) {
+      return name.empty() || name == connection.ends[end].name;
     };
-    if (touches(clog.a) && touches(clog.b)) at = std::max(at, clog.until_ns + world_->random().Below(50'000));
+    const bool forth = is_at(clog.a, from) && is_at(clog.b, 1 - from);
+    const bool back = is_at(clog.b, from) && is_at(clog.a, 1 - from);
+    if (forth || (back && !clog.one_way)) at = std::max(at, clog.until_ns + world_->random().Below(50'000));
   }
   return at;
 }
@@ -98,7 +102,7 @@ SimTransport::~SimTransport() {
     const std::shared_ptr<Connection> connection = state->connection;
     const int other = 1 - state->end;
     Drop(peer, absl::CancelledError("the transport was destroyed"));
-    world_->After(network_->profile_.latency_ns, [connection, other] {
+    world_->After(silent_ ? kGiveUpSilentNs : network_->profile_.latency_ns, [connection, other] {
       const SimNetwork::End& end = connection->ends[other];
       if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
     });
@@ -127,11 +131,13 @@ absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
   if (peers_.size() >= limits_.max_peers) return absl::ResourceExhaustedError("the limit of peers is reached");
   const PeerId peer(next_peer_++);
   auto connection = std::make_shared<Connection>();
+  connection->number = network_->next_connection_++;
   connection->ends[0] = {.transport = this, .peer = peer, .name = address_};
   connection->ends[1].name = address;
-  network_->connections_[network_->next_connection_++] = connection;
+  connection->audited = !stranger_;
+  network_->connections_[connection->number] = connection;
   peers_[peer] = {.connection = connection, .end = 0};
-  world_->At(network_->ArrivalNs(*connection, 0), [network = network_, connection, address] {
+  world_->At(network_->ArrivalNs(*connection, 0, 0), [network = network_, connection, address] {
     SimTransport* caller = connection->ends[0].transport;
     if (caller == nullptr) return;
     const auto listener = network->listeners_.find(address);
@@ -167,14 +173,16 @@ absl::Status SimTransport::SendNote(PeerId peer, std::span<const std::byte> note
   const std::shared_ptr<Connection> connection = state->connection;
   SimNetwork::End& target = connection->ends[1 - state->end];
   // T5: notes keep their order.
-  const uint64_t at = std::max(network_->ArrivalNs(*connection, 0), target.last_note_ns + 1);
+  const uint64_t at = std::max(network_->ArrivalNs(*connection, state->end, 0), target.last_note_ns + 1);
   target.last_note_ns = at;
   const int to = 1 - state->end;
-  world_->At(at, [connection, to, bytes = std::vector<std::byte>(note.begin(), note.end())] {
+  if (WireAudit* audit = network_->AuditOf(*connection)) audit->NoteSent(address_, connection->number, note);
+  world_->At(at, [this_network = network_, connection, to, bytes = std::vector<std::byte>(note.begin(), note.end())] {
     const SimNetwork::End& from = connection->ends[1 - to];
     if (from.transport != nullptr) --from.transport->peers_[from.peer].notes_under_way;
     const SimNetwork::End& end = connection->ends[to];
     if (end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
+    if (WireAudit* audit = this_network->AuditOf(*connection)) audit->Arrived(bytes);
     end.transport->Push({.kind = TransportEventKind::kNote, .peer = end.peer}, bytes);
   });
   return absl::OkStatus();
@@ -197,8 +205,10 @@ absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, 
   message->payload_bytes = payload.size();
   message->token = token;
   state->sending.push_back(message);
+  WireAudit* const audit = network_->AuditOf(*message->connection);
+  if (audit != nullptr) audit->PayloadSent(address_, message->connection->number, header);
   Random& random = world_->random();
-  const uint64_t arrival = network_->ArrivalNs(*message->connection, payload.size());
+  const uint64_t arrival = network_->ArrivalNs(*message->connection, state->end, payload.size());
   const int to = 1 - state->end;
   if (random.Chance(network_->profile_.eager_per_million)) {
     world_->At(world_->now_ns() + random.Below(arrival - world_->now_ns()), [message] {
@@ -222,7 +232,7 @@ absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, 
     again->payload = again->copy;
     again->at_sender = false;
     again->wants_token = false;
-    world_->At(arrival + random.Below(network_->profile_.latency_ns * 20), [again, to] {
+    world_->At(arrival + random.Below(network_->profile_.duplicate_delay_ns), [again, to] {
       const SimNetwork::End& end = again->connection->ends[to];
       if (end.transport == nullptr || end.transport->Find(end.peer) == nullptr) return;
       end.transport->Arrive(end.peer, again);
@@ -235,6 +245,7 @@ void SimTransport::Arrive(PeerId peer, std::shared_ptr<Message> message) {
   const OfferId offer(next_offer_++);
   const std::vector<std::byte> header = message->header;
   const uint64_t bytes = message->payload_bytes;
+  if (WireAudit* audit = network_->AuditOf(*message->connection)) audit->Arrived(header);
   offers_[offer] = {peer, std::move(message)};
   Push({.kind = TransportEventKind::kOffered, .peer = peer, .offer = offer, .payload_bytes = bytes}, header);
 }
@@ -256,19 +267,24 @@ absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, ui
     return absl::InvalidArgumentError("the buffer is not of the offer's size");
   const bool at_once = AcceptsAtOnce(offer);
   offers_.erase(found);
+  Landing accepted{.message = message, .buffer = buffer, .token = token};
+  WireAudit* const audit = network_->AuditOf(*message->connection);
+  if (audit != nullptr) {
+    accepted.audit_ticket = audit->Accepted(address_, message->connection->number, message->header);
+  }
   if (at_once) {
     std::memcpy(buffer.data(), message->payload.data(), buffer.size());
-    Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = token});
+    EndLanding(peer, accepted, absl::OkStatus());
     return absl::OkStatus();
   }
   std::memset(buffer.data(), static_cast<int>(kScribble), buffer.size());
   const uint64_t landing = next_landing_++;
   PeerState& state = peers_[peer];
-  state.landings[landing] = {message, buffer, token, peer};
+  state.landings[landing] = std::move(accepted);
   const std::shared_ptr<Connection> connection = state.connection;
   const int end_index = state.end;
   const uint64_t delay = message->at_sender ? 2 * network_->profile_.latency_ns : 1;
-  world_->At(network_->ArrivalNs(*connection, buffer.size()) + delay, [connection, end_index, landing] {
+  world_->At(network_->ArrivalNs(*connection, 1 - end_index, buffer.size()) + delay, [connection, end_index, landing] {
     const SimNetwork::End& end = connection->ends[end_index];
     if (end.transport != nullptr) end.transport->Land(end.peer, landing);
   });
@@ -291,10 +307,18 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
       if (still != nullptr) still->Depart(message, absl::OkStatus());
     });
   }
-  Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token});
+  EndLanding(peer, landing, absl::OkStatus());
   if (network_->profile_.writes_late) {
     world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
   }
+}
+
+void SimTransport::EndLanding(PeerId peer, const Landing& landing, absl::Status status) {
+  const Message& message = *landing.message;
+  if (WireAudit* audit = network_->AuditOf(*message.connection)) {
+    audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, status.ok());
+  }
+  Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = std::move(status)});
 }
 
 // An eager payload is here already.
@@ -307,7 +331,12 @@ const std::byte* SimTransport::Borrow(OfferId offer) {
   const auto found = offers_.find(offer);
   const uint32_t lend_per_million = network_->profile_.lend_per_million;
   if (found == offers_.end() || lend_per_million == 0 || !world_->random().Chance(lend_per_million)) return nullptr;
-  const std::span<const std::byte> payload = found->second.second->payload;
+  const Message& message = *found->second.second;
+  const std::span<const std::byte> payload = message.payload;
+  if (WireAudit* audit = network_->AuditOf(*message.connection)) {
+    const uint64_t ticket = audit->Accepted(address_, message.connection->number, message.header);
+    audit->Landed(address_, message.connection->number, message.header, ticket, true);
+  }
   Loan& loan = loans_[offer];
   loan.bytes.assign(payload.begin(), payload.end());
   loan.as_lent = loan.bytes;
@@ -354,7 +383,7 @@ void SimTransport::Close(PeerId peer) {
   const std::shared_ptr<Connection> connection = state->connection;
   const int other = 1 - state->end;
   Drop(peer, absl::OkStatus());
-  world_->At(network_->ArrivalNs(*connection, 0), [connection, other] {
+  world_->At(network_->ArrivalNs(*connection, 1 - other, 0), [connection, other] {
     const SimNetwork::End& end = connection->ends[other];
     if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
   });
@@ -367,6 +396,8 @@ void SimTransport::Drop(PeerId peer, absl::Status why) {
   state->connection->ends[state->end].transport = nullptr;
   std::erase_if(offers_, [&](const auto& entry) { return entry.second.first == peer; });
   const absl::Status ended = why.ok() ? absl::CancelledError("the connection was closed") : why;
+  // After our own Close all fails. When a connection breaks, any part of what was under way may just have ended well.
+  const auto outcome = [&] { return why.ok() || world_->random().Chance(500'000) ? ended : absl::OkStatus(); };
   std::vector<TransportEvent> events;
   for (const std::shared_ptr<Message>& message : state->sending) {
     // What the other side has accepted may still land there: it has a copy of its own from here on.
@@ -374,12 +405,21 @@ void SimTransport::Drop(PeerId peer, absl::Status why) {
     message->payload = message->copy;
     message->at_sender = false;
     message->dead = true;
-    events.push_back({.kind = TransportEventKind::kSent, .peer = peer, .token = message->token, .status = ended});
+    events.push_back({.kind = TransportEventKind::kSent, .peer = peer, .token = message->token, .status = outcome()});
   }
   for (const auto& [number, landing] : state->landings) {
-    // T2: late bytes of a connection that ended.
-    std::memset(landing.buffer.data(), static_cast<int>(world_->random().Next() & 0xff), landing.buffer.size());
-    events.push_back({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = ended});
+    const absl::Status status = outcome();
+    const Message& message = *landing.message;
+    if (status.ok()) {
+      std::memcpy(landing.buffer.data(), message.payload.data(), landing.buffer.size());
+    } else {
+      // T2: late bytes of a connection that ended.
+      std::memset(landing.buffer.data(), static_cast<int>(world_->random().Next() & 0xff), landing.buffer.size());
+    }
+    if (WireAudit* audit = network_->AuditOf(*message.connection)) {
+      audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, status.ok());
+    }
+    events.push_back({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = status});
   }
   for (size_t i = events.size(); i > 1; --i) std::swap(events[i - 1], events[world_->random().Below(i)]);
   for (TransportEvent& event : events) Push(std::move(event));

@@ -3,7 +3,8 @@
 // Keeps T1..T9 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
 // reset come in any order, a payload is read when it lands and not when it is sent, a buffer that was given to Accept
 // is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, so
-// whoever touches memory too early or too late fails a seed. Who changes a loan or returns it twice is found out.
+// whoever touches memory too early or too late fails a seed. Who changes a loan or returns it twice is found out. What
+// crosses the wire is shown to a WireAudit.
 // One thread (the world's).
 #ifndef SHOAL_SIM_SIM_TRANSPORT_H_
 #define SHOAL_SIM_SIM_TRANSPORT_H_
@@ -18,33 +19,28 @@
 
 #include "net/transport.h"
 #include "net/transport_limits.h"
+#include "sim/profile.h"
+#include "sim/wire_audit.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
-
-struct NetworkProfile {
-  uint64_t latency_ns = 20'000;
-  uint64_t jitter_ns = 30'000;           // added at random to each message
-  uint64_t ns_per_kib = 1'000;           // of payload
-  uint32_t eager_per_million = 500'000;  // payloads that leave their sender at once
-  uint32_t lend_per_million = 0;         // offers that can be borrowed
-  uint32_t duplicate_per_million = 0;    // pushes and results that arrive twice (as a faulty peer would send them)
-  bool writes_late = false;              // a deliberate bug: a buffer is written again after its kLanded (ownership)
-};
 
 class SimTransport;
 
 // Who reaches whom. Outlives its transports.
 class SimNetwork {
  public:
-  SimNetwork(World* world, const NetworkProfile& profile) : world_(world), profile_(profile) {}
+  // `audit` outlives the network; null: nobody looks.
+  SimNetwork(World* world, const NetworkProfile& profile, WireAudit* audit)
+      : world_(world), profile_(profile), audit_(audit) {}
 
   // `wake` is called (from a world event) when Poll will have something to say.
   std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake,
                                               const TransportLimits& limits = {});
 
-  // Messages that start before then on a connection between the two addresses ("" is any) arrive after it.
-  void Clog(const std::string& a, const std::string& b, uint64_t until_ns);
+  // Messages that start before then on a connection between the two addresses ("" is any) arrive after it; `one_way`:
+  // only those from `a` to `b`.
+  void Clog(const std::string& a, const std::string& b, bool one_way, uint64_t until_ns);
   // Cuts a connection at random; both sides notice after a while. The name of the side that connected; "" if there is
   // no connection.
   std::string ResetRandomConnection();
@@ -67,19 +63,25 @@ class SimNetwork {
     uint64_t last_note_ns = 0;  // arrival of the newest note towards this end
   };
   struct Connection {
+    uint64_t number = 0;
     End ends[2];
     bool established = false;
+    bool audited = true;  // false: of a stranger
   };
   struct Clogged {
     std::string a, b;
+    bool one_way;
     uint64_t until_ns;
   };
 
   void Reset(const std::shared_ptr<Connection>& connection);
-  uint64_t ArrivalNs(const Connection& connection, uint64_t bytes);
+  // At the other end than `from`, of something that starts now.
+  uint64_t ArrivalNs(const Connection& connection, int from, uint64_t bytes);
+  WireAudit* AuditOf(const Connection& connection) { return connection.audited ? audit_ : nullptr; }
 
   World* world_;
   NetworkProfile profile_;
+  WireAudit* audit_;
   uint64_t next_address_ = 1;
   std::map<std::string, SimTransport*> listeners_;
   std::map<uint64_t, std::shared_ptr<Connection>> connections_;
@@ -114,6 +116,10 @@ class SimTransport : public Transport {
   std::string description() const override { return "sim"; }
 
   const std::string& name() const { return address_; }
+  // What it sends from now on need not make sense.
+  void BeStranger() { stranger_ = true; }
+  // The process goes without a word: peers learn of it only when the network has tried for long.
+  void FallSilent() { silent_ = true; }
 
  private:
   friend class SimNetwork;
@@ -136,7 +142,7 @@ class SimTransport : public Transport {
     std::shared_ptr<Message> message;
     std::span<std::byte> buffer;
     uint64_t token = 0;
-    PeerId peer;
+    uint64_t audit_ticket = 0;
   };
   struct PeerState {
     std::shared_ptr<Connection> connection;
@@ -160,6 +166,7 @@ class SimTransport : public Transport {
   void Arrive(PeerId peer, std::shared_ptr<Message> message);
   void Depart(const std::shared_ptr<Message>& message, absl::Status status);
   void Land(PeerId peer, uint64_t landing);
+  void EndLanding(PeerId peer, const Landing& landing, absl::Status status);
   // Ends the peer on this side: completions in any order, then kPeerDown.
   void Drop(PeerId peer, absl::Status why);
   PeerState* Find(PeerId peer);    // one that is not down
@@ -171,6 +178,8 @@ class SimTransport : public Transport {
   bool listen_;
   std::function<void()> wake_;
   TransportLimits limits_;
+  bool stranger_ = false;
+  bool silent_ = false;
   std::map<PeerId, PeerState> peers_;
   std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
   std::map<OfferId, Loan> loans_;

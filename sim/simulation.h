@@ -2,6 +2,7 @@
 #ifndef SHOAL_SIM_SIMULATION_H_
 #define SHOAL_SIM_SIMULATION_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,11 +19,12 @@ struct Report {
   uint64_t ops_ok = 0;
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
-  uint64_t loans = 0;                 // payloads that servers borrowed
-  uint64_t hand_overs = 0;            // results that ranks handed over after a move
-  uint64_t preemptions = 0;           // pushes that had to make room for an older chunk
-  std::vector<std::string> failures;  // empty: all checks held
-  std::vector<std::string> trace;     // the last lines, if asked for
+  uint64_t loans = 0;                                 // payloads that servers borrowed
+  uint64_t hand_overs = 0;                            // results that ranks handed over after a move
+  uint64_t preemptions = 0;                           // pushes that had to make room for an older chunk
+  std::array<uint64_t, kFaultKindCount> faults = {};  // that found something to hit, by kind
+  std::vector<std::string> failures;                  // empty: all checks held
+  std::vector<std::string> trace;                     // the last lines, if asked for
 };
 
 // `trace_lines`: how many lines of the trace to keep.

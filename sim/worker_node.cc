@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/colocation.h"
 #include "core/version.h"
 
 namespace shoal::sim {
@@ -12,122 +13,127 @@ namespace {
 constexpr uint64_t kCallTimeoutNs = 2 * kNsPerS;
 constexpr uint64_t kGroupWaitMs = 15'000;
 constexpr uint64_t kRetryNs = 50 * kNsPerMs;
+constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
-WorkerNode::WorkerNode(World* world, const Profile& profile, uint32_t job, uint32_t rank, SimNetwork* network,
-                       SimControl* control, Checkers* checkers)
-    : Node(world, absl::StrCat("job-", job, "-rank-", rank), profile.wake_delay_ns),
+WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
+                       std::function<void(JobId)> host_server)
+    : Node(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
       profile_(profile),
-      job_number_(job),
-      rank_(rank),
-      control_(control),
-      checkers_(checkers),
+      place_(place),
+      ports_(ports),
+      host_server_(std::move(host_server)),
       incarnation_(world->random().Next()),
-      transport_(network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
+      transport_(ports.network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
                                          transport_.get())) {
-  const JobProfile& shape = profile.jobs[job];
-  Group everybody{.name = "all", .rank = rank};
-  Group every_second{.name = "even", .rank = rank / 2};
-  for (uint32_t r = 0; r < shape.ranks; ++r) {
+  Group everybody{.name = "all", .rank = place.rank};
+  Group every_second{.name = "even", .rank = place.rank / 2};
+  for (uint32_t r = 0; r < place.job.ranks; ++r) {
     everybody.ranks.push_back(r);
     if (r % 2 == 0) every_second.ranks.push_back(r);
   }
   groups_.push_back(everybody);
-  if (shape.subgroup && rank % 2 == 0) groups_.push_back(every_second);
+  if (place.job.subgroup && place.rank % 2 == 0) groups_.push_back(every_second);
   Join();
 }
 
-// What was in flight never ends for a process that died; its memory goes with it.
+// What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
 WorkerNode::~WorkerNode() {
-  loop_.reset();
   transport_.reset();
+  loop_.reset();
 }
 
 void WorkerNode::Join() {
   scheduler::JoinJob request;
   request.control_version = kControlVersion;
   request.software_version = kSoftwareVersion;
-  request.job_name = absl::StrCat("job-", job_number_);
-  request.world_size = profile_.jobs[job_number_].ranks;
-  request.rank = rank_;
+  request.job_name = place_.job_name;
+  request.world_size = place_.job.ranks;
+  request.rank = place_.rank;
   request.incarnation = incarnation_;
   request.host = name();
-  control_->Call(alive(), request, kCallTimeoutNs, [this](const absl::StatusOr<scheduler::Response>& response) {
-    if (!response.ok()) {
-      if (!absl::IsUnavailable(response.status())) return GiveUp("join", response.status());
-      world().After(kRetryNs, [this, alive = alive()] {
-        if (!alive.expired()) Join();
-      });
-      return;
+  request.colocation = static_cast<uint32_t>(place_.job.hosts_servers ? Colocation::kOn : Colocation::kOff);
+  ports_.control->Call(AsCaller(), request, kCallTimeoutNs,
+                       [this](const absl::StatusOr<scheduler::Response>& response) {
+                         if (response.ok()) return Joined(std::get<scheduler::JobJoined>(*response));
+                         if (!absl::IsUnavailable(response.status())) return GiveUp("join", response.status());
+                         After(kRetryNs, [this] { Join(); });
+                       });
+}
+
+void WorkerNode::Joined(const scheduler::JobJoined& joined) {
+  job_ = joined.job;
+  ports_.control->Watch(AsCaller(), job_, [this](const scheduler::SendWatch& update) {
+    for (const scheduler::RankLost& lost : update.lost_ranks) {
+      commands_.push_back(RankLostCommand{lost.rank, lost.host, lost.reason});
     }
-    job_ = std::get<scheduler::JobJoined>(*response).job;
-    control_->Watch(alive(), job_, [this](const scheduler::SendWatch& update) {
-      for (const scheduler::RankLost& lost : update.lost_ranks) {
-        commands_.push_back(RankLostCommand{lost.rank, lost.host, lost.reason});
-      }
-      for (const scheduler::GroupMap& group : update.groups) {
-        commands_.emplace_back(MoveGroupCommand{group.group, group.map});
-      }
-      Wake();
-    });
-    Heartbeat();
-    JoinGroups(0);
+    for (const scheduler::GroupMap& group : update.groups) {
+      ports_.checkers->SawMap(group.group, *group.map);
+      commands_.emplace_back(MoveGroupCommand{group.group, group.map});
+    }
+    Wake();
   });
+  Heartbeat();
+  if (joined.host_server) host_server_(job_);
+  JoinGroups(0);
 }
 
 void WorkerNode::Heartbeat() {
   if (finished_) return;
   scheduler::HeartbeatWorker request;
   request.job = job_;
-  request.rank = rank_;
+  request.rank = place_.rank;
   request.incarnation = incarnation_;
-  control_->Call(alive(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
-  world().After(profile_.lease_ttl_ms * kNsPerMs / 4, [this, alive = alive()] {
-    if (!alive.expired()) Heartbeat();
-  });
+  ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
+  After(profile_.lease_ttl_ms * kNsPerMs / 4, [this] { Heartbeat(); });
 }
 
 void WorkerNode::JoinGroups(size_t next) {
   if (next == groups_.size() || shutting_down_) return;
   scheduler::JoinGroup request;
   request.job = job_;
-  request.rank = rank_;
+  request.rank = place_.rank;
   request.incarnation = incarnation_;
   request.group_name = groups_[next].name;
   request.ranks = groups_[next].ranks;
   request.max_chunk_bytes = profile_.max_chunk_bytes;
   request.min_servers = profile_.min_servers;
   request.wait_ms = kGroupWaitMs;
-  control_->Call(alive(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
-                 [this, next](const absl::StatusOr<scheduler::Response>& response) {
-                   if (!response.ok()) {
-                     if (!absl::IsUnavailable(response.status())) return GiveUp("join group", response.status());
-                     world().After(kRetryNs, [this, next, alive = alive()] {
-                       if (!alive.expired()) JoinGroups(next);
-                     });
-                     return;
-                   }
-                   const auto& joined = std::get<scheduler::GroupJoined>(*response);
-                   auto info = std::make_shared<GroupInfo>();
-                   info->id = joined.group;
-                   info->name = groups_[next].name;
-                   info->rank = Rank(groups_[next].rank);
-                   info->job_ranks = groups_[next].ranks;
-                   info->hosts = joined.hosts;
-                   info->max_chunk_bytes = profile_.max_chunk_bytes;
-                   info->token.assign(joined.token.begin(), joined.token.end());
-                   info->map = joined.map;
-                   commands_.push_back(OpenGroupCommand{GroupHandle(static_cast<uint16_t>(next)), info,
-                                                        LocalNow().monotonic_ns + 10 * kNsPerS});
-                   Wake();
-                   JoinGroups(next + 1);
-                 });
+  request.wire = static_cast<uint32_t>(place_.job.wire);
+  ports_.control->Call(AsCaller(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
+                       [this, next](const absl::StatusOr<scheduler::Response>& response) {
+                         if (response.ok()) return GroupJoined(next, std::get<scheduler::GroupJoined>(*response));
+                         if (!absl::IsUnavailable(response.status())) return GiveUp("join group", response.status());
+                         After(kRetryNs, [this, next] { JoinGroups(next); });
+                       });
+}
+
+void WorkerNode::GroupJoined(size_t index, const scheduler::GroupJoined& joined) {
+  Group& group = groups_[index];
+  group.id = joined.group;
+  ports_.audit->GroupOpened(joined.group, static_cast<uint32_t>(group.ranks.size()));
+  ports_.checkers->SawMap(joined.group, *joined.map);
+  auto info = std::make_shared<GroupInfo>();
+  info->id = joined.group;
+  info->name = group.name;
+  info->rank = Rank(group.rank);
+  info->job_ranks = group.ranks;
+  info->hosts = joined.hosts;
+  info->max_chunk_bytes = profile_.max_chunk_bytes;
+  info->look_ahead_chunks = joined.look_ahead_chunks;
+  info->wire = place_.job.wire;
+  info->token.assign(joined.token.begin(), joined.token.end());
+  info->map = joined.map;
+  commands_.push_back(
+      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), info, LocalNow().monotonic_ns + 10 * kNsPerS});
+  Wake();
+  JoinGroups(index + 1);
 }
 
 void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
-  world().TraceText(absl::StrCat(name(), ": ", why, ": ", status.ToString()));
+  world().TraceText(name(), ": ", why, ": ", status.ToString());
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
   for (Group& group : groups_) {
     group.over = true;
@@ -138,9 +144,8 @@ void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
 
 void WorkerNode::StopCalling() {
   stopped_calling_ = true;
-  world().After(profile_.op_timeout_ns + 4 * kNsPerS, [this, alive = alive()] {
-    if (!alive.expired()) GiveUp("stopped calling", absl::CancelledError("by the simulation"));
-  });
+  After(profile_.op_timeout_ns + 4 * kNsPerS,
+        [this] { GiveUp("stopped calling", absl::CancelledError("by the simulation")); });
 }
 
 void WorkerNode::AbortGroup() {
@@ -152,7 +157,7 @@ void WorkerNode::AbortGroup() {
 
 uint64_t WorkerNode::SubmitDue(Now now) {
   uint64_t deadline = kNoDeadline;
-  const JobProfile& shape = profile_.jobs[job_number_];
+  const JobProfile& shape = place_.job;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
     while (group.opened && !group.over && !stopped_calling_ && group.submitted < shape.ops &&
@@ -165,12 +170,12 @@ uint64_t WorkerNode::SubmitDue(Now now) {
       OpenOp op;
       op.group = index;
       op.number = ++group.submitted;
-      op.plan = PlanOp(profile_.seed, job_number_, group.name, op.number);
+      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire);
       if (disagree_) {
         disagree_ = false;
         ++op.plan.elements;
       }
-      op.memory = Contribution(profile_.seed, job_number_, group.name, op.number, op.plan, group.rank);
+      op.memory = Contribution(op.plan, group.rank);
       SubmitCommand command;
       command.group = GroupHandle(static_cast<uint16_t>(index));
       command.ticket = next_ticket_++;
@@ -195,21 +200,24 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
       return GiveUp("open group", opened->status);
     }
     group.opened = true;
+    group.was_opened = true;
   } else if (const auto* done = std::get_if<OpDone>(&outcome)) {
     const auto found = ops_.find(done->ticket);
-    if (found == ops_.end()) return checkers_->Fail(absl::StrCat(name(), ": an op ended twice"));
+    if (found == ops_.end()) return ports_.checkers->Fail(absl::StrCat(name(), ": an op ended twice (liveness)"));
     OpenOp op = std::move(found->second);
     ops_.erase(found);
     Group& group = groups_[op.group];
     ++group.ended;
-    if (done->status.ok()) ++group.ended_well;
-    if (!done->status.ok()) {
+    if (done->status.ok()) {
+      ++group.ended_well;
+      ports_.audit->OpEnded(group.id, Rank(group.rank), OpNumber(op.number));
+    } else {
       group.over = true;
-      world().TraceText(absl::StrCat(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString()));
+      world().TraceText(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString());
     }
-    checkers_->OpEnded(job_number_, group.name, op.number, group.rank, static_cast<uint32_t>(group.ranks.size()),
-                       op.plan, done->status, op.memory);
-    checkers_->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
+    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, static_cast<uint32_t>(group.ranks.size()),
+                             op.plan, done->status, op.memory);
+    ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
@@ -221,7 +229,7 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
 
 void WorkerNode::CloseIfOver(Now now) {
   if (shutting_down_ || finished_) return;
-  const JobProfile& shape = profile_.jobs[job_number_];
+  const JobProfile& shape = place_.job;
   bool all_closed = true;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
@@ -240,18 +248,18 @@ void WorkerNode::Leave() {
   finished_ = true;
   scheduler::LeaveJob request;
   request.job = job_;
-  request.rank = rank_;
+  request.rank = place_.rank;
   request.incarnation = incarnation_;
   request.reason = "done";
-  control_->Call(alive(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
+  ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
 }
 
 void WorkerNode::Report(const ServerTrouble& trouble) {
-  world().TraceText(absl::StrCat(name(), " reports server ", trouble.server.value(), " in epoch ",
-                                 trouble.epoch.value(), trouble.reachable ? " as reachable: " : ": ", trouble.reason));
+  world().TraceText(name(), " reports server ", trouble.server.value(), " in epoch ", trouble.epoch.value(),
+                    trouble.reachable ? " as reachable: " : ": ", trouble.reason);
   scheduler::ReportServer request;
   request.job = job_;
-  request.rank = rank_;
+  request.rank = place_.rank;
   request.incarnation = incarnation_;
   request.group = trouble.group;
   request.epoch = trouble.epoch;
@@ -259,20 +267,24 @@ void WorkerNode::Report(const ServerTrouble& trouble) {
   request.server_incarnation = trouble.incarnation;
   request.reachable = trouble.reachable;
   request.reason = trouble.reason;
-  control_->Call(alive(), request, kCallTimeoutNs,
-                 [this, trouble](const absl::StatusOr<scheduler::Response>& response) {
-                   if (!absl::IsUnavailable(response.status())) return;
-                   world().After(kRetryNs, [this, trouble, alive = alive()] {
-                     if (!alive.expired() && !finished_) Report(trouble);
-                   });
-                 });
+  ports_.control->Call(AsCaller(), request, kCallTimeoutNs,
+                       [this, trouble](const absl::StatusOr<scheduler::Response>& response) {
+                         if (!absl::IsUnavailable(response.status())) return;
+                         After(kRetryNs, [this, trouble] {
+                           if (!finished_) Report(trouble);
+                         });
+                       });
 }
 
 uint64_t WorkerNode::Run(Now now) {
   if (finished_) return kNoDeadline;
   uint64_t deadline = kNoDeadline;
   bool progress = true;
-  while (progress && !finished_) {
+  for (int rounds = 0; progress && !finished_; ++rounds) {
+    if (rounds == kMostRounds) {
+      ports_.checkers->Fail(absl::StrCat(name(), " is busy with itself for ever (liveness)"));
+      break;
+    }
     deadline = SubmitDue(now);
     CloseIfOver(now);
     const std::vector<WorkerCommand> commands = std::exchange(commands_, {});
@@ -284,9 +296,13 @@ uint64_t WorkerNode::Run(Now now) {
   return std::min(deadline, loop_->NextDeadlineNs());
 }
 
+bool WorkerNode::opened_all() const {
+  return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
+}
+
 bool WorkerNode::did_everything() const {
   return std::all_of(groups_.begin(), groups_.end(),
-                     [this](const Group& group) { return group.ended_well == profile_.jobs[job_number_].ops; });
+                     [this](const Group& group) { return group.ended_well == place_.job.ops; });
 }
 
 std::string WorkerNode::Describe() const {

@@ -4,6 +4,7 @@
 #define SHOAL_SIM_WORKER_NODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,21 +15,41 @@
 #include "sim/profile.h"
 #include "sim/sim_control.h"
 #include "sim/sim_transport.h"
+#include "sim/wire_audit.h"
 #include "worker/worker_loop.h"
 
 namespace shoal::sim {
 
 class WorkerNode : public Node {
  public:
-  WorkerNode(World* world, const Profile& profile, uint32_t job, uint32_t rank, SimNetwork* network,
-             SimControl* control, Checkers* checkers);
+  // Which run of which job. A job that is started again is another run, under the same name.
+  struct Place {
+    uint32_t run = 0;
+    std::string job_name;
+    JobProfile job;
+    uint32_t rank = 0;
+  };
+  struct Ports {
+    SimNetwork* network;
+    SimControl* control;
+    Checkers* checkers;
+    WireAudit* audit;
+  };
+
+  // `host_server` is called when the scheduler has asked the process to host a server for the job.
+  WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
+             std::function<void(JobId)> host_server);
   // The process dies.
   ~WorkerNode() override;
+
+  const Place& place() const { return place_; }
 
   // Orderly end: everything closed, the job left.
   bool finished() const { return finished_; }
   // Every op of the workload was called and ended well.
   bool did_everything() const;
+  // All its groups were opened.
+  bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
   const std::string& transport_name() const { return transport_->name(); }
@@ -39,6 +60,8 @@ class WorkerNode : public Node {
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   void AbortGroup();
+  // When the process dies, nobody hears of it.
+  void FallSilent() { transport_->FallSilent(); }
 
  protected:
   uint64_t Run(Now now) override;
@@ -46,9 +69,11 @@ class WorkerNode : public Node {
  private:
   struct Group {
     std::string name;
+    GroupId id;
     std::vector<uint32_t> ranks;  // of the job
     uint32_t rank = 0;            // of this worker in it
     bool opened = false;
+    bool was_opened = false;
     bool over = false;  // no op will be submitted any more
     bool closed = false;
     uint64_t submitted = 0;
@@ -63,8 +88,11 @@ class WorkerNode : public Node {
     std::vector<std::byte> memory;
   };
 
+  SimControl::Caller AsCaller() const { return {alive(), name()}; }
   void Join();
+  void Joined(const scheduler::JobJoined& joined);
   void JoinGroups(size_t next);
+  void GroupJoined(size_t index, const scheduler::GroupJoined& joined);
   void Heartbeat();
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
@@ -74,10 +102,9 @@ class WorkerNode : public Node {
   void Report(const ServerTrouble& trouble);
 
   const Profile& profile_;
-  const uint32_t job_number_;
-  const uint32_t rank_;
-  SimControl* control_;
-  Checkers* checkers_;
+  const Place place_;
+  const Ports ports_;
+  std::function<void(JobId)> host_server_;
   Incarnation incarnation_;
   std::unique_ptr<SimTransport> transport_;
   std::unique_ptr<WorkerLoop> loop_;

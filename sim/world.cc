@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/hash.h"
 
 namespace shoal::sim {
@@ -19,16 +18,18 @@ uint64_t Random::Next() {
 World::World(uint64_t seed) : random_(seed), digest_(StableHash({seed})) {}
 
 void World::At(uint64_t time_ns, std::function<void()> what) {
-  events_.push({std::max(time_ns, now_ns_), sequence_++, std::move(what)});
+  events_.push_back({std::max(time_ns, now_ns_), sequence_++, std::move(what)});
+  std::push_heap(events_.begin(), events_.end(), ComesLater);
 }
 
 bool World::RunOne(uint64_t until_ns) {
-  if (events_.empty() || events_.top().time_ns > until_ns) {
+  if (events_.empty() || events_.front().time_ns > until_ns) {
     now_ns_ = std::max(now_ns_, until_ns);
     return false;
   }
-  Event event = events_.top();
-  events_.pop();
+  std::pop_heap(events_.begin(), events_.end(), ComesLater);
+  const Event event = std::move(events_.back());
+  events_.pop_back();
   now_ns_ = event.time_ns;
   ++events_run_;
   event.what();
@@ -44,11 +45,9 @@ void World::Trace(std::initializer_list<uint64_t> words) {
   digest_ = StableHash({digest_, now_ns_, StableHash(words)});
 }
 
-void World::TraceText(const std::string& text) {
-  for (char c : text) digest_ = StableHash({digest_, static_cast<unsigned char>(c)});
-  if (text_limit_ == 0) return;
+void World::AddLine(std::string line) {
   if (text_.size() >= text_limit_) text_.erase(text_.begin());
-  text_.push_back(absl::StrCat(now_ns_ / 1000, " us  ", text));
+  text_.push_back(absl::StrCat(now_ns_ / 1000, " us  ", line));
 }
 
 }  // namespace shoal::sim

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <queue>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/now.h"
 
 namespace shoal::sim {
@@ -48,9 +48,13 @@ class World {
   bool RunOne(uint64_t until_ns);
   void RunUntil(uint64_t until_ns);
 
-  // Adds to the digest; with tracing on also to the text that a failure prints.
+  // Adds to the digest.
   void Trace(std::initializer_list<uint64_t> words);
-  void TraceText(const std::string& text);
+  // Adds a line to the text that a failure prints; costs nothing while no text is kept.
+  template <typename... Pieces>
+  void TraceText(const Pieces&... pieces) {
+    if (text_limit_ > 0) AddLine(absl::StrCat(pieces...));
+  }
   uint64_t digest() const { return digest_; }
   void KeepText(size_t lines) { text_limit_ = lines; }
   const std::vector<std::string>& text() const { return text_; }
@@ -61,17 +65,20 @@ class World {
     uint64_t time_ns;
     uint64_t sequence;
     std::function<void()> what;
-    bool operator>(const Event& other) const {
-      return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
-    }
   };
+  // For a heap with the next event on top.
+  static bool ComesLater(const Event& a, const Event& b) {
+    return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.sequence > b.sequence;
+  }
+
+  void AddLine(std::string line);
 
   Random random_;
   uint64_t now_ns_ = kNsPerS;  // so that nothing takes 0 for "never"
   uint64_t sequence_ = 0;
   uint64_t events_run_ = 0;
   uint64_t digest_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Event> events_;  // a heap
   size_t text_limit_ = 0;
   std::vector<std::string> text_;
 };

@@ -8,7 +8,7 @@ namespace {
 // Time passes where the suite lets it: between rounds of polling.
 TransportKind SimKind(const std::string& name, const NetworkProfile& profile) {
   struct Network {
-    explicit Network(const NetworkProfile& p) : network(&world, p) {}
+    explicit Network(const NetworkProfile& p) : network(&world, p, /*audit=*/nullptr) {}
     World world{1};
     SimNetwork network;
   };

@@ -1,48 +1,36 @@
-// The fixed seeds of `make test`, the seeds that once found a bug, and proof that the checkers can fail.
+// The fixed seeds of `make test`, profiles made by hand, and proof that the checkers can fail.
 #include "sim/simulation.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "sim/shrink.h"
+#include "sim/tally.h"
+
 namespace shoal::sim {
 namespace {
-
-constexpr uint64_t kFixedSeeds = 200;
 
 std::string FirstFailure(const Report& report) {
   return report.failures.empty() ? "" : "seed " + std::to_string(report.seed) + ": " + report.failures.front();
 }
 
 TEST(Simulation, EverySeedHolds) {
-  uint64_t ops_ok = 0;
-  uint64_t ops_failed = 0;
-  uint64_t refusals = 0;
-  uint64_t loans = 0;
-  uint64_t hand_overs = 0;
+  Tally tally;
   for (uint64_t seed = 1; seed <= kFixedSeeds; ++seed) {
     const Report report = Simulate(DrawProfile(seed), 0);
     EXPECT_EQ(FirstFailure(report), "");
-    ops_ok += report.ops_ok;
-    ops_failed += report.ops_failed;
-    refusals += report.refusals;
-    loans += report.loans;
-    hand_overs += report.hand_overs;
+    tally.Add(report);
   }
-  // The seeds are worth running only if much goes well, much fails, much is refused, lent and handed over in them.
-  EXPECT_GT(ops_ok, 5000u);
-  EXPECT_GT(ops_failed, 50u);
-  EXPECT_GT(refusals, 500u);
-  EXPECT_GT(loans, 5000u);
-  EXPECT_GT(hand_overs, 50u);
-}
-
-TEST(Simulation, SeedsThatFoundABugHold) {
-  // 1084, 1099, 1133: a result was handed over from the tensor of an op that was its caller's again.
-  // 1197: ranks left a group with the results that another one lacked.
-  // 1299: a group that was opening failed because a server of its map had begun to drain.
-  for (const uint64_t seed : {1084, 1099, 1133, 1197, 1299}) {
-    EXPECT_EQ(FirstFailure(Simulate(DrawProfile(seed), 0)), "");
+  // The seeds are worth running only if much goes well, much fails, and much is refused, lent and handed over in them.
+  EXPECT_GT(tally.ops_ok, 30'000u);
+  EXPECT_GT(tally.ops_failed, 300u);
+  EXPECT_GT(tally.refusals, 3'000u);
+  EXPECT_GT(tally.loans, 30'000u);
+  EXPECT_GT(tally.hand_overs, 300u);
+  EXPECT_GT(tally.preemptions, 0u);
+  for (size_t i = 0; i < kFaultKindCount; ++i) {
+    EXPECT_GT(tally.faults[i], 10u) << FaultName(static_cast<FaultKind>(i));
   }
 }
 
@@ -65,7 +53,7 @@ Profile Quiet() {
   profile.seed = 7;
   profile.servers = 2;
   profile.min_servers = 2;
-  profile.jobs.push_back({.ranks = 3, .subgroup = false, .ops = 30, .in_flight = 4});
+  profile.jobs.push_back({.ranks = 3, .ops = 30, .in_flight = 4});
   return profile;
 }
 
@@ -123,6 +111,43 @@ TEST(Checkers, FindALateWrite) {
   profile.network.writes_late = true;
   profile.survive_server_loss = false;  // so that results land in the tensor itself
   EXPECT_TRUE(Finds(profile, "ownership"));
+}
+
+// F12: the scheduler comes back without its state, while a job runs and before another one starts.
+TEST(Simulation, ARunningJobAndANewOneOutliveTheSchedulersState) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Profile profile = Quiet();
+    profile.seed = seed;
+    profile.think_ns = 20 * kNsPerMs;
+    profile.jobs[0].ops = 100;
+    profile.jobs.push_back({.ranks = 3, .ops = 10, .in_flight = 1, .start_ns = 400 * kNsPerMs});
+    profile.faults.push_back(
+        {.kind = FaultKind::kSchedulerAmnesia, .at_ns = kNsPerS + 350 * kNsPerMs, .duration_ns = 20 * kNsPerMs});
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "");
+    EXPECT_EQ(report.ops_ok, 330u) << "seed " << seed;
+  }
+}
+
+TEST(Shrink, LeavesWhatTheFailureNeeds) {
+  Profile profile = DrawProfile(1);
+  uint64_t seed = 1;
+  while (profile.faults.size() < 8 || profile.jobs.size() < 3) profile = DrawProfile(++seed);
+  profile.sabotage = Sabotage::kLoseContribution;
+  ASSERT_FALSE(Simulate(profile, 0).failures.empty());
+  const Shrunk shrunk = Shrink(profile, 300);
+  EXPECT_FALSE(Simulate(shrunk.profile, 0).failures.empty());
+  EXPECT_TRUE(shrunk.profile.faults.empty()) << shrunk.profile.Describe();
+  EXPECT_EQ(shrunk.profile.jobs.size(), 1u);
+  EXPECT_EQ(shrunk.profile.jobs[0].ranks, 2u) << "of one rank nothing is summed";
+  EXPECT_LE(shrunk.profile.jobs[0].ops, 5u);
+  EXPECT_LE(shrunk.runs, 300u);
+}
+
+TEST(Shrink, StopsWhenTold) {
+  Profile profile = DrawProfile(1);
+  profile.sabotage = Sabotage::kLoseContribution;
+  EXPECT_EQ(Shrink(profile, 3).runs, 3u);
 }
 
 }  // namespace

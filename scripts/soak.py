@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Runs many seeds of the deterministic simulator, on all cores, and writes what they came to.
+
+`make soak SCHEDULES=100000`, after a build; `scripts/soak.py 100000 --first 1`. Results: sim/results/soak_DATE.json and
+.md (and a line on standard output for each seed that failed). Exit status 1 if a check failed anywhere.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "build" / "bin" / "shoal-sim"
+SEEDS_PER_BATCH = 500  # a batch is one process: what a crash can take along, and how often progress is said
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{model}, {os.cpu_count()} cores"
+
+
+class Batch:
+    """A range of seeds in a process of its own."""
+
+    def __init__(self, first: int, count: int, folder: pathlib.Path):
+        self.first, self.count = first, count
+        self.report = folder / f"{first}.json"
+        command = [PROGRAM, "--first", str(first), "--count", str(count), "--report", self.report]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self) -> dict:
+        """What the seeds came to; a crash is a violation of its seed, and the rest of the batch counts as not run."""
+        output, _ = self.process.communicate()
+        for line in output.splitlines():
+            if "FAILED" in line:
+                print(line, flush=True)
+        if self.process.returncode in (0, 1) and self.report.is_file():
+            return json.loads(self.report.read_text(encoding="utf-8"))
+        last = output.strip().splitlines()[-1] if output.strip() else f"status {self.process.returncode}, no output"
+        return {"first": self.first, "violations": [{"seed": self.first, "what": f"in a batch from here: {last}"}]}
+
+
+def run(first: int, count: int, processes: int) -> tuple[dict, float]:
+    """The sum of all batches, and the wall-clock seconds that they took."""
+    total: dict = {"faults": {}, "violations": []}
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        starts = list(range(first, first + count, SEEDS_PER_BATCH))
+        running: list[Batch] = []
+        while starts or running:
+            while starts and len(running) < processes:
+                at = starts.pop(0)
+                running.append(Batch(at, min(SEEDS_PER_BATCH, first + count - at), pathlib.Path(folder)))
+            add(total, running.pop(0).finish())
+            seconds = time.monotonic() - started
+            print(f"{total.get('seeds', 0)} of {count} schedules, {len(total['violations'])} violations, {seconds:.0f} s",
+                  flush=True)
+    return total, time.monotonic() - started
+
+
+def add(total: dict, batch: dict) -> None:
+    for key, value in batch.items():
+        if key == "faults":
+            for kind, times in value.items():
+                total["faults"][kind] = total["faults"].get(kind, 0) + times
+        elif key == "violations":
+            total["violations"].extend(value)
+        elif key != "first":
+            total[key] = total.get(key, 0) + value
+
+
+def write(total: dict, first: int, count: int, wall_seconds: float, command: str) -> pathlib.Path:
+    today = datetime.date.today().isoformat()
+    changed = [line for line in git("status", "--porcelain").splitlines() if "sim/results/" not in line]
+    tree = git("rev-parse", "HEAD") + (" with uncommitted changes" if changed else "")
+    cost_ms = 1000 * total.get("cpu_seconds", 0) / max(total.get("seeds", 0), 1)
+    data = {
+        "date": today,
+        "command": command,
+        "tree": tree,
+        "machine": machine(),
+        "first_seed": first,
+        "last_seed": first + count - 1,
+        "wall_seconds": round(wall_seconds, 1),
+        "cpu_ms_per_schedule": round(cost_ms, 2),
+        **total,
+    }
+    report = ROOT / "sim" / "results" / f"soak_{today}.md"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    violations = total["violations"]
+    lines = [
+        f"# {count} simulated schedules, {today}",
+        "",
+        f"`{command}` on {tree}; {data['machine']}.",
+        "",
+        f"- Seeds {first} to {first + count - 1}: **{len(violations)} violations**.",
+        f"- {cost_ms:.2f} ms of CPU for each schedule; {wall_seconds / 60:.1f} minutes in all.",
+        f"- {total.get('ops_ok', 0)} all-reduces told their right result to a rank, {total.get('ops_failed', 0)} ended "
+        "with an error, as they should.",
+        f"- {total.get('virtual_seconds', 0) / 3600:.0f} hours of virtual time, {total.get('events', 0)} events; "
+        f"{total.get('refusals', 0)} messages refused, {total.get('hand_overs', 0)} results handed over after a move, "
+        f"{total.get('preemptions', 0)} pushes preempted, {total.get('loans', 0)} payloads lent.",
+        "",
+        "| fault | times |",
+        "|---|---:|",
+        *(f"| {kind} | {times} |" for kind, times in total["faults"].items()),
+    ]
+    if violations:
+        lines += ["", "Violations (replay: `build/bin/shoal-sim --seed N`):", ""]
+        lines += [f"- seed {violation['seed']}: {violation['what']}" for violation in violations[:50]]
+    report.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("schedules", nargs="?", type=int, default=10_000, help="how many seeds (10000)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="at a time (one a core)")
+    options = parser.parse_args()
+    if options.schedules < 1 or options.processes < 1:
+        sys.exit("soak: schedules and processes have to be positive numbers")
+    if not PROGRAM.is_file():
+        sys.exit(f"soak: there is no {PROGRAM}; `make build` makes it")
+    total, seconds = run(options.first, options.schedules, options.processes)
+    command = f"make soak SCHEDULES={options.schedules}" if options.first == 1 else " ".join(["scripts/soak.py", *sys.argv[1:]])
+    report = write(total, options.first, options.schedules, seconds, command)
+    print(f"written: {report.relative_to(ROOT)}")
+    sys.exit(1 if total["violations"] else 0)
+
+
+if __name__ == "__main__":
+    main()

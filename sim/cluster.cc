@@ -1,0 +1,180 @@
+#include "sim/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
+constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
+constexpr uint64_t kSettleNs = 10 * kNsPerS;
+constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
+
+}  // namespace
+
+Cluster::Cluster(const Profile& profile, size_t trace_lines)
+    : profile_(profile),
+      world_(profile.seed),
+      checkers_(&world_),
+      audit_([this](const std::string& what) { checkers_.Fail(what); }),
+      network_(&world_, profile_.network, &audit_),
+      control_(&world_, profile_.network.latency_ns),
+      disk_(&world_) {
+  world_.KeepText(trace_lines);
+}
+
+void Cluster::Start() {
+  Random& random = world_.random();
+  world_.After(random.Below(kStartSpreadNs), [this] { StartScheduler(); });
+  for (uint32_t i = 0; i < profile_.servers; ++i) {
+    const std::string name = absl::StrCat("server-", i);
+    servers_.push_back({.place = {.name = name, .host = name, .job = JobId()}, .node = nullptr});
+    world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
+  }
+  for (size_t job = 0; job < profile_.jobs.size(); ++job) {
+    StartRun(absl::StrCat("job-", job), profile_.jobs[job], profile_.jobs[job].start_ns);
+  }
+  for (const Fault& fault : profile_.faults) {
+    world_.At(fault.at_ns, [this, fault] { Happen(fault); });
+  }
+  world_.After(kTendEveryNs, [this] { Tend(); });
+}
+
+void Cluster::StartScheduler() {
+  if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &disk_);
+}
+
+void Cluster::StartServer(size_t index) {
+  Server& server = servers_[index];
+  server.node = std::make_unique<ServerNode>(&world_, profile_, server.place, &network_, &control_, &checkers_);
+}
+
+void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
+  const uint32_t run = runs_++;
+  for (uint32_t rank = 0; rank < job.ranks; ++rank) {
+    workers_.push_back({.place = {.run = run, .job_name = job_name, .job = job, .rank = rank}, .node = nullptr});
+    const size_t index = workers_.size() - 1;
+    world_.After(after_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
+  }
+}
+
+void Cluster::StartWorker(size_t index) {
+  Worker& worker = workers_[index];
+  worker.started = true;
+  worker.node = std::make_unique<WorkerNode>(
+      &world_, profile_, worker.place,
+      WorkerNode::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
+      [this, index](JobId job) {
+        const std::string& host = workers_[index].node->name();
+        servers_.push_back(
+            {.place = {.name = absl::StrCat(host, "-server"), .host = host, .job = job}, .node = nullptr});
+        StartServer(servers_.size() - 1);
+      });
+}
+
+void Cluster::KillWorker(Worker* worker, bool silently) {
+  for (Server& server : servers_) {
+    if (server.node == nullptr || IsDedicated(server) || server.place.host != worker->node->name()) continue;
+    if (silently) server.node->FallSilent();
+    server.node.reset();
+  }
+  if (silently) worker->node->FallSilent();
+  worker->node.reset();
+}
+
+bool Cluster::OneOfMany() const {
+  return std::count_if(servers_.begin(), servers_.end(), [this](const Server& server) {
+           return IsDedicated(server) && server.node != nullptr && !server.node->draining();
+         }) > 1;
+}
+
+void Cluster::Tend() {
+  for (Server& server : servers_) {
+    if (server.node == nullptr) continue;
+    if (server.node->drained()) {
+      server.node.reset();
+      continue;
+    }
+    const bool rank_has_ended =
+        !IsDedicated(server) && std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+          return worker.node != nullptr && worker.node->finished() && worker.node->name() == server.place.host;
+        });
+    if (rank_has_ended && !server.node->draining()) {
+      server.node->Drain();
+      if (!server.node->draining()) server.node.reset();  // it was never registered
+    }
+  }
+  TendRollingRestart();
+  world_.After(kTendEveryNs, [this] { Tend(); });
+}
+
+void Cluster::TendRollingRestart() {
+  if (AllWorkersEnded()) rolling_.clear();
+  if (rolling_.empty()) return;
+  Server& server = servers_[rolling_.front()];
+  if (rolling_restarted_) {
+    if (server.node != nullptr && !server.node->registered()) return;
+    rolling_restarted_ = false;
+    rolling_.pop_front();
+    return;
+  }
+  if (server.node == nullptr) {
+    rolling_restarted_ = true;
+    return StartServer(rolling_.front());
+  }
+  if (server.node->draining()) return;
+  if (OneOfMany()) server.node->Drain();
+  if (!server.node->draining()) rolling_.pop_front();
+}
+
+bool Cluster::AllWorkersEnded() const {
+  return restarts_due_ == 0 && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+           return worker.started && (worker.node == nullptr || worker.node->finished());
+         });
+}
+
+uint64_t Cluster::SettleNs() const {
+  const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
+  return (silence ? kSettleAfterSilenceNs : kSettleNs) + profile_.return_patience_ns;
+}
+
+void Cluster::CheckRuns() {
+  std::set<uint32_t> excused = runs_hit_;
+  if (faults_[static_cast<size_t>(FaultKind::kStaleLeader)] > 0) {
+    for (uint32_t run = 0; run < runs_; ++run) excused.insert(run);
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.node == nullptr) continue;
+    hand_overs_ += worker.node->results_handed_over();
+    if (!worker.node->finished()) checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.node->Describe()));
+    if (worker.node->refused_memory()) excused.insert(worker.place.run);
+  }
+  for (uint32_t run = 0; run < runs_; ++run) {
+    if (excused.contains(run) || checkers_.ops_failed_of(run) == 0) continue;
+    checkers_.Fail(absl::StrCat("run ", run, " had failed ops though nothing destructive hit it (isolation)"));
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.node == nullptr || excused.contains(worker.place.run) || worker.node->did_everything()) continue;
+    checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.node->Describe()));
+  }
+}
+
+void Cluster::CheckEnd() {
+  CheckRuns();
+  rogues_.clear();
+  workers_.clear();
+  world_.RunUntil(world_.now_ns() + kNsPerS);
+  for (const Server& server : servers_) {
+    if (server.node == nullptr) continue;
+    server.node->CheckAtEnd();
+    if (!server.node->draining() || server.node->drained()) continue;
+    checkers_.Fail(absl::StrCat(server.node->name(), " was never drained (liveness)"));
+  }
+  checkers_.CheckGraves();
+  checkers_.CheckLoans(network_);
+}
+
+}  // namespace shoal::sim

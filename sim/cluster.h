@@ -1,0 +1,110 @@
+// The simulated cluster of a profile: its processes, and what faults do to them.
+//
+// A job runs once, or again under its name when a fault restarts it: runs are numbered. One thread (the world's).
+#ifndef SHOAL_SIM_CLUSTER_H_
+#define SHOAL_SIM_CLUSTER_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/checkers.h"
+#include "sim/profile.h"
+#include "sim/rogue_node.h"
+#include "sim/scheduler_node.h"
+#include "sim/server_node.h"
+#include "sim/sim_control.h"
+#include "sim/sim_store.h"
+#include "sim/sim_transport.h"
+#include "sim/wire_audit.h"
+#include "sim/worker_node.h"
+#include "sim/world.h"
+
+namespace shoal::sim {
+
+class Cluster {
+ public:
+  Cluster(const Profile& profile, size_t trace_lines);
+
+  // From here on all processes start, and faults happen, in virtual time.
+  void Start();
+  // All that were to start have, and have ended or died.
+  bool AllWorkersEnded() const;
+  // How long servers may need to notice the last worker's end.
+  uint64_t SettleNs() const;
+  // Ends what is left, and checks it.
+  void CheckEnd();
+
+  World& world() { return world_; }
+  const SimNetwork& network() const { return network_; }
+  const Checkers& checkers() const { return checkers_; }
+  Checkers& checkers() { return checkers_; }
+  uint64_t hand_overs() const { return hand_overs_; }
+  const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
+
+ private:
+  struct Worker {
+    WorkerNode::Place place;
+    std::unique_ptr<WorkerNode> node;  // null: not started, or dead
+    bool started = false;
+  };
+  struct Server {
+    ServerNode::Place place;
+    std::unique_ptr<ServerNode> node;  // likewise
+  };
+
+  // ---- cluster.cc: processes ----
+  void StartScheduler();
+  void StartServer(size_t index);
+  void StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns);
+  void StartWorker(size_t index);
+  void KillWorker(Worker* worker, bool silently);
+  bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
+  // Another server for all jobs goes on if one of them leaves.
+  bool OneOfMany() const;
+  // Processes whose time has come end: servers that are drained, those of workers that have ended.
+  void Tend();
+  void TendRollingRestart();
+  void CheckRuns();
+
+  // ---- cluster_faults.cc; true: it found something to hit ----
+  void Happen(const Fault& fault);
+  bool HitNetwork(const Fault& fault, uint64_t end_ns);
+  bool HitScheduler(const Fault& fault, uint64_t end_ns);
+  bool HitServer(const Fault& fault, uint64_t end_ns);
+  bool HitWorker(const Fault& fault, uint64_t end_ns);
+  // `first_was_in`: the rank whose crash began it had opened all its groups.
+  void RestartJob(uint32_t run, bool first_was_in);
+  // What a scheduler without its state can't go on with.
+  void ExcuseRunsOfLostState();
+  void RankDies(uint32_t run);
+  Worker* PickWorker(uint32_t target);
+
+  const Profile profile_;
+  World world_;
+  Checkers checkers_;
+  WireAudit audit_;
+  SimNetwork network_;
+  SimControl control_;
+  SimDisk disk_;
+  std::unique_ptr<SchedulerNode> scheduler_;
+  std::vector<std::unique_ptr<SchedulerNode>> deposed_;
+  std::deque<Server> servers_;
+  std::deque<Worker> workers_;
+  std::vector<std::unique_ptr<RogueNode>> rogues_;
+  std::deque<size_t> rolling_;      // servers that are still to be restarted
+  bool rolling_restarted_ = false;  // the first of them is on its way back
+  uint32_t runs_ = 0;
+  uint32_t restarts_due_ = 0;
+  std::set<uint32_t> runs_hit_;
+  uint64_t hand_overs_ = 0;
+  std::array<uint64_t, kFaultKindCount> faults_ = {};
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_CLUSTER_H_

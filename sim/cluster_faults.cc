@@ -1,0 +1,227 @@
+// The part of Cluster that lets faults happen.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "sim/cluster.h"
+
+namespace shoal::sim {
+namespace {
+
+bool HitsScheduler(FaultKind kind) {
+  return kind == FaultKind::kSchedulerOutage || kind == FaultKind::kStoreFailures || kind == FaultKind::kLeaderChange ||
+         kind == FaultKind::kPause;
+}
+
+}  // namespace
+
+Cluster::Worker* Cluster::PickWorker(uint32_t target) {
+  Worker& worker = workers_[target % workers_.size()];
+  return worker.node == nullptr || worker.node->finished() ? nullptr : &worker;
+}
+
+void Cluster::Happen(const Fault& fault) {
+  world_.TraceText("fault: ", std::string(FaultName(fault.kind)), " ", fault.target);
+  const uint64_t end_ns = world_.now_ns() + fault.duration_ns;
+  const bool hit =
+      HitNetwork(fault, end_ns) || HitScheduler(fault, end_ns) || HitServer(fault, end_ns) || HitWorker(fault, end_ns);
+  if (hit) ++faults_[static_cast<size_t>(fault.kind)];
+}
+
+bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
+  const std::unique_ptr<ServerNode>& server = servers_[fault.target % servers_.size()].node;
+  const Worker* const worker = PickWorker(fault.target / 2);
+  const std::string worker_address = worker == nullptr ? "" : worker->node->transport_name();
+  switch (fault.kind) {
+    case FaultKind::kClog:
+      network_.Clog(worker_address, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
+                    /*one_way=*/false, end_ns);
+      return true;
+    case FaultKind::kOneWay:
+      if (server == nullptr || worker == nullptr) return false;
+      network_.Clog(fault.target % 2 == 0 ? worker_address : server->addresses().back(),
+                    fault.target % 2 == 0 ? server->addresses().back() : worker_address, /*one_way=*/true, end_ns);
+      return true;
+    case FaultKind::kReset:
+      return !network_.ResetRandomConnection().empty();
+    case FaultKind::kRogueClient: {
+      if (server == nullptr) return false;
+      rogues_.push_back(std::make_unique<RogueNode>(&world_, profile_, &network_, &audit_, server->addresses().back()));
+      world_.At(end_ns, [this, index = rogues_.size() - 1] {
+        if (index < rogues_.size()) rogues_[index].reset();
+      });
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
+  switch (fault.kind) {
+    case FaultKind::kSchedulerOutage:
+      scheduler_.reset();
+      world_.At(end_ns, [this] { StartScheduler(); });
+      return true;
+    case FaultKind::kStoreFailures:
+      disk_.FailUntil(end_ns);
+      return true;
+    case FaultKind::kLeaderChange:
+    case FaultKind::kStaleLeader:
+      if (scheduler_ == nullptr) return false;
+      // A leader stops by its own clock before another can lead; only what it has sent is still on its way.
+      if (fault.kind == FaultKind::kLeaderChange) scheduler_->PauseUntil(kNoDeadline);
+      deposed_.push_back(std::move(scheduler_));
+      world_.At(end_ns, [this, index = deposed_.size() - 1] { deposed_[index].reset(); });
+      StartScheduler();
+      return true;
+    case FaultKind::kSchedulerAmnesia:
+      if (scheduler_ == nullptr) return false;
+      scheduler_.reset();
+      for (std::unique_ptr<SchedulerNode>& each : deposed_) each.reset();
+      disk_.LoseState();
+      ExcuseRunsOfLostState();
+      world_.At(end_ns, [this] { StartScheduler(); });
+      return true;
+    case FaultKind::kPause:
+      if (fault.target % 3 != 1 || scheduler_ == nullptr) return false;
+      scheduler_->PauseUntil(end_ns);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
+  const size_t index = fault.target % servers_.size();
+  Server& server = servers_[index];
+  if (fault.kind == FaultKind::kServerAdd) {
+    const std::string name = absl::StrCat("server-", servers_.size());
+    servers_.push_back({.place = {.name = name, .host = name, .job = JobId()}, .node = nullptr});
+    StartServer(servers_.size() - 1);
+    return true;
+  }
+  if (fault.kind == FaultKind::kRollingRestart) {
+    if (!rolling_.empty() || !OneOfMany()) return false;
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      if (servers_[i].node != nullptr && IsDedicated(servers_[i])) rolling_.push_back(i);
+    }
+    return true;
+  }
+  if (server.node == nullptr || server.node->draining()) return false;
+  switch (fault.kind) {
+    case FaultKind::kPause:
+      if (fault.target % 3 != 0) return false;
+      server.node->PauseUntil(end_ns);
+      return true;
+    case FaultKind::kServerCut:
+      for (const std::string& address : server.node->addresses()) network_.ResetConnectionsOf(address);
+      server.node->PauseUntil(end_ns);
+      return true;
+    case FaultKind::kServerStop:
+      server.node->PauseUntil(end_ns);
+      return true;
+    case FaultKind::kServerControlCut:
+      control_.Cut(server.node->name(), fault.target % 2 == 0, end_ns);
+      return true;
+    case FaultKind::kServerCrash:
+    case FaultKind::kServerSilent:
+      if (!OneOfMany() || !IsDedicated(server)) return false;
+      if (fault.kind == FaultKind::kServerSilent) server.node->FallSilent();
+      server.node.reset();
+      return true;
+    case FaultKind::kServerRestart:
+      if (!IsDedicated(server)) return false;
+      server.node.reset();
+      world_.At(end_ns, [this, index] {
+        if (servers_[index].node == nullptr) StartServer(index);
+      });
+      return true;
+    case FaultKind::kServerDrain:
+      if (!OneOfMany() || !IsDedicated(server)) return false;
+      server.node->Drain();
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
+  Worker* const worker = PickWorker(fault.target);
+  if (worker == nullptr) return false;
+  WorkerNode& node = *worker->node;
+  const uint32_t run = worker->place.run;
+  if (IsDestructive(fault.kind)) runs_hit_.insert(run);
+  switch (fault.kind) {
+    case FaultKind::kPause:
+    case FaultKind::kWorkerStop:
+      node.PauseUntil(end_ns);
+      return true;
+    case FaultKind::kControlCut:
+      control_.Cut(node.name(), fault.target % 2 == 0, end_ns);
+      return true;
+    case FaultKind::kLateMap:
+      control_.HoldStreams(node.name(), end_ns);
+      return true;
+    case FaultKind::kWorkerCrash:
+    case FaultKind::kWorkerSilent:
+      RankDies(run);
+      KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
+      return true;
+    case FaultKind::kJobRestart:
+      ++restarts_due_;
+      world_.At(end_ns, [this, run, was_in = node.opened_all()] { RestartJob(run, was_in); });
+      RankDies(run);
+      KillWorker(worker, /*silently=*/false);
+      return true;
+    case FaultKind::kDisagree:
+      node.DisagreeOnce();
+      return true;
+    case FaultKind::kAbort:
+      node.AbortGroup();
+      return true;
+    case FaultKind::kMissingRank:
+      node.StopCalling();
+      return true;
+    default:
+      return false;
+  }
+}
+
+// As an elastic launcher does it: what is left of the job is killed, and all ranks start again. Under the job's name,
+// if the others were all in it still: else a new rank would take the place of one that had left, or never came.
+void Cluster::RestartJob(uint32_t run, bool first_was_in) {
+  --restarts_due_;
+  const WorkerNode::Place* place = nullptr;
+  uint32_t were_in = first_was_in ? 1 : 0;
+  for (Worker& worker : workers_) {
+    if (worker.place.run != run) continue;
+    place = &worker.place;
+    if (worker.node == nullptr || worker.node->finished()) continue;
+    if (worker.node->opened_all()) ++were_in;
+    KillWorker(&worker, /*silently=*/false);
+  }
+  StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
+}
+
+void Cluster::ExcuseRunsOfLostState() {
+  for (const Worker& worker : workers_) {
+    if (!worker.started) continue;
+    // With the servers that it has, a group goes on; it can't be given others.
+    const bool can_go_on = worker.node != nullptr && worker.node->opened_all() && !profile_.moves();
+    if (!can_go_on) runs_hit_.insert(worker.place.run);
+  }
+}
+
+// The others are to hear of it within the lease and a second, or as much later as other faults may take.
+void Cluster::RankDies(uint32_t run) {
+  const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
+  uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;
+  for (const Fault& fault : profile_.faults) {
+    if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) return;
+    allowed_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? lease_ns : 0);
+  }
+  checkers_.RankDied(run, world_.now_ns() + allowed_ns);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,79 @@
+// What can go wrong in a simulation, and what each kind of it may cost.
+#ifndef SHOAL_SIM_FAULT_H_
+#define SHOAL_SIM_FAULT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace shoal::sim {
+
+// A benign fault may cost time and never a result; neither may a survivable one, which makes groups move to other
+// servers. A destructive one may fail the ops of the jobs that it hits, of nobody else, and must leave nothing behind.
+// Where the scheduler forgets, what was not under way may fail (docs/failover.md, F12), and anything where one that is
+// no leader answers; but never may a result be wrong.
+// X(name, text for people)
+// clang-format off
+#define SHOAL_SIM_FAULTS(X)                                                                                   \
+  /* benign */                                                                                                \
+  X(kClog, "clog")                           /* nothing gets through on some connections for a while */       \
+  X(kPause, "pause")                         /* a process stands still, for less than a lease */              \
+  X(kControlCut, "control-cut")              /* a worker's calls, or their answers, are lost: under a lease */ \
+  X(kLateMap, "late-map")                    /* a worker hears of losses and new maps much later than others */ \
+  X(kSchedulerOutage, "scheduler-outage")    /* the scheduler is down and comes back from its store */        \
+  X(kStoreFailures, "store-failures")        /* saves fail for a while */                                     \
+  X(kLeaderChange, "leader-change")          /* another scheduler leads; what the old one began ends late */       \
+  X(kRogueClient, "rogue-client")            /* somebody sends garbage and forged frames to a server */       \
+  /* survivable */                                                                                            \
+  X(kReset, "reset")                         /* a connection between a worker and a server breaks */          \
+  X(kOneWay, "one-way")                      /* one direction between a worker and a server is silent: seconds */ \
+  X(kServerCrash, "server-crash")            /* not of the last one */                                        \
+  X(kServerSilent, "server-silent")          /* gone without a word, as by a power cut; not the last one */   \
+  X(kServerRestart, "server-restart")        /* it crashes, and a new process has its name after a while */   \
+  X(kServerStop, "server-stop")              /* it stands still for longer than its lease, and then goes on */ \
+  X(kServerCut, "server-cut")                /* likewise, and its connections break at the start */           \
+  X(kServerControlCut, "server-control-cut") /* it does not reach the scheduler for longer than its lease */  \
+  X(kServerDrain, "server-drain")            /* it leaves and ends */                                         \
+  X(kRollingRestart, "rolling-restart")      /* each server in turn leaves, ends and starts again */          \
+  X(kServerAdd, "server-add")                                                                                 \
+  /* destructive */                                                                                           \
+  X(kWorkerCrash, "worker-crash")                                                                             \
+  X(kWorkerSilent, "worker-silent")          /* gone without a word */                                        \
+  X(kWorkerStop, "worker-stop")              /* it stands still for longer than its lease, and then goes on */ \
+  X(kJobRestart, "job-restart")              /* a worker crashes; all ranks are started again after a while */ \
+  X(kDisagree, "disagree")                   /* one rank calls an op of another size */                       \
+  X(kAbort, "abort")                         /* one rank aborts its group */                                  \
+  X(kMissingRank, "missing-rank")            /* one rank stops calling, and stays alive */                    \
+  /* of a scheduler that forgets */                                                                            \
+  X(kSchedulerAmnesia, "scheduler-amnesia")  /* the scheduler comes back without its state */                   \
+  X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */
+// clang-format on
+
+enum class FaultKind : uint8_t {
+#define X(name, text) name,
+  SHOAL_SIM_FAULTS(X)
+#undef X
+};
+
+#define X(name, text) +1
+inline constexpr size_t kFaultKindCount = 0 SHOAL_SIM_FAULTS(X);
+#undef X
+
+inline bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset; }
+inline bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
+inline bool IsDestructive(FaultKind kind) {
+  return kind >= FaultKind::kWorkerCrash && kind < FaultKind::kSchedulerAmnesia;
+}
+
+std::string_view FaultName(FaultKind kind);
+
+struct Fault {
+  FaultKind kind = FaultKind::kClog;
+  uint64_t at_ns = 0;
+  uint64_t duration_ns = 0;
+  uint32_t target = 0;  // a server, job or worker, by kind; taken modulo how many there are
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_FAULT_H_

@@ -1,0 +1,51 @@
+#include "sim/tally.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::sim {
+namespace {
+
+std::string Quote(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c >= ' ' && c <= '~' ? c : '?';
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+void Tally::Add(const Report& report) {
+  ++seeds;
+  events += report.events;
+  virtual_ns += report.virtual_ns;
+  ops_ok += report.ops_ok;
+  ops_failed += report.ops_failed;
+  refusals += report.refusals;
+  loans += report.loans;
+  hand_overs += report.hand_overs;
+  preemptions += report.preemptions;
+  for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
+  if (!report.failures.empty()) violations.push_back({report.seed, report.failures.front()});
+}
+
+std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
+  std::string text = absl::StrCat(
+      "{\"first\": ", first, ", \"seeds\": ", seeds, ", \"cpu_seconds\": ", cpu_seconds, ", \"events\": ", events,
+      ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
+      ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
+      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions, ",\n \"faults\": {");
+  for (size_t i = 0; i < faults.size(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(FaultName(static_cast<FaultKind>(i)))), ": ",
+                    faults[i]);
+  }
+  absl::StrAppend(&text, "},\n \"violations\": [");
+  for (size_t i = 0; i < violations.size(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ",\n  " : "", "{\"seed\": ", violations[i].seed,
+                    ", \"what\": ", Quote(violations[i].what), "}");
+  }
+  return text + "]}\n";
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,39 @@
+// What many seeds came to, in sum.
+#ifndef SHOAL_SIM_TALLY_H_
+#define SHOAL_SIM_TALLY_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/simulation.h"
+
+namespace shoal::sim {
+
+struct Violation {
+  uint64_t seed = 0;
+  std::string what;
+};
+
+struct Tally {
+  uint64_t seeds = 0;
+  uint64_t events = 0;
+  uint64_t virtual_ns = 0;
+  uint64_t ops_ok = 0;
+  uint64_t ops_failed = 0;
+  uint64_t refusals = 0;
+  uint64_t loans = 0;
+  uint64_t hand_overs = 0;
+  uint64_t preemptions = 0;
+  std::array<uint64_t, kFaultKindCount> faults = {};
+  std::vector<Violation> violations;  // the first of each seed that has any
+
+  void Add(const Report& report);
+  // For scripts/soak.py. `first`: the first of the seeds; `cpu_seconds`: what they took.
+  std::string ToJson(uint64_t first, double cpu_seconds) const;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_TALLY_H_

@@ -1,0 +1,155 @@
+#include "sim/wire_audit.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::sim {
+
+void WireAudit::Fail(const std::string& who, const FrameHeader& header, const std::string& what) {
+  fail_(absl::StrCat(who, ", group ", header.group.value(), " epoch ", header.epoch.value(), " op ", header.op.value(),
+                     " chunk ", header.chunk.value(), " rank ", header.rank.value(), ": ", what));
+}
+
+GroupId WireAudit::AnyGroup(uint64_t random) const {
+  if (groups_.empty()) return {};
+  return std::next(groups_.begin(), static_cast<int64_t>(random % groups_.size()))->first;
+}
+
+void WireAudit::OpEnded(GroupId group, Rank rank, OpNumber op) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  RankProgress& progress = found->second.ranks[rank.value()];
+  progress.ended.insert(op);
+  while (progress.ended.erase(OpNumber(progress.done.value() + 1)) > 0) {
+    progress.done = OpNumber(progress.done.value() + 1);
+  }
+}
+
+void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<const std::byte> note) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(note);
+  if (!header.ok()) return fail_(absl::StrCat(who, " sent garbage: ", header.status().message()));
+  if (header->type == FrameType::kHello) {
+    Epoch& newest = worker_epochs_[{who, header->group}];
+    newest = std::max(newest, header->epoch);
+    links_[{connection, header->group}] = {.epoch = header->epoch, .rank = header->rank};
+  } else if (header->type == FrameType::kWelcome) {
+    const absl::StatusOr<Welcome> welcome = DecodeWelcome(note.subspan(kFrameHeaderBytes));
+    if (!welcome.ok()) return Fail(who, *header, "an unreadable welcome");
+    Welcomed(who, connection, *header, welcome->credit_chunks);
+  } else if (header->type == FrameType::kRefuse && header->refusal == Refusal::kPreempted) {
+    // Who pushed to it is asked to push again.
+    shards_[{who, header->group}].chunks.erase({header->op, header->chunk});
+  }
+}
+
+void WireAudit::Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit) {
+  Shard& shard = shards_[{server, header.group}];
+  // A rank that is welcomed twice: the group had come to its end there and was opened anew.
+  if (shard.epoch != header.epoch || shard.welcomed.contains(header.rank)) shard = {.epoch = header.epoch};
+  shard.welcomed.insert(header.rank);
+  Link& link = links_[{connection, header.group}];
+  if (link.epoch == header.epoch) link.credit = credit;
+}
+
+void WireAudit::PayloadSent(const std::string& who, uint64_t connection, std::span<const std::byte> bytes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
+  if (!header.ok()) return fail_(absl::StrCat(who, " sent garbage: ", header.status().message()));
+  if (header->type == FrameType::kResult) return ResultSent(who, connection, *header);
+  if (header->type == FrameType::kPush && header->contributors == 0) return Pushed(who, connection, *header);
+}
+
+void WireAudit::ResultSent(const std::string& server, uint64_t connection, const FrameHeader& header) {
+  const Shard& shard = shards_[{server, header.group}];
+  if (shard.epoch != header.epoch) return Fail(server, header, "sent the result of an epoch that is over (stale)");
+  const auto link = links_.find({connection, header.group});
+  if (link == links_.end() || link->second.rank != header.rank) {
+    Fail(server, header, "sent the result to another rank (wrong rank)");
+  }
+  const auto group = groups_.find(header.group);
+  const auto chunk = shard.chunks.find({header.op, header.chunk});
+  const size_t landed = chunk == shard.chunks.end() ? 0 : chunk->second.landed.size();
+  if (group != groups_.end() && landed != group->second.ranks.size()) {
+    Fail(server, header, absl::StrCat("sent a result when ", landed, " contributions had landed (too early)"));
+  }
+}
+
+void WireAudit::Pushed(const std::string& worker, uint64_t connection, const FrameHeader& header) {
+  Link& link = links_[{connection, header.group}];
+  if (link.epoch != header.epoch) return Fail(worker, header, "pushed before its hello in this epoch (stale)");
+  const auto [place, is_new] = link.open.try_emplace({header.op, header.chunk}, link.next_position);
+  if (is_new) ++link.next_position;  // else it was preempted, and is pushed again
+  uint64_t oldest = link.next_position;
+  for (const auto& [key, position] : link.open) oldest = std::min(oldest, position);
+  if (link.next_position - oldest > link.credit) {
+    Fail(worker, header,
+         absl::StrCat("has ", link.next_position - oldest, " chunks under way with a credit of ", link.credit,
+                      " (credit)"));
+  }
+}
+
+void WireAudit::Arrived(std::span<const std::byte> frame) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(frame);
+  if (!header.ok()) return;
+  const auto group = groups_.find(header->group);
+  if (group == groups_.end()) return;
+  const std::vector<RankProgress>& ranks = group->second.ranks;
+  if (header->rank.value() < ranks.size() && header->landed_watermark > ranks[header->rank.value()].done) {
+    Fail("a worker", *header,
+         absl::StrCat("says that it has all results up to op ", header->landed_watermark.value(),
+                      ", but has those up to ", ranks[header->rank.value()].done.value(), " (watermark)"));
+  }
+  const OpNumber done =
+      std::min_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.done < b.done; })->done;
+  if (header->commit_watermark > done) {
+    Fail("somebody", *header,
+         absl::StrCat("says that all ranks have all results up to op ", header->commit_watermark.value(),
+                      ", but they have those up to ", done.value(), " (watermark)"));
+  }
+}
+
+uint64_t WireAudit::Accepted(const std::string& who, uint64_t, std::span<const std::byte> bytes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
+  const uint64_t ticket = next_ticket_++;
+  if (!header.ok()) {
+    fail_(absl::StrCat(who, " took garbage: ", header.status().message()));
+  } else if (header->type == FrameType::kPush) {
+    Shard& shard = shards_[{who, header->group}];
+    if (header->epoch != shard.epoch) Fail(who, *header, "took a contribution of another epoch (stale)");
+    const auto [entry, is_new] = shard.chunks[{header->op, header->chunk}].tickets.try_emplace(header->rank, ticket);
+    if (!is_new) Fail(who, *header, "took a second contribution of a rank (twice)");
+  } else if (header->type == FrameType::kResult) {
+    const auto epoch = worker_epochs_.find({who, header->group});
+    if (epoch == worker_epochs_.end() || header->epoch < epoch->second) {
+      Fail(who, *header, "took the result of an epoch that is over (stale)");
+    }
+  }
+  return ticket;
+}
+
+void WireAudit::Landed(const std::string& who, uint64_t connection, std::span<const std::byte> bytes, uint64_t ticket,
+                       bool ok) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
+  if (!header.ok()) return;
+  if (header->type == FrameType::kResult) {
+    const auto link = links_.find({connection, header->group});
+    if (ok && link != links_.end() && link->second.epoch == header->epoch) {
+      link->second.open.erase({header->op, header->chunk});
+    }
+    return;
+  }
+  Shard& shard = shards_[{who, header->group}];
+  if (shard.epoch != header->epoch) return;
+  const auto chunk = shard.chunks.find({header->op, header->chunk});
+  if (chunk == shard.chunks.end()) return;
+  const auto accepted = chunk->second.tickets.find(header->rank);
+  if (accepted == chunk->second.tickets.end() || accepted->second != ticket) return;
+  if (ok) {
+    chunk->second.landed.insert(header->rank);
+  } else {
+    chunk->second.tickets.erase(accepted);
+  }
+}
+
+}  // namespace shoal::sim

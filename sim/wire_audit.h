@@ -1,0 +1,96 @@
+// Watches what workers and servers say to each other in a simulation, and checks what the results alone don't show.
+//
+//   stale       nobody takes a payload of an epoch that it has left behind (I4)
+//   twice       a server takes a rank's contribution to a chunk once in an epoch, unless it gave the first one back
+//   (I2) too early   a result is sent when all contributions to it, or results in their place, have landed (I2) wrong
+//   rank  a result goes to the rank that it says it is for credit      a worker has no more chunks under way to a
+//   server than that granted, counted from the oldest watermark   nobody says that an op is done where it is not, of
+//   itself or of others (I3)
+//
+// Failures are given to the callback, with the name of the check in brackets. One thread (the world's).
+#ifndef SHOAL_SIM_WIRE_AUDIT_H_
+#define SHOAL_SIM_WIRE_AUDIT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/frame.h"
+#include "core/ids.h"
+
+namespace shoal::sim {
+
+class WireAudit {
+ public:
+  explicit WireAudit(std::function<void(const std::string&)> fail) : fail_(std::move(fail)) {}
+
+  // ---- what the workload knows ----
+  void GroupOpened(GroupId group, uint32_t ranks) { groups_.try_emplace(group, ranks); }
+  // One of them; 0 if there is none.
+  GroupId AnyGroup(uint64_t random) const;
+  // The rank was told the op's result.
+  void OpEnded(GroupId group, Rank rank, OpNumber op);
+
+  // ---- what transports see; `who` is the transport's address, headers and notes are whole frames ----
+  void NoteSent(const std::string& who, uint64_t connection, std::span<const std::byte> note);
+  void PayloadSent(const std::string& who, uint64_t connection, std::span<const std::byte> header);
+  // A note or an offer is there.
+  void Arrived(std::span<const std::byte> frame);
+  // An offer was accepted or borrowed; the ticket is given back when it has landed.
+  uint64_t Accepted(const std::string& who, uint64_t connection, std::span<const std::byte> header);
+  void Landed(const std::string& who, uint64_t connection, std::span<const std::byte> header, uint64_t ticket, bool ok);
+
+ private:
+  using ChunkKey = std::pair<OpNumber, ChunkNumber>;
+
+  struct RankProgress {
+    std::set<OpNumber> ended;  // after `done`
+    OpNumber done;             // all ops up to it have ended
+  };
+  struct Group {
+    explicit Group(uint32_t size) : ranks(size) {}
+    std::vector<RankProgress> ranks;
+  };
+  // A chunk on a server, in one epoch.
+  struct Gathered {
+    std::map<Rank, uint64_t> tickets;  // of what was accepted from whom
+    std::set<Rank> landed;             // contributions, or results in their place
+  };
+  // A group on a server.
+  struct Shard {
+    Epoch epoch;
+    std::set<Rank> welcomed;
+    std::map<ChunkKey, Gathered> chunks;
+  };
+  // A group on a worker's connection.
+  struct Link {
+    Epoch epoch;
+    Rank rank;
+    uint32_t credit = 0;  // 0: not welcomed
+    uint64_t next_position = 0;
+    std::map<ChunkKey, uint64_t> open;  // positions of chunks under way
+  };
+
+  void Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit);
+  void ResultSent(const std::string& server, uint64_t connection, const FrameHeader& header);
+  void Pushed(const std::string& worker, uint64_t connection, const FrameHeader& header);
+  void Fail(const std::string& who, const FrameHeader& header, const std::string& what);
+
+  std::function<void(const std::string&)> fail_;
+  uint64_t next_ticket_ = 1;
+  std::map<GroupId, Group> groups_;
+  std::map<std::pair<std::string, GroupId>, Shard> shards_;
+  std::map<std::pair<std::string, GroupId>, Epoch> worker_epochs_;
+  std::map<std::pair<uint64_t, GroupId>, Link> links_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_WIRE_AUDIT_H_

@@ -1,0 +1,306 @@
+"""Deliberate bugs of the protocol, each of which the seeds of `make test` have to find (run_mutations.py tries it).
+
+A mutation replaces text that is in a file exactly once, so it outlives most changes around it; one that no longer fits
+fails test_mutations.py, and is to be written anew.
+"""
+
+import dataclasses
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    file: str
+    before: str
+    after: str
+
+    def apply(self, text: str) -> str:
+        count = text.count(self.before)
+        if count != 1:
+            raise ValueError(f"{self.file}: the text to replace is there {count} times, not once:\n{self.before}")
+        return text.replace(self.before, self.after)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    name: str
+    breaks: str  # what the protocol promises (docs/architecture.md)
+    edits: tuple[Edit, ...]
+
+
+def mutation(name: str, breaks: str, *edits: tuple[str, str, str]) -> Mutation:
+    return Mutation(name, breaks, tuple(Edit(*edit) for edit in edits))
+
+
+MUTATIONS = [
+    # ---- core ----
+    mutation(
+        "one-chunk-beyond-the-credit",
+        "a worker has at most its credit of chunks at a server",
+        ("core/credit_window.h", "next_ < oldest_ + finished_.size()", "next_ <= oldest_ + finished_.size()"),
+    ),
+    mutation(
+        "duplicate-is-counted",
+        "I2: a contribution counts once",
+        (
+            "core/chunk_slot.cc",
+            "if (state_ != State::kGathering || abandoned_ || offered_[rank.value()])",
+            "if (state_ != State::kGathering || abandoned_)",
+        ),
+    ),
+    mutation(
+        "sum-without-the-last-rank",
+        "I2: every contribution counts",
+        (
+            "core/chunk_slot.cc",
+            "if (++landed_count_ < landed_.size()) return false;",
+            "if (++landed_count_ + 1 < landed_.size()) return false;",
+        ),
+    ),
+    mutation(
+        "slot-is-free-after-the-first-reply",
+        "memory is not used again while the network reads it",
+        ("core/chunk_slot.cc", "  if (busy_ > 0) return false;\n  state_ = State::kFree;", "  state_ = State::kFree;"),
+    ),
+    # ---- server ----
+    mutation(
+        "server-takes-stale-pushes",
+        "I4: a message of an epoch that is over is refused",
+        (
+            "server/server_membership.cc",
+            "  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;\n  if (header.rank",
+            "  if (header.rank",
+        ),
+        (
+            "server/server_membership.cc",
+            "  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;\n  *group_index",
+            "  *group_index",
+        ),
+    ),
+    mutation(
+        "summed-chunk-is-forgotten",
+        "I2: a late copy is refused",
+        (
+            "server/server_machine.cc",
+            "return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
+            "return Refusal::kNone;",
+        ),
+    ),
+    mutation(
+        "summed-in-order-of-arrival",
+        "I1: the bits do not depend on the order of arrival",
+        (
+            "server/server_machine.cc",
+            ".offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),",
+            ".offset = group.BufferOffset(static_cast<uint32_t>(index),\n"
+            "                                                Rank(group.slots[static_cast<size_t>(index)].landed_count() +\n"
+            "                                                     group.slots[static_cast<size_t>(index)].busy() - 1)),",
+        ),
+    ),
+    mutation(
+        "nobody-is-asked-for-results",
+        "I5: who has the result of an unfinished chunk hands it over",
+        (
+            "server/server_membership.cc",
+            "slot.op() > member.newest_result ||",
+            "slot.op() <= member.newest_result ||",
+        ),
+    ),
+    mutation(
+        "result-in-place-of-a-contribution-is-summed",
+        "I5: nothing is summed twice",
+        (
+            "server/server_machine.cc",
+            "if (!slot.HasResultOf(Rank(r))) continue;",
+            "if (slot.op() != OpNumber(0)) continue;",
+        ),
+    ),
+    mutation(
+        "result-goes-to-the-next-rank",
+        "a result goes to the rank that it is for",
+        (
+            "server/server_machine.cc",
+            "SendPayloadAction{.peer = group.members[rank.value()].peer,",
+            "SendPayloadAction{.peer = group.members[(rank.value() + 1) % group.size()].peer,",
+        ),
+    ),
+    mutation(
+        "commit-watermark-one-too-high",
+        "I3: results are kept until every rank has them",
+        (
+            "server/server_group.cc",
+            "ledger.Commit(std::max(landed_everywhere, header.commit_watermark));",
+            "ledger.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
+        ),
+    ),
+    mutation(
+        "commit-watermark-of-the-fastest-rank",
+        "I3: results are kept until every rank has them",
+        (
+            "server/server_group.cc",
+            "landed_everywhere = std::min(landed_everywhere, other.landed_watermark);",
+            "landed_everywhere = std::max(landed_everywhere, other.landed_watermark);",
+        ),
+    ),
+    mutation(
+        "new-epoch-keeps-what-was-gathered",
+        "I5: an epoch is a fresh start on the servers",
+        (
+            "server/server_membership.cc",
+            "  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);\n"
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
+        ),
+    ),
+    # ---- worker ----
+    mutation(
+        "worker-takes-stale-results",
+        "I4: a message of an epoch that is over is refused",
+        (
+            "worker/worker_messages.cc",
+            "link != nullptr && header->epoch == group->epoch() ? group->FindOp(header->op) : nullptr;",
+            "link != nullptr ? group->FindOp(header->op) : nullptr;",
+        ),
+    ),
+    mutation(
+        "result-lands-while-the-push-is-read",
+        "a tensor belongs to the network until that says it is done",
+        ("worker/worker_messages.cc", "if (cell->sent) return AcceptResult(", "if (cell->open) return AcceptResult("),
+    ),
+    mutation(
+        "results-are-freed-at-once",
+        "I3: results are kept until every rank has them",
+        (
+            "worker/retained_results.cc",
+            "if (result.header.op > watermark) return false;",
+            "if (result.header.op.value() > watermark.value() + 1000) return false;",
+        ),
+    ),
+    mutation(
+        "results-after-a-move-are-not-kept",
+        "I3: the credit proves nothing of chunks that were in flight when the group moved",
+        ("worker/worker_group.cc", "if (landed <= settle_until_) {", "if (landed.op == OpNumber(0)) {"),
+    ),
+    mutation(
+        "asked-rank-keeps-silent",
+        "I5: who has the result of an unfinished chunk hands it over",
+        (
+            "worker/worker_settling.cc",
+            "if (result != nullptr) StartHandOver(handle, shard, result->header, result->memory, actions);",
+            "static_cast<void>(result);",
+        ),
+    ),
+    mutation(
+        "contribution-is-handed-over-as-result",
+        "I5: what is handed over is the result",
+        (
+            "worker/worker_settling.cc",
+            "if (header.chunk.value() >= op->plan.chunk_count || !op->landed[header.chunk.value()]) return;",
+            "if (header.chunk.value() >= op->plan.chunk_count) return;",
+        ),
+    ),
+    mutation(
+        "result-is-handed-over-from-the-callers-tensor",
+        "an op that is done gives its tensor back",
+        ("worker/worker_settling.cc", "if (op == nullptr || op->reported) {", "if (op == nullptr) {"),
+    ),
+    mutation(
+        "unfinished-ops-are-not-pushed-again",
+        "I5: those without the result push again",
+        (
+            "worker/worker_group.cc",
+            "for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);",
+            "for (ShardLink& link : fresh) link.next_op = OpNumber(std::max(first_op_, newest_pushed.op.value()));",
+        ),
+    ),
+    mutation(
+        "moved-op-keeps-its-old-owners",
+        "all ranks deal a chunk to the same server",
+        (
+            "worker/worker_group.cc",
+            "    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);\n    op.waiting = {};",
+            "    op.waiting = {};",
+        ),
+    ),
+    mutation(
+        "preempted-push-is-forgotten",
+        "a push that made room is pushed again",
+        (
+            "worker/worker_settling.cc",
+            "  cell->again = true;\n  if (cell->sent) PushChunk(",
+            "  if (cell->again) PushChunk(",
+        ),
+    ),
+    mutation(
+        "rank-leaves-with-the-only-result",
+        "I3: nobody leaves before all ranks have their results",
+        (
+            "worker/worker_ending.cc",
+            "group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {",
+            "group->size() >= 1) {",
+        ),
+    ),
+    mutation(
+        "opening-group-fails-on-a-draining-server",
+        "F4: a server that leaves fails no op",
+        (
+            "worker/worker_messages.cc",
+            "(refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&",
+            "((refusal == Refusal::kNoSlotMemory &&",
+        ),
+    ),
+    # ---- scheduler ----
+    mutation(
+        "server-lease-is-not-enforced",
+        "F3: a silent server is left when its lease has run out",
+        (
+            "scheduler/server_registry.cc",
+            "server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
+            "server->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
+        ),
+    ),
+    mutation(
+        "worker-lease-is-not-enforced",
+        "I8: a lost rank fails its job's ops within the lease",
+        (
+            "scheduler/job_registry.cc",
+            "worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
+            "worker->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
+        ),
+    ),
+    mutation(
+        "lost-rank-is-not-told",
+        "I8: a lost rank fails its job's ops within the lease",
+        ("scheduler/scheduler_requests.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
+    ),
+    mutation(
+        "told-before-it-is-saved",
+        "what others rely on is saved first",
+        ("scheduler/scheduler_machine.cc", "  if (saved_ == changes_) {\n    Carry(", "  if (changes_ > 0) {\n    Carry("),
+    ),
+    mutation(
+        "epoch-is-used-again",
+        "I4: one epoch of a group, one map",
+        (
+            "scheduler/scheduler_requests.cc",
+            "Epoch(std::max(group.epoch.value() + 1, map_->epoch().value()))",
+            "Epoch(std::max(group.epoch.value(), map_->epoch().value()))",
+        ),
+    ),
+    mutation(
+        "report-of-a-lost-server-is-ignored",
+        "F5: a broken connection moves the group",
+        (
+            "scheduler/scheduler_requests.cc",
+            "if (group->epoch != request.epoch || reported == group->shards.end()) {",
+            "if (group->epoch == request.epoch || reported == group->shards.end()) {",
+        ),
+    ),
+    mutation(
+        "ids-start-again-from-one",
+        "F12: running groups outlive the scheduler's state",
+        ("scheduler/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
+    ),
+]
