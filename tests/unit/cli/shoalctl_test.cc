@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "cli/tables.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
@@ -63,6 +64,7 @@ class ShoalctlTest : public ::testing::Test {
     v1::RegisterServerResponse registered;
     grpc::ClientContext first;
     ASSERT_TRUE(stub->RegisterServer(&first, server, &registered).ok());
+    server_id_ = registered.server_id();
     v1::JoinJobRequest job;
     job.set_control_version(kControlVersion);
     job.set_job_name("gpt");
@@ -72,6 +74,7 @@ class ShoalctlTest : public ::testing::Test {
     v1::JoinJobResponse joined;
     grpc::ClientContext second;
     ASSERT_TRUE(stub->JoinJob(&second, job, &joined).ok());
+    job_id_ = joined.job_id();
   }
 
   // What a server does: asks with its heartbeats whether it is to leave, and then leaves.
@@ -79,7 +82,7 @@ class ShoalctlTest : public ::testing::Test {
     const auto stub =
         v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
     v1::HeartbeatServerRequest heartbeat;
-    heartbeat.set_server_id(1);
+    heartbeat.set_server_id(server_id_);
     heartbeat.set_incarnation(11);
     v1::HeartbeatServerResponse renewed;
     while (!renewed.drain()) {
@@ -87,7 +90,7 @@ class ShoalctlTest : public ::testing::Test {
       ASSERT_TRUE(stub->HeartbeatServer(&context, heartbeat, &renewed).ok());
     }
     v1::DeregisterServerRequest request;
-    request.set_server_id(1);
+    request.set_server_id(server_id_);
     request.set_incarnation(11);
     v1::DeregisterServerResponse response;
     grpc::ClientContext context;
@@ -100,6 +103,8 @@ class ShoalctlTest : public ::testing::Test {
   }
 
   std::unique_ptr<Scheduler> scheduler_;
+  uint64_t server_id_ = 0;
+  uint64_t job_id_ = 0;
 };
 
 TEST_F(ShoalctlTest, AnEmptyClusterSaysWhatToDo) {
@@ -130,8 +135,11 @@ TEST_F(ShoalctlTest, JsonHasTheNamesOfTheProtoFiles) {
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(Ask({"--json", "map"}).out, &map).ok());
   EXPECT_EQ(map.shards(0).address(), "10.1.2.3:4567");
   const std::string status = Ask({"status", "--json"}).out;
-  EXPECT_THAT(status, AllOf(StartsWith("{\"cluster\":{\"cluster_id\":"), HasSubstr("\"servers\":[{\"server_id\":\"1\""),
-                            HasSubstr("\"jobs\":[{\"job_id\":\"1\",\"name\":\"gpt\",\"world_size\":4")));
+  EXPECT_THAT(
+      status,
+      AllOf(StartsWith("{\"cluster\":{\"cluster_id\":"),
+            HasSubstr(absl::StrCat("\"servers\":[{\"server_id\":\"", server_id_, "\"")),
+            HasSubstr(absl::StrCat("\"jobs\":[{\"job_id\":\"", job_id_, "\",\"name\":\"gpt\",\"world_size\":4"))));
   std::istringstream lines(Ask({"events", "--json"}).out);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
