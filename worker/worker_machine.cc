@@ -280,6 +280,7 @@ void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcom
     if (groups_[handle].group != nullptr) TickGroup(handle, now, actions, outcomes);
   }
   TickProbe(now, outcomes);
+  ReportOutOfReach(now, outcomes);
   TickConnections(now, actions);
   if (shutting_down_) TickShutdown(now, actions, outcomes);
 }
@@ -369,6 +370,7 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
   }
   if (!connecting) return deadline;
   for (uint32_t index = 0; index < connections_.size(); ++index) {
+    deadline = std::min(deadline, connections_[index].report_at_ns);
     if (connections_[index].state == Connection::State::kDown && IsWanted(index)) {
       deadline = std::min(deadline, connections_[index].retry_at_ns);
     }

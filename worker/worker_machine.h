@@ -28,6 +28,9 @@ namespace shoal {
 
 struct WorkerMachineOptions {
   uint64_t connect_retry_ns = 200 * kNsPerMs;
+  // A server that was lost is reported as out of reach when an attempt to connect again has failed, or is not done by
+  // then: over a cable that says nothing it would take minutes.
+  uint64_t reach_patience_ns = 2 * kNsPerS;
   uint64_t commit_note_delay_ns = 10 * kNsPerMs;  // a watermark that no push carried by then goes out alone
   uint64_t force_after_ns = kNsPerS;              // how long a failed op waits for the network to give its memory back
   // How long the orderly end of a group waits until every rank has its results.
@@ -61,6 +64,7 @@ class WorkerMachine {
     std::string address;
     PeerId peer;
     uint64_t retry_at_ns = 0;
+    uint64_t report_at_ns = kNoDeadline;  // lost, and what has become of it is not known yet
     std::string last_error;
     bool bye_sent = false;
     bool bye_received = false;
@@ -141,6 +145,7 @@ class WorkerMachine {
   void ReportTrouble(const WorkerGroup& group, uint32_t shard, bool reachable, WorkerOutcomes* outcomes);
   // What an attempt to connect to a lost server came to.
   void ReportLostLinks(uint32_t connection, bool reachable, WorkerOutcomes* outcomes);
+  void ReportOutOfReach(Now now, WorkerOutcomes* outcomes);
   void CutLink(ShardLink* link, WorkerActions* actions);
   // Copies of results that some rank may lack; false: there was no memory and the group has failed.
   bool KeepResults(uint16_t handle, const WorkerOp& op, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);

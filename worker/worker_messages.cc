@@ -68,6 +68,7 @@ void WorkerMachine::OnProbeEcho(uint32_t connection, const FrameHeader& header, 
 void WorkerMachine::OnPeerUp(uint32_t index, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   connections_[index].state = Connection::State::kUp;
   connections_[index].last_error.clear();
+  connections_[index].report_at_ns = kNoDeadline;
   if (probing_ && index == probe_connection_) probe_.Start(connections_[index].peer, now, actions);
   ReportLostLinks(index, true, outcomes);
   SendHellos(index, actions);
@@ -80,6 +81,7 @@ void WorkerMachine::OnPeerDown(uint32_t index, const absl::Status& why, Now now,
   connection.state = Connection::State::kDown;
   if (connection.last_error.empty()) connection.last_error = std::string(why.message());
   connection.retry_at_ns = now.monotonic_ns + (was_up ? 0 : options_.connect_retry_ns);
+  if (was_up) connection.report_at_ns = now.monotonic_ns + options_.reach_patience_ns;
   if (!was_up) ReportLostLinks(index, false, outcomes);
   for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
     WorkerGroup* group = groups_[handle].group.get();

@@ -111,6 +111,14 @@ void WorkerMachine::ReportLostLinks(uint32_t index, bool reachable, WorkerOutcom
   }
 }
 
+void WorkerMachine::ReportOutOfReach(Now now, WorkerOutcomes* outcomes) {
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    if (now.monotonic_ns < connections_[index].report_at_ns) continue;
+    connections_[index].report_at_ns = kNoDeadline;
+    ReportLostLinks(index, false, outcomes);
+  }
+}
+
 void WorkerMachine::ReportTrouble(const WorkerGroup& group, uint32_t shard, bool reachable, WorkerOutcomes* outcomes) {
   const Shard& entry = group.map().shards()[shard];
   outcomes->push_back(ServerTrouble{.group = group.info().id,

@@ -58,6 +58,30 @@ TEST(WorkerSettling, ALostServerIsReportedWhenItIsKnownWhetherItCanBeReached) {
   }
 }
 
+TEST(WorkerSettling, AServerThatNeitherAnswersNorRefusesIsReportedAsOutOfReachBeforeLong) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 2, 4);
+  worker.Submit(1, 4 * kChunkElements);
+  worker.Clear();
+  const uint64_t lost_at_ns = worker.now.monotonic_ns;
+  worker.Down(1, absl::UnavailableError("endpoint timeout"));
+  EXPECT_THAT(worker.connects, ElementsAre(1)) << "an attempt that comes to no end";
+  const uint64_t patience_ns = WorkerMachineOptions().reach_patience_ns;
+  worker.TickAt(lost_at_ns + patience_ns - 1);
+  EXPECT_THAT(worker.troubles, IsEmpty());
+  EXPECT_EQ(worker.machine().NextDeadlineNs(), lost_at_ns + patience_ns);
+  worker.TickAt(lost_at_ns + patience_ns);
+  ASSERT_EQ(worker.troubles.size(), 1u);
+  EXPECT_EQ(worker.troubles[0].server, ServerId(2));
+  EXPECT_FALSE(worker.troubles[0].reachable);
+  EXPECT_EQ(worker.troubles[0].reason, "endpoint timeout");
+  worker.TickAt(lost_at_ns + 3 * patience_ns);
+  EXPECT_EQ(worker.troubles.size(), 1u) << "said once";
+  worker.Up(1);
+  ASSERT_EQ(worker.troubles.size(), 2u);
+  EXPECT_TRUE(worker.troubles[1].reachable) << "and taken back when it is reached after all";
+}
+
 TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesAreNot) {
   WorkerDriver worker;
   worker.OpenAll(2, 2, 4);
