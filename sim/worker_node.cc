@@ -222,7 +222,7 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
     groups_[closed->group.value()].closed = true;
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
     Report(*trouble);
-  } else {
+  } else if (std::holds_alternative<ShutdownDone>(outcome)) {
     Leave();
   }
 }
