@@ -168,7 +168,7 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> Memb
         if options.global_ranks_in_group:
             membership.join_alone(dist.get_rank(), dist.get_world_size(), timeout)
         else:
-            store = dist.PrefixStore(f"shoal/{_generation}", options.store)
+            store = dist.PrefixStore(f"shoal/{generation()}", options.store)
             membership.join_with_store(store, options.group_rank, options.group_size, timeout)
     except BaseException:
         membership.stop_hosts(others_joined=False)
@@ -185,8 +185,9 @@ def count_default_group() -> int:
     return _generation
 
 
-def generation() -> int:
-    return _generation
+def generation() -> str:
+    """For keys in a shared store: torchrun's outlives the processes that it restarts, and what they said in it."""
+    return f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{_generation}"
 
 
 def remember_query(query: dict[str, str]) -> None:
