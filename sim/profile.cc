@@ -51,16 +51,20 @@ void DrawFaults(Random& random, uint64_t temper, Profile* profile) {
 // places of their order, and chunks of many servers meet on few.
 void DrawStorm(Random& random, Profile* profile) {
   profile->servers = 4;
+  profile->io_threads = 2;
   profile->window_bytes = 2 * profile->max_chunk_bytes;
+  profile->think_ns = 1'000;
+  profile->network.jitter_ns = 1'000'000;
   for (JobProfile& job : profile->jobs) {
-    job.ops = 30;
+    job.ranks = static_cast<uint32_t>(random.Between(3, 5));
+    job.ops = 60;
     job.in_flight = 30;
   }
-  const uint64_t begin_ns = kNsPerS + random.Between(20, 200) * kNsPerMs;
-  for (uint64_t i = random.Between(5, 20); i > 0; --i) {
-    const FaultKind kind = Pick(random, {FaultKind::kReset, FaultKind::kServerCrash, FaultKind::kServerDrain});
+  const uint64_t begin_ns = kNsPerS + random.Between(80, 180) * kNsPerMs;
+  for (uint64_t i = random.Between(3, 12); i > 0; --i) {
+    const FaultKind kind = Pick(random, {FaultKind::kReset, FaultKind::kServerCrash, FaultKind::kServerCrash});
     profile->faults.push_back({.kind = kind,
-                               .at_ns = begin_ns + random.Below(60 * kNsPerMs),
+                               .at_ns = begin_ns + random.Below(30 * kNsPerMs),
                                .target = static_cast<uint32_t>(random.Below(1 << 16))});
   }
 }

@@ -178,8 +178,10 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   // Late copies were refused: nothing is missing. And what was said in an epoch that is over has no consequence.
   if (header.refusal == Refusal::kDuplicate || header.refusal == Refusal::kStaleOp) return;
   if (group != nullptr && header.epoch != group->epoch()) return;
-  // The server is in a newer epoch already, whose map is on its way here.
-  if (header.refusal == Refusal::kStaleEpoch && options_.survive_server_loss) return;
+  // The server is in a newer epoch already, or the others have left it in one: that map is on its way here.
+  const bool behind =
+      header.refusal == Refusal::kStaleEpoch || (header.refusal == Refusal::kUnknownGroup && group != nullptr);
+  if (behind && options_.survive_server_loss) return;
   if (header.refusal == Refusal::kPreempted) return OnPreempted(connection, header, now, actions, outcomes);
   std::string message = absl::StrCat(DescribeServer(connection), " refused ");
   absl::StrAppend(&message, group == nullptr ? "a message" : absl::StrCat("group '", group->info().name, "'"), " (",

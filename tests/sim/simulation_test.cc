@@ -28,10 +28,15 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.refusals, 3'000u);
   EXPECT_GT(tally.loans, 30'000u);
   EXPECT_GT(tally.hand_overs, 300u);
-  EXPECT_GT(tally.preemptions, 0u);
+  EXPECT_GT(tally.preemptions, 5u);
   for (size_t i = 0; i < kFaultKindCount; ++i) {
     EXPECT_GT(tally.faults[i], 10u) << FaultName(static_cast<FaultKind>(i));
   }
+}
+
+TEST(Simulation, SeedsThatFoundABugHold) {
+  // A rank that heard late of two maps lost its group on a server that the others had left by then.
+  for (const uint64_t seed : {11010, 12274}) EXPECT_EQ(FirstFailure(Simulate(DrawProfile(seed), 0)), "");
 }
 
 TEST(Simulation, TheSameSeedDoesTheSame) {

@@ -221,6 +221,22 @@ TEST(WorkerSettling, WhatIsSaidInAnEpochThatIsOverHasNoConsequence) {
   EXPECT_THAT(worker.sends, IsEmpty());
 }
 
+// Found by the simulator: the others had moved on twice, and left the server, before this rank heard of it.
+TEST(WorkerSettling, AServerThatTheOthersHaveLeftIsNoLoss) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, kChunkElements);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+  refusal.refusal = Refusal::kUnknownGroup;
+  worker.GiveNote(0, MakeTextNote(refusal, ""));
+  EXPECT_THAT(worker.done, IsEmpty());
+  worker.Clear();
+  Move(&worker, 1, 4);
+  worker.Welcome(0, 2, 0, 1, 4);
+  EXPECT_EQ(worker.sends.size(), 1u) << "the chunk is pushed again";
+}
+
 TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);
