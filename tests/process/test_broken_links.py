@@ -16,7 +16,8 @@ LEASE_TTL_MS = 1500
 LEASE_TTL_S = LEASE_TTL_MS / 1000
 RANKS = 3
 ROUNDS = 4
-OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
+# Small chunks are sent at once: a server that stands still has them in its kernel. Large ones wait to be asked for.
+OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold", "--chunk-bytes", "65536"]
 
 
 @pytest.fixture(scope="module")
