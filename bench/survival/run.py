@@ -67,13 +67,14 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
     return {name: summary[name] for name in kept} | {"faults": struck, "events": counts}
 
 
-def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, say) -> dict:
-    """The runs by their names. RigError if one fails."""
+def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, keep, say) -> dict:
+    """The runs by their names; `keep` is given those that there are after each. RigError if one fails."""
     runs = {}
 
     def run_one(name: str, faults: list) -> None:
         say(f"{NAME}: {name}")
         runs[name] = train(root, programs, shape, faults, wanted.limit_s, say)
+        keep(runs)
         took_s = sum(findings.step_times_s(runs[name]))
         same = runs[name]["digests"] == runs["undisturbed"]["digests"]
         say(f"  {shape.steps} steps in {took_s:.0f} s, {'the same weights' if same else 'OTHER WEIGHTS'}")
@@ -128,12 +129,17 @@ def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, starte
         "shape": dataclasses.asdict(shape),
         "wanted": dataclasses.asdict(wanted),
     }
-    began_at = time.monotonic()
-    report["runs"] = measure(root, programs, shape, wanted, say)
-    report["took_s"] = time.monotonic() - began_at
-    report["found"] = conclude(report["runs"], shape)
     base = output / f"{NAME}_{started:%Y-%m-%d}"
     output.mkdir(parents=True, exist_ok=True)
+
+    def keep(runs: dict) -> None:
+        # A later run that fails does not take the earlier ones with it.
+        base.with_suffix(".json").write_text(json.dumps(report | {"runs": runs}) + "\n")
+
+    began_at = time.monotonic()
+    report["runs"] = measure(root, programs, shape, wanted, keep, say)
+    report["took_s"] = time.monotonic() - began_at
+    report["found"] = conclude(report["runs"], shape)
     base.with_suffix(".json").write_text(json.dumps(report) + "\n")
     text = page.markdown(report)
     base.with_suffix(".md").write_text(text)
