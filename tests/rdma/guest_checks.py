@@ -231,7 +231,7 @@ def check_a_silent_cable_to_one_of_two_servers_is_survived_over_rc(cluster: Clus
         lose(100, "eth0", "eth1")
         go_on()
 
-    # About 4 s until the verbs give the server up, and 15 until an attempt to reach it again has come to nothing.
+    # About 4 s until the verbs give the server up, and 2 until the ranks report that they don't reach it again.
     expect_survival(cluster, RC_OVER_CABLE, silence_in_mid_op, within_s=45)
 
 
