@@ -1,5 +1,6 @@
 #include "scheduler/group_plan.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -33,6 +34,10 @@ std::string Describe(const std::vector<HybridServer>& servers, const std::vector
 
 }  // namespace
 
+bool MayServe(const ServerState& server, const std::vector<std::string>& hosts) {
+  return server.job == JobId() || std::find(hosts.begin(), hosts.end(), server.host) != hosts.end();
+}
+
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
                                     const std::vector<std::string>& hosts) {
   std::map<std::string, uint32_t> index_of_host;
@@ -45,10 +50,10 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   std::vector<const ServerState*> candidates;
   std::vector<HybridServer> places;
   for (const ServerState* server : servers) {
+    if (!MayServe(*server, hosts)) continue;
     HybridServer place{.weight = server->weight, .io_threads = static_cast<uint32_t>(server->addresses.size())};
     const auto host = index_of_host.find(server->host);
     if (host != index_of_host.end()) place.host = host->second;
-    if (server->job != JobId() && !place.host.has_value()) continue;
     candidates.push_back(server);
     places.push_back(place);
   }

@@ -21,9 +21,12 @@ struct GroupPlan {
   std::string servers;  // for people: "4 servers apart (weight 7), 8 on ranks' hosts (weight 2)"
 };
 
-// `servers` are those that serve the group's job; `hosts` has the host of each rank of the group. A server in a
-// worker's process is used only where a rank of the group is on its host. InvalidArgument: no server is left, or the
-// map can't be made (ShardMap::Make).
+// Whether a group with ranks on these hosts may use the server. One in a worker's process is used only where a rank of
+// the group is on its host.
+bool MayServe(const ServerState& server, const std::vector<std::string>& hosts);
+
+// `servers` are those that serve the group's job; `hosts` has the host of each rank of the group.
+// InvalidArgument: none of the servers may serve it, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
                                     const std::vector<std::string>& hosts);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/group_plan.h"
 #include "scheduler/request_checks.h"
 
 namespace shoal::scheduler {
@@ -29,6 +30,14 @@ std::string MissingRank(const Job* job, uint32_t rank) {
                       state.reason, ")");
 }
 
+// All ranks of the round wait.
+bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
+  std::vector<std::string> hosts;
+  for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
+  const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
+  return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, hosts); });
+}
+
 std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
   std::vector<std::string> missing;
   size_t missing_count = 0;
@@ -42,6 +51,10 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
   if (server_count < round.MinServers()) {
     absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
                     " servers registered");
+  } else if (missing_count == 0 && !AnyMayServe(round, servers, job)) {
+    absl::StrAppend(
+        &text, "a server that may serve it: all ", server_count,
+        " of the job are in ranks' processes on other hosts; start a dedicated one, or let its ranks host one");
   }
   return text;
 }
@@ -110,11 +123,12 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
   return failures;
 }
 
-std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& servers) {
+std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& servers, const JobRegistry& jobs) {
   for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
     GroupRound& round = it->second;
     if (round.waiters.size() != round.ranks.size()) continue;
     if (servers.ServersOf(round.job).size() < round.MinServers()) continue;
+    if (!AnyMayServe(round, servers, jobs.Find(round.job))) continue;
     GroupRound complete = std::move(round);
     rounds_.erase(it);
     return complete;

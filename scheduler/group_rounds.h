@@ -61,8 +61,9 @@ class GroupRounds {
   // shape.
   std::vector<Failure> Add(const Now& now, RequestHandle handle, const JoinGroup& request);
 
-  // Takes out a round whose ranks are all there, with enough servers for its job; nullopt if there is none.
-  std::optional<GroupRound> TakeComplete(const ServerRegistry& servers);
+  // Takes out a round whose ranks are all there, with enough servers for its job and one at least that may serve it;
+  // nullopt if there is none.
+  std::optional<GroupRound> TakeComplete(const ServerRegistry& servers, const JobRegistry& jobs);
 
   // Requests whose wait is over; the text names the missing ranks (as `jobs` knows them) or servers.
   std::vector<Failure> Expire(const Now& now, const ServerRegistry& servers, const JobRegistry& jobs);

@@ -278,7 +278,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGr
 }
 
 void SchedulerMachine::CompleteGroups(const Now& now) {
-  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_)) OpenGroup(now, *round);
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) OpenGroup(now, *round);
 }
 
 void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {

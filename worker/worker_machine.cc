@@ -86,10 +86,7 @@ void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes
 void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActions* actions,
                              WorkerOutcomes* outcomes) {
   for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
-    WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr) continue;
-    const std::vector<uint32_t>& ranks = group->info().job_ranks;
-    if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
+    if (groups_[handle].group == nullptr) continue;
     FailGroup(handle,
               absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.host,
                                               " was lost: ", command.reason)),

@@ -220,7 +220,7 @@ MUTATIONS = [
         "all ranks deal a chunk to the same server",
         (
             "worker/worker_group.cc",
-            "    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.number);\n    op.waiting = {};",
+            "    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);\n    op.waiting = {};",
             "    op.waiting = {};",
         ),
     ),

@@ -129,6 +129,19 @@ TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnHostsAlone) {
   EXPECT_TRUE(weights.contains("dedicated-0"));
 }
 
+TEST_F(MachineColocationTest, AGroupWaitsForAServerOnAHostOfItsOwn) {
+  for (const uint32_t rank : {0u, 1u}) job_ = harness_.Ask<JobJoined>(Offer("gpt", 2, rank)).job;
+  harness_.Ask<ServerRegistered>(ServerOfRank(job_, 0));
+  const RequestHandle gives_up = harness_.Send(Group(job_, 1, 101, {1}, 100));
+  harness_.Advance(101);
+  EXPECT_THAT(std::string(harness_.StatusOf(gives_up).message()),
+              HasSubstr("for a server that may serve it: all 1 of the job are in ranks' processes on other hosts"));
+  const RequestHandle waits = harness_.Send(Group(job_, 1, 101, {1}));
+  EXPECT_FALSE(harness_.HasReply(waits));
+  harness_.Ask<ServerRegistered>(ServerOfRank(job_, 1));
+  EXPECT_EQ(harness_.Get<GroupJoined>(waits).map->shards().size(), 1u);
+}
+
 TEST_F(MachineColocationTest, OtherJobsDontUseOrCountThem) {
   ASSERT_EQ(JoinAndHost(2), 2u);
   EXPECT_EQ(harness_.Ask<JobJoined>(Offer("gpt", 2, 0)).server_count, 2u);
