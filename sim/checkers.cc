@@ -37,17 +37,20 @@ void Checkers::Fail(const std::string& what) {
   world_->TraceText("FAILED: ", what);
 }
 
-void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank, uint32_t ranks,
-                       const OpPlan& plan, const absl::Status& status, const std::vector<std::byte>& memory) {
+void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
+                       const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
+                       const std::vector<std::byte>& memory) {
+  const auto ranks = static_cast<uint32_t>(job_ranks.size());
   if (!status.ok()) {
     ++ops_failed_;
     ++ops_failed_by_job_[job];
     const std::string where = absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank);
     if (status.message().empty()) Fail(absl::StrCat(where, ": failed without a reason"));
-    const auto known = all_know_by_ns_.find(job);
-    if (known != all_know_by_ns_.end() && world_->now_ns() > known->second) {
+    for (const uint32_t job_rank : job_ranks) {
+      const auto known = all_know_by_ns_.find({job, job_rank});
+      if (known == all_know_by_ns_.end() || world_->now_ns() <= known->second) continue;
       Fail(absl::StrCat(where, ": ended ", (world_->now_ns() - known->second) / kNsPerMs,
-                        " ms later than a rank's death allows (lost rank): ", status.message()));
+                        " ms later than the death of rank ", job_rank, " allows (lost rank): ", status.message()));
     }
     return;
   }

@@ -40,10 +40,14 @@ class Checkers {
   void Fail(const std::string& what);
   const std::vector<std::string>& failures() const { return failures_; }
 
-  void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank, uint32_t ranks, const OpPlan& plan,
-               const absl::Status& status, const std::vector<std::byte>& memory);
-  // Ops of the job that end later than this are late.
-  void RankDied(uint32_t job, uint64_t all_know_by_ns) { all_know_by_ns_.try_emplace(job, all_know_by_ns); }
+  // `rank` in the group, whose ranks in the job are `job_ranks`.
+  void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
+               const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
+               const std::vector<std::byte>& memory);
+  // Ops of its groups that end later than this are late.
+  void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
+    all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
+  }
   // From now on nothing may write to the memory; it is kept and looked at again at the end.
   void Bury(std::string whose, std::vector<std::byte> memory);
   void SawMap(GroupId group, const ShardMap& map);
@@ -73,7 +77,7 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
-  std::map<uint32_t, uint64_t> all_know_by_ns_;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;  // by job and rank
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;

@@ -81,7 +81,7 @@ class Cluster {
   void RestartJob(uint32_t run, bool first_was_in);
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
-  void RankDies(uint32_t run);
+  void RankDies(const WorkerNode::Place& place);
   Worker* PickWorker(uint32_t target);
 
   const Profile profile_;

@@ -165,13 +165,13 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kWorkerCrash:
     case FaultKind::kWorkerSilent:
-      RankDies(run);
+      RankDies(worker->place);
       KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
       return true;
     case FaultKind::kJobRestart:
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = node.opened_all()] { RestartJob(run, was_in); });
-      RankDies(run);
+      RankDies(worker->place);
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
@@ -213,15 +213,15 @@ void Cluster::ExcuseRunsOfLostState() {
   }
 }
 
-// The others are to hear of it within the lease and a second, or as much later as other faults may take.
-void Cluster::RankDies(uint32_t run) {
+// Who shares a group with it is to hear of it within the lease and a second, or as much later as other faults may take.
+void Cluster::RankDies(const WorkerNode::Place& place) {
   const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
   uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;
   for (const Fault& fault : profile_.faults) {
     if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) return;
     allowed_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? lease_ns : 0);
   }
-  checkers_.RankDied(run, world_.now_ns() + allowed_ns);
+  checkers_.RankDied(place.run, place.rank, world_.now_ns() + allowed_ns);
 }
 
 }  // namespace shoal::sim

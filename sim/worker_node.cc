@@ -215,8 +215,8 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
       group.over = true;
       world().TraceText(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString());
     }
-    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, static_cast<uint32_t>(group.ranks.size()),
-                             op.plan, done->status, op.memory);
+    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, group.ranks, op.plan, done->status,
+                             op.memory);
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;

@@ -86,7 +86,11 @@ void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes
 void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActions* actions,
                              WorkerOutcomes* outcomes) {
   for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
-    if (groups_[handle].group == nullptr) continue;
+    WorkerGroup* group = groups_[handle].group.get();
+    if (group == nullptr) continue;
+    // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
+    const std::vector<uint32_t>& ranks = group->info().job_ranks;
+    if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
     FailGroup(handle,
               absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.host,
                                               " was lost: ", command.reason)),
