@@ -73,6 +73,13 @@ int ServerGroup::FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const {
   return youngest;
 }
 
+bool ServerGroup::IsPending(const FrameHeader& push) const {
+  return std::any_of(pending.begin(), pending.end(), [&](const PendingPush& held) {
+    return held.header.rank == push.rank && held.header.op == push.op && held.header.chunk == push.chunk &&
+           held.header.contributors == push.contributors;
+  });
+}
+
 std::deque<ServerGroup::PendingPush>::iterator ServerGroup::OldestPending() {
   return std::min_element(pending.begin(), pending.end(), [](const PendingPush& a, const PendingPush& b) {
     return std::pair(a.header.op, a.header.chunk) < std::pair(b.header.op, b.header.chunk);

@@ -74,6 +74,8 @@ class ServerGroup {
   int FindFreeSlot() const;
   // Of the gathering slot whose chunk is last in the order of pushes, if that is after (op, chunk); or -1.
   int FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const;
+  // Whether the same push is held already.
+  bool IsPending(const FrameHeader& push) const;
   // The pending push that is first in that order. There is one.
   std::deque<PendingPush>::iterator OldestPending();
   // Where a rank's contribution to a slot lies.

@@ -180,6 +180,8 @@ TEST(ServerMachine, PushesWithoutAFreeSlotAreHeldAndTakenLater) {
   const OfferId held_too = server.Push(peers[0], ServerDriver::PushHeader(0, 1, 5, 8 * 256));
   EXPECT_TRUE(server.accepts.empty());
   EXPECT_TRUE(server.notes.empty());
+  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 5, 8 * 256));
+  EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kDuplicate) << "a copy of what is held";
   server.Push(peers[0], ServerDriver::PushHeader(0, 1, 6, 8 * 256));
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kNoSlot) << "more than the credit of the whole group is held";
   const SendPayloadAction first = server.sends.at(0);
