@@ -1,5 +1,6 @@
 """What the measuring machine is: a number without it says nothing."""
 
+import datetime
 import importlib.metadata
 import os
 import pathlib
@@ -34,3 +35,15 @@ def gather(root: pathlib.Path) -> dict:
 
 def load_average_1min() -> float:
     return os.getloadavg()[0]
+
+
+def begin_report(part: str, title: str, started: datetime.datetime, command: str, root: pathlib.Path) -> dict:
+    """What every result file says first. To be called before anything runs, or the load is the measurement's own."""
+    return {
+        "part": part,
+        "title": title,
+        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command,
+        "machine": gather(root),
+        "load_average_before": load_average_1min(),
+    }

@@ -92,15 +92,10 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
     """Whether every result was right. RigError if something could not be measured."""
     started = datetime.datetime.now(datetime.timezone.utc)
     base = arguments.output / f"{part.name}_{started:%Y-%m-%d}"
-    report = {
-        "part": part.name,
-        "title": part.title,
+    command = shlex.join(["bench/run.py", *sys.argv[1:]])
+    report = machine.begin_report(part.name, part.title, started, command, ROOT) | {
         "note": part.note,
         "chart": f"{base.name}.svg",
-        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": shlex.join(["bench/run.py", *sys.argv[1:]]),
-        "machine": machine.gather(ROOT),
-        "load_average_before": machine.load_average_1min(),
         "scenarios": [],
     }
     settings = make_settings(arguments)

@@ -73,18 +73,10 @@ def scale_rows(simulator: pathlib.Path, fabrics: list[Fabric], most_workers: int
     return rows
 
 
-
 def run(root: pathlib.Path, settings: Settings, output: pathlib.Path, started, command: str, options, say) -> None:
     """`options`: only (rigs whose name holds it), most_workers, reuse (an earlier result to take measurements from)."""
     simulator = program(root)
-    report = {
-        "part": NAME,
-        "title": TITLE,
-        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": command,
-        "machine": machine.gather(root),
-        "load_average_before": machine.load_average_1min(),
-    }
+    report = machine.begin_report(NAME, TITLE, started, command, root)
     if options.reuse:
         earlier = json.loads(options.reuse.read_text())
         report |= {name: earlier[name] for name in ("message", "rigs")} | {"measured_by": earlier["started_at"]}

@@ -119,13 +119,7 @@ def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, starte
     """Whether all weights were the same. `options`: those of bench/run.py for this part. RigError if a run fails."""
     shape = Shape(steps=options.steps)
     wanted = Wanted(options.kills, options.rolling_restarts, options.away_seconds, options.seed)
-    report = {
-        "part": NAME,
-        "title": TITLE,
-        "started_at": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": command,
-        "machine": machine.gather(root),
-        "load_average_before": machine.load_average_1min(),
+    report = machine.begin_report(NAME, TITLE, started, command, root) | {
         "shape": dataclasses.asdict(shape),
         "wanted": dataclasses.asdict(wanted),
     }

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -52,6 +53,19 @@ def begin_op_at(cluster: LinkedCluster, host: Host, server: Process, ranks: list
     cluster.wait_until(lambda: cluster.network.bytes_received(host) > before + (64 << 10), "payload has arrived")
 
 
+def break_in_mid_op(cluster: LinkedCluster, job: str, servers: int, victim: Host, break_link: Callable) -> list[Process]:
+    """Breaks a server's link while it holds a part of an op; the op ends within the lease and two seconds."""
+    processes = cluster.start_servers()
+    ranks = start_job(cluster, job, servers=servers)
+    begin_op_at(cluster, victim, processes[victim.name], ranks)
+    break_link(cluster.network, victim)
+    processes[victim.name].send(signal.SIGCONT)
+    broken_at = time.monotonic()
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    assert time.monotonic() - broken_at < LEASE_TTL_S + 2
+    return ranks
+
+
 def set_device_down(network: Network, host: Host) -> None:
     run_in(host.namespace, ["ip", "link", "set", host.device, "down"])
 
@@ -61,15 +75,8 @@ def set_device_down(network: Network, host: Host) -> None:
 def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbed: set[str]):
     with linked_cluster(RANKS, 3) as cluster:
         cluster.start_scheduler_on_control(LEASE_TTL_MS)
-        servers = cluster.start_servers()
         victim = cluster.network.servers[1]
-        ranks = start_job(cluster, "cut", servers=3)
-        begin_op_at(cluster, victim, servers[victim.name], ranks)
-        cut(cluster.network, victim)
-        servers[victim.name].send(signal.SIGCONT)
-        cut_at = time.monotonic()
-        wait_for_line_of_all(ranks, "^round 1 done$")
-        assert time.monotonic() - cut_at < LEASE_TTL_S + 2
+        ranks = break_in_mid_op(cluster, "cut", 3, victim, cut)
         cluster.network.mend_cable(victim)
         moves = wait_for_move(cluster, "cut", 2)
         assert "with 3 shards" in moves[-1]["reason"]
@@ -83,15 +90,8 @@ def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbe
 def test_f3_a_servers_device_goes_down_for_good_in_mid_op(undisturbed: set[str]):
     with linked_cluster(RANKS, 2) as cluster:
         cluster.start_scheduler_on_control(LEASE_TTL_MS)
-        servers = cluster.start_servers()
         victim = cluster.network.servers[0]
-        ranks = start_job(cluster, "down", servers=2)
-        begin_op_at(cluster, victim, servers[victim.name], ranks)
-        set_device_down(cluster.network, victim)
-        servers[victim.name].send(signal.SIGCONT)
-        down_at = time.monotonic()
-        wait_for_line_of_all(ranks, "^round 1 done$")
-        assert time.monotonic() - down_at < LEASE_TTL_S + 2
+        ranks = break_in_mid_op(cluster, "down", 2, victim, set_device_down)
         let_go_on(ranks, ROUNDS - 1)
         assert digests(ranks) == undisturbed
         assert cluster.servers()[victim.name]["state"] == "lost"
