@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
+#include "net/forwarding_transport.h"
 
 namespace shoal {
 namespace {
@@ -23,31 +24,21 @@ struct Expected {
   const std::byte* payload = nullptr;  // where it lands, once it was accepted
 };
 
-class ChecksumTransport final : public Transport {
+class ChecksumTransport final : public ForwardingTransport {
  public:
-  ChecksumTransport(std::unique_ptr<Transport> below, Checksums mode) : below_(std::move(below)), mode_(mode) {}
+  ChecksumTransport(std::unique_ptr<Transport> below, Checksums mode)
+      : ForwardingTransport(std::move(below)), mode_(mode) {}
 
-  absl::StatusOr<PeerId> Connect(const std::string& address) override { return below_->Connect(address); }
-  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override { return below_->SendNote(peer, note); }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
-  bool AcceptsAtOnce(OfferId offer) const override { return !offers_.contains(offer) && below_->AcceptsAtOnce(offer); }
+  bool AcceptsAtOnce(OfferId offer) const override { return !offers_.contains(offer) && below()->AcceptsAtOnce(offer); }
   const std::byte* Borrow(OfferId offer) override;
-  void Return(OfferId offer) override { below_->Return(offer); }
   void Decline(OfferId offer) override {
     offers_.erase(offer);
-    below_->Decline(offer);
+    below()->Decline(offer);
   }
-  void Close(PeerId peer) override { below_->Close(peer); }
   std::span<const TransportEvent> Poll() override;
-  bool Arm() override { return below_->Arm(); }
-  int wake_fd() const override { return below_->wake_fd(); }
-  void Wake() override { below_->Wake(); }
-  std::string listen_address() const override { return below_->listen_address(); }
-  std::string description() const override { return below_->description(); }
-  std::string PeerTransport(PeerId peer) const override { return below_->PeerTransport(peer); }
-  size_t shared_memory_peers() const override { return below_->shared_memory_peers(); }
   uint64_t corrupted_payloads() const override { return corrupted_payloads_; }
 
  private:
@@ -56,7 +47,6 @@ class ChecksumTransport final : public Transport {
   absl::Status Check(const Expected& expected);
   void ForgetPeer(PeerId peer);
 
-  const std::unique_ptr<Transport> below_;
   const Checksums mode_;
   absl::flat_hash_set<PeerId> askers_;
   absl::flat_hash_map<OfferId, Expected> offers_;     // not answered yet
@@ -69,15 +59,15 @@ class ChecksumTransport final : public Transport {
 absl::Status ChecksumTransport::Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                                      uint64_t token) {
   const bool wanted = mode_ == Checksums::kToAll || askers_.contains(peer);
-  if (!wanted || !HasPayloadChecksumField(header)) return below_->Send(peer, header, payload, token);
+  if (!wanted || !HasPayloadChecksumField(header)) return below()->Send(peer, header, payload, token);
   std::array<std::byte, kFrameHeaderBytes> with_checksum;
   std::copy_n(header.begin(), with_checksum.size(), with_checksum.begin());
   WritePayloadChecksum(PayloadChecksum(payload), with_checksum);
-  return below_->Send(peer, with_checksum, payload, token);
+  return below()->Send(peer, with_checksum, payload, token);
 }
 
 absl::Status ChecksumTransport::Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) {
-  absl::Status status = below_->Accept(offer, buffer, token);
+  absl::Status status = below()->Accept(offer, buffer, token);
   const auto found = offers_.find(offer);
   if (found == offers_.end() || absl::IsInvalidArgument(status)) return status;
   if (status.ok()) {
@@ -89,7 +79,7 @@ absl::Status ChecksumTransport::Accept(OfferId offer, std::span<std::byte> buffe
 }
 
 const std::byte* ChecksumTransport::Borrow(OfferId offer) {
-  const std::byte* const data = below_->Borrow(offer);
+  const std::byte* const data = below()->Borrow(offer);
   const auto found = offers_.find(offer);
   if (data == nullptr || found == offers_.end()) return data;
   Expected expected = found->second;
@@ -97,12 +87,12 @@ const std::byte* ChecksumTransport::Borrow(OfferId offer) {
   offers_.erase(found);
   if (Check(expected).ok()) return data;
   // The offer is gone with its loan: an Accept finds nothing.
-  below_->Return(offer);
+  below()->Return(offer);
   return nullptr;
 }
 
 std::span<const TransportEvent> ChecksumTransport::Poll() {
-  const std::span<const TransportEvent> events = below_->Poll();
+  const std::span<const TransportEvent> events = below()->Poll();
   events_.clear();
   for (size_t i = 0; i < events.size(); ++i) {
     const TransportEvent& event = events[i];
@@ -144,7 +134,7 @@ absl::Status ChecksumTransport::Check(const Expected& expected) {
       "a payload of ", expected.payload_bytes, " bytes was changed on its way: its CRC32C is ",
       absl::Hex(found, absl::kZeroPad8), ", that of what was sent ", absl::Hex(expected.checksum, absl::kZeroPad8)));
   cut_.insert_or_assign(expected.peer, status);
-  below_->Close(expected.peer);
+  below()->Close(expected.peer);
   return status;
 }
 

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "net/checksum_transport.h"
+#include "net/forwarding_transport.h"
 #include "tests/scenario/cluster.h"
 
 namespace shoal {
@@ -20,45 +21,32 @@ constexpr uint32_t kWorkers = 3;
 constexpr uint64_t kOps = 4;
 
 // Flips one bit of a payload now and then, after its checksum was computed.
-class FlippingTransport final : public Transport {
+class FlippingTransport final : public ForwardingTransport {
  public:
   // Of the sends of all transports together, those whose number is in `flips`.
   struct Plan {
     std::vector<uint64_t> flips;
     uint64_t sends = 0;
     uint64_t flipped = 0;
+    std::deque<std::vector<std::byte>> changed;  // payloads, as long as a transport may read them
   };
 
-  FlippingTransport(std::unique_ptr<Transport> below, Plan* plan) : below_(std::move(below)), plan_(plan) {}
+  FlippingTransport(std::unique_ptr<Transport> below, Plan* plan)
+      : ForwardingTransport(std::move(below)), plan_(plan) {}
 
-  absl::StatusOr<PeerId> Connect(const std::string& address) override { return below_->Connect(address); }
-  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override { return below_->SendNote(peer, note); }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
     const uint64_t number = ++plan_->sends;
     if (std::find(plan_->flips.begin(), plan_->flips.end(), number) == plan_->flips.end()) {
-      return below_->Send(peer, header, payload, token);
+      return below()->Send(peer, header, payload, token);
     }
     ++plan_->flipped;
-    std::vector<std::byte>& changed = changed_.emplace_back(payload.begin(), payload.end());
+    std::vector<std::byte>& changed = plan_->changed.emplace_back(payload.begin(), payload.end());
     changed[number % changed.size()] ^= std::byte{0x10};
-    return below_->Send(peer, header, changed, token);
+    return below()->Send(peer, header, changed, token);
   }
-  absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
-    return below_->Accept(offer, buffer, token);
-  }
-  void Decline(OfferId offer) override { below_->Decline(offer); }
-  void Close(PeerId peer) override { below_->Close(peer); }
-  std::span<const TransportEvent> Poll() override { return below_->Poll(); }
-  bool Arm() override { return below_->Arm(); }
-  int wake_fd() const override { return below_->wake_fd(); }
-  void Wake() override { below_->Wake(); }
-  std::string listen_address() const override { return below_->listen_address(); }
-  std::string description() const override { return below_->description(); }
 
  private:
-  std::deque<std::vector<std::byte>> changed_;  // they must live as long as the transport below reads them
-  std::unique_ptr<Transport> below_;
   Plan* const plan_;
 };
 
