@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "net/forwarding_transport.h"
 #include "tests/scenario/cluster.h"
 
 namespace {
@@ -42,47 +43,39 @@ class Pause {
   bool saved_;
 };
 
-class UncountedTransport : public Transport {
+class UncountedTransport : public ForwardingTransport {
  public:
-  explicit UncountedTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  using ForwardingTransport::ForwardingTransport;
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
     const Pause pause;
-    return inner_->Connect(address);
+    return below()->Connect(address);
   }
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
     const Pause pause;
-    return inner_->SendNote(peer, note);
+    return below()->SendNote(peer, note);
   }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
     const Pause pause;
-    return inner_->Send(peer, header, payload, token);
+    return below()->Send(peer, header, payload, token);
   }
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
     const Pause pause;
-    return inner_->Accept(offer, buffer, token);
+    return below()->Accept(offer, buffer, token);
   }
   void Decline(OfferId offer) override {
     const Pause pause;
-    inner_->Decline(offer);
+    below()->Decline(offer);
   }
   void Close(PeerId peer) override {
     const Pause pause;
-    inner_->Close(peer);
+    below()->Close(peer);
   }
   std::span<const TransportEvent> Poll() override {
     const Pause pause;
-    return inner_->Poll();
+    return below()->Poll();
   }
-  bool Arm() override { return inner_->Arm(); }
-  int wake_fd() const override { return inner_->wake_fd(); }
-  void Wake() override { inner_->Wake(); }
-  std::string listen_address() const override { return inner_->listen_address(); }
-  std::string description() const override { return inner_->description(); }
-
- private:
-  std::unique_ptr<Transport> inner_;
 };
 
 TEST(Allocation, TheCounterCounts) {
