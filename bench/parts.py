@@ -126,11 +126,11 @@ PARTS = (
             Scenario(f"n=4, one host, {label}", 4, 0, BUCKET_ON_ONE_HOST, contenders)
             for label, contenders in (
                 ("all_reduce", ("shoal-torch", "gloo")),
-                ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp")),
+                ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp", "ddp-alone")),
             )
         ),
         'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model whose'
-        " gradients are one bucket.",
+        " gradients are one bucket; its time without an exchange is torch's own part of it.",
     ),
     Part(
         "keeping",

@@ -38,6 +38,7 @@ LABELS = {
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
     "gloo-ddp": "Gloo under DDP",
+    "ddp-alone": "DDP exchanging nothing",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
     "openmpi-segmented-ring": "OpenMPI, segmented ring",
@@ -46,7 +47,7 @@ LABELS = {
     "openmpi-shm": "OpenMPI, shared memory",
 }
 # torch's backends: with nothing else running, Shoal's ranks host the scheduler and a server themselves.
-TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo"}
+TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo", "ddp-alone": "gloo"}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
     "shoal-bf16": WIRE,
@@ -85,7 +86,8 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
     """RigError if it does not start."""
     if name in TORCH:
-        return TorchRanks(name, TORCH[name], network, processes, ddp=name.endswith("-ddp"))
+        mode = name if name == "ddp-alone" else "ddp" if name.endswith("-ddp") else "all-reduce"
+        return TorchRanks(name, TORCH[name], network, processes, mode)
     if name == "openmpi-shm":
         return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
     if name.startswith("openmpi"):

@@ -13,6 +13,10 @@ import time
 import torch
 import torch.distributed as dist
 
+ALL_REDUCE = "all-reduce"
+DDP = "ddp"
+DDP_ALONE = "ddp-alone"
+
 
 def cpu_time_us() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -52,11 +56,21 @@ class Product(torch.nn.Module):
         return torch.dot(self.weight, inputs)
 
 
-def check_ddp(model: torch.nn.Module, numel: int, rank: int, world_size: int) -> int:
+def keep_own_gradients(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
+    """In place of the exchange: what is left is the time of torch itself."""
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
+def check_ddp(model: torch.nn.Module, numel: int, rank: int, world_size: int, exchanges: bool) -> int:
     """Wrong elements over all ranks."""
     model.zero_grad()
     model(small_integers(numel, rank, 0)).backward()
-    expected = sum(small_integers(numel, other, 0) for other in range(world_size)) / world_size
+    if exchanges:
+        expected = sum(small_integers(numel, other, 0) for other in range(world_size)) / world_size
+    else:
+        expected = small_integers(numel, rank, 0)
     total = torch.tensor([int((model.module.weight.grad != expected).sum())], dtype=torch.int64)
     dist.all_reduce(total)
     return int(total)
@@ -89,11 +103,13 @@ def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
     return times_us
 
 
-def measure(case: dict, rank: int, world_size: int, ddp: bool) -> dict:
+def measure(case: dict, rank: int, world_size: int, mode: str) -> dict:
     numel = max(1, case["size_bytes"] // 4)
-    if ddp:
+    if mode != ALL_REDUCE:
         model = torch.nn.parallel.DistributedDataParallel(Product(numel), gradient_as_bucket_view=True)
-        wrong = check_ddp(model, numel, rank, world_size)
+        if mode == DDP_ALONE:
+            model.register_comm_hook(None, keep_own_gradients)
+        wrong = check_ddp(model, numel, rank, world_size, exchanges=mode == DDP)
         inputs = torch.rand(numel)
         run = functools.partial(loop_ddp, model=model, inputs=inputs)
     else:
@@ -120,7 +136,12 @@ def main() -> None:
     parser.add_argument("--world-size", type=int, required=True)
     parser.add_argument("--store", required=True, help="path of a file that does not exist yet, the same on all ranks")
     parser.add_argument("--backend", choices=("gloo", "shoal"), required=True)
-    parser.add_argument("--ddp", action="store_true", help="time backward passes of a model instead of all-reduces")
+    parser.add_argument(
+        "--mode",
+        choices=(ALL_REDUCE, DDP, DDP_ALONE),
+        default=ALL_REDUCE,
+        help="time all-reduces, or backward passes of a model; ddp-alone: of ranks that don't exchange their gradients",
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.backend == "shoal":
@@ -128,7 +149,7 @@ def main() -> None:
     store = dist.FileStore(arguments.store, arguments.world_size)
     dist.init_process_group(arguments.backend, store=store, rank=arguments.rank, world_size=arguments.world_size)
     for line in sys.stdin:
-        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.ddp)
+        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.mode)
         if arguments.rank == 0:
             print(json.dumps(answer), flush=True)
     dist.destroy_process_group()

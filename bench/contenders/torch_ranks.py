@@ -16,9 +16,10 @@ SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
 
 
 class TorchRanks:
-    """With `ddp`, an all-reduce is the backward pass of a DistributedDataParallel model whose gradients have that size."""
+    """`mode` ddp: an all-reduce is the backward pass of a DistributedDataParallel model whose gradients have that size;
+    ddp-alone: without the exchange."""
 
-    def __init__(self, name: str, backend: str, network: Network, processes: Processes, ddp: bool = False):
+    def __init__(self, name: str, backend: str, network: Network, processes: Processes, mode: str = "all-reduce"):
         self.name = name
         folder = pathlib.Path(processes.logs.name)
         self.log = folder / f"{name}.log"
@@ -28,7 +29,7 @@ class TorchRanks:
                 # -P: beside the script is a shoal.py, which is not torch's backend.
                 command = [sys.executable, "-P", SCRIPT, "--rank", str(rank), "--world-size", str(len(network.workers))]
                 command += ["--store", str(folder / f"{name}-store"), "--backend", backend]
-                command += ["--ddp"] if ddp else []
+                command += ["--mode", mode]
                 env = {"GLOO_SOCKET_IFNAME": host.device, "OMP_NUM_THREADS": "1"}
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
                 self.ranks.append(processes.start(host, command, env, **pipes))
