@@ -31,6 +31,7 @@ struct shoal_group {
 };
 
 struct shoal_op {
+  std::shared_ptr<shoal::WorkerClient> client;
   std::shared_ptr<shoal::CallerOp> op;
 };
 
@@ -324,6 +325,7 @@ shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count, cons
     absl::StatusOr<std::shared_ptr<shoal::CallerOp>> started = group->client->AllReduce(group->group, *call);
     if (!started.ok()) return started.status();
     if (op == nullptr) return absl::OkStatus();
+    handle->client = group->client;
     handle->op = *std::move(started);
     *op = handle.release();
     return absl::OkStatus();
@@ -337,7 +339,7 @@ shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) 
     const bool until_its_deadline = timeout_ms == UINT64_MAX;
     const uint64_t deadline_ns =
         until_its_deadline ? waited.deadline_ns() + shoal::kOpGraceMs * shoal::kNsPerMs : shoal::DeadlineIn(timeout_ms);
-    if (waited.WaitUntil(deadline_ns)) return waited.status();
+    if (op->client->Wait(&waited, deadline_ns)) return waited.status();
     return absl::DeadlineExceededError(
         until_its_deadline ? "the all-reduce is open long after its deadline; please report this"
                            : absl::StrCat("the all-reduce is still open after waiting ", timeout_ms, " ms"));

@@ -126,7 +126,8 @@ absl::Status UcxWorker::CheckTransports() const {
 absl::Status UcxWorker::MakeWorker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  // One thread at a time, but not always the same one (docs/adr/0016).
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK) {
     return StatusFromUcs(status, "UCX can't create a worker");
   }
