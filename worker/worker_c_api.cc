@@ -166,9 +166,12 @@ absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_a
   int op_number = 0;
   std::memcpy(&dtype_number, &options->dtype, sizeof(dtype_number));
   std::memcpy(&op_number, &options->op, sizeof(op_number));
-  const auto is_byte = [](int number) { return number >= 0 && number <= UINT8_MAX; };
-  const auto dtype = is_byte(dtype_number) ? DataTypeFromWire(static_cast<uint8_t>(dtype_number)) : std::nullopt;
-  const auto reduce_op = is_byte(op_number) ? ReduceOpFromWire(static_cast<uint8_t>(op_number)) : std::nullopt;
+  // UINT8_MAX is none of them.
+  const auto as_byte = [](int number) {
+    return static_cast<uint8_t>(number >= 0 && number < UINT8_MAX ? number : UINT8_MAX);
+  };
+  const std::optional<DataType> dtype = DataTypeFromWire(as_byte(dtype_number));
+  const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(as_byte(op_number));
   if (!dtype.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("options->dtype is ", dtype_number, "; see shoal_dtype"));
   }
