@@ -1,7 +1,8 @@
 // Which ops are small: their time is that of waking threads, not of moving bytes.
 //
 // A thread that such an op keeps waiting looks for work for a while, yielding its core between looks, before it sleeps:
-// to sleep and be woken costs more than the op itself (docs/adr/0012). A large op's threads sleep at once.
+// to sleep and be woken costs more than the op itself (docs/adr/0012). In a worker the caller looks itself
+// (docs/adr/0016). A large op's threads sleep at once.
 #ifndef SHOAL_CORE_SMALL_OP_H_
 #define SHOAL_CORE_SMALL_OP_H_
 

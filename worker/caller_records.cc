@@ -1,12 +1,8 @@
 #include "worker/caller_records.h"
 
-#include <sched.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/small_op.h"
 #include "worker/clock.h"
 
 namespace shoal {
@@ -68,13 +64,6 @@ void CallerOp::Complete(absl::Status status, uint64_t duration_ns) {
 
 bool CallerOp::WaitUntil(uint64_t deadline_ns) {
   if (done()) return true;
-  if (bytes_ <= kSmallOpBytes) {
-    const uint64_t sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
-    while (MonotonicNs() < sleep_ns) {
-      sched_yield();
-      if (done()) return true;
-    }
-  }
   std::unique_lock lock(mutex_);
   return completed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return done(); });
 }

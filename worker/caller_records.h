@@ -82,7 +82,7 @@ class CallerOp {
   void Complete(absl::Status status, uint64_t duration_ns);
 
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // False: not complete by then. A small op's caller keeps looking for a while before it sleeps.
+  // False: not complete by then.
   bool WaitUntil(uint64_t deadline_ns);
   // Of an op that is done.
   const absl::Status& status() const { return status_; }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -16,6 +17,13 @@ namespace {
 
 constexpr uint64_t kOpenGraceMs = 5'000;
 constexpr uint64_t kCountersTimeoutMs = 5'000;
+// How long the I/O thread stands back without another look: callers of small ops mostly come with the next at once.
+constexpr uint64_t kStandBackNs = 1'000'000;
+
+// What the I/O thread does after a round.
+enum class Rest : uint8_t { kNone, kStandBack, kYield, kSleep };
+
+bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
 
 }  // namespace
 
@@ -97,40 +105,87 @@ void IoThread::Stop(uint64_t goodbye_ms) {
   if (thread_.joinable()) thread_.join();
 }
 
-void IoThread::Run() {
-  SubmittedBatch batch;
-  WorkerOutcomes outcomes;
-  while (!shutdown_done_) {
-    queue_.Take(&batch);
-    Register(&batch);
-    const bool progress = loop_->RunOnce(ReadNow(), batch.commands, &outcomes);
-    Deliver(outcomes);
-    outcomes.clear();
-    for (const auto& request : batch.counters_requests) request->Answer(loop_->counters());
-    if (progress) {
-      progress_ns_ = MonotonicNs();
-    } else if (small_ops_ > 0 && MonotonicNs() - progress_ns_ < kSmallOpSpinNs) {
-      sched_yield();
-    } else if (!shutdown_done_) {
-      Sleep();
-    }
+absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op) {
+  const bool looked_after = IsSmall(*op) && !op->notify();
+  if (absl::Status status = queue_.Submit(command, op, looked_after); !status.ok()) return status;
+  // So the op is on its way now, whenever its caller comes to wait for it.
+  if (looked_after) TryRound();
+  return absl::OkStatus();
+}
+
+bool IoThread::Wait(CallerOp* op, uint64_t deadline_ns) {
+  if (!op->done() && IsSmall(*op)) RunRoundsUntilDone(op, deadline_ns);
+  return op->WaitUntil(deadline_ns);
+}
+
+void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
+  callers_looking_.fetch_add(1);
+  uint64_t sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
+  while (!op->done() && MonotonicNs() < sleep_ns) {
+    if (TryRound()) sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
+    if (!op->done()) sched_yield();
   }
+  callers_looking_.fetch_sub(1);
+  // Somebody has to see to what is open. With nothing open the I/O thread looks again when it has stood back long
+  // enough.
+  if (has_ops_.load()) queue_.ComeBack();
+}
+
+bool IoThread::TryRound() {
+  const std::unique_lock turn(turn_, std::try_to_lock);
+  return turn.owns_lock() && !asleep_ && !shutdown_done_ && RunRound();
+}
+
+bool IoThread::RunRound() {
+  queue_.Take(&batch_);
+  Register(&batch_);
+  const bool progress = loop_->RunOnce(ReadNow(), batch_.commands, &outcomes_);
+  Deliver(outcomes_);
+  outcomes_.clear();
+  for (const auto& request : batch_.counters_requests) request->Answer(loop_->counters());
+  if (progress) progress_ns_ = MonotonicNs();
+  has_ops_.store(!ops_.empty());
+  return progress;
+}
+
+void IoThread::Run() {
+  while (true) {
+    Rest rest = Rest::kNone;
+    std::optional<int64_t> timeout_ns;
+    {
+      const std::lock_guard turn(turn_);
+      asleep_ = false;
+      const bool progress = !shutdown_done_ && RunRound();
+      if (shutdown_done_) break;
+      if (callers_looking_.load() > 0) {
+        rest = Rest::kStandBack;
+      } else if (!progress && small_ops_ > 0 && MonotonicNs() - progress_ns_ < kSmallOpSpinNs) {
+        rest = Rest::kYield;
+      } else if (!progress && PrepareToSleep(&timeout_ns)) {
+        asleep_ = true;
+        rest = Rest::kSleep;
+      }
+    }
+    if (rest == Rest::kStandBack) queue_.StandBack(kStandBackNs);
+    if (rest == Rest::kYield) sched_yield();
+    if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd()}, timeout_ns);
+  }
+  const std::lock_guard turn(turn_);
   EndWhatIsLeft();
 }
 
-void IoThread::Sleep() {
+bool IoThread::PrepareToSleep(std::optional<int64_t>* timeout_ns) {
   // The second look: a call between the first and Arm has woken a transport that was not armed yet.
-  if (!queue_.PrepareToSleep() || !transport_->Arm() || !queue_.PrepareToSleep()) return;
+  if (!queue_.PrepareToSleep() || !transport_->Arm() || !queue_.PrepareToSleep()) return false;
   const uint64_t deadline_ns = loop_->NextDeadlineNs();
-  std::optional<int64_t> timeout_ns;
-  if (deadline_ns != kNoDeadline) timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
-  WaitReadable({transport_->wake_fd()}, timeout_ns);
+  if (deadline_ns != kNoDeadline) *timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
+  return true;
 }
 
 void IoThread::Register(SubmittedBatch* batch) {
   for (std::shared_ptr<CallerOp>& op : batch->ops) {
     const uint64_t ticket = op->ticket();
-    small_ops_ += op->bytes() <= kSmallOpBytes ? 1 : 0;
+    small_ops_ += IsSmall(*op) ? 1 : 0;
     ops_[ticket] = std::move(op);
   }
   for (std::shared_ptr<CallerGroup>& group : batch->groups) {
@@ -192,7 +247,7 @@ void IoThread::Deliver(const LinkMeasured& outcome) {
 }
 
 void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {
-  small_ops_ -= op->bytes() <= kSmallOpBytes ? 1 : 0;
+  small_ops_ -= IsSmall(*op) ? 1 : 0;
   if (!op->notify()) op->group().RemoveOp();
   op->Complete(status, duration_ns);
   if (op->notify()) completions_->Push(op);
@@ -201,14 +256,13 @@ void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status&
 // The machine ended all it knew of. This is for calls that came after its last word, and for memory that the network
 // gives back only with the transport.
 void IoThread::EndWhatIsLeft() {
-  SubmittedBatch batch;
-  queue_.Take(&batch);
-  Register(&batch);
+  queue_.Take(&batch_);
+  Register(&batch_);
   const absl::Status closed = absl::CancelledError("the worker is closed");
   {
     const std::lock_guard lock(mutex_);
     last_counters_ = loop_->counters();
-    for (const auto& request : batch.counters_requests) request->Answer(last_counters_);
+    for (const auto& request : batch_.counters_requests) request->Answer(last_counters_);
   }
   transport_.reset();
   loop_.reset();

@@ -1,13 +1,17 @@
 // The worker's I/O thread: drives a WorkerLoop over a transport, and tells callers what came of their calls.
 //
-// Thread: any, but Stop from one at a time. The transport and the loop belong to the thread that Start makes.
+// Thread: any, but Stop from one at a time. The transport and the loop belong to whoever has the turn: the thread that
+// Start makes, or, while that one stands back, a caller who waits for a small op (docs/adr/0016).
 #ifndef SHOAL_WORKER_IO_THREAD_H_
 #define SHOAL_WORKER_IO_THREAD_H_
 
+#include <atomic>
 #include <bitset>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +47,11 @@ class IoThread {
   // are open; Cancelled: stopped.
   absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns);
 
+  // Errors: those of SubmitQueue::Submit.
+  absl::Status Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op);
+  // False: not complete by then. For a small op the caller runs the loop's rounds itself for a while before it sleeps.
+  bool Wait(CallerOp* op, uint64_t deadline_ns);
+
   SubmitQueue& queue() { return queue_; }
 
   // As they are now; of a stopped thread as they were at its end. Unavailable: the thread does not answer.
@@ -57,6 +66,11 @@ class IoThread {
            TroubleQueue* troubles, NoticeLog* notices);
 
   void Run();
+  // Under turn_. True if anything happened.
+  bool RunRound();
+  // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
+  bool TryRound();
+  void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
   void Register(SubmittedBatch* batch);
   void Deliver(const WorkerOutcomes& outcomes);
@@ -65,7 +79,8 @@ class IoThread {
   void Deliver(const GroupClosed& outcome);
   void Deliver(const LinkMeasured& outcome);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
-  void Sleep();
+  // Under turn_. False: don't sleep, something waits.
+  bool PrepareToSleep(std::optional<int64_t>* timeout_ns);
   void EndWhatIsLeft();
 
   std::unique_ptr<Transport> transport_;
@@ -75,11 +90,18 @@ class IoThread {
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
 
-  // Of the I/O thread alone.
+  std::atomic<uint32_t> callers_looking_ = 0;  // that run rounds
+  std::atomic<bool> has_ops_ = false;          // written under turn_
+
+  std::mutex turn_;
+  // All under turn_.
+  SubmittedBatch batch_;
+  WorkerOutcomes outcomes_;
   absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
   std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
   size_t small_ops_ = 0;                                          // of ops_
   uint64_t progress_ns_ = 0;                                      // when the loop last had something to do
+  bool asleep_ = false;  // the transport is armed: a round would take what is to wake the I/O thread
   bool shutdown_done_ = false;
 
   std::mutex mutex_;

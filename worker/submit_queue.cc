@@ -1,5 +1,6 @@
 #include "worker/submit_queue.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,11 +18,13 @@ absl::Status SubmitQueue::CheckOpen() const {
   return closed_ ? absl::CancelledError("the worker is closed") : absl::OkStatus();
 }
 
-void SubmitQueue::WakeIfAsleep() {
+void SubmitQueue::WakeUp() {
   if (std::exchange(sleeps_, false)) transport_->Wake();
+  come_back_ = true;
+  came_back_.notify_one();
 }
 
-absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op) {
+absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op, bool looked_after) {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   if (waiting_.ops.size() >= kMaxQueuedOps) {
@@ -30,7 +33,7 @@ absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<C
   }
   waiting_.ops.push_back(std::move(op));
   waiting_.commands.emplace_back(command);
-  WakeIfAsleep();
+  if (sleeps_ || !looked_after) WakeUp();
   return absl::OkStatus();
 }
 
@@ -39,7 +42,7 @@ absl::Status SubmitQueue::OpenGroup(OpenGroupCommand command, std::shared_ptr<Ca
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.groups.push_back(std::move(group));
   waiting_.commands.emplace_back(std::move(command));
-  WakeIfAsleep();
+  WakeUp();
   return absl::OkStatus();
 }
 
@@ -47,7 +50,7 @@ absl::Status SubmitQueue::Post(WorkerCommand command) {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.commands.push_back(std::move(command));
-  WakeIfAsleep();
+  WakeUp();
   return absl::OkStatus();
 }
 
@@ -55,7 +58,7 @@ absl::Status SubmitQueue::Ask(std::shared_ptr<CountersRequest> request) {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = CheckOpen(); !status.ok()) return status;
   waiting_.counters_requests.push_back(std::move(request));
-  WakeIfAsleep();
+  WakeUp();
   return absl::OkStatus();
 }
 
@@ -64,7 +67,13 @@ void SubmitQueue::Close(const ShutdownCommand& last) {
   if (closed_) return;
   closed_ = true;
   waiting_.commands.emplace_back(last);
-  WakeIfAsleep();
+  WakeUp();
+}
+
+void SubmitQueue::ComeBack() {
+  const std::lock_guard lock(mutex_);
+  come_back_ = true;
+  came_back_.notify_one();
 }
 
 void SubmitQueue::Take(SubmittedBatch* batch) {
@@ -79,6 +88,12 @@ bool SubmitQueue::PrepareToSleep() {
   if (!waiting_.commands.empty() || !waiting_.counters_requests.empty()) return false;
   sleeps_ = true;
   return true;
+}
+
+void SubmitQueue::StandBack(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return come_back_; });
+  come_back_ = false;
 }
 
 }  // namespace shoal

@@ -31,6 +31,7 @@ struct shoal_group {
 };
 
 struct shoal_op {
+  std::shared_ptr<shoal::WorkerClient> client;
   std::shared_ptr<shoal::CallerOp> op;
 };
 
@@ -165,9 +166,12 @@ absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_a
   int op_number = 0;
   std::memcpy(&dtype_number, &options->dtype, sizeof(dtype_number));
   std::memcpy(&op_number, &options->op, sizeof(op_number));
-  const auto is_byte = [](int number) { return number >= 0 && number <= UINT8_MAX; };
-  const auto dtype = is_byte(dtype_number) ? DataTypeFromWire(static_cast<uint8_t>(dtype_number)) : std::nullopt;
-  const auto reduce_op = is_byte(op_number) ? ReduceOpFromWire(static_cast<uint8_t>(op_number)) : std::nullopt;
+  // UINT8_MAX is none of them.
+  const auto as_byte = [](int number) {
+    return static_cast<uint8_t>(number >= 0 && number < UINT8_MAX ? number : UINT8_MAX);
+  };
+  const std::optional<DataType> dtype = DataTypeFromWire(as_byte(dtype_number));
+  const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(as_byte(op_number));
   if (!dtype.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat("options->dtype is ", dtype_number, "; see shoal_dtype"));
   }
@@ -324,6 +328,7 @@ shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count, cons
     absl::StatusOr<std::shared_ptr<shoal::CallerOp>> started = group->client->AllReduce(group->group, *call);
     if (!started.ok()) return started.status();
     if (op == nullptr) return absl::OkStatus();
+    handle->client = group->client;
     handle->op = *std::move(started);
     *op = handle.release();
     return absl::OkStatus();
@@ -337,7 +342,7 @@ shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) 
     const bool until_its_deadline = timeout_ms == UINT64_MAX;
     const uint64_t deadline_ns =
         until_its_deadline ? waited.deadline_ns() + shoal::kOpGraceMs * shoal::kNsPerMs : shoal::DeadlineIn(timeout_ms);
-    if (waited.WaitUntil(deadline_ns)) return waited.status();
+    if (op->client->Wait(&waited, deadline_ns)) return waited.status();
     return absl::DeadlineExceededError(
         until_its_deadline ? "the all-reduce is open long after its deadline; please report this"
                            : absl::StrCat("the all-reduce is still open after waiting ", timeout_ms, " ms"));

@@ -203,7 +203,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                  .premul_factor = call.premul_factor,
                                  .submitted_ns = MonotonicNs(),
                                  .deadline_ns = deadline_ns};
-  if (absl::Status status = io_->queue().Submit(command, op); !status.ok()) {
+  if (absl::Status status = io_->Submit(command, op); !status.ok()) {
     group->RemoveOp();
     return status;
   }

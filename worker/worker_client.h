@@ -80,6 +80,9 @@ class WorkerClient {
   absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                       const AllReduceCall& call);
 
+  // False: not complete by then.
+  bool Wait(CallerOp* op, uint64_t deadline_ns) { return io_->Wait(op, deadline_ns); }
+
   void AbortGroup(CallerGroup* group, const std::string& reason);
   // Waits until the group's ops are complete and its end is known.
   void CloseGroup(CallerGroup* group);

@@ -50,6 +50,8 @@ class UcxTransport final : public Transport {
                     uint64_t token) override;
   absl::Status Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) override;
   bool AcceptsAtOnce(OfferId offer_id) const override;
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override;
   void Decline(OfferId offer_id) override;
   void Close(PeerId peer_id) override;
   std::span<const TransportEvent> Poll() override;
@@ -89,7 +91,7 @@ class UcxTransport final : public Transport {
     size_t operations = 0;  // in flight, of any kind
     size_t notes = 0;       // of these
     size_t sends = 0;       // of these
-    size_t held_bytes = 0;  // of eager payloads
+    size_t held_bytes = 0;  // of eager payloads, lent ones included
     absl::flat_hash_set<OfferId> offers;
   };
 
@@ -110,6 +112,13 @@ class UcxTransport final : public Transport {
     void* descriptor = nullptr;  // UCX's: the payload (eager) or the handle of a rendezvous
     size_t payload_bytes = 0;
     bool rendezvous = false;
+  };
+
+  // An eager payload that was lent.
+  struct Loan {
+    PeerId peer;  // may be gone
+    void* descriptor = nullptr;
+    size_t payload_bytes = 0;
   };
 
   // Somebody who greeted and is expected at UCX's listener.
@@ -172,6 +181,7 @@ class UcxTransport final : public Transport {
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
 
   const UcxTransportOptions options_;
+  size_t rendezvous_threshold_bytes_ = 0;
   std::string settings_;  // UcxSettings::Agreement, as far as a greeting takes it
   std::unique_ptr<HandshakeSockets> sockets_;
   std::unique_ptr<UcxWorker> ucx_;
@@ -190,6 +200,7 @@ class UcxTransport final : public Transport {
   std::vector<Peer*> failed_;                // endpoints that are to be closed
   std::vector<Peer*> ending_;                // endpoints that are closed or being closed
   absl::flat_hash_map<OfferId, Offer> offers_;
+  absl::flat_hash_map<OfferId, Loan> loans_;
   std::deque<Operation> operations_;  // grows with the peers, each of which has its limits
   std::vector<Operation*> free_operations_;
   EventList pending_;

@@ -18,6 +18,9 @@
 namespace shoal {
 namespace {
 
+// A chunk and all headers before it. Memory of a segment that is never filled is never used.
+constexpr char kTcpSegment[] = "576k";
+
 std::string FromEnvironment(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
@@ -101,6 +104,8 @@ UcxSettings::UcxSettings(const UcxTransportOptions& options) {
   ChooseTransports(options);
   ChooseDevices(options);
   settings_.push_back({"SOCKADDR_TLS_PRIORITY", "tcp"});
+  // With UCX's own 64 KiB a chunk of that size comes in two parts, each of which the receiver copies once more.
+  if (tcp_alone_) AddUnlessInEnvironment("TCP", "RX_SEG_SIZE", kTcpSegment, &settings_);
   // UCX's TCP listens for data on an IPv4 address if it can, whatever the address that it was connected to.
   if (options.listen_ip.find(':') != std::string::npos) AddUnlessInEnvironment("TCP", "AF_PRIO", "inet6", &settings_);
 }
@@ -113,6 +118,7 @@ void UcxSettings::ChooseTransports(const UcxTransportOptions& options) {
     return;
   }
   std::vector<std::string> told = WithoutCompanions(asked);
+  tcp_alone_ = told == std::vector<std::string>{"tcp"};
   tcp_may_carry_payload_ = std::ranges::count(told, "tcp") > 0;
   wants_rdma_ = std::ranges::any_of(told, [](const std::string& name) { return name != "tcp"; });
   if (!tcp_may_carry_payload_) {
@@ -154,6 +160,7 @@ std::string UcxSettings::Agreement() const {
   const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);
   const std::set<std::string> sorted(transports.begin(), transports.end());
   std::string agreement = absl::StrCat("ucx=", ReleasesThatAgree(), " transports=", absl::StrJoin(sorted, ","));
+  if (tcp_alone_) absl::StrAppend(&agreement, " tcp-segment=", kTcpSegment);
   for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
     if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&agreement, " ", name, "=", value);
   }

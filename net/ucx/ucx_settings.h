@@ -9,6 +9,7 @@
 #ifndef SHOAL_NET_UCX_UCX_SETTINGS_H_
 #define SHOAL_NET_UCX_UCX_SETTINGS_H_
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,11 +38,18 @@ class UcxSettings {
   // The list names other transports than TCP.
   bool wants_rdma() const { return wants_rdma_; }
 
+  // From which size on a payload goes by rendezvous: it takes one more way there and back, and saves copies.
+  size_t rendezvous_threshold_bytes() const { return tcp_alone_ ? kTcpEagerBytes : kRdmaEagerBytes; }
+
   // What both ends of a connection must have alike, in words: else UCX 1.13 ends the process of one of them, or large
   // messages fail.
   std::string Agreement() const;
 
  private:
+  // Over TCP alone every chunk of a size that flow plans choose goes whole, in one segment of UCX's; see docs/adr/0017.
+  static constexpr size_t kTcpEagerBytes = (size_t{512} << 10) + 1;
+  static constexpr size_t kRdmaEagerBytes = size_t{128} << 10;
+
   void ChooseTransports(const UcxTransportOptions& options);
   void ChooseDevices(const UcxTransportOptions& options);
   static void AddIpDevices(const std::string& listens_on, std::vector<std::string>* devices);
@@ -51,6 +59,7 @@ class UcxSettings {
   std::string net_devices_;
   bool tcp_may_carry_payload_ = true;
   bool wants_rdma_ = false;
+  bool tcp_alone_ = false;
 };
 
 // How soon a silent peer counts as gone, for those of `transports` ("rc_verbs/mlx5_0:1", as TransportsOf gives them)

@@ -33,6 +33,8 @@ absl::Status UcxTransport::Start() {
   if (!ucx.ok()) return ucx.status();
   ucx_ = *std::move(ucx);
   settings_ = ucx_->settings().Agreement().substr(0, kMaxSettingsBytes);
+  rendezvous_threshold_bytes_ =
+      options_.rendezvous_threshold_bytes.value_or(ucx_->settings().rendezvous_threshold_bytes());
   if (absl::Status status = RegisterHandlers(); !status.ok()) return status;
   if (absl::Status status = sockets_->Watch(ucx_->event_fd()); !status.ok()) return status;
   return options_.listen_ip.empty() ? absl::OkStatus() : StartListening();
@@ -159,7 +161,7 @@ absl::Status UcxTransport::Send(PeerId peer_id, std::span<const std::byte> heade
         absl::StrCat((*peer)->sends, " payloads to ", (*peer)->address, " wait for the network already"));
   }
   const unsigned protocol =
-      payload.size() >= options_.rendezvous_threshold_bytes ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
+      payload.size() >= rendezvous_threshold_bytes_ ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
   Post(StartOperation(**peer, OperationKind::kSend, token), kPayloadMessage, header, payload, protocol);
   return absl::OkStatus();
 }
@@ -200,6 +202,26 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
 bool UcxTransport::AcceptsAtOnce(OfferId offer_id) const {
   const auto found = offers_.find(offer_id);
   return found != offers_.end() && !found->second.rendezvous && found->second.peer->state != PeerState::kEnding;
+}
+
+const std::byte* UcxTransport::Borrow(OfferId offer_id) {
+  if (!AcceptsAtOnce(offer_id)) return nullptr;
+  const auto found = offers_.find(offer_id);
+  const Offer offer = found->second;
+  offer.peer->offers.erase(offer_id);
+  offers_.erase(found);
+  const Loan loan = {.peer = offer.peer->id, .descriptor = offer.descriptor, .payload_bytes = offer.payload_bytes};
+  loans_.emplace(offer_id, loan);
+  return static_cast<const std::byte*>(offer.descriptor);
+}
+
+void UcxTransport::Return(OfferId offer_id) {
+  const auto found = loans_.find(offer_id);
+  if (found == loans_.end()) return;
+  const Loan loan = found->second;
+  loans_.erase(found);
+  ucp_am_data_release(ucx_->worker(), loan.descriptor);
+  if (const auto peer = peers_.find(loan.peer); peer != peers_.end()) peer->second->held_bytes -= loan.payload_bytes;
 }
 
 void UcxTransport::Decline(OfferId offer_id) {

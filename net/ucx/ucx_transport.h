@@ -2,8 +2,8 @@
 //
 // Who sent a message: every message asks for a reply endpoint, and UCX hands us the one that we made for that
 // connection. What UCX hands over: payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's
-// memory until they are accepted; above it the sender keeps them until then (rendezvous). A connection counts as up
-// when each side has heard the other's greeting.
+// memory until they are accepted, or are read there (Borrow); above it the sender keeps them until then (rendezvous). A
+// connection counts as up when each side has heard the other's greeting.
 //
 // kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
 // goodbye first. What was sent right before Close may not arrive. FailedPrecondition: who answers is no Shoal server,
@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,8 +38,8 @@ struct UcxTransportOptions {
   std::string transports = "tcp";
   // 0: unknown. With many hundreds UCX prefers RDMA transports that share queue pairs.
   size_t expected_peers = 0;
-  // Payloads of at least this size go by rendezvous. 0: all; SIZE_MAX: none.
-  size_t rendezvous_threshold_bytes = size_t{128} << 10;
+  // Payloads of at least this size go by rendezvous. 0: all; SIZE_MAX: none; nullopt: as UcxSettings has it.
+  std::optional<size_t> rendezvous_threshold_bytes;
   TransportLimits limits;
 };
 

@@ -17,6 +17,9 @@
 namespace shoal {
 namespace {
 
+// Payloads are summed where UCX has put them (UcxTransport::Borrow).
+constexpr size_t kPayloadAlignmentBytes = 64;
+
 struct PortRange {
   uint16_t first = 0;
   uint16_t last = 0;
@@ -125,8 +128,10 @@ absl::Status UcxWorker::CheckTransports() const {
 
 absl::Status UcxWorker::MakeWorker() {
   ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT;
+  params.am_alignment = kPayloadAlignmentBytes;
+  // One thread at a time, but not always the same one (docs/adr/0016).
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK) {
     return StatusFromUcs(status, "UCX can't create a worker");
   }

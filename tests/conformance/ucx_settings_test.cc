@@ -49,6 +49,17 @@ TEST(UcxSettingsTest, AListWithTcpMayUseIt) {
   }
 }
 
+TEST(UcxSettingsTest, OverTcpAloneAChunkIsOneSegment) {
+  EXPECT_THAT(AsMap(For("tcp").settings()), Contains(Pair(EndsWith("RX_SEG_SIZE"), "576k")));
+  EXPECT_GT(For("tcp").rendezvous_threshold_bytes(), size_t{512} << 10);
+  EXPECT_THAT(For("tcp").Agreement(), HasSubstr("tcp-segment=576k"));
+  for (const char* list : {"rc_verbs,tcp", "all", ""}) {
+    EXPECT_THAT(AsMap(For(list).settings()), Not(Contains(Pair(EndsWith("RX_SEG_SIZE"), "576k")))) << list;
+    EXPECT_EQ(For(list).rendezvous_threshold_bytes(), size_t{128} << 10) << list;
+    EXPECT_THAT(For(list).Agreement(), Not(HasSubstr("tcp-segment"))) << list;
+  }
+}
+
 TEST(UcxSettingsTest, RcComesWithoutUd) {
   EXPECT_THAT(AsMap(For("rc,tcp").settings()), Contains(Pair("TLS", "rc_verbs,rc_mlx5,tcp")));
 }

@@ -32,7 +32,8 @@ TransportKind UcxKind(const std::string& name, size_t rendezvous_threshold_bytes
                 return transport.ok() ? *std::move(transport) : nullptr;
               },
           .many = ManyPeersUnderTest(),
-          .many_rounds = ManyRoundsUnderTest()};
+          .many_rounds = ManyRoundsUnderTest(),
+          .lends = rendezvous_threshold_bytes > 0};
 }
 
 const auto kKinds =

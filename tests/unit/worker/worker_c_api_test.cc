@@ -243,6 +243,60 @@ TEST_F(WorkerCApiTest, CompletionsCarryWhatTheCallerGave) {
   });
 }
 
+// Callers of small ops run the loop in turns, while the I/O thread comes and goes for large ones.
+TEST_F(WorkerCApiTest, ManyThreadsWaitForSmallOpsBesideLargeOnes) {
+  constexpr uint32_t kRounds = 30;
+  constexpr size_t kSmallOps = 3;
+  RunRanks(*cluster, "many-waiters", kRanks, [](TestRank& rank) {
+    shoal_all_reduce_options large = {};
+    large.struct_size = sizeof(large);
+    large.dtype = SHOAL_FLOAT32;
+    large.op = SHOAL_SUM;
+    large.notify = 1;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      std::vector<float> bulk(200'000, 1.0f);
+      std::vector<std::vector<float>> data(kSmallOps, std::vector<float>(1 + 100 * round, 1.0f));
+      std::vector<shoal_op*> ops;
+      ops.push_back(rank.Start(&data[0], kTimeoutMs));
+      const bool with_bulk = round % 3 == 0;
+      if (with_bulk) {
+        EXPECT_EQ(shoal_all_reduce(rank.group(), bulk.data(), bulk.size(), &large, nullptr, nullptr), SHOAL_OK);
+      }
+      for (size_t i = 1; i < kSmallOps; ++i) ops.push_back(rank.Start(&data[i], kTimeoutMs));
+      std::vector<std::thread> waiters;
+      for (shoal_op* op : ops) {
+        waiters.emplace_back([op] {
+          const Outcome outcome = TestRank::Finish(op);
+          EXPECT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+        });
+      }
+      for (std::thread& waiter : waiters) waiter.join();
+      for (const std::vector<float>& tensor : data) EXPECT_THAT(tensor, testing::Each(kRanks));
+      if (with_bulk) {
+        shoal_completion completion = {};
+        ASSERT_EQ(shoal_next_completion(rank.worker(), kTimeoutMs, &completion), SHOAL_OK);
+        EXPECT_EQ(completion.result.code, SHOAL_OK) << completion.result.message;
+        EXPECT_THAT(bulk, testing::Each(kRanks));
+      }
+    }
+  });
+}
+
+// Nobody waits: whoever stands back must come back by itself.
+TEST_F(WorkerCApiTest, SmallOpsEndAlsoWhenNobodyWaits) {
+  RunRanks(*cluster, "nobody-waits", 2, [](TestRank& rank) {
+    for (int round = 0; round < 10; ++round) {
+      std::vector<float> waited_for(10, 1.0f);
+      EXPECT_EQ(rank.AllReduce(&waited_for, kTimeoutMs).code, SHOAL_OK);
+      std::vector<float> looked_at(10, 1.0f);
+      shoal_op* op = rank.Start(&looked_at, kTimeoutMs);
+      while (shoal_op_done(op) == 0) std::this_thread::yield();
+      EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+      EXPECT_THAT(looked_at, testing::Each(2.0f));
+    }
+  });
+}
+
 TEST_F(WorkerCApiTest, CloseEndsTheWaitForCompletions) {
   TestRank rank(*cluster, "end-of-completions", 0, 1);
   std::thread fetcher([worker = rank.worker()] {

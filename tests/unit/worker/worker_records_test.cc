@@ -23,6 +23,9 @@ std::shared_ptr<CallerOp> MakeOp(const std::shared_ptr<CallerGroup>& group, uint
   return std::make_shared<CallerOp>(group, ticket, 4, DeadlineIn(60'000), true, ticket * 10);
 }
 
+constexpr bool kLookedAfter = true;
+constexpr bool kNotLookedAfter = false;
+
 // Counts wake-ups; does nothing else.
 class WakeCounter : public Transport {
  public:
@@ -94,16 +97,38 @@ TEST(SubmitQueueTest, WakesOnlyASleeper) {
   WakeCounter transport;
   SubmitQueue queue(&transport);
   const auto group = MakeGroup();
-  ASSERT_TRUE(queue.Submit({.ticket = 1}, MakeOp(group, 1)).ok());
+  ASSERT_TRUE(queue.Submit({.ticket = 1}, MakeOp(group, 1), kNotLookedAfter).ok());
   EXPECT_EQ(transport.wakes, 0);
   EXPECT_FALSE(queue.PrepareToSleep()) << "something waits";
   SubmittedBatch batch;
   queue.Take(&batch);
   ASSERT_EQ(batch.ops.size(), 1u);
   EXPECT_TRUE(queue.PrepareToSleep());
-  ASSERT_TRUE(queue.Submit({.ticket = 2}, MakeOp(group, 2)).ok());
-  ASSERT_TRUE(queue.Submit({.ticket = 3}, MakeOp(group, 3)).ok());
+  ASSERT_TRUE(queue.Submit({.ticket = 2}, MakeOp(group, 2), kNotLookedAfter).ok());
+  ASSERT_TRUE(queue.Submit({.ticket = 3}, MakeOp(group, 3), kNotLookedAfter).ok());
   EXPECT_EQ(transport.wakes, 1) << "the second submit found it awake";
+}
+
+TEST(SubmitQueueTest, CallsTheIoThreadBackUnlessTheCallerLooksAfterItsOp) {
+  constexpr uint64_t kLongNs = 3600 * kNsPerS;  // waiting that out ends the test as too slow
+  WakeCounter transport;
+  SubmitQueue queue(&transport);
+  const auto group = MakeGroup();
+  queue.ComeBack();
+  queue.StandBack(kLongNs);
+  ASSERT_TRUE(queue.Submit({.ticket = 1}, MakeOp(group, 1), kLookedAfter).ok());
+  const uint64_t start_ns = MonotonicNs();
+  queue.StandBack(20 * kNsPerMs);
+  EXPECT_GE(MonotonicNs() - start_ns, 20 * kNsPerMs);
+  std::thread caller([&] { EXPECT_TRUE(queue.Submit({.ticket = 2}, MakeOp(group, 2), kNotLookedAfter).ok()); });
+  queue.StandBack(kLongNs);
+  caller.join();
+  SubmittedBatch batch;
+  queue.Take(&batch);
+  EXPECT_EQ(batch.ops.size(), 2u);
+  ASSERT_TRUE(queue.PrepareToSleep());
+  ASSERT_TRUE(queue.Submit({.ticket = 3}, MakeOp(group, 3), kLookedAfter).ok());
+  EXPECT_EQ(transport.wakes, 1) << "who sleeps must be woken before a caller may look after anything";
 }
 
 TEST(SubmitQueueTest, KeepsTheOrderOfCallsAndEndsWithTheShutdown) {
@@ -111,10 +136,10 @@ TEST(SubmitQueueTest, KeepsTheOrderOfCallsAndEndsWithTheShutdown) {
   SubmitQueue queue(&transport);
   const auto group = MakeGroup();
   ASSERT_TRUE(queue.OpenGroup({.group = group->handle()}, group).ok());
-  ASSERT_TRUE(queue.Submit({.ticket = 7}, MakeOp(group, 7)).ok());
+  ASSERT_TRUE(queue.Submit({.ticket = 7}, MakeOp(group, 7), kNotLookedAfter).ok());
   ASSERT_TRUE(queue.Post(CloseGroupCommand{.group = group->handle()}).ok());
   queue.Close({.deadline_ns = 5});
-  EXPECT_TRUE(absl::IsCancelled(queue.Submit({.ticket = 8}, MakeOp(group, 8))));
+  EXPECT_TRUE(absl::IsCancelled(queue.Submit({.ticket = 8}, MakeOp(group, 8), kNotLookedAfter)));
   EXPECT_TRUE(absl::IsCancelled(queue.Post(CloseGroupCommand{})));
   EXPECT_TRUE(absl::IsCancelled(queue.Ask(std::make_shared<CountersRequest>())));
   SubmittedBatch batch;
@@ -130,8 +155,8 @@ TEST(SubmitQueueTest, WaitingOpsAreBoundedButEndsAreAlwaysTaken) {
   WakeCounter transport;
   SubmitQueue queue(&transport);
   const auto op = MakeOp(MakeGroup(), 1);
-  for (size_t i = 0; i < kMaxQueuedOps; ++i) ASSERT_TRUE(queue.Submit({.ticket = i}, op).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(queue.Submit({.ticket = 1}, op)));
+  for (size_t i = 0; i < kMaxQueuedOps; ++i) ASSERT_TRUE(queue.Submit({.ticket = i}, op, kNotLookedAfter).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(queue.Submit({.ticket = 1}, op, kNotLookedAfter)));
   EXPECT_TRUE(queue.Post(AbortGroupCommand{}).ok());
 }
 

@@ -5,12 +5,12 @@
  * sizeof.
  *
  * Threads: every function may be called from any thread, unless it says otherwise. Calls that wait say so and take a
- * timeout. Nothing calls back: completions are fetched (shoal_op_wait, shoal_next_completion).
- * Ownership: strings and arrays passed in are copied. A tensor's memory passed to shoal_all_reduce belongs to the
- * library until its op is complete. Handles are freed by the function named in their comment and must not be used after
- * it. Errors: functions return a shoal_code and, where `error` is not NULL, write a sentence that says what was wrong,
- * where, and what to do. SHOAL_OK is 0. No function aborts the process or throws. fork(): a child must not use handles
- * made before the fork; calls on them return SHOAL_FAILED_PRECONDITION.
+ * timeout. Nothing calls back: completions are fetched (shoal_op_wait, shoal_next_completion). A thread that waits for
+ * a small op does part of the worker's work meanwhile. Ownership: strings and arrays passed in are copied. A tensor's
+ * memory passed to shoal_all_reduce belongs to the library until its op is complete. Handles are freed by the function
+ * named in their comment and must not be used after it. Errors: functions return a shoal_code and, where `error` is not
+ * NULL, write a sentence that says what was wrong, where, and what to do. SHOAL_OK is 0. No function aborts the process
+ * or throws. fork(): a child must not use handles made before the fork; calls on them return SHOAL_FAILED_PRECONDITION.
  */
 #ifndef SHOAL_WORKER_H_
 #define SHOAL_WORKER_H_
