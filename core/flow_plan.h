@@ -38,6 +38,10 @@ struct LinkFacts {
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };
 
+// Where the server is on the rank's own host. What is measured there says how busy the processors were just then, and
+// comes out between nothing and infinity: these are figures that gave chunks of the best size (docs/adr/0017).
+LinkFacts WithinOneHost();
+
 // What meets at ports and shards. Unit of busiest_port: what one rank has under way in all.
 struct PortLoad {
   double busiest_port = 1;   // of all servers' and ranks' hosts; at least 1: a rank takes all results

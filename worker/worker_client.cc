@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
 #include "net/data_plane.h"
+#include "net/socket_address.h"
+#include "net/ucx/local_address.h"
 #include "worker/clock.h"
 
 namespace shoal {
@@ -26,6 +28,11 @@ Incarnation DrawIncarnation() {
   uint64_t value = 0;
   while (value == 0) value = uint64_t{random()} << 32 | random();
   return Incarnation(value);
+}
+
+bool IsOfThisHost(const std::string& address) {
+  const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
+  return parsed.ok() && !DeviceOfAddress(*parsed).empty();
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options) {
@@ -148,7 +155,9 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   if (map == nullptr || map->empty()) return {};
   // Neighbours measure at different servers, as far as there are enough.
   const Shard& shard = map->shards()[options_.rank % map->shards().size()];
-  link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
+  link_ = IsOfThisHost(shard.address)
+              ? WithinOneHost()
+              : io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
   return *link_;
 }
 
