@@ -10,9 +10,8 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
                              WorkerOutcomes* outcomes) {
   shutting_down_ = true;
   shutdown_deadline_ns_ = command.deadline_ns;
-  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+  for (const uint16_t handle : Handles(open_groups_)) {
     WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr) continue;
     group->close_requested = true;
     group->leave_by_ns = std::min(group->leave_by_ns, command.deadline_ns);
     if (!group->ops.empty() || group->state == WorkerGroup::State::kOpening) {
@@ -90,13 +89,13 @@ void WorkerMachine::CloseIfDone(uint16_t handle, Now now, WorkerActions* actions
     actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote(HeaderFor(*group, FrameType::kLeaveGroup))});
   }
   group.reset();
+  open_groups_.erase(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle));
   if (say_closed) outcomes->push_back(GroupClosed{GroupHandle(handle)});
 }
 
 void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (shutdown_reported_) return;
-  const bool groups_left =
-      std::any_of(groups_.begin(), groups_.end(), [](const GroupCell& cell) { return cell.group != nullptr; });
+  const bool groups_left = !open_groups_.empty();
   const bool late = now.monotonic_ns >= shutdown_deadline_ns_;
   if (groups_left && !late) return;
   bool open = false;
