@@ -13,7 +13,7 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
   for (const uint16_t handle : Handles(open_groups_)) {
     WorkerGroup* group = groups_[handle].group.get();
     group->close_requested = true;
-    group->leave_by_ns = std::min(group->leave_by_ns, command.deadline_ns);
+    if (group->state == WorkerGroup::State::kOpen) group->WaitForOthers(now.monotonic_ns, command.deadline_ns);
     if (!group->ops.empty() || group->state == WorkerGroup::State::kOpening) {
       FailGroup(handle, absl::CancelledError("the worker is closing"), now, actions, outcomes);
     }
@@ -56,16 +56,15 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
 }
 
 // Whoever leaves can't hand a result over any more: not before every rank has all (invariant I3).
-bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions) const {
+bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (!options_.survive_server_loss || group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {
     return true;
   }
-  if (group->leave_by_ns == kNoDeadline) {
-    group->leave_by_ns = now.monotonic_ns + options_.leave_patience_ns;
-    group->leave_wait = WaitReport(now.monotonic_ns, group->leave_by_ns);
-    group->next_wait_report_ns = group->leave_wait.due_ns();
+  group->WaitForOthers(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
+  if (now.monotonic_ns >= group->leave_by_ns) {
+    SayWait(DescribeLeavingAllTheSame(*group, now), outcomes);
+    return true;
   }
-  if (now.monotonic_ns >= group->leave_by_ns) return true;
   FrameHeader header = HeaderFor(*group, FrameType::kCommit);
   header.op = group->landed_watermark();
   for (ShardLink& link : group->links) {
@@ -80,7 +79,7 @@ void WorkerMachine::CloseIfDone(uint16_t handle, Now now, WorkerActions* actions
   std::unique_ptr<WorkerGroup>& group = groups_[handle].group;
   if (group == nullptr || !group->close_requested) return;
   const bool failed = group->state == WorkerGroup::State::kFailed;
-  if (!group->Idle() || (!failed && !(group->ops.empty() && MayLeave(group.get(), now, actions)))) return;
+  if (!group->Idle() || (!failed && !(group->ops.empty() && MayLeave(group.get(), now, actions, outcomes)))) return;
   if (!failed) SendCommitNotes(group.get(), actions);
   const bool say_closed = group->close_commanded || group->was_open;
   for (const ShardLink& link : group->links) {
@@ -98,6 +97,7 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes
   const bool groups_left = !open_groups_.empty();
   const bool late = now.monotonic_ns >= shutdown_deadline_ns_;
   if (groups_left && !late) return;
+  if (late && !std::exchange(goodbyes_given_up_, true)) SayMissingGoodbyes(outcomes);
   bool open = false;
   for (Connection& connection : connections_) {
     if (connection.state != Connection::State::kUp && connection.state != Connection::State::kConnecting) continue;

@@ -283,7 +283,8 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
         deadline = std::min({deadline, group.open_deadline_ns, group.next_op_deadline_ns});
         break;
       case WorkerGroup::State::kOpen:
-        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns, group.leave_by_ns});
+        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns});
+        if (group.leave_by_ns != kNoDeadline && group.Idle()) deadline = std::min(deadline, group.leave_by_ns);
         break;
       case WorkerGroup::State::kFailed:
         deadline = std::min(deadline, group.force_at_ns);

@@ -165,7 +165,7 @@ class WorkerMachine {
   // In any state but kFailed.
   void FailGroup(uint16_t handle, absl::Status why, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void CloseIfDone(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
-  bool MayLeave(WorkerGroup* group, Now now, WorkerActions* actions) const;
+  bool MayLeave(WorkerGroup* group, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void TickGroup(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
 
@@ -174,8 +174,12 @@ class WorkerMachine {
   void SayWait(std::string line, WorkerOutcomes* outcomes);
   std::string DescribeOp(const WorkerGroup& group, const WorkerOp& op) const;
   std::string DescribeProgress(const WorkerOp& op) const;
-  std::string WhomItWaitsFor(const WorkerGroup& group, const WorkerOp& op) const;
-  std::string DescribeMissingRanks(const WorkerGroup& group, const WorkerOp& op) const;
+  // Of an op, or of a closed group's end (null).
+  std::string WhomItWaitsFor(const WorkerGroup& group, const WorkerOp* op) const;
+  static std::string DescribeMissingRanks(const WorkerGroup& group, const Waiting& waiting);
+  static std::string DescribeUncommitted(const WorkerGroup& group);
+  std::string DescribeLeavingAllTheSame(const WorkerGroup& group, Now now) const;
+  void SayMissingGoodbyes(WorkerOutcomes* outcomes);
   absl::Status DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const;
   // How an op of a failed group ends: why the group failed, and what the op still lacked.
   absl::Status FailureOf(const WorkerGroup& group, const WorkerOp& op) const;
@@ -203,6 +207,7 @@ class WorkerMachine {
   uint32_t probe_connection_ = 0;
   uint64_t probe_deadline_ns_ = kNoDeadline;
   bool shutting_down_ = false;
+  bool goodbyes_given_up_ = false;
   bool shutdown_reported_ = false;
   uint64_t shutdown_deadline_ns_ = kNoDeadline;
   WorkerCounters counters_;

@@ -180,7 +180,15 @@ void WorkerMachine::OnWaiting(uint32_t connection, const FrameHeader& header, st
   uint32_t shard = 0;
   WorkerGroup* group = FindGroup(header.group, &handle);
   const absl::StatusOr<Waiting> waiting = DecodeWaiting(body);
-  if (group == nullptr || !waiting.ok() || FindLink(group, connection, &shard) == nullptr) return;
+  if (group == nullptr || !waiting.ok() || header.epoch != group->epoch() ||
+      FindLink(group, connection, &shard) == nullptr) {
+    return;
+  }
+  if (header.op <= group->landed_watermark()) {
+    // Late, unless it is the answer to this rank's wish to leave.
+    if (group->leave_by_ns != kNoDeadline) group->leave_waiting = *waiting;
+    return;
+  }
   WorkerOp* op = group->FindOp(header.op);
   if (op == nullptr) return;
   op->waiting = *waiting;
