@@ -40,7 +40,8 @@ class WaitReport {
   // "12 s, 18 s before its deadline".
   std::string Text(uint64_t now_ns) const {
     if (deadline_ns_ == kNoDeadline) return Elapsed(now_ns);
-    return absl::StrCat(Elapsed(now_ns), ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)), " before its deadline");
+    return absl::StrCat(Elapsed(now_ns), ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)),
+                        " before its deadline");
   }
 
   // "12.3 s".

@@ -86,7 +86,8 @@ class ServerGroup {
   // Takes in what a worker says of its own progress and of the group's; returns the group's watermark.
   OpNumber NoteWatermarks(Rank rank, const FrameHeader& header);
 
-  // The ranks without the chunk of a gathering slot; the ranks that have not said that they have all results up to `op`.
+  // The ranks without the chunk of a gathering slot; the ranks that have not said that they have all results up to
+  // `op`.
   Waiting RanksMissing(const ChunkSlot& slot) const;
   Waiting RanksBehind(OpNumber op) const;
 

@@ -345,8 +345,7 @@ void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerAct
 void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const {
   for (uint32_t r = 0; r < group.size(); ++r) {
     const ServerGroup::Member& member = group.members[r];
-    if (member.waits_for_commit <= group.ledger.watermark() ||
-        member.presence != ServerGroup::Presence::kPresent ||
+    if (member.waits_for_commit <= group.ledger.watermark() || member.presence != ServerGroup::Presence::kPresent ||
         now.monotonic_ns - member.waits_since_ns < options_.waiting_report_ns) {
       continue;
     }

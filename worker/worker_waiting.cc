@@ -34,9 +34,10 @@ void WorkerMachine::ReportWaits(uint16_t handle, Now now, WorkerOutcomes* outcom
     return;
   }
   if (oldest->wait.TakeDue(now.monotonic_ns)) {
-    SayWait(absl::StrCat("waiting for ", WhomItWaitsFor(group, &*oldest), " since ", oldest->wait.Text(now.monotonic_ns),
-                         ": ", DescribeOp(group, *oldest), ", ", DescribeProgress(*oldest)),
-            outcomes);
+    SayWait(
+        absl::StrCat("waiting for ", WhomItWaitsFor(group, &*oldest), " since ", oldest->wait.Text(now.monotonic_ns),
+                     ": ", DescribeOp(group, *oldest), ", ", DescribeProgress(*oldest)),
+        outcomes);
   }
   group.next_wait_report_ns = oldest->wait.due_ns();
 }
@@ -66,9 +67,8 @@ std::string WorkerMachine::WhomItWaitsFor(const WorkerGroup& group, const Worker
   for (const ShardLink& link : group.links) {
     const std::string server = DescribeServer(link.connection);
     const bool was_asked =
-        op == nullptr || std::any_of(link.cells.begin(), link.cells.end(), [&](const ChunkInFlight& cell) {
-          return cell.open && cell.op == op->number;
-        });
+        op == nullptr || std::any_of(link.cells.begin(), link.cells.end(),
+                                     [&](const ChunkInFlight& cell) { return cell.open && cell.op == op->number; });
     if (link.lost) {
       whom.push_back(absl::StrCat("a new map from the scheduler (", server, " was lost: ", link.lost_because, ")"));
     } else if (!link.welcomed) {
@@ -98,10 +98,10 @@ std::string WorkerMachine::DescribeUncommitted(const WorkerGroup& group) {
 
 std::string WorkerMachine::DescribeLeavingAllTheSame(const WorkerGroup& group, Now now) const {
   const bool known = group.leave_waiting.missing_count > 0;
-  return absl::StrCat("group '", group.info().name, "' is left here after ",
-                      group.leave_wait.Elapsed(now.monotonic_ns), " all the same, although ",
-                      known ? DescribeMissingRanks(group, group.leave_waiting) : "some rank",
-                      " may lack results of ", DescribeUncommitted(group),
+  return absl::StrCat("group '", group.info().name, "' is left here after ", group.leave_wait.Elapsed(now.monotonic_ns),
+                      " all the same, although ",
+                      known ? DescribeMissingRanks(group, group.leave_waiting) : "some rank", " may lack results of ",
+                      DescribeUncommitted(group),
                       known ? "" : absl::StrCat("; in vain it waited for ", WhomItWaitsFor(group, nullptr)));
 }
 

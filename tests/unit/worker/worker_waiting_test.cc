@@ -210,8 +210,9 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
   SayRankIsMissing(&worker, 3, 2);
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for rank 3 on node-3 since 0.5 s, 1.5 s before its deadline"),
-                                        HasSubstr("waiting for rank 3 on node-3 since 1 s")));
+  EXPECT_THAT(worker.waits,
+              ElementsAre(HasSubstr("waiting for rank 3 on node-3 since 0.5 s, 1.5 s before its deadline"),
+                          HasSubstr("waiting for rank 3 on node-3 since 1 s")));
   worker.waits.clear();
   Pass(&worker, kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is left here after 2 s all the same"),
