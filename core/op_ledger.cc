@@ -18,6 +18,9 @@ bool ChunkFitsPlan(const BucketPlan& plan, const FrameHeader& push) {
          push.chunk_elements == plan.ElementCount(push.chunk);
 }
 
+// A record keeps the memory for so many chunks for its next op.
+constexpr uint32_t kMaxKeptChunks = 4096;
+
 }  // namespace
 
 OpLedger::OpLedger(uint32_t max_chunk_bytes) : max_chunk_bytes_(max_chunk_bytes), records_(kMaxUncommittedOps) {}
@@ -33,6 +36,8 @@ Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
   if (!MayPushOp(push.op, watermark_)) return Refusal::kNoSlot;
   const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(push.bucket_elements, push.dtype, max_chunk_bytes_);
   if (!plan.ok() || !ChunkFitsPlan(*plan, push)) return Refusal::kMalformed;
+  if (uncommitted_chunks_ + plan->chunk_count > kMaxUncommittedChunks) return Refusal::kNoSlot;
+  uncommitted_chunks_ += plan->chunk_count;
   cell.op = push.op;
   cell.plan = *plan;
   cell.dtype = push.dtype;
@@ -51,10 +56,22 @@ OpRecord* OpLedger::Find(OpNumber op) {
 }
 
 void OpLedger::Restart() {
-  for (OpRecord& record : records_) record.op = OpNumber(0);
+  for (OpRecord& record : records_) Free(&record);
 }
 
-void OpLedger::Commit(OpNumber watermark) { watermark_ = std::max(watermark_, watermark); }
+void OpLedger::Commit(OpNumber watermark) {
+  if (watermark <= watermark_) return;
+  const uint64_t passed = std::min<uint64_t>(watermark.value() - watermark_.value(), records_.size());
+  for (uint64_t i = 1; i <= passed; ++i) Free(&records_[(watermark_.value() + i) % records_.size()]);
+  watermark_ = watermark;
+}
+
+void OpLedger::Free(OpRecord* record) {
+  if (record->op == OpNumber(0)) return;
+  record->op = OpNumber(0);
+  uncommitted_chunks_ -= record->plan.chunk_count;
+  if (record->plan.chunk_count > kMaxKeptChunks) record->summed = std::vector<bool>();
+}
 
 bool OpLedger::TakeAnnouncement() {
   if (watermark_.value() - announced_.value() < kCommitAnnounceOps) return false;

@@ -2,7 +2,7 @@
 //
 // The first contribution to an op registers its layout; the others must agree (invariant I7). A chunk that was summed
 // stays known until the commit watermark passes its op, so that a late copy is refused and never summed (I2). Holds at
-// most kMaxUncommittedOps ops; records are reused. One thread.
+// most kMaxUncommittedOps ops with kMaxUncommittedChunks chunks in all, a bit for each; records are reused. One thread.
 #ifndef SHOAL_CORE_OP_LEDGER_H_
 #define SHOAL_CORE_OP_LEDGER_H_
 
@@ -16,6 +16,9 @@
 namespace shoal {
 
 inline constexpr uint32_t kMaxUncommittedOps = 256;
+// Far beyond what credit lets be under way: an honest rank gets there only with tensors of so many chunks submitted and
+// not done (256 GiB of 64 KiB chunks) while one of the servers stands still. Whoever lies about sizes gets 512 KiB.
+inline constexpr uint64_t kMaxUncommittedChunks = 4 * uint64_t{kMaxChunksPerBucket};
 // A server tells its workers when its watermark has moved by so many ops since it last told them.
 inline constexpr uint32_t kCommitAnnounceOps = kMaxUncommittedOps / 4;
 
@@ -43,8 +46,8 @@ class OpLedger {
   explicit OpLedger(uint32_t max_chunk_bytes);
 
   // Finds or registers the op of a push. kNone: *record is it. Else nothing changed: kStaleOp (committed already),
-  // kNoSlot (too far ahead of the watermark), kLayoutMismatch (bucket differs from the record, which *record points to
-  // then), kMalformed (the chunk does not lie where the plan has it).
+  // kNoSlot (too far ahead of the watermark, or too many chunks), kLayoutMismatch (bucket differs from the record,
+  // which *record points to then), kMalformed (the chunk does not lie where the plan has it).
   Refusal Admit(const FrameHeader& push, OpRecord** record);
 
   // The record of an op that was admitted and is not committed; nullptr otherwise.
@@ -60,7 +63,11 @@ class OpLedger {
   bool TakeAnnouncement();
 
  private:
+  // Its op is over.
+  void Free(OpRecord* record);
+
   uint32_t max_chunk_bytes_;
+  uint64_t uncommitted_chunks_ = 0;
   OpNumber watermark_;
   OpNumber announced_;
   std::vector<OpRecord> records_;  // op n lives at n % kMaxUncommittedOps

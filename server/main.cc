@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "core/now.h"
 #include "core/option_table.h"
 #include "core/version.h"
+#include "core/wait_report.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
 #include "server/server.h"
@@ -60,17 +62,30 @@ std::string TakeSignalName(int signal_fd) {
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+uint64_t MonotonicNs() {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count());
+}
+
 // `why`: a signal's name, or that the server was asked to drain, which it has then begun by itself.
 void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server) {
   PrintLine(absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
                          " ms to end, another signal ends them at once"));
   if (!server->asked_to_drain()) server->Drain(why);
-  const auto polls = static_cast<int64_t>(config.drain_timeout_ms * kNsPerMs / kDrainPollNs);
+  const uint64_t since_ns = MonotonicNs();
+  const uint64_t until_ns = since_ns + config.drain_timeout_ms * kNsPerMs;
+  WaitReport wait(since_ns, until_ns);
   bool signalled_again = false;
-  for (int64_t i = 0; i < polls && !server->drained() && !signalled_again; ++i) {
+  for (uint64_t now_ns = since_ns; now_ns < until_ns && !server->drained() && !signalled_again;
+       now_ns = MonotonicNs()) {
+    if (wait.TakeDue(now_ns)) {
+      PrintLine(absl::StrCat("waiting for open groups to end since ", wait.Text(now_ns), ": ", server->open_groups()));
+    }
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
   }
-  if (!server->drained()) PrintLine("ending with open groups: their workers will see a lost server");
+  if (!server->drained()) {
+    PrintLine(absl::StrCat("ending with open groups, their workers will see a lost server: ", server->open_groups()));
+  }
   server->Stop(why);
 }
 

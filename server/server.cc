@@ -95,6 +95,7 @@ class Server::Parts {
   absl::Status Serve();
   void Drain(std::string_view reason);
   bool drained() const;
+  std::string open_groups() const;
   void Stop(std::string_view reason);
 
   const std::string& name() const { return registration_.name; }
@@ -307,6 +308,12 @@ bool Server::Parts::drained() const {
   return std::all_of(threads_.begin(), threads_.end(), [](const auto& thread) { return thread->drained(); });
 }
 
+std::string Server::Parts::open_groups() const {
+  OpenGroups open;
+  for (const std::unique_ptr<ServerThread>& thread : threads_) AddOpenGroups(thread->open_groups(), &open);
+  return DescribeOpenGroups(open);
+}
+
 void Server::Parts::Stop(std::string_view reason) {
   LeaveCluster(reason);
   threads_.clear();
@@ -348,6 +355,7 @@ std::vector<std::string> Server::addresses() const { return parts_->addresses();
 ServerCounters Server::counters() const { return parts_->counters(); }
 void Server::Drain(std::string_view reason) { parts_->Drain(reason); }
 bool Server::drained() const { return parts_->drained(); }
+std::string Server::open_groups() const { return parts_->open_groups(); }
 void Server::Stop(std::string_view reason) { parts_->Stop(reason); }
 int Server::end_fd() const { return parts_->end_fd(); }
 absl::Status Server::failure() const { return parts_->failure(); }

@@ -46,6 +46,8 @@ class Server {
   void Drain(std::string_view reason);
   // After Drain: no group is open.
   bool drained() const;
+  // After Drain, for people: the groups that are open, with the ranks that are in them (DescribeOpenGroups).
+  std::string open_groups() const;
   // Drains, cuts the connections, ends the threads. Waits at most a few seconds. Idempotent.
   void Stop(std::string_view reason);
 

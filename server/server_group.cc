@@ -10,6 +10,11 @@ uint64_t StrideBytes(uint32_t max_chunk_bytes) {
   return (uint64_t{max_chunk_bytes} + kChunkAlignmentBytes - 1) / kChunkAlignmentBytes * kChunkAlignmentBytes;
 }
 
+void AddRank(Rank rank, Waiting* waiting) {
+  ++waiting->missing_count;
+  if (waiting->listed_count < kMaxMissingRanks) waiting->ranks[waiting->listed_count++] = rank;
+}
+
 }  // namespace
 
 ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t credit_chunks, uint64_t slot_region)
@@ -97,6 +102,22 @@ OpNumber ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
   for (const Member& other : members) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
   ledger.Commit(std::max(landed_everywhere, header.commit_watermark));
   return ledger.watermark();
+}
+
+Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
+  Waiting waiting;
+  for (uint32_t r = 0; r < size(); ++r) {
+    if (!slot.Has(Rank(r))) AddRank(Rank(r), &waiting);
+  }
+  return waiting;
+}
+
+Waiting ServerGroup::RanksBehind(OpNumber op) const {
+  Waiting waiting;
+  for (uint32_t r = 0; r < size(); ++r) {
+    if (members[r].landed_watermark < op) AddRank(Rank(r), &waiting);
+  }
+  return waiting;
 }
 
 bool ServerGroup::TakeCommitsWaitedFor() {

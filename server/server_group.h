@@ -34,6 +34,7 @@ class ServerGroup {
     OpNumber landed_watermark;
     OpNumber newest_result;             // at its hello: it has results of no later op
     OpNumber waits_for_commit;          // 0: it does not
+    uint64_t waits_since_ns = 0;        // for that
     uint64_t lost_at_ns = kNoDeadline;  // kMissing: when it is given up
     std::string lost_because;           // kMissing
   };
@@ -84,6 +85,11 @@ class ServerGroup {
 
   // Takes in what a worker says of its own progress and of the group's; returns the group's watermark.
   OpNumber NoteWatermarks(Rank rank, const FrameHeader& header);
+
+  // The ranks without the chunk of a gathering slot; the ranks that have not said that they have all results up to
+  // `op`.
+  Waiting RanksMissing(const ChunkSlot& slot) const;
+  Waiting RanksBehind(OpNumber op) const;
 
   // Whether a member waits for a watermark that is reached; nobody waits for it then any more.
   bool TakeCommitsWaitedFor();

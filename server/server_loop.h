@@ -31,6 +31,7 @@ class ServerLoop {
   void Drain() { machine_.Drain(); }
   void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
   ServerCounters counters() const;
+  OpenGroups open_groups() const { return machine_.open_groups(); }
 
  private:
   void Execute(Now now);

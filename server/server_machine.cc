@@ -315,31 +315,47 @@ void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr) continue;
     any_group = true;
-    const ServerGroup& group = *cell.group;
-    for (const ChunkSlot& slot : group.slots) {
-      if (group.failed || slot.state() != ChunkSlot::State::kGathering ||
-          now.monotonic_ns - slot.gathering_since_ns() < options_.waiting_report_ns) {
-        continue;
-      }
-      Waiting waiting;
-      for (uint32_t r = 0; r < group.size(); ++r) {
-        if (slot.Has(Rank(r))) continue;
-        ++waiting.missing_count;
-        if (waiting.listed_count < kMaxMissingRanks) waiting.ranks[waiting.listed_count++] = Rank(r);
-      }
-      FrameHeader header{.type = FrameType::kWaiting,
-                         .group = group.id(),
-                         .epoch = group.epoch(),
-                         .op = slot.op(),
-                         .chunk = slot.chunk()};
-      for (uint32_t r = 0; r < group.size(); ++r) {
-        if (!slot.Has(Rank(r)) || group.members[r].presence != ServerGroup::Presence::kPresent) continue;
-        header.rank = Rank(r);
-        actions->push_back(SendNoteAction{group.members[r].peer, MakeWaiting(header, waiting)});
-      }
-    }
+    if (cell.group->failed) continue;
+    ReportGathering(*cell.group, now, actions);
+    if (cell.group->somebody_waits_for_commit) ReportUncommitted(*cell.group, now, actions);
   }
   next_report_ns_ = any_group ? now.monotonic_ns + options_.waiting_report_ns : kNoDeadline;
+}
+
+void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const {
+  for (const ChunkSlot& slot : group.slots) {
+    if (slot.state() != ChunkSlot::State::kGathering ||
+        now.monotonic_ns - slot.gathering_since_ns() < options_.waiting_report_ns) {
+      continue;
+    }
+    const Waiting waiting = group.RanksMissing(slot);
+    FrameHeader header{.type = FrameType::kWaiting,
+                       .group = group.id(),
+                       .epoch = group.epoch(),
+                       .op = slot.op(),
+                       .chunk = slot.chunk()};
+    for (uint32_t r = 0; r < group.size(); ++r) {
+      if (!slot.Has(Rank(r)) || group.members[r].presence != ServerGroup::Presence::kPresent) continue;
+      header.rank = Rank(r);
+      actions->push_back(SendNoteAction{group.members[r].peer, MakeWaiting(header, waiting)});
+    }
+  }
+}
+
+void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const {
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    const ServerGroup::Member& member = group.members[r];
+    if (member.waits_for_commit <= group.ledger.watermark() || member.presence != ServerGroup::Presence::kPresent ||
+        now.monotonic_ns - member.waits_since_ns < options_.waiting_report_ns) {
+      continue;
+    }
+    const FrameHeader header{.type = FrameType::kWaiting,
+                             .group = group.id(),
+                             .epoch = group.epoch(),
+                             .op = member.waits_for_commit,
+                             .rank = Rank(r)};
+    actions->push_back(SendNoteAction{member.peer, MakeWaiting(header, group.RanksBehind(member.waits_for_commit))});
+  }
 }
 
 uint64_t ServerMachine::NextDeadlineNs() const { return std::min({next_report_ns_, next_loss_ns_, next_release_ns_}); }

@@ -22,6 +22,7 @@
 #include "core/now.h"
 #include "core/token.h"
 #include "server/buffer_pool.h"
+#include "server/open_groups.h"
 #include "server/server_events.h"
 #include "server/server_group.h"
 
@@ -59,6 +60,7 @@ class ServerMachine {
   bool last_op_was_small() const { return last_op_was_small_; }
 
   ServerCounters counters() const;
+  OpenGroups open_groups() const;
 
  private:
   struct Membership {
@@ -141,7 +143,11 @@ class ServerMachine {
   // Failed groups are left by all members when their time is over, whatever those do.
   void ReleaseFailed(Now now, ServerActions* actions);
   void GiveUpMissing(Now now, ServerActions* actions);
+  // Tells who waits for whom: those who contributed to a chunk, and those who want to leave when all have their
+  // results.
   void ReportWaiting(Now now, ServerActions* actions);
+  void ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const;
+  void ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const;
   // Of a slot that will not be reduced.
   static void ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions);
   ServerGroup* Lookup(OperationToken token);

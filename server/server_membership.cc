@@ -62,6 +62,7 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
       ServerGroup& group = *groups_[group_index].group;
       group.members[rank.value()].waits_for_commit = header->op;
+      group.members[rank.value()].waits_since_ns = now.monotonic_ns;
       group.NoteWatermarks(rank, *header);
       if (header->op != OpNumber(0)) group.somebody_waits_for_commit = true;
       return AnnounceCommit(&group, actions);

@@ -1,4 +1,4 @@
-// The part of ServerMachine that gives the memory of groups back.
+// The part of ServerMachine that gives the memory of groups back, and says which are open.
 #include <algorithm>
 
 #include "server/server_machine.h"
@@ -45,6 +45,22 @@ void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) 
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());
   cell.group.reset();
+}
+
+OpenGroups ServerMachine::open_groups() const {
+  OpenGroups open;
+  for (const GroupCell& cell : groups_) {
+    if (cell.group == nullptr) continue;
+    ServedGroup& group = open[cell.group->id()];
+    group.job = cell.group->job();
+    for (uint32_t r = 0; r < cell.group->size(); ++r) {
+      const ServerGroup::Presence presence = cell.group->members[r].presence;
+      if (presence == ServerGroup::Presence::kPresent || presence == ServerGroup::Presence::kMissing) {
+        group.ranks.insert(Rank(r));
+      }
+    }
+  }
+  return open;
 }
 
 }  // namespace shoal

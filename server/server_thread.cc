@@ -97,6 +97,11 @@ bool ServerThread::drained() const {
   return drained_;
 }
 
+OpenGroups ServerThread::open_groups() const {
+  const std::lock_guard lock(mutex_);
+  return open_groups_;
+}
+
 void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   // Before anything is allocated here.
   const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
@@ -166,8 +171,10 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
 
 void ServerThread::Publish(const ServerLoop& loop) {
   const ServerCounters counters = loop.counters();
+  OpenGroups open_groups = draining_ ? loop.open_groups() : OpenGroups();
   const std::lock_guard lock(mutex_);
   counters_ = counters;
+  open_groups_ = std::move(open_groups);
   drained_ = draining_ && counters.groups_open == 0;
 }
 

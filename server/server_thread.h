@@ -59,6 +59,8 @@ class ServerThread {
   ServerCounters counters() const;
   // True once the thread has taken Drain in and no group is open.
   bool drained() const;
+  // After Drain; as old.
+  OpenGroups open_groups() const;
 
  private:
   struct Listening {
@@ -99,6 +101,7 @@ class ServerThread {
   Orders orders_;            // under mutex_
   ServerCounters counters_;  // under mutex_
   bool drained_ = false;     // under mutex_
+  OpenGroups open_groups_;   // under mutex_
 
   bool draining_ = false;  // of the thread alone
   std::thread thread_;

@@ -177,7 +177,7 @@ void JobMembership::FollowWatch() {
 
 void JobMembership::HostServer(const std::string& because) {
   if (!may_host_.has_value() || server_ != nullptr) return;
-  absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(*may_host_);
+  absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(*may_host_, notices_);
   if (!server.ok()) {
     notices_->Say(absl::StrCat("no reduction server is left (", because, "), and ", server.status().message()));
     return;

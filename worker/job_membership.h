@@ -17,11 +17,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/wait_report.h"
 #include "worker/io_thread.h"
 #include "worker/job_server.h"
 #include "worker/notice_log.h"
 #include "worker/scheduler_client.h"
-#include "worker/wait_report.h"
 
 namespace shoal {
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "core/ids.h"
 #include "server/server.h"
+#include "worker/notice_log.h"
 
 namespace shoal {
 
@@ -28,17 +29,19 @@ struct JobServerOptions {
 
 class JobServer {
  public:
-  // Registered when it returns. Errors: those of OwnAddress and Server::Start, saying what was to be hosted.
-  static absl::StatusOr<std::unique_ptr<JobServer>> Start(const JobServerOptions& options);
+  // Registered when it returns. `notices` outlives it, and hears of long waits. Errors: those of OwnAddress and
+  // Server::Start, saying what was to be hosted.
+  static absl::StatusOr<std::unique_ptr<JobServer>> Start(const JobServerOptions& options, NoticeLog* notices);
 
   // Takes no new groups, waits until the other ranks have left those that are open, `wait_ms` at most (a rank may still
   // be taking its last results), and ends. Idempotent.
   void Leave(uint64_t wait_ms);
 
  private:
-  explicit JobServer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+  JobServer(std::unique_ptr<Server> server, NoticeLog* notices) : server_(std::move(server)), notices_(notices) {}
 
-  std::unique_ptr<Server> server_;
+  const std::unique_ptr<Server> server_;
+  NoticeLog* const notices_;
 };
 
 }  // namespace shoal

@@ -18,9 +18,9 @@
 #include "core/frame.h"
 #include "core/scheduler_address.h"
 #include "core/version.h"
+#include "core/wait_report.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "worker/clock.h"
-#include "worker/wait_report.h"
 
 namespace shoal {
 namespace {

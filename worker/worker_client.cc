@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
+#include "core/wait_report.h"
 #include "net/data_plane.h"
 #include "net/socket_address.h"
 #include "net/ucx/local_address.h"
@@ -81,8 +82,7 @@ absl::Status WorkerClient::Start() {
   io_ = *std::move(io);
   std::optional<JobServerOptions> may_host;
   if (options_.host_without_servers && job_server_ == nullptr) {
-    may_host = ServerOptions(job_);
-    may_host->timeout_ms = std::min(options_.timeout_ms, kLateServerTimeoutMs);
+    may_host = ServerOptions(job_, std::min(options_.timeout_ms, kLateServerTimeoutMs));
   }
   absl::StatusOr<std::unique_ptr<JobMembership>> membership =
       JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_host));
@@ -91,7 +91,7 @@ absl::Status WorkerClient::Start() {
   return absl::OkStatus();
 }
 
-JobServerOptions WorkerClient::ServerOptions(JobId job) const {
+JobServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) const {
   return {.scheduler = options_.scheduler,
           .address = options_.server_address,
           .host_name = options_.host_name,
@@ -100,7 +100,7 @@ JobServerOptions WorkerClient::ServerOptions(JobId job) const {
           .net_device = options_.net_device,
           .transports = options_.transports,
           .network_only = options_.network_only,
-          .timeout_ms = options_.timeout_ms};
+          .timeout_ms = timeout_ms};
 }
 
 absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
@@ -109,7 +109,9 @@ absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
   const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
   if (!joined.ok()) return joined;
   if (joined->host_server) {
-    absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(ServerOptions(joined->id));
+    const uint64_t left_ms = std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1);
+    absl::StatusOr<std::unique_ptr<JobServer>> server =
+        JobServer::Start(ServerOptions(joined->id, left_ms), notices_.get());
     if (!server.ok()) {
       const std::string reason(server.status().message());
       scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
@@ -139,12 +141,23 @@ void WorkerClient::Close() {
   const absl::StatusOr<WorkerCounters> after = io_->Counters();
   const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
   const std::string reason = ops_were_open ? "it closed with all-reduces open" : "it closed";
-  // If nobody hears it, the lease ends the membership.
-  scheduler_.LeaveJob(member_, job_, reason, ops_were_open, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+  LeaveJob(reason, ops_were_open);
   completions_.Close();
   // After a failure nobody waits for results: a failed op breaks its group on all ranks.
   const bool failed = after.ok() && after->ops_failed > 0;
   if (job_server_ != nullptr) job_server_->Leave(failed ? 0 : kServerGoodbyeMs);
+}
+
+// If nobody hears it, the lease ends the membership.
+void WorkerClient::LeaveJob(const std::string& reason, bool failed) {
+  const uint64_t deadline_ns = DeadlineIn(kLeaveTimeoutMs);
+  WaitReport wait(MonotonicNs(), deadline_ns);
+  const absl::Status left = scheduler_.LeaveJob(member_, job_, reason, failed, deadline_ns);
+  const uint64_t now_ns = MonotonicNs();
+  if (left.ok() || !wait.TakeDue(now_ns)) return;
+  notices_->Say(absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain to tell the scheduler at ",
+                             scheduler_.address(), " that this rank leaves (", left.message(),
+                             "): it will notice when the lease has run out"));
 }
 
 LinkFacts WorkerClient::Link(uint64_t deadline_ns) {

@@ -99,9 +99,10 @@ class WorkerClient {
   WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
 
   absl::Status Start();
-  JobServerOptions ServerOptions(JobId job) const;
+  JobServerOptions ServerOptions(JobId job, uint64_t timeout_ms) const;
   // Joins, and hosts a server if the scheduler says so.
   absl::StatusOr<JoinedJob> JoinJob();
+  void LeaveJob(const std::string& reason, bool failed);
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.

@@ -10,11 +10,10 @@ void WorkerMachine::Shutdown(const ShutdownCommand& command, Now now, WorkerActi
                              WorkerOutcomes* outcomes) {
   shutting_down_ = true;
   shutdown_deadline_ns_ = command.deadline_ns;
-  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
+  for (const uint16_t handle : Handles(open_groups_)) {
     WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr) continue;
     group->close_requested = true;
-    group->leave_by_ns = std::min(group->leave_by_ns, command.deadline_ns);
+    if (group->state == WorkerGroup::State::kOpen) group->WaitForOthers(now.monotonic_ns, command.deadline_ns);
     if (!group->ops.empty() || group->state == WorkerGroup::State::kOpening) {
       FailGroup(handle, absl::CancelledError("the worker is closing"), now, actions, outcomes);
     }
@@ -57,16 +56,15 @@ void WorkerMachine::FailGroup(uint16_t handle, absl::Status why, Now now, Worker
 }
 
 // Whoever leaves can't hand a result over any more: not before every rank has all (invariant I3).
-bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions) const {
+bool WorkerMachine::MayLeave(WorkerGroup* group, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (!options_.survive_server_loss || group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {
     return true;
   }
-  if (group->leave_by_ns == kNoDeadline) {
-    group->leave_by_ns = now.monotonic_ns + options_.leave_patience_ns;
-    group->leave_wait = WaitReport(now.monotonic_ns, group->leave_by_ns);
-    group->next_wait_report_ns = group->leave_wait.due_ns();
+  group->WaitForOthers(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
+  if (now.monotonic_ns >= group->leave_by_ns) {
+    SayWait(DescribeLeavingAllTheSame(*group, now), outcomes);
+    return true;
   }
-  if (now.monotonic_ns >= group->leave_by_ns) return true;
   FrameHeader header = HeaderFor(*group, FrameType::kCommit);
   header.op = group->landed_watermark();
   for (ShardLink& link : group->links) {
@@ -81,7 +79,7 @@ void WorkerMachine::CloseIfDone(uint16_t handle, Now now, WorkerActions* actions
   std::unique_ptr<WorkerGroup>& group = groups_[handle].group;
   if (group == nullptr || !group->close_requested) return;
   const bool failed = group->state == WorkerGroup::State::kFailed;
-  if (!group->Idle() || (!failed && !(group->ops.empty() && MayLeave(group.get(), now, actions)))) return;
+  if (!group->Idle() || (!failed && !(group->ops.empty() && MayLeave(group.get(), now, actions, outcomes)))) return;
   if (!failed) SendCommitNotes(group.get(), actions);
   const bool say_closed = group->close_commanded || group->was_open;
   for (const ShardLink& link : group->links) {
@@ -90,15 +88,16 @@ void WorkerMachine::CloseIfDone(uint16_t handle, Now now, WorkerActions* actions
     actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote(HeaderFor(*group, FrameType::kLeaveGroup))});
   }
   group.reset();
+  open_groups_.erase(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle));
   if (say_closed) outcomes->push_back(GroupClosed{GroupHandle(handle)});
 }
 
 void WorkerMachine::TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
   if (shutdown_reported_) return;
-  const bool groups_left =
-      std::any_of(groups_.begin(), groups_.end(), [](const GroupCell& cell) { return cell.group != nullptr; });
+  const bool groups_left = !open_groups_.empty();
   const bool late = now.monotonic_ns >= shutdown_deadline_ns_;
   if (groups_left && !late) return;
+  if (late && !std::exchange(goodbyes_given_up_, true)) SayMissingGoodbyes(outcomes);
   bool open = false;
   for (Connection& connection : connections_) {
     if (connection.state != Connection::State::kUp && connection.state != Connection::State::kConnecting) continue;

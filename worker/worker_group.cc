@@ -38,6 +38,7 @@ std::vector<ShardLink> WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map) 
     op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);
     op.waiting = {};
   }
+  leave_waiting = {};
   return std::exchange(links, std::move(fresh));
 }
 
@@ -185,6 +186,13 @@ bool WorkerGroup::AdvanceWatermark() {
   }
   if (ops.empty()) next_wait_report_ns = leave_wait.due_ns();
   return first_op_ != before;
+}
+
+void WorkerGroup::WaitForOthers(uint64_t now_ns, uint64_t until_ns) {
+  if (leave_by_ns <= until_ns) return;
+  leave_by_ns = until_ns;
+  leave_wait = WaitReport(now_ns, until_ns);
+  next_wait_report_ns = leave_wait.due_ns();
 }
 
 bool WorkerGroup::AllWelcomed() const {

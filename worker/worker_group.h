@@ -18,8 +18,8 @@
 #include "core/credit_window.h"
 #include "core/now.h"
 #include "core/op_ledger.h"
+#include "core/wait_report.h"
 #include "worker/retained_results.h"
-#include "worker/wait_report.h"
 #include "worker/worker_events.h"
 
 namespace shoal {
@@ -154,6 +154,8 @@ class WorkerGroup {
   OpNumber landed_watermark() const { return OpNumber(first_op_ - 1); }
 
   bool AllWelcomed() const;
+  // Waits for the others until then at the latest, and counts from now on: it is closed, and all its ops are done.
+  void WaitForOthers(uint64_t now_ns, uint64_t until_ns);
   bool Idle() const;  // no transport operation is under way on any op's memory, or on a result's copy
   // "rank 3 on node-b"
   std::string DescribeRank(Rank rank) const;
@@ -167,6 +169,7 @@ class WorkerGroup {
   uint64_t next_wait_report_ns;  // when to look whether somebody should be told of a wait
   uint64_t commit_note_at_ns = kNoDeadline;
   uint64_t leave_by_ns = kNoDeadline;  // an orderly end waits for the other ranks until then
+  Waiting leave_waiting;               // the newest word of a server on who lacks results
   uint64_t force_at_ns = kNoDeadline;  // kFailed: when connections that hold memory are cut
   OpNumber commit_watermark;           // newest word of the servers; see NoteCommitted
   bool was_open = false;

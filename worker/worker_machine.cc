@@ -51,16 +51,18 @@ void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions
     outcomes->push_back(GroupOpened{command.group, absl::CancelledError("the worker is closing")});
     return;
   }
-  GroupCell& cell = groups_[command.group.value()];
+  const uint16_t handle = command.group.value();
+  open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
+  GroupCell& cell = groups_[handle];
   ++cell.generation;
   cell.group = std::make_unique<WorkerGroup>(command.info, now.monotonic_ns, command.deadline_ns);
   cell.group->generation = cell.generation;
-  StartLinks(command.group.value(), now, actions);
+  StartLinks(handle, now, actions);
   for (const MoveGroupCommand& move : early_moves_) {
     if (move.group == command.info->id && move.map->epoch() > cell.group->epoch()) cell.group->next_map = move.map;
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
-  MoveIfDue(command.group.value(), now, actions);
+  MoveIfDue(handle, now, actions);
   TickConnections(now, actions);
 }
 
@@ -85,73 +87,14 @@ void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes
 
 void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActions* actions,
                              WorkerOutcomes* outcomes) {
-  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
-    WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr) continue;
+  for (const uint16_t handle : Handles(open_groups_)) {
     // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
-    const std::vector<uint32_t>& ranks = group->info().job_ranks;
+    const std::vector<uint32_t>& ranks = groups_[handle].group->info().job_ranks;
     if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
     FailGroup(handle,
               absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.host,
                                               " was lost: ", command.reason)),
               now, actions, outcomes);
-  }
-}
-
-void WorkerMachine::MeasureLink(const MeasureLinkCommand& command, Now now, WorkerActions* actions) {
-  probing_ = true;
-  probe_deadline_ns_ = command.deadline_ns;
-  probe_connection_ = FindConnection(command.address, command.server_name);
-  Connection& connection = connections_[probe_connection_];
-  if (connection.state == Connection::State::kUp) return probe_.Start(connection.peer, now, actions);
-  connection.retry_at_ns = std::min(connection.retry_at_ns, now.monotonic_ns);
-  TickConnections(now, actions);
-}
-
-void WorkerMachine::TickProbe(Now now, WorkerOutcomes* outcomes) {
-  if (!probing_ || (now.monotonic_ns < probe_deadline_ns_ && !shutting_down_)) return;
-  probing_ = false;
-  outcomes->push_back(LinkMeasured{});
-}
-
-uint32_t WorkerMachine::FindConnection(const std::string& address, const std::string& server_name) {
-  const auto [entry, added] = connection_by_address_.try_emplace(address, static_cast<uint32_t>(connections_.size()));
-  if (added) connections_.push_back({.address = address});
-  connections_[entry->second].server_name = server_name;  // a newer map may have another server there
-  return entry->second;
-}
-
-void WorkerMachine::Connect(uint32_t index, WorkerActions* actions) {
-  Connection& connection = connections_[index];
-  connection.state = Connection::State::kConnecting;
-  connection.bye_sent = false;
-  connection.bye_received = false;
-  actions->push_back(WorkerConnectAction{index});
-}
-
-void WorkerMachine::OnConnecting(uint32_t index, const absl::StatusOr<PeerId>& peer, Now now) {
-  Connection& connection = connections_[index];
-  if (!peer.ok()) {
-    connection.state = Connection::State::kDown;
-    connection.last_error = std::string(peer.status().message());
-    connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
-    return;
-  }
-  connection.peer = *peer;
-  connection_by_peer_[*peer] = index;
-}
-
-void WorkerMachine::SendHellos(uint32_t index, WorkerActions* actions) {
-  for (GroupCell& cell : groups_) {
-    if (cell.group == nullptr || cell.group->state == WorkerGroup::State::kFailed) continue;
-    for (ShardLink& link : cell.group->links) {
-      if (link.connection != index || link.hello_sent || link.lost) continue;
-      link.hello_sent = true;
-      link.reported_watermark = cell.group->landed_watermark();
-      FrameHeader header = HeaderFor(*cell.group, FrameType::kHello);
-      header.op = cell.group->newest_result;
-      actions->push_back(WorkerSendNoteAction{connections_[index].peer, MakeHello(header, cell.group->info().token)});
-    }
   }
 }
 
@@ -277,9 +220,7 @@ void WorkerMachine::OpMemoryFree(uint16_t handle, WorkerOp* op, Now now, WorkerO
 }
 
 void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
-  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
-    if (groups_[handle].group != nullptr) TickGroup(handle, now, actions, outcomes);
-  }
+  for (const uint16_t handle : Handles(open_groups_)) TickGroup(handle, now, actions, outcomes);
   TickProbe(now, outcomes);
   ReportOutOfReach(now, outcomes);
   TickConnections(now, actions);
@@ -327,32 +268,12 @@ void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, 
   CloseIfDone(handle, now, actions, outcomes);
 }
 
-void WorkerMachine::TickConnections(Now now, WorkerActions* actions) {
-  if (shutting_down_) return;
-  for (uint32_t index = 0; index < connections_.size(); ++index) {
-    const Connection& connection = connections_[index];
-    const bool idle = connection.state == Connection::State::kIdle || connection.state == Connection::State::kDown;
-    if (!idle || now.monotonic_ns < connection.retry_at_ns) continue;
-    if (IsWanted(index)) Connect(index, actions);
-  }
-}
-
-bool WorkerMachine::IsWanted(uint32_t index) const {
-  if (probing_ && index == probe_connection_) return true;
-  return std::any_of(groups_.begin(), groups_.end(), [&](const GroupCell& cell) {
-    return cell.group != nullptr && cell.group->state != WorkerGroup::State::kFailed &&
-           std::any_of(cell.group->links.begin(), cell.group->links.end(),
-                       [&](const ShardLink& link) { return link.connection == index; });
-  });
-}
-
 uint64_t WorkerMachine::NextDeadlineNs() const {
   uint64_t deadline = shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline;
   bool connecting = probing_;
   if (probing_) deadline = std::min(deadline, probe_deadline_ns_);
-  for (const GroupCell& cell : groups_) {
-    if (cell.group == nullptr) continue;
-    const WorkerGroup& group = *cell.group;
+  for (const uint16_t handle : open_groups_) {
+    const WorkerGroup& group = *groups_[handle].group;
     connecting = connecting || group.state != WorkerGroup::State::kFailed;
     deadline = std::min(deadline, group.next_wait_report_ns);
     for (const RetiredLinks& retired : group.retired) deadline = std::min(deadline, retired.force_at_ns);
@@ -362,7 +283,8 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
         deadline = std::min({deadline, group.open_deadline_ns, group.next_op_deadline_ns});
         break;
       case WorkerGroup::State::kOpen:
-        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns, group.leave_by_ns});
+        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns});
+        if (group.leave_by_ns != kNoDeadline && group.Idle()) deadline = std::min(deadline, group.leave_by_ns);
         break;
       case WorkerGroup::State::kFailed:
         deadline = std::min(deadline, group.force_at_ns);
@@ -380,8 +302,8 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
 }
 
 WorkerGroup* WorkerMachine::FindGroup(GroupId id, uint16_t* handle) {
-  for (uint16_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].group == nullptr || groups_[i].group->info().id != id) continue;
+  for (const uint16_t i : open_groups_) {
+    if (groups_[i].group->info().id != id) continue;
     *handle = i;
     return groups_[i].group.get();
   }

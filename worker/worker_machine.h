@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "core/now.h"
 #include "worker/link_probe.h"
 #include "worker/worker_events.h"
@@ -75,6 +76,7 @@ class WorkerMachine {
     uint16_t generation = 0;
     std::unique_ptr<WorkerGroup> group;
   };
+  using Handles = absl::InlinedVector<uint16_t, 16>;
   struct OperationToken {
     uint16_t handle = 0;
     uint16_t generation = 0;
@@ -95,18 +97,21 @@ class WorkerMachine {
   void RankLost(const RankLostCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void Shutdown(const ShutdownCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
 
+  // ---- worker_connections.cc: to which servers there is a connection, and how good it is ----
+  uint32_t FindConnection(const std::string& address, const std::string& server_name);
+  void Connect(uint32_t connection, WorkerActions* actions);
+  void SendHellos(uint32_t connection, WorkerActions* actions);
+  void OnPeerUp(uint32_t connection, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
+  void OnPeerDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions,
+                  WorkerOutcomes* outcomes);
+  void TickConnections(Now now, WorkerActions* actions);
+  bool IsWanted(uint32_t connection) const;
   void MeasureLink(const MeasureLinkCommand& command, Now now, WorkerActions* actions);
   void OnProbeEcho(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions,
                    WorkerOutcomes* outcomes);
   void TickProbe(Now now, WorkerOutcomes* outcomes);
 
-  uint32_t FindConnection(const std::string& address, const std::string& server_name);
-  void Connect(uint32_t connection, WorkerActions* actions);
-  void SendHellos(uint32_t connection, WorkerActions* actions);
-
-  void OnPeerUp(uint32_t connection, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
-  void OnPeerDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions,
-                  WorkerOutcomes* outcomes);
+  // ---- worker_messages.cc: what the servers say ----
   void OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
               WorkerOutcomes* outcomes);
   void OnWelcome(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body, Now now,
@@ -160,10 +165,8 @@ class WorkerMachine {
   // In any state but kFailed.
   void FailGroup(uint16_t handle, absl::Status why, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void CloseIfDone(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
-  bool MayLeave(WorkerGroup* group, Now now, WorkerActions* actions) const;
+  bool MayLeave(WorkerGroup* group, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
   void TickGroup(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
-  void TickConnections(Now now, WorkerActions* actions);
-  bool IsWanted(uint32_t connection) const;
   void TickShutdown(Now now, WorkerActions* actions, WorkerOutcomes* outcomes);
 
   // ---- worker_waiting.cc: who is waited for ----
@@ -171,8 +174,12 @@ class WorkerMachine {
   void SayWait(std::string line, WorkerOutcomes* outcomes);
   std::string DescribeOp(const WorkerGroup& group, const WorkerOp& op) const;
   std::string DescribeProgress(const WorkerOp& op) const;
-  std::string WhomItWaitsFor(const WorkerGroup& group, const WorkerOp& op) const;
-  std::string DescribeMissingRanks(const WorkerGroup& group, const WorkerOp& op) const;
+  // Of an op, or of a closed group's end (null).
+  std::string WhomItWaitsFor(const WorkerGroup& group, const WorkerOp* op) const;
+  static std::string DescribeMissingRanks(const WorkerGroup& group, const Waiting& waiting);
+  static std::string DescribeUncommitted(const WorkerGroup& group);
+  std::string DescribeLeavingAllTheSame(const WorkerGroup& group, Now now) const;
+  void SayMissingGoodbyes(WorkerOutcomes* outcomes);
   absl::Status DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const;
   // How an op of a failed group ends: why the group failed, and what the op still lacked.
   absl::Status FailureOf(const WorkerGroup& group, const WorkerOp& op) const;
@@ -190,6 +197,7 @@ class WorkerMachine {
 
   WorkerMachineOptions options_;
   std::vector<GroupCell> groups_;  // by handle
+  Handles open_groups_;            // whose cells hold a group, in order; who may end groups on his way walks a copy
   std::vector<Connection> connections_;
   absl::flat_hash_map<std::string, uint32_t> connection_by_address_;  // looked up, never walked
   absl::flat_hash_map<PeerId, uint32_t> connection_by_peer_;          // likewise
@@ -199,6 +207,7 @@ class WorkerMachine {
   uint32_t probe_connection_ = 0;
   uint64_t probe_deadline_ns_ = kNoDeadline;
   bool shutting_down_ = false;
+  bool goodbyes_given_up_ = false;
   bool shutdown_reported_ = false;
   uint64_t shutdown_deadline_ns_ = kNoDeadline;
   WorkerCounters counters_;

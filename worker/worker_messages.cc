@@ -58,43 +58,6 @@ void WorkerMachine::OnTransportEvent(const TransportEvent& event, Now now, Worke
   }
 }
 
-void WorkerMachine::OnProbeEcho(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions,
-                                WorkerOutcomes* outcomes) {
-  if (!probing_ || connection != probe_connection_ || !probe_.OnEcho(header, now, actions)) return;
-  probing_ = false;
-  outcomes->push_back(LinkMeasured{probe_.facts()});
-}
-
-void WorkerMachine::OnPeerUp(uint32_t index, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
-  connections_[index].state = Connection::State::kUp;
-  connections_[index].last_error.clear();
-  connections_[index].report_at_ns = kNoDeadline;
-  if (probing_ && index == probe_connection_) probe_.Start(connections_[index].peer, now, actions);
-  ReportLostLinks(index, true, outcomes);
-  SendHellos(index, actions);
-}
-
-void WorkerMachine::OnPeerDown(uint32_t index, const absl::Status& why, Now now, WorkerActions* actions,
-                               WorkerOutcomes* outcomes) {
-  Connection& connection = connections_[index];
-  const bool was_up = connection.state == Connection::State::kUp;
-  connection.state = Connection::State::kDown;
-  if (connection.last_error.empty()) connection.last_error = std::string(why.message());
-  connection.retry_at_ns = now.monotonic_ns + (was_up ? 0 : options_.connect_retry_ns);
-  if (was_up) connection.report_at_ns = now.monotonic_ns + options_.reach_patience_ns;
-  if (!was_up) ReportLostLinks(index, false, outcomes);
-  for (uint16_t handle = 0; handle < groups_.size(); ++handle) {
-    WorkerGroup* group = groups_[handle].group.get();
-    if (group == nullptr || group->state == WorkerGroup::State::kFailed) continue;
-    uint32_t shard = 0;
-    const ShardLink* link = FindLink(group, index, &shard);
-    if (link == nullptr || !link->hello_sent || link->lost) continue;
-    LoseLink(handle, shard, connection.last_error.empty() ? "connection closed" : connection.last_error, now, actions,
-             outcomes);
-  }
-  TickConnections(now, actions);
-}
-
 void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions,
                            WorkerOutcomes* outcomes) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
@@ -197,9 +160,9 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   if (header.group != GroupId(0)) return;
   // A refusal of the connection as such: whoever is opening over it would only hear it again.
   connections_[connection].last_error = message;
-  for (uint16_t i = 0; i < groups_.size(); ++i) {
+  for (const uint16_t i : Handles(open_groups_)) {
     uint32_t shard = 0;
-    if (groups_[i].group == nullptr || groups_[i].group->state != WorkerGroup::State::kOpening) continue;
+    if (groups_[i].group->state != WorkerGroup::State::kOpening) continue;
     if (FindLink(groups_[i].group.get(), connection, &shard) == nullptr) continue;
     FailGroup(i, RefusalStatus(header.refusal, message), now, actions, outcomes);
   }
@@ -217,7 +180,15 @@ void WorkerMachine::OnWaiting(uint32_t connection, const FrameHeader& header, st
   uint32_t shard = 0;
   WorkerGroup* group = FindGroup(header.group, &handle);
   const absl::StatusOr<Waiting> waiting = DecodeWaiting(body);
-  if (group == nullptr || !waiting.ok() || FindLink(group, connection, &shard) == nullptr) return;
+  if (group == nullptr || !waiting.ok() || header.epoch != group->epoch() ||
+      FindLink(group, connection, &shard) == nullptr) {
+    return;
+  }
+  if (header.op <= group->landed_watermark()) {
+    // Late, unless it is the answer to this rank's wish to leave.
+    if (group->leave_by_ns != kNoDeadline) group->leave_waiting = *waiting;
+    return;
+  }
   WorkerOp* op = group->FindOp(header.op);
   if (op == nullptr) return;
   op->waiting = *waiting;

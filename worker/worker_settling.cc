@@ -101,13 +101,14 @@ void WorkerMachine::LoseLink(uint16_t handle, uint32_t shard, const std::string&
 }
 
 void WorkerMachine::ReportLostLinks(uint32_t index, bool reachable, WorkerOutcomes* outcomes) {
-  for (const GroupCell& cell : groups_) {
-    if (cell.group == nullptr || cell.group->state == WorkerGroup::State::kFailed) continue;
+  for (const uint16_t handle : open_groups_) {
+    WorkerGroup& group = *groups_[handle].group;
+    if (group.state == WorkerGroup::State::kFailed) continue;
     uint32_t shard = 0;
-    ShardLink* const link = FindLink(cell.group.get(), index, &shard);
+    ShardLink* const link = FindLink(&group, index, &shard);
     if (link == nullptr || !link->lost || (link->reported && !reachable)) continue;
     link->reported = true;
-    ReportTrouble(*cell.group, shard, reachable, outcomes);
+    ReportTrouble(group, shard, reachable, outcomes);
   }
 }
 

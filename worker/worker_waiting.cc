@@ -22,20 +22,22 @@ void WorkerMachine::ReportWaits(uint16_t handle, Now now, WorkerOutcomes* outcom
   // The oldest op stands for all that wait behind it.
   const auto oldest = std::find_if(group.ops.begin(), group.ops.end(), [](const WorkerOp& op) { return !op.reported; });
   if (oldest == group.ops.end()) {
-    if (group.leave_wait.TakeDue(now.monotonic_ns)) {
-      SayWait(absl::StrCat("waiting for the other ranks since ", group.leave_wait.Text(now.monotonic_ns), ": group '",
-                           group.info().name, "' is closed here, and stays until all have their results of ",
-                           group.landed_watermark().value(), " all-reduces; so far they have those of ",
-                           group.commit_watermark.value()),
+    const bool is_over = now.monotonic_ns >= group.leave_by_ns;  // the end speaks for itself
+    if (!is_over && group.leave_wait.TakeDue(now.monotonic_ns)) {
+      SayWait(absl::StrCat("waiting for ", WhomItWaitsFor(group, nullptr), " since ",
+                           group.leave_wait.Text(now.monotonic_ns), ": group '", group.info().name,
+                           "' is closed here, and stays until all ranks have their results of ",
+                           DescribeUncommitted(group)),
               outcomes);
     }
-    group.next_wait_report_ns = group.leave_wait.due_ns();
+    group.next_wait_report_ns = is_over ? kNoDeadline : group.leave_wait.due_ns();
     return;
   }
   if (oldest->wait.TakeDue(now.monotonic_ns)) {
-    SayWait(absl::StrCat("waiting for ", WhomItWaitsFor(group, *oldest), " since ", oldest->wait.Text(now.monotonic_ns),
-                         ": ", DescribeOp(group, *oldest), ", ", DescribeProgress(*oldest)),
-            outcomes);
+    SayWait(
+        absl::StrCat("waiting for ", WhomItWaitsFor(group, &*oldest), " since ", oldest->wait.Text(now.monotonic_ns),
+                     ": ", DescribeOp(group, *oldest), ", ", DescribeProgress(*oldest)),
+        outcomes);
   }
   group.next_wait_report_ns = oldest->wait.due_ns();
 }
@@ -57,33 +59,62 @@ std::string WorkerMachine::DescribeProgress(const WorkerOp& op) const {
   return absl::StrCat(text, ", the first that is not: chunk ", missing - op.landed.begin());
 }
 
-std::string WorkerMachine::WhomItWaitsFor(const WorkerGroup& group, const WorkerOp& op) const {
-  if (op.waiting.missing_count > 0) return DescribeMissingRanks(group, op);
+std::string WorkerMachine::WhomItWaitsFor(const WorkerGroup& group, const WorkerOp* op) const {
+  const Waiting& waiting = op == nullptr ? group.leave_waiting : op->waiting;
+  if (waiting.missing_count > 0) return DescribeMissingRanks(group, waiting);
   if (group.map().empty()) return "a reduction server (none is left)";
   std::vector<std::string> whom;
   for (const ShardLink& link : group.links) {
     const std::string server = DescribeServer(link.connection);
-    const bool has_chunks = std::any_of(link.cells.begin(), link.cells.end(),
-                                        [&](const ChunkInFlight& cell) { return cell.open && cell.op == op.number; });
+    const bool was_asked =
+        op == nullptr || std::any_of(link.cells.begin(), link.cells.end(),
+                                     [&](const ChunkInFlight& cell) { return cell.open && cell.op == op->number; });
     if (link.lost) {
       whom.push_back(absl::StrCat("a new map from the scheduler (", server, " was lost: ", link.lost_because, ")"));
     } else if (!link.welcomed) {
       whom.push_back(absl::StrCat(server, " (", WhyNotOpen(link), ")"));
-    } else if (has_chunks) {
+    } else if (was_asked) {
       whom.push_back(absl::StrCat(server, " (no answer)"));
     }
   }
   return whom.empty() ? "the network" : absl::StrJoin(whom, ", ");
 }
 
-std::string WorkerMachine::DescribeMissingRanks(const WorkerGroup& group, const WorkerOp& op) const {
+std::string WorkerMachine::DescribeMissingRanks(const WorkerGroup& group, const Waiting& waiting) {
   std::vector<std::string> ranks;
-  for (uint32_t i = 0; i < op.waiting.listed_count; ++i) ranks.push_back(group.DescribeRank(op.waiting.ranks[i]));
+  for (uint32_t i = 0; i < waiting.listed_count; ++i) ranks.push_back(group.DescribeRank(waiting.ranks[i]));
   std::string text = absl::StrJoin(ranks, ", ");
-  if (op.waiting.missing_count > op.waiting.listed_count) {
-    absl::StrAppend(&text, " and ", op.waiting.missing_count - op.waiting.listed_count, " more");
+  if (waiting.missing_count > waiting.listed_count) {
+    absl::StrAppend(&text, " and ", waiting.missing_count - waiting.listed_count, " more");
   }
   return text;
+}
+
+std::string WorkerMachine::DescribeUncommitted(const WorkerGroup& group) {
+  const uint64_t first = group.commit_watermark.value() + 1;
+  const uint64_t last = group.landed_watermark().value();
+  return first == last ? absl::StrCat("all-reduce ", last) : absl::StrCat("all-reduces ", first, " to ", last);
+}
+
+std::string WorkerMachine::DescribeLeavingAllTheSame(const WorkerGroup& group, Now now) const {
+  const bool known = group.leave_waiting.missing_count > 0;
+  return absl::StrCat("group '", group.info().name, "' is left here after ", group.leave_wait.Elapsed(now.monotonic_ns),
+                      " all the same, although ",
+                      known ? DescribeMissingRanks(group, group.leave_waiting) : "some rank", " may lack results of ",
+                      DescribeUncommitted(group),
+                      known ? "" : absl::StrCat("; in vain it waited for ", WhomItWaitsFor(group, nullptr)));
+}
+
+void WorkerMachine::SayMissingGoodbyes(WorkerOutcomes* outcomes) {
+  std::vector<std::string> silent;
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    const Connection& connection = connections_[index];
+    if (connection.state != Connection::State::kUp || connection.bye_received) continue;
+    silent.push_back(DescribeServer(index));
+  }
+  if (silent.empty()) return;
+  SayWait(absl::StrCat("closing without waiting any longer for the goodbye of ", absl::StrJoin(silent, ", ")),
+          outcomes);
 }
 
 absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const WorkerOp& op, Now now) const {
@@ -93,14 +124,18 @@ absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const Work
     absl::StrAppend(&text, DescribeMissingServers(group));
   } else if (op.waiting.missing_count > 0) {
     absl::StrAppend(&text, DescribeServer(group.links[op.waiting_shard].connection), " waits for ",
-                    DescribeMissingRanks(group, op), ", which made fewer calls or stopped");
+                    DescribeMissingRanks(group, op.waiting), ", which made fewer calls or stopped");
   } else {
     absl::StrAppend(&text, op.chunks_landed, " of ", op.plan.chunk_count, " chunks are back");
     if (group.map().empty()) absl::StrAppend(&text, "; no reduction server is left");
     for (const ShardLink& link : group.links) {
-      if (!link.lost) continue;
-      absl::StrAppend(&text, "; ", DescribeServer(link.connection), " was lost (", link.lost_because,
-                      ") and the scheduler gave no new map");
+      if (link.lost) {
+        absl::StrAppend(&text, "; ", DescribeServer(link.connection), " was lost (", link.lost_because,
+                        ") and the scheduler gave no new map");
+      } else if (!link.welcomed) {
+        absl::StrAppend(&text, "; the group is not open on ", DescribeServer(link.connection), " (", WhyNotOpen(link),
+                        ")");
+      }
     }
     const char* separator = "; no answer from ";
     for (const ShardLink& link : group.links) {
@@ -130,6 +165,9 @@ std::string WorkerMachine::WhyNotOpen(const ShardLink& link) const {
 }
 
 std::string WorkerMachine::DescribeMissingServers(const WorkerGroup& group) const {
+  if (group.map().empty()) {
+    return absl::StrCat("group '", group.info().name, "' is not open: no reduction server is left");
+  }
   std::string text = absl::StrCat("group '", group.info().name, "' is not open on");
   for (const ShardLink& link : group.links) {
     if (link.welcomed) continue;

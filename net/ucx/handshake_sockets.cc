@@ -36,16 +36,16 @@ absl::Status NoDescriptor(const std::string& what) {
       absl::StrCat(what, ": ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
 }
 
-// A host that is gone without a word is noticed after 10 s of silence.
-void KeepAlive(int fd) {
+void KeepAlive(int fd, bool dialed) {
+  const int interval_s = dialed ? HandshakeSockets::kDialerAsksEveryS : HandshakeSockets::kListenerAsksEveryS;
   const struct {
     int level;
     int option;
     int value;
   } settings[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
-                  {IPPROTO_TCP, TCP_KEEPIDLE, 4},
-                  {IPPROTO_TCP, TCP_KEEPINTVL, 2},
-                  {IPPROTO_TCP, TCP_KEEPCNT, 3},
+                  {IPPROTO_TCP, TCP_KEEPIDLE, interval_s},
+                  {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
+                  {IPPROTO_TCP, TCP_KEEPCNT, HandshakeSockets::kUnansweredQuestions},
                   {IPPROTO_TCP, TCP_NODELAY, 1}};
   for (const auto& setting : settings) {
     setsockopt(fd, setting.level, setting.option, &setting.value, sizeof(setting.value));
@@ -124,14 +124,15 @@ absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
   return WatchAs(listen_fd_, kListener, EPOLLIN, EPOLL_CTL_ADD);
 }
 
-HandshakeSockets::Connection& HandshakeSockets::Add(int fd, Connection::State state, const SocketAddress& address) {
+HandshakeSockets::Connection& HandshakeSockets::Add(int fd, bool dialed, const SocketAddress& address) {
   auto connection = std::make_unique<Connection>();
   connection->id = ConnectionId(kFirstConnection + next_connection_++);
   connection->fd = fd;
-  connection->state = state;
+  connection->state = dialed ? Connection::State::kDialing : Connection::State::kAwaitingMessage;
+  connection->dialed = dialed;
   connection->address = address;
   connection->name = FormatSocketAddress(address.storage);
-  KeepAlive(fd);
+  KeepAlive(fd, dialed);
   Connection& added = *connection;
   connections_.emplace(added.id, std::move(connection));
   return added;
@@ -166,8 +167,7 @@ void HandshakeSockets::End(Connection& connection, absl::Status why) {
 absl::StatusOr<ConnectionId> HandshakeSockets::Dial(const SocketAddress& to, const HandshakeMessage& greeting) {
   const int fd = socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return NoDescriptor(absl::StrCat("can't connect to ", FormatSocketAddress(to.storage)));
-  Connection& connection = Add(fd, Connection::State::kDialing, to);
-  connection.dialed = true;
+  Connection& connection = Add(fd, /*dialed=*/true, to);
   connection.outgoing = EncodeHandshake(greeting);
   const ConnectionId id = connection.id;
   if (absl::Status status = WatchAs(fd, id.value(), EPOLLOUT, EPOLL_CTL_ADD); !status.ok()) {
@@ -220,7 +220,7 @@ void HandshakeSockets::AcceptAll() {
       continue;  // what else can fail is of the one connection
     }
     if (ungreeted_.size() >= kMaxUngreeted) MakeRoom();
-    Connection& connection = Add(fd, Connection::State::kAwaitingMessage, from);
+    Connection& connection = Add(fd, /*dialed=*/false, from);
     connection.deadline = Clock::now() + kGreetingTimeout;
     ungreeted_.push_back(connection.id);
     StartTimer();

@@ -5,6 +5,11 @@
 // be complete within kGreetingTimeout, and of those that say nothing yet at most kMaxUngreeted are kept (the oldest
 // goes).
 //
+// Silence on the way between the two hosts ends a socket, too: the kernels ask each other (TCP's keepalive). A kernel
+// answers for a process that is busy or stopped, and a question does not stand in line behind UCX's data, so what is
+// noticed is the way alone, also where it is slow. Who dialed notices within 4 s, who listens after 9 s at the
+// earliest: a worker must have told the scheduler, which takes it 2 s more, before the server takes it for lost.
+//
 // Thread: one, which makes every call (but Wake(), which any thread may call). No call blocks.
 // A ConnectionId is never used again; calls with one that has ended do nothing.
 #ifndef SHOAL_NET_UCX_HANDSHAKE_SOCKETS_H_
@@ -51,6 +56,9 @@ class HandshakeSockets {
   // From a greeting until Settle.
   static constexpr auto kSettleTimeout = std::chrono::seconds(15);
   static constexpr size_t kMaxUngreeted = 256;
+  static constexpr int kDialerAsksEveryS = 1;
+  static constexpr int kListenerAsksEveryS = 3;
+  static constexpr int kUnansweredQuestions = 3;  // then the socket ends, another interval later
 
   // ResourceExhausted: the process has no file descriptors left.
   static absl::StatusOr<std::unique_ptr<HandshakeSockets>> Make();
@@ -106,7 +114,7 @@ class HandshakeSockets {
   // What goes over the sockets: handshake_exchange.cc. The rest: handshake_sockets.cc.
   absl::Status WatchAs(int fd, uint64_t what, uint32_t events, int operation) const;
 
-  Connection& Add(int fd, Connection::State state, const SocketAddress& address);
+  Connection& Add(int fd, bool dialed, const SocketAddress& address);
   void Drop(Connection& connection);
   void End(Connection& connection, absl::Status why);
   Connection* Find(ConnectionId id);

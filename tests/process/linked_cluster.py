@@ -15,7 +15,9 @@ from cluster import ROOT, SERVER_LISTENS, Cluster, Process
 sys.path.insert(0, str(ROOT / "bench"))
 
 from rig.hosts import Host
-from rig.network import Network, make_linked_hosts
+from rig.network import Network, make_linked_hosts, run_in
+
+NOBODYS_CARD = "02:00:00:00:00:01"
 
 
 class LinkedCluster(Cluster):
@@ -57,6 +59,13 @@ class LinkedCluster(Cluster):
             with self.on(host):
                 ranks.append(self.start_rank(rank, len(hosts), "--network-only", *options))
         return ranks
+
+
+def cut_path(one: Host, other: Host) -> None:
+    """Nothing gets through between the two any more, and nobody is told; both reach everybody else."""
+    for host, peer in ((one, other), (other, one)):
+        card = ["lladdr", NOBODYS_CARD, "dev", host.device, "nud", "permanent"]
+        run_in(host.namespace, ["ip", "neighbour", "replace", peer.address, *card])
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster import Cluster, Process
-from linked_cluster import LinkedCluster, linked_cluster
+from linked_cluster import LinkedCluster, cut_path, linked_cluster
 from rig.hosts import Host
 from rig.network import Network, run_in
 from test_failover import bytes_out, let_go_on, wait_for_move
@@ -95,6 +95,28 @@ def test_f3_a_servers_device_goes_down_for_good_in_mid_op(undisturbed: set[str])
         let_go_on(ranks, ROUNDS - 1)
         assert digests(ranks) == undisturbed
         assert cluster.servers()[victim.name]["state"] == "lost"
+
+
+@pytest.mark.timeout(120)
+def test_f5_a_rank_is_cut_off_from_one_server_whose_lease_runs_on(undisturbed: set[str]):
+    """3 to 4 s until silence is a broken connection, 2 s to reach the server again, and a second to spare."""
+    with linked_cluster(RANKS, 2) as cluster:
+        cluster.start_scheduler_on_control(60_000)
+        servers = cluster.start_servers()
+        victim = cluster.network.servers[0]
+        ranks = start_job(cluster, "path", servers=2)
+        begin_op_at(cluster, victim, servers[victim.name], ranks)
+        cut_path(cluster.network.workers[1], victim)
+        servers[victim.name].send(signal.SIGCONT)
+        cut_at = time.monotonic()
+        wait_for_line_of_all(ranks, "^round 1 done$")
+        print(f"the op took {time.monotonic() - cut_at:.1f} s")
+        assert time.monotonic() - cut_at < 4 + 2 + 1
+        let_go_on(ranks, ROUNDS - 1)
+        assert digests(ranks) == undisturbed
+        assert {server["state"] for server in cluster.servers().values()} == {"live"}
+        kinds = [event["kind"] for event in cluster.events()]
+        assert kinds.count("group-moved") == 1 and "rank-lost" not in kinds, kinds
 
 
 @pytest.mark.timeout(120)

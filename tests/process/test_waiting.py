@@ -81,6 +81,27 @@ def test_a_job_that_has_no_server_left_says_so(cluster: Cluster):
     let_end(ranks)
 
 
+def test_f10_a_rank_without_its_results_is_named_while_the_others_wait_to_leave(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=60_000)
+    cluster.start_server("alpha")
+    ranks = start_job(cluster)
+    ranks[1].say()
+    # Its chunk is at the server: the others get their results, and it stands still before it takes its own.
+    ranks[1].wait_for_line("^shoal: rank 1 of job 'test': waiting for rank 0 on ")
+    ranks[1].send(signal.SIGSTOP)
+    for _ in range(2):
+        ranks[0].say()
+    ranks[0].wait_for_line("^digest ")
+    ranks[0].wait_for_line(
+        LINE + r"for rank 1 on \S+ since [\d.]+ s, [\d.]+ s before its deadline: group 'world' is closed here, and stays "
+        "until all ranks have their results of all-reduce 2$"
+    )
+    ranks[1].send(signal.SIGCONT)
+    ranks[1].say()
+    assert len(digests(ranks)) == 1
+    assert "all the same" not in ranks[0].output
+
+
 def test_a_rank_that_does_not_come_is_named_while_the_others_wait(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=1500)
     cluster.start_server("alpha")

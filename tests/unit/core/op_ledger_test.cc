@@ -111,6 +111,28 @@ TEST(OpLedger, CommittedOpsAreStaleAndTheirRecordsAreUsedAgain) {
   EXPECT_EQ(ledger.Admit(Push(400), &record), Refusal::kStaleOp);
 }
 
+// Of an op with that many chunks.
+FrameHeader PushOfChunks(uint64_t op, uint64_t chunks) { return Push(op, chunks * kChunkBytes / sizeof(float)); }
+
+TEST(Invariant, I7AnOpLedgerDoesNotGrowWithTheSizesThatAreClaimed) {
+  const uint64_t largest = kMaxChunksPerBucket / kDealUnit * kDealUnit;
+  const uint64_t fit = kMaxUncommittedChunks / largest;
+  OpLedger ledger(kChunkBytes);
+  OpRecord* record = nullptr;
+  for (uint64_t op = 1; op <= fit; ++op) ASSERT_EQ(ledger.Admit(PushOfChunks(op, largest), &record), Refusal::kNone);
+  EXPECT_EQ(ledger.Admit(PushOfChunks(fit + 1, largest), &record), Refusal::kNoSlot);
+  EXPECT_EQ(ledger.Find(OpNumber(fit + 1)), nullptr);
+  EXPECT_EQ(ledger.Admit(PushOfChunks(1, largest), &record), Refusal::kNone) << "what is known stays known";
+  ledger.Commit(OpNumber(1));
+  EXPECT_EQ(ledger.Admit(PushOfChunks(fit + 1, largest), &record), Refusal::kNone);
+  EXPECT_EQ(ledger.Admit(PushOfChunks(fit + 2, largest), &record), Refusal::kNoSlot);
+  ledger.Restart();
+  for (uint64_t op = 2; op < 2 + fit; ++op) ASSERT_EQ(ledger.Admit(PushOfChunks(op, largest), &record), Refusal::kNone);
+  ledger.Commit(OpNumber(kMaxUncommittedOps * 10));
+  ASSERT_EQ(ledger.Admit(PushOfChunks(kMaxUncommittedOps * 10 + 1, largest), &record), Refusal::kNone);
+  EXPECT_EQ(record->summed, std::vector<bool>(largest, false));
+}
+
 TEST(OpLedger, AnnouncesOnceForSoManyOps) {
   OpLedger ledger(kChunkBytes);
   EXPECT_FALSE(ledger.TakeAnnouncement());

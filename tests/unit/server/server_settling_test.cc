@@ -187,6 +187,39 @@ TEST(ServerSettling, WhoWantsToLeaveIsToldWhenAllHaveTheirResults) {
   EXPECT_EQ(server.notes[0].header.commit_watermark, OpNumber(3));
 }
 
+TEST(ServerSettling, WhoWantsToLeaveIsToldWhoHasNotItsResults) {
+  ServerDriver server;
+  const std::vector<PeerId> peers = server.JoinAll(4);
+  const uint64_t start_ns = server.now.monotonic_ns;
+  FrameHeader wants = ServerDriver::Header(FrameType::kCommit, 1);
+  wants.op = OpNumber(3);
+  wants.landed_watermark = OpNumber(3);
+  server.GiveNote(peers[1], MakeNote(wants));
+  FrameHeader behind = ServerDriver::Header(FrameType::kCommit, 2);
+  behind.landed_watermark = OpNumber(2);
+  server.GiveNote(peers[2], MakeNote(behind));
+  FrameHeader done = ServerDriver::Header(FrameType::kCommit, 3);
+  done.landed_watermark = OpNumber(3);
+  server.GiveNote(peers[3], MakeNote(done));
+  server.TickAt(start_ns + kNsPerS - 1);
+  EXPECT_THAT(server.notes, IsEmpty());
+  server.TickAt(start_ns + kNsPerS);
+  ASSERT_THAT(server.notes, SizeIs(1));
+  EXPECT_EQ(server.notes[0].peer, peers[1]);
+  EXPECT_EQ(server.notes[0].header.type, FrameType::kWaiting);
+  EXPECT_EQ(server.notes[0].header.op, OpNumber(3));
+  EXPECT_EQ(server.notes[0].header.rank, Rank(1));
+  const Waiting waiting = *DecodeWaiting(server.notes[0].body);
+  EXPECT_EQ(waiting.missing_count, 2u);
+  EXPECT_EQ(waiting.listed_count, 2u);
+  EXPECT_EQ(waiting.ranks[0], Rank(0));
+  EXPECT_EQ(waiting.ranks[1], Rank(2));
+  server.Clear();
+  server.GiveNote(peers[1], MakeNote(ServerDriver::Header(FrameType::kLeaveGroup, 1)));
+  server.TickAt(start_ns + 2 * kNsPerS);
+  EXPECT_THAT(server.notes, IsEmpty()) << "it has left";
+}
+
 TEST(ServerSettling, AHandOverOfAnotherGroupSizeIsMalformed) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(2);

@@ -140,15 +140,105 @@ TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
   EXPECT_EQ(worker.waits.size(), 1u) << "it is open";
 }
 
-TEST(WorkerWaiting, LeavingSaysThatItWaitsForTheOthers) {
+// Closed here with the results of two ops, which another rank may lack.
+void CloseWithTwoOps(WorkerDriver* worker) {
+  for (uint64_t op = 1; op <= 2; ++op) {
+    worker->Submit(op, 100);
+    worker->AnswerAll(4);
+  }
+  worker->Command(CloseGroupCommand{GroupHandle(0)});
+}
+
+TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
   WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre("waiting for rank 3 on node-3 since 7.5 s, 22.5 s before its deadline: group 'world' is "
+                          "closed here, and stays until all ranks have their results of all-reduces 1 to 2"));
+  FrameHeader commit = WorkerDriver::Header(FrameType::kCommit);
+  commit.commit_watermark = OpNumber(1);
+  worker.GiveNote(0, MakeNote(commit));
+  worker.waits.clear();
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("results of all-reduce 2")));
+}
+
+TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 2, 2);
+  CloseWithTwoOps(&worker);
+  worker.Down(1);
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre(AllOf(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer), a new map from the "
+                                          "scheduler (server server-1 (10.0.0.1:7000) was lost: connection reset) "
+                                          "since 7.5 s"))));
+}
+
+TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
   worker.Submit(1, 100);
-  worker.AnswerAll(2);
+  worker.AnswerAll(4);
+  SayRankIsMissing(&worker, 3, 1);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   Pass(&worker, 8 * kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(AllOf(HasSubstr("waiting for the other ranks since 7.5 s"),
-                                              HasSubstr("group 'world' is closed here"))));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer) since")));
+}
+
+TEST(WorkerWaiting, LeavingAllTheSameIsSaidOnceWithTheRankThatMayLackResults) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, 30 * kNsPerS - 1);
+  worker.waits.clear();
+  Pass(&worker, 60 * kNsPerS);
+  EXPECT_EQ(worker.closed.size(), 1u);
+  EXPECT_THAT(worker.waits, ElementsAre("group 'world' is left here after 30 s all the same, although rank 3 on "
+                                        "node-3 may lack results of all-reduces 1 to 2"));
+}
+
+TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  Pass(&worker, kNsPerS);
+  worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre(HasSubstr("waiting for rank 3 on node-3 since 0.5 s, 1.5 s before its deadline"),
+                          HasSubstr("waiting for rank 3 on node-3 since 1 s")));
+  worker.waits.clear();
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is left here after 2 s all the same"),
+                                        "closing without waiting any longer for the goodbye of server server-0 "
+                                        "(10.0.0.0:7000)"));
+}
+
+TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupIn) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
+  worker.Welcome(0, 4, 0, 1, 4);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  Pass(&worker, 4 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("the group is not open on server server-1 (10.0.0.1:7000) (no connection yet)"));
+}
+
+TEST(WorkerWaiting, AGroupThatOpensWhileNoServerIsLeftSaysSo) {
+  WorkerDriver worker;
+  worker.Open(WorkerDriver::Info(0, 2, 1), 0, worker.now.monotonic_ns + 20 * kNsPerS);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
+  Pass(&worker, 5 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is not open: no reduction server is left")));
 }
 
 TEST(WorkerWaiting, AFailedGroupIsSilent) {

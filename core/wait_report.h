@@ -1,7 +1,7 @@
 // When a wait has lasted long enough to be worth a line to people: after a quarter of the time that it may last, ten
 // seconds at most; then each time after as long again, a minute at most. Pure.
-#ifndef SHOAL_WORKER_WAIT_REPORT_H_
-#define SHOAL_WORKER_WAIT_REPORT_H_
+#ifndef SHOAL_CORE_WAIT_REPORT_H_
+#define SHOAL_CORE_WAIT_REPORT_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -34,11 +34,14 @@ class WaitReport {
 
   bool reported() const { return reported_; }
 
+  // "12 s".
+  std::string Elapsed(uint64_t now_ns) const { return Seconds(now_ns - std::min(since_ns_, now_ns)); }
+
   // "12 s, 18 s before its deadline".
   std::string Text(uint64_t now_ns) const {
-    std::string text = Seconds(now_ns - std::min(since_ns_, now_ns));
-    if (deadline_ns_ == kNoDeadline) return text;
-    return absl::StrCat(text, ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)), " before its deadline");
+    if (deadline_ns_ == kNoDeadline) return Elapsed(now_ns);
+    return absl::StrCat(Elapsed(now_ns), ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)),
+                        " before its deadline");
   }
 
   // "12.3 s".
@@ -57,4 +60,4 @@ class WaitReport {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_WAIT_REPORT_H_
+#endif  // SHOAL_CORE_WAIT_REPORT_H_
