@@ -32,7 +32,8 @@ class Door:
         """New connections find it open."""
         with self._lock:
             for connection in self._connections:
-                connection.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):  # it has ended by itself
+                    connection.shutdown(socket.SHUT_RDWR)
             self._connections.clear()
             self._shut = False
 

@@ -22,6 +22,7 @@ from mutations import MUTATIONS, ROOT, Mutation
 
 TREE = ROOT / "build" / "mutants"
 TRIED = TREE / "tried.json"
+COMPILED = (".cc", ".h", ".proto", ".txt", ".cmake")
 PROGRAM = TREE / "build" / "bin" / "shoal-sim"
 SECONDS_PER_BATCH = 600
 SEEDS_PER_BATCH = 25
@@ -34,7 +35,8 @@ def fixed_seeds() -> int:
 
 
 def copy_sources() -> str:
-    """Brings the copy up to date; what did not change keeps its time, so that little is compiled. A digest of all."""
+    """Brings the copy up to date; what did not change keeps its time, so that little is compiled. A digest of what is
+    compiled."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     digest = hashlib.sha256()
@@ -43,7 +45,7 @@ def copy_sources() -> str:
         if not source.is_file():
             continue
         content = source.read_bytes()
-        if not name.startswith("sim/results/"):
+        if source.suffix in COMPILED and not name.startswith("tests/"):
             digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
         if not target.is_file() or target.read_bytes() != content:
             target.parent.mkdir(parents=True, exist_ok=True)
