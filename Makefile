@@ -27,7 +27,7 @@ bench-kernels: build  ## build, then measure the reduction kernels beside this c
 soak: build  ## build, then run SCHEDULES=10000 seeds of the simulator on all cores: sim/results/
 	@build/venv/bin/python scripts/soak.py $(SCHEDULES)
 
-mutants: build  ## build, then try whether the simulator finds deliberate bugs (a quarter of an hour): sim/results/
+mutants: build  ## build, then try whether the simulator finds deliberate bugs (half an hour): sim/results/
 	@build/venv/bin/python tests/sim/run_mutations.py
 
 format:  ## put the C++ sources into the project's format

@@ -114,7 +114,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .link = {.bytes_per_s = message.link().bytes_per_s(),
                    .round_trip_ns = message.link().round_trip_ns(),
                    .message_ns = message.link().message_ns()},
-          .wire = message.wire()};
+          .wire = message.wire(),
+          .request_number = message.request_number()};
 }
 
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {

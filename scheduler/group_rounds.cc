@@ -32,8 +32,7 @@ std::string MissingRank(const Job* job, uint32_t rank) {
 
 // All ranks of the round wait.
 bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
-  std::vector<std::string> hosts;
-  for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
+  const std::vector<std::string> hosts = job->HostsOf(round.ranks);
   const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
   return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, hosts); });
 }
@@ -115,7 +114,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
   }
   const uint64_t wait_ms = std::min(request.wait_ms, kMaxGroupWaitMs);
   round.waiters[request.rank] = {.handle = handle,
-                                 .incarnation = request.incarnation,
+                                 .request = {request.incarnation, request.request_number},
                                  .min_servers = std::max(request.min_servers, 1u),
                                  .wait_ms = wait_ms,
                                  .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,

@@ -2,7 +2,8 @@
 // of the machine: pure, one thread.
 //
 // A round is known by job and group name. A completed or failed round is forgotten: the next to ask under the name
-// starts another, so that a group can be made again after it was destroyed.
+// starts another, so that a group can be made again after it was destroyed. (Who only repeats a request whose round was
+// completed does not come here: SchedulerMachine tells it again.)
 #ifndef SHOAL_SCHEDULER_GROUP_ROUNDS_H_
 #define SHOAL_SCHEDULER_GROUP_ROUNDS_H_
 
@@ -27,7 +28,7 @@ inline constexpr size_t kMaxRounds = 65536;
 // A rank that asked for the group and waits.
 struct GroupWaiter {
   RequestHandle handle;
-  Incarnation incarnation;
+  GroupRequestId request;
   uint32_t min_servers = 1;
   uint64_t wait_ms = 0;
   uint64_t deadline_ns = 0;

@@ -15,6 +15,13 @@ std::string Job::Describe(uint32_t rank) const {
   return absl::StrCat("rank ", rank, " of job \"", name, "\"", where);
 }
 
+std::vector<std::string> Job::HostsOf(const std::vector<uint32_t>& ranks) const {
+  std::vector<std::string> hosts;
+  hosts.reserve(ranks.size());
+  for (const uint32_t rank : ranks) hosts.push_back(workers.at(rank).state.host);
+  return hosts;
+}
+
 std::vector<RankLost> Job::LostRanks() const {
   std::vector<RankLost> lost;
   for (const auto& [rank, worker] : workers) {

@@ -49,6 +49,8 @@ struct Job {
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on host b".
   std::string Describe(uint32_t rank) const;
+  // By rank of a group whose ranks have all joined the job.
+  std::vector<std::string> HostsOf(const std::vector<uint32_t>& ranks) const;
   std::vector<RankLost> LostRanks() const;
   GroupState* FindGroup(GroupId group);  // nullptr: no such group
   std::vector<GroupMap> GroupMaps() const;

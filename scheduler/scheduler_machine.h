@@ -137,6 +137,11 @@ class SchedulerMachine {
   void ForgetExclusions(ServerId server);
   void CompleteGroups(const Now& now);
   void OpenGroup(const Now& now, const GroupRound& round);
+  // True: the request opened a group of the job already, and is answered so once more.
+  bool AnswerAgain(const Now& now, RequestHandle handle, const JoinGroup& request, const Job& job);
+  // `rank` in the group; `map` is its newest.
+  void TellOpened(const Now& now, RequestHandle handle, const Job& job, const GroupState& group, uint32_t rank,
+                  const std::shared_ptr<const ShardMap>& map);
   // Leases that ran out while nobody could renew them start anew; false if there are none.
   bool RenewLeasesAfterStall(const Now& now);
   bool RenewLeasesWhileCutOff(const Now& now);

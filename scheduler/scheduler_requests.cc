@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
-#include "core/frame.h"
-#include "core/token.h"
 #include "scheduler/group_plan.h"
 #include "scheduler/request_checks.h"
 #include "scheduler/scheduler_machine.h"
@@ -98,9 +96,8 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
     return std::find(excluded.begin(), excluded.end(), ExcludedServer{server->id, server->incarnation}) !=
            excluded.end();
   });
-  std::vector<std::string> hosts;
-  for (const uint32_t rank : group.ranks) hosts.push_back(job.workers.at(rank).state.host);
-  return PlanGroup(Epoch(std::max(group.epoch.value() + 1, map_->epoch().value())), servers, hosts);
+  const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
+  return PlanGroup(next, servers, job.HostsOf(group.ranks));
 }
 
 void SchedulerMachine::ForgetExclusions(ServerId server) {
@@ -264,73 +261,6 @@ void SchedulerMachine::RankIsGone(const Now& now, const JobRegistry::Gone& gone)
     ReplyNow(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
   }
   if (gone.ended_job_now) Record(now, "job-ended", job, "all ranks left");
-}
-
-// ---- groups ----
-
-void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGroup& request) {
-  const absl::StatusOr<Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return ReplyNow(handle, job.status());
-  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) return ReplyNow(handle, status);
-  if ((*job)->phase == JobPhase::kFailed) return ReplyNow(handle, absl::AbortedError((*job)->failure));
-  ReplyNow(rounds_.Add(now, handle, request));
-  CompleteGroups(now);
-}
-
-void SchedulerMachine::CompleteGroups(const Now& now) {
-  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) OpenGroup(now, *round);
-}
-
-void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
-  const GroupId group(next_group_id_++);
-  Change();
-  // All waiters are live members, so the first of them finds the job.
-  const auto& [first_rank, first] = *round.waiters.begin();
-  Job* job = *jobs_.FindMember(round.job, first_rank, first.incarnation);
-  std::vector<std::string> hosts;
-  for (const uint32_t rank : round.ranks) hosts.push_back(job->workers.at(rank).state.host);
-  const absl::StatusOr<GroupPlan> plan = PlanGroup(map_->epoch(), servers_.ServersOf(round.job), hosts);
-  if (!plan.ok()) {
-    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
-    return;
-  }
-  const LinkFacts link = round.Link();
-  const FlowPlan flow = PlanFlow(plan->load, link, round.max_chunk_bytes);
-  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
-    const GroupWaiter& waiter = round.waiters.at(round.ranks[i]);
-    GroupToken token;
-    token.job = round.job;
-    token.group = group;
-    token.epoch = map_->epoch();
-    token.incarnation = waiter.incarnation;
-    token.rank = Rank(i);
-    token.group_size = static_cast<uint32_t>(round.ranks.size());
-    token.max_chunk_bytes = flow.chunk_bytes;
-    token.credit_chunks = flow.credit_chunks;
-    token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
-    SignToken(token_key_, &token);
-    AfterSave(Reply{waiter.handle, Response(GroupJoined{.group = group,
-                                                        .token = EncodeToken(token),
-                                                        .map = plan->map,
-                                                        .hosts = hosts,
-                                                        .look_ahead_chunks = flow.look_ahead_chunks,
-                                                        .link = link,
-                                                        .busiest_port = plan->load.busiest_port})});
-  }
-  const std::string ahead =
-      flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " in all");
-  Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
-         absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
-                      " bytes under way", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
-                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
-  jobs_.AddGroup(job, {.id = group,
-                       .name = round.name,
-                       .epoch = map_->epoch(),
-                       .shards = plan->map->shards(),
-                       .ranks = round.ranks,
-                       .max_chunk_bytes = flow.chunk_bytes,
-                       .wire = round.wire});
 }
 
 // ---- status ----

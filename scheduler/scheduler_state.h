@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/flow_plan.h"
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "core/token.h"
@@ -77,6 +78,26 @@ struct ExcludedServer {
   friend bool operator==(const ExcludedServer&, const ExcludedServer&) = default;
 };
 
+// A request for a group: a process numbers its own, and repeats one under its number until it has the answer.
+struct GroupRequestId {
+  Incarnation incarnation;
+  uint64_t number = 0;  // 0: it is not repeated
+
+  friend bool operator==(const GroupRequestId&, const GroupRequestId&) = default;
+};
+
+// What a group's ranks were told when it opened, for those of them that could not hear it.
+struct GroupOpening {
+  Epoch epoch;  // of the first map, which the tokens name
+  uint32_t credit_chunks = 0;
+  uint32_t look_ahead_chunks = 0;
+  LinkFacts link;
+  double busiest_port = 1;
+  std::vector<GroupRequestId> answered;  // by rank of the group
+
+  friend bool operator==(const GroupOpening&, const GroupOpening&) = default;
+};
+
 struct GroupState {
   GroupId id;
   std::string name;
@@ -86,6 +107,7 @@ struct GroupState {
   std::vector<uint32_t> ranks;  // of the job, in group order
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
+  GroupOpening opening;
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };

@@ -1,5 +1,6 @@
 #include "scheduler/state_codec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -40,6 +41,44 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_draining(server.draining);
 }
 
+void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
+  stored->set_epoch(opening.epoch.value());
+  stored->set_credit_chunks(opening.credit_chunks);
+  stored->set_look_ahead_chunks(opening.look_ahead_chunks);
+  stored->mutable_link()->set_bytes_per_s(opening.link.bytes_per_s);
+  stored->mutable_link()->set_round_trip_ns(opening.link.round_trip_ns);
+  stored->mutable_link()->set_message_ns(opening.link.message_ns);
+  stored->set_busiest_port(opening.busiest_port);
+  for (const GroupRequestId& request : opening.answered) {
+    v1::StoredGroupRequest* stored_request = stored->add_answered();
+    stored_request->set_incarnation(request.incarnation.value());
+    stored_request->set_number(request.number);
+  }
+}
+
+void Encode(const GroupState& group, v1::StoredGroup* stored) {
+  stored->set_group_id(group.id.value());
+  stored->set_name(group.name);
+  stored->set_epoch(group.epoch.value());
+  for (const uint32_t rank : group.ranks) stored->add_ranks(rank);
+  stored->set_max_chunk_bytes(group.max_chunk_bytes);
+  stored->set_wire(static_cast<uint32_t>(group.wire));
+  for (const Shard& shard : group.shards) {
+    v1::Shard* stored_shard = stored->add_shards();
+    stored_shard->set_server_id(shard.server.value());
+    stored_shard->set_incarnation(shard.incarnation.value());
+    stored_shard->set_server_name(shard.server_name);
+    stored_shard->set_address(shard.address);
+    stored_shard->set_weight(shard.weight);
+  }
+  for (const ExcludedServer& excluded : group.excluded) {
+    v1::StoredExclusion* stored_exclusion = stored->add_excluded();
+    stored_exclusion->set_server_id(excluded.server.value());
+    stored_exclusion->set_incarnation(excluded.incarnation.value());
+  }
+  Encode(group.opening, stored->mutable_opening());
+}
+
 void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_job_id(job.id.value());
   stored->set_name(job.name);
@@ -56,28 +95,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_pid(rank.pid);
     stored_rank->set_hosts_without_servers(rank.hosts_without_servers);
   }
-  for (const GroupState& group : job.groups) {
-    v1::StoredGroup* stored_group = stored->add_groups();
-    stored_group->set_group_id(group.id.value());
-    stored_group->set_name(group.name);
-    stored_group->set_epoch(group.epoch.value());
-    for (const uint32_t rank : group.ranks) stored_group->add_ranks(rank);
-    stored_group->set_max_chunk_bytes(group.max_chunk_bytes);
-    stored_group->set_wire(static_cast<uint32_t>(group.wire));
-    for (const Shard& shard : group.shards) {
-      v1::Shard* stored_shard = stored_group->add_shards();
-      stored_shard->set_server_id(shard.server.value());
-      stored_shard->set_incarnation(shard.incarnation.value());
-      stored_shard->set_server_name(shard.server_name);
-      stored_shard->set_address(shard.address);
-      stored_shard->set_weight(shard.weight);
-    }
-    for (const ExcludedServer& excluded : group.excluded) {
-      v1::StoredExclusion* stored_exclusion = stored_group->add_excluded();
-      stored_exclusion->set_server_id(excluded.server.value());
-      stored_exclusion->set_incarnation(excluded.incarnation.value());
-    }
-  }
+  for (const GroupState& group : job.groups) Encode(group, stored->add_groups());
 }
 
 absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
@@ -99,6 +117,47 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.job = JobId(stored.job_id());
   server.draining = stored.draining();
   return server;
+}
+
+GroupOpening Decode(const v1::StoredOpening& stored) {
+  GroupOpening opening;
+  opening.epoch = Epoch(stored.epoch());
+  opening.credit_chunks = stored.credit_chunks();
+  opening.look_ahead_chunks = stored.look_ahead_chunks();
+  opening.link = {.bytes_per_s = stored.link().bytes_per_s(),
+                  .round_trip_ns = stored.link().round_trip_ns(),
+                  .message_ns = stored.link().message_ns()};
+  opening.busiest_port = stored.busiest_port() >= 1 ? stored.busiest_port() : 1;
+  for (const v1::StoredGroupRequest& request : stored.answered()) {
+    opening.answered.push_back({Incarnation(request.incarnation()), request.number()});
+  }
+  return opening;
+}
+
+absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::string& of_job) {
+  const std::optional<WireFormat> wire = WireFormatFromNumber(stored.wire());
+  if (!wire.has_value()) {
+    return Contradiction(absl::StrCat("a group of ", of_job, " has the unknown wire ", stored.wire()));
+  }
+  GroupState group;
+  group.id = GroupId(stored.group_id());
+  group.name = stored.name();
+  group.epoch = Epoch(stored.epoch());
+  group.ranks.assign(stored.ranks().begin(), stored.ranks().end());
+  group.max_chunk_bytes = stored.max_chunk_bytes();
+  group.wire = *wire;
+  for (const v1::Shard& shard : stored.shards()) {
+    group.shards.push_back({.server = ServerId(shard.server_id()),
+                            .incarnation = Incarnation(shard.incarnation()),
+                            .server_name = shard.server_name(),
+                            .address = shard.address(),
+                            .weight = shard.weight()});
+  }
+  for (const v1::StoredExclusion& excluded : stored.excluded()) {
+    group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
+  }
+  group.opening = Decode(stored.opening());
+  return group;
 }
 
 absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
@@ -124,26 +183,15 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     job.ranks.emplace(rank.rank(), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {
-    const std::optional<WireFormat> wire = WireFormatFromNumber(group.wire());
-    if (!wire.has_value())
-      return Contradiction(absl::StrCat("a group of ", who, " has the unknown wire ", group.wire()));
-    GroupState& state = job.groups.emplace_back();
-    state.id = GroupId(group.group_id());
-    state.name = group.name();
-    state.epoch = Epoch(group.epoch());
-    state.ranks.assign(group.ranks().begin(), group.ranks().end());
-    state.max_chunk_bytes = group.max_chunk_bytes();
-    state.wire = *wire;
-    for (const v1::Shard& shard : group.shards()) {
-      state.shards.push_back({.server = ServerId(shard.server_id()),
-                              .incarnation = Incarnation(shard.incarnation()),
-                              .server_name = shard.server_name(),
-                              .address = shard.address(),
-                              .weight = shard.weight()});
+    absl::StatusOr<GroupState> state = Decode(group, who);
+    if (!state.ok()) return state.status();
+    const bool all_joined =
+        std::all_of(state->ranks.begin(), state->ranks.end(), [&](uint32_t rank) { return job.ranks.contains(rank); });
+    const size_t answered = state->opening.answered.size();
+    if (!all_joined || (answered != 0 && answered != state->ranks.size())) {
+      return Contradiction(absl::StrCat("group \"", state->name, "\" of ", who, " has ranks that never joined it"));
     }
-    for (const v1::StoredExclusion& excluded : group.excluded()) {
-      state.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
-    }
+    job.groups.push_back(*std::move(state));
   }
   return job;
 }

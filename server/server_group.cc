@@ -80,8 +80,7 @@ int ServerGroup::FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const {
 
 bool ServerGroup::IsPending(const FrameHeader& push) const {
   return std::any_of(pending.begin(), pending.end(), [&](const PendingPush& held) {
-    return held.header.rank == push.rank && held.header.op == push.op && held.header.chunk == push.chunk &&
-           held.header.contributors == push.contributors;
+    return held.header.rank == push.rank && held.header.op == push.op && held.header.chunk == push.chunk;
   });
 }
 

@@ -97,6 +97,11 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
+  // Nobody's credit bounds results that were asked for. Their chunk has lost its slot; who begins it anew asks again.
+  if (header->contributors != 0) {
+    actions->push_back(DeclineAction{event.offer});
+    return;
+  }
   // A copy must not take the place of what others are owed.
   if (group.IsPending(*header)) return RefuseOffer(event.peer, event.offer, *header, Refusal::kDuplicate, "", actions);
   if (group.pending.size() >= size_t{group.size()} * group.credit_chunks()) {

@@ -12,19 +12,6 @@ namespace {
 constexpr std::byte kGrave{0x5c};
 constexpr size_t kFailuresKept = 20;
 
-uint64_t Digest(const std::vector<std::byte>& bytes) {
-  uint64_t digest = bytes.size();
-  size_t at = 0;
-  for (; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, sizeof(word));
-    digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
-    digest ^= digest >> 29;
-  }
-  for (; at < bytes.size(); ++at) digest = (digest ^ static_cast<uint64_t>(bytes[at])) * 0x9e3779b97f4a7c15u;
-  return digest;
-}
-
 bool IsUntouched(const std::vector<std::byte>& memory) {
   return memory.empty() ||
          (memory[0] == kGrave && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
@@ -56,7 +43,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   }
   ++ops_ok_;
   Truth& truth = truths_[{job, group, op}];
-  const uint64_t digest = Digest(memory);
+  const uint64_t digest = DigestOf(memory);
   if (truth.told++ == 0) {
     truth.expected = ExpectedResult(plan, ranks);
     truth.told_digest = digest;
@@ -91,8 +78,8 @@ void Checkers::CheckGraves() {
   }
 }
 
-void Checkers::CheckLoans(const SimNetwork& network) {
-  for (const std::string& fault : network.loan_faults()) Fail(absl::StrCat(fault, " (loans)"));
+void Checkers::CheckNetwork(const SimNetwork& network) {
+  for (const std::string& fault : network.faults()) Fail(fault);
   if (network.loans_open() > 0) {
     Fail(absl::StrCat(network.loans_open(), " loans are still open after everybody has gone (loans)"));
   }

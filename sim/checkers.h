@@ -6,7 +6,7 @@
 //   agreement     all ranks that were told a result of an op have the same bits (I1)
 //   one map       all who hear of a group's epoch hear of the same shards in it (I4)
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
-//   ownership     memory of an op that ended is not touched any more
+//   ownership     memory of an op that ended is not touched any more, nor what is being sent before its kSent
 //   isolation     a job that no destructive fault hit ends well (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
 //   loans         what a server borrows is not written to, and returned once
@@ -54,7 +54,7 @@ class Checkers {
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);
   void CheckGraves();
-  void CheckLoans(const SimNetwork& network);
+  void CheckNetwork(const SimNetwork& network);
 
   uint64_t ops_ok() const { return ops_ok_; }
   uint64_t ops_failed() const { return ops_failed_; }

@@ -174,7 +174,7 @@ void Cluster::CheckEnd() {
     checkers_.Fail(absl::StrCat(server.node->name(), " was never drained (liveness)"));
   }
   checkers_.CheckGraves();
-  checkers_.CheckLoans(network_);
+  checkers_.CheckNetwork(network_);
 }
 
 }  // namespace shoal::sim

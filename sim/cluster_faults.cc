@@ -160,6 +160,9 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kControlCut:
       control_.Cut(node.name(), fault.target % 2 == 0, end_ns);
       return true;
+    case FaultKind::kAnswersLost:
+      control_.LoseAnswers(node.name(), end_ns);
+      return true;
     case FaultKind::kLateMap:
       control_.HoldStreams(node.name(), end_ns);
       return true;

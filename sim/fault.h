@@ -46,7 +46,9 @@ namespace shoal::sim {
   X(kMissingRank, "missing-rank")            /* one rank stops calling, and stays alive */                    \
   /* of a scheduler that forgets */                                                                            \
   X(kSchedulerAmnesia, "scheduler-amnesia")  /* the scheduler comes back without its state */                   \
-  X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */
+  X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */   \
+  /* benign; drawn since later than the others, so at the end */                                              \
+  X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */
 // clang-format on
 
 enum class FaultKind : uint8_t {
@@ -59,7 +61,10 @@ enum class FaultKind : uint8_t {
 inline constexpr size_t kFaultKindCount = 0 SHOAL_SIM_FAULTS(X);
 #undef X
 
-inline bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset; }
+// From here on their own random numbers decide: profile.cc.
+inline constexpr FaultKind kFirstLaterKind = FaultKind::kAnswersLost;
+
+inline bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset || kind == FaultKind::kAnswersLost; }
 inline bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
 inline bool IsDestructive(FaultKind kind) {
   return kind >= FaultKind::kWorkerCrash && kind < FaultKind::kSchedulerAmnesia;

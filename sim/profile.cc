@@ -29,10 +29,11 @@ uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns) {
   }
 }
 
-void DrawFaults(Random& random, uint64_t temper, Profile* profile) {
+// Those of the kinds from `first` to before `end`.
+void DrawFaults(Random& random, uint64_t temper, size_t first, size_t end, Profile* profile) {
   const uint64_t lease_ns = profile->lease_ttl_ms * kNsPerMs;
   const uint32_t wanted_per_million = Pick<uint32_t>(random, {60'000, 200'000, 350'000});
-  for (size_t i = 0; i < kFaultKindCount; ++i) {
+  for (size_t i = first; i < end; ++i) {
     const auto kind = static_cast<FaultKind>(i);
     const bool wanted = random.Chance(wanted_per_million);
     const bool repeats = IsBenign(kind) || IsSurvivable(kind);
@@ -83,6 +84,34 @@ void DrawJobs(Random& random, uint64_t temper, Profile* profile) {
   }
 }
 
+// Groups that move every few milliseconds among few servers, while results take as long: at each move some ranks have
+// what others lack, and at the next one some have been given it and are done with the op.
+void DrawUnrest(Random& random, Profile* profile) {
+  profile->servers = static_cast<uint32_t>(random.Between(1, 2));
+  profile->io_threads = 1;
+  profile->window_bytes = 2 * profile->max_chunk_bytes;
+  profile->think_ns = 1'000;
+  profile->network.straggle_per_million = 300'000;
+  profile->network.straggle_ns = Pick<uint64_t>(random, {2'000'000, 5'000'000, 10'000'000});
+  for (JobProfile& job : profile->jobs) {
+    job.ranks = static_cast<uint32_t>(random.Between(2, 3));
+    job.ops = 40;
+    job.in_flight = Pick<uint32_t>(random, {1, 4});
+  }
+  for (uint64_t i = random.Between(10, 40); i > 0; --i) {
+    profile->faults.push_back({.kind = FaultKind::kReset, .at_ns = kNsPerS + random.Between(40, 260) * kNsPerMs});
+  }
+}
+
+// What the simulator learned last has random numbers of its own, so that it gives no seed another meaning in the rest.
+void DrawLaterAdditions(uint64_t temper, Profile* profile) {
+  Random random(profile->seed ^ 0x57a661e);
+  profile->network.straggle_per_million = Pick<uint32_t>(random, {0, 0, 20'000, 200'000});
+  profile->network.straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
+  DrawFaults(random, temper, static_cast<size_t>(kFirstLaterKind), kFaultKindCount, profile);
+  if (temper > 1 && random.Chance(100'000)) DrawUnrest(random, profile);
+}
+
 }  // namespace
 
 uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_bytes, uint32_t credit_chunks) {
@@ -104,7 +133,8 @@ std::string Profile::Describe() const {
       absl::StrCat("servers=", servers, "x", io_threads, " slot_memory=", slot_memory_bytes, " window=", window_bytes,
                    " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
                    " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
-                   " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million, " jobs=");
+                   " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
+                   " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ", job.ops, " ops, ", job.in_flight, " in flight",
                     job.subgroup ? ", subgroup" : "", job.hosts_servers ? ", hosts servers" : "");
@@ -143,8 +173,9 @@ Profile DrawProfile(uint64_t seed) {
   // One seed in eight has no fault, one benign ones only, two have destructive ones as well.
   const uint64_t temper = random.Below(8);
   DrawJobs(random, temper, &profile);
-  DrawFaults(random, temper, &profile);
+  DrawFaults(random, temper, 0, static_cast<size_t>(kFirstLaterKind), &profile);
   if (temper > 1 && random.Chance(100'000)) DrawStorm(random, &profile);
+  DrawLaterAdditions(temper, &profile);
   profile.op_timeout_ns = 6 * kNsPerS;
   if (!profile.moves()) {
     profile.min_servers = profile.servers;

@@ -28,6 +28,8 @@ struct NetworkProfile {
   uint32_t lend_per_million = 0;          // offers that can be borrowed
   uint32_t duplicate_per_million = 0;     // pushes and results that arrive twice (as a faulty peer would send them)
   uint64_t duplicate_delay_ns = 400'000;  // of the second arrival, at most
+  uint32_t straggle_per_million = 0;      // steps of a payload (arrival, landing, its sender's kSent) that take longer
+  uint64_t straggle_ns = 1'000'000;       // than others: at most
   bool writes_late = false;               // a deliberate bug: a buffer is written again after its kLanded (ownership)
 };
 

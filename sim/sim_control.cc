@@ -126,14 +126,17 @@ std::optional<scheduler::SchedulerEvent> SimControlHost::Poll() {
 void SimControlHost::Execute(const scheduler::Reply& reply) {
   const auto call = control_->calls_.find(reply.handle);
   if (call == control_->calls_.end()) return;
-  // What is under way when this scheduler dies is lost; but not a part of the answers that open a group, which is not
-  // survived (docs/failover.md).
-  const bool opens_group = reply.response.ok() && std::holds_alternative<scheduler::GroupJoined>(*reply.response);
-  if (opens_group) call->second.host = 0;
+  const auto lost = control_->answers_lost_.find(call->second.caller.name);
+  if (lost != control_->answers_lost_.end() && control_->world_->now_ns() < lost->second) {
+    control_->world_->After(control_->Delay(), [control = control_, handle = reply.handle] {
+      control->End(handle, absl::UnavailableError("connection reset"));
+    });
+    return;
+  }
+  // What is under way when this scheduler dies is lost.
   control_->world_->At(control_->TimeTo(call->second.caller.name, /*stream=*/false),
-                       [control = control_, number = number_, opens_group, reply] {
-                         if (opens_group || control->hosts_.contains(number))
-                           control->End(reply.handle, reply.response);
+                       [control = control_, number = number_, reply] {
+                         if (control->hosts_.contains(number)) control->End(reply.handle, reply.response);
                        });
 }
 

@@ -41,6 +41,8 @@ class SimControl {
 
   // Until then nothing from the caller reaches a scheduler (true) or nothing from a scheduler the caller (false).
   void Cut(const std::string& caller, bool from_caller, uint64_t until_ns);
+  // Until then a scheduler hears the caller's calls, and their answers are lost: the calls break.
+  void LoseAnswers(const std::string& caller, uint64_t until_ns) { answers_lost_[caller] = until_ns; }
   // Until then streams tell the caller nothing; its calls are answered.
   void HoldStreams(const std::string& caller, uint64_t until_ns) { streams_held_[caller] = until_ns; }
 
@@ -79,6 +81,7 @@ class SimControl {
   std::map<scheduler::WatcherId, Watcher> watchers_;
   std::map<std::string, uint64_t> cut_from_;
   std::map<std::string, uint64_t> cut_to_;
+  std::map<std::string, uint64_t> answers_lost_;
   std::map<std::string, uint64_t> streams_held_;
 };
 

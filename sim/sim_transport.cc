@@ -79,6 +79,11 @@ uint64_t SimNetwork::ArrivalNs(const Connection& connection, int from, uint64_t 
   return at;
 }
 
+uint64_t SimNetwork::StraggleNs() {
+  if (profile_.straggle_per_million == 0 || !world_->random().Chance(profile_.straggle_per_million)) return 0;
+  return world_->random().Below(profile_.straggle_ns);
+}
+
 SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
                            const TransportLimits& limits)
     : network_(network),
@@ -90,7 +95,7 @@ SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen
 
 SimTransport::~SimTransport() {
   if (!loans_.empty()) {
-    network_->loan_faults_.push_back(absl::StrCat(address_, " ended with ", loans_.size(), " loans not returned"));
+    network_->faults_.push_back(absl::StrCat(address_, " ended with ", loans_.size(), " loans not returned (loans)"));
     network_->loans_open_ -= loans_.size();
   }
   if (listen_) network_->listeners_.erase(address_);
@@ -203,12 +208,14 @@ absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, 
   message->header.assign(header.begin(), header.end());
   message->payload = payload;
   message->payload_bytes = payload.size();
+  message->payload_digest = DigestOf(payload);
   message->token = token;
   state->sending.push_back(message);
   WireAudit* const audit = network_->AuditOf(*message->connection);
   if (audit != nullptr) audit->PayloadSent(address_, message->connection->number, header);
   Random& random = world_->random();
-  const uint64_t arrival = network_->ArrivalNs(*message->connection, state->end, payload.size());
+  const uint64_t arrival =
+      network_->ArrivalNs(*message->connection, state->end, payload.size()) + network_->StraggleNs();
   const int to = 1 - state->end;
   if (random.Chance(network_->profile_.eager_per_million)) {
     world_->At(world_->now_ns() + random.Below(arrival - world_->now_ns()), [message] {
@@ -250,13 +257,27 @@ void SimTransport::Arrive(PeerId peer, std::shared_ptr<Message> message) {
   Push({.kind = TransportEventKind::kOffered, .peer = peer, .offer = offer, .payload_bytes = bytes}, header);
 }
 
+void SimTransport::CheckUnchanged(const Message& message) {
+  if (DigestOf(message.payload) == message.payload_digest) return;
+  network_->faults_.push_back(absl::StrCat(address_, " wrote to what it was sending (ownership)"));
+}
+
 // The sender is done with a message: its memory is free.
 void SimTransport::Depart(const std::shared_ptr<Message>& message, absl::Status status) {
   if (!message->at_sender) return;
+  CheckUnchanged(*message);
   message->at_sender = false;
   const PeerId peer = message->connection->ends[message->from].peer;
   std::erase(peers_[peer].sending, message);
   Push({.kind = TransportEventKind::kSent, .peer = peer, .token = message->token, .status = std::move(status)});
+}
+
+void SimTransport::Release(const std::shared_ptr<Message>& message) {
+  if (!message->at_sender) return;
+  world_->After(network_->profile_.latency_ns + network_->StraggleNs(), [message] {
+    SimTransport* sender = message->connection->ends[message->from].transport;
+    if (sender != nullptr) sender->Depart(message, absl::OkStatus());
+  });
 }
 
 absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) {
@@ -283,7 +304,7 @@ absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, ui
   state.landings[landing] = std::move(accepted);
   const std::shared_ptr<Connection> connection = state.connection;
   const int end_index = state.end;
-  const uint64_t delay = message->at_sender ? 2 * network_->profile_.latency_ns : 1;
+  const uint64_t delay = (message->at_sender ? 2 * network_->profile_.latency_ns : 1) + network_->StraggleNs();
   world_->At(network_->ArrivalNs(*connection, 1 - end_index, buffer.size()) + delay, [connection, end_index, landing] {
     const SimNetwork::End& end = connection->ends[end_index];
     if (end.transport != nullptr) end.transport->Land(end.peer, landing);
@@ -300,13 +321,7 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
   state->landings.erase(found);
   const std::shared_ptr<Message> message = landing.message;
   std::memcpy(landing.buffer.data(), message->payload.data(), landing.buffer.size());
-  SimTransport* sender = message->connection->ends[message->from].transport;
-  if (message->at_sender && sender != nullptr) {
-    world_->After(network_->profile_.latency_ns, [message] {
-      SimTransport* still = message->connection->ends[message->from].transport;
-      if (still != nullptr) still->Depart(message, absl::OkStatus());
-    });
-  }
+  Release(message);
   EndLanding(peer, landing, absl::OkStatus());
   if (network_->profile_.writes_late) {
     world_->After(kNsPerS, [buffer = landing.buffer] { buffer.front() = ~buffer.front(); });
@@ -350,7 +365,7 @@ const std::byte* SimTransport::Borrow(OfferId offer) {
 void SimTransport::Return(OfferId offer) {
   const auto found = loans_.find(offer);
   if (found == loans_.end()) {
-    network_->loan_faults_.push_back(absl::StrCat(address_, " returned an offer that it had not borrowed"));
+    network_->faults_.push_back(absl::StrCat(address_, " returned an offer that it had not borrowed (loans)"));
     return;
   }
   Loan loan = std::move(found->second);
@@ -358,7 +373,7 @@ void SimTransport::Return(OfferId offer) {
   --network_->loans_open_;
   world_->Trace({offer.value()});
   if (loan.bytes != loan.as_lent) {
-    network_->loan_faults_.push_back(absl::StrCat(address_, " wrote to what it had borrowed"));
+    network_->faults_.push_back(absl::StrCat(address_, " wrote to what it had borrowed (loans)"));
   }
   std::fill(loan.bytes.begin(), loan.bytes.end(), kScribble);
   // Kept for a while: who reads it late reads what is wrong, not what is gone.
@@ -370,11 +385,7 @@ void SimTransport::Decline(OfferId offer) {
   if (found == offers_.end()) return;
   const std::shared_ptr<Message> message = found->second.second;
   offers_.erase(found);
-  if (!message->at_sender) return;
-  world_->After(network_->profile_.latency_ns, [message] {
-    SimTransport* sender = message->connection->ends[message->from].transport;
-    if (sender != nullptr) sender->Depart(message, absl::OkStatus());
-  });
+  Release(message);
 }
 
 void SimTransport::Close(PeerId peer) {
@@ -400,6 +411,7 @@ void SimTransport::Drop(PeerId peer, absl::Status why) {
   const auto outcome = [&] { return why.ok() || world_->random().Chance(500'000) ? ended : absl::OkStatus(); };
   std::vector<TransportEvent> events;
   for (const std::shared_ptr<Message>& message : state->sending) {
+    CheckUnchanged(*message);
     // What the other side has accepted may still land there: it has a copy of its own from here on.
     message->copy.assign(message->payload.begin(), message->payload.end());
     message->payload = message->copy;

@@ -2,9 +2,10 @@
 //
 // Keeps T1..T9 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
 // reset come in any order, a payload is read when it lands and not when it is sent, a buffer that was given to Accept
-// is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, so
-// whoever touches memory too early or too late fails a seed. Who changes a loan or returns it twice is found out. What
-// crosses the wire is shown to a WireAudit.
+// is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, a
+// sender may hear that its memory is free long after the answer to what it sent, so whoever touches memory too early or
+// too late fails a seed. Who changes what is being sent, changes a loan or returns it twice is found out. What crosses
+// the wire is shown to a WireAudit.
 // One thread (the world's).
 #ifndef SHOAL_SIM_SIM_TRANSPORT_H_
 #define SHOAL_SIM_SIM_TRANSPORT_H_
@@ -50,8 +51,8 @@ class SimNetwork {
   // Of all transports.
   uint64_t loans_taken() const { return loans_taken_; }
   uint64_t loans_open() const { return loans_open_; }
-  // What borrowers did that they must not do.
-  const std::vector<std::string>& loan_faults() const { return loan_faults_; }
+  // What transports' users did with memory that was not theirs; each names its check, as Checkers do.
+  const std::vector<std::string>& faults() const { return faults_; }
   World* world() const { return world_; }
 
  private:
@@ -77,6 +78,8 @@ class SimNetwork {
   void Reset(const std::shared_ptr<Connection>& connection);
   // At the other end than `from`, of something that starts now.
   uint64_t ArrivalNs(const Connection& connection, int from, uint64_t bytes);
+  // How much longer than others this step of a payload takes.
+  uint64_t StraggleNs();
   WireAudit* AuditOf(const Connection& connection) { return connection.audited ? audit_ : nullptr; }
 
   World* world_;
@@ -89,7 +92,7 @@ class SimNetwork {
   std::vector<Clogged> clogs_;
   uint64_t loans_taken_ = 0;
   uint64_t loans_open_ = 0;
-  std::vector<std::string> loan_faults_;
+  std::vector<std::string> faults_;
 };
 
 class SimTransport : public Transport {
@@ -133,6 +136,7 @@ class SimTransport : public Transport {
     std::span<const std::byte> payload;  // the sender's memory, while `at_sender`
     std::vector<std::byte> copy;         // of an eager payload that left its sender
     uint64_t payload_bytes = 0;
+    uint64_t payload_digest = 0;  // when it was sent
     uint64_t token = 0;
     bool at_sender = true;    // kSent is still owed
     bool wants_token = true;  // false for the second arrival of a duplicate: nobody waits for it
@@ -165,6 +169,10 @@ class SimTransport : public Transport {
   void Push(TransportEvent event, std::span<const std::byte> bytes = {});
   void Arrive(PeerId peer, std::shared_ptr<Message> message);
   void Depart(const std::shared_ptr<Message>& message, absl::Status status);
+  // The receiver has all that it wants of the payload; its sender hears of that some time later.
+  void Release(const std::shared_ptr<Message>& message);
+  // T2: what is sent stays as it is until its kSent.
+  void CheckUnchanged(const Message& message);
   void Land(PeerId peer, uint64_t landing);
   void EndLanding(PeerId peer, const Landing& landing, absl::Status status);
   // Ends the peer on this side: completions in any order, then kPeerDown.

@@ -102,6 +102,7 @@ void WorkerNode::JoinGroups(size_t next) {
   request.min_servers = profile_.min_servers;
   request.wait_ms = kGroupWaitMs;
   request.wire = static_cast<uint32_t>(place_.job.wire);
+  request.request_number = next + 1;
   ports_.control->Call(AsCaller(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
                        [this, next](const absl::StatusOr<scheduler::Response>& response) {
                          if (response.ok()) return GroupJoined(next, std::get<scheduler::GroupJoined>(*response));

@@ -1,6 +1,7 @@
 #include "sim/world.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/hash.h"
@@ -13,6 +14,19 @@ uint64_t Random::Next() {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
+}
+
+uint64_t DigestOf(std::span<const std::byte> bytes) {
+  uint64_t digest = bytes.size();
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
+    digest ^= digest >> 29;
+  }
+  for (; at < bytes.size(); ++at) digest = (digest ^ static_cast<uint64_t>(bytes[at])) * 0x9e3779b97f4a7c15u;
+  return digest;
 }
 
 World::World(uint64_t seed) : random_(seed), digest_(StableHash({seed})) {}

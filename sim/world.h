@@ -6,9 +6,11 @@
 #ifndef SHOAL_SIM_WORLD_H_
 #define SHOAL_SIM_WORLD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,9 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// A quick digest of bytes, to compare them by.
+uint64_t DigestOf(std::span<const std::byte> bytes);
 
 class World {
  public:

@@ -89,7 +89,7 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   if (!map.ok()) return map.status();
   info.map = *std::move(map);
   const bool fits = token->group == info.id && token->group_size == info.job_ranks.size() &&
-                    info.hosts.size() == info.job_ranks.size() && token->epoch == info.map->epoch() &&
+                    info.hosts.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
                     info.rank.value() < info.job_ranks.size() && !info.map->empty();
   if (fits) return info;
   return absl::InternalError(absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (",
@@ -328,6 +328,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   request.mutable_link()->set_round_trip_ns(group.link.round_trip_ns);
   request.mutable_link()->set_message_ns(group.link.message_ns);
   request.set_wire(static_cast<uint32_t>(group.wire));
+  request.set_request_number(group_requests_.fetch_add(1, std::memory_order_relaxed) + 1);
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {
     request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));

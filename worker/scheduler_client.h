@@ -7,6 +7,7 @@
 #ifndef SHOAL_WORKER_SCHEDULER_CLIENT_H_
 #define SHOAL_WORKER_SCHEDULER_CLIENT_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -134,6 +135,7 @@ class SchedulerClient {
   const std::string address_;
   const std::string target_;  // what gRPC is given
   NoticeLog* const notices_;
+  std::atomic<uint64_t> group_requests_{0};  // so far: an attempt that broke is repeated under its number
   std::mutex mutex_;
   std::condition_variable cancelled_changed_;
   // Under mutex_:

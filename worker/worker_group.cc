@@ -75,6 +75,17 @@ void WorkerGroup::NoteCommitted(OpNumber watermark) {
   retained.Commit(watermark);
 }
 
+bool WorkerGroup::OldPushIsRead(const WorkerOp& op, ChunkNumber chunk) const {
+  if (op.narrowed()) return false;  // it was sent from staging memory of its own
+  return std::any_of(retired.begin(), retired.end(), [&](const RetiredLinks& old) {
+    return std::any_of(old.links.begin(), old.links.end(), [&](const ShardLink& link) {
+      return std::any_of(link.cells.begin(), link.cells.end(), [&](const ChunkInFlight& cell) {
+        return cell.open && !cell.sent && cell.op == op.number && cell.chunk == chunk;
+      });
+    });
+  });
+}
+
 bool WorkerGroup::ResultIsBeingTaken() const {
   return std::any_of(links.begin(), links.end(), [](const ShardLink& link) {
     return std::any_of(link.cells.begin(), link.cells.end(), [](const ChunkInFlight& cell) {

@@ -77,7 +77,7 @@ struct ChunkInFlight {
   Taking taking = Taking::kAsked;
   bool landed = false;
   bool again = false;  // to be pushed again once it is sent
-  OfferId held_offer;  // a result that came before `sent`
+  OfferId held_offer;  // a result that came before the transport was done with this push, or with an older one
 };
 
 struct ShardLink {
@@ -146,6 +146,8 @@ class WorkerGroup {
   std::vector<ChunkNumber> TakeUnproven(OpNumber op);
   // The servers' newest word.
   void NoteCommitted(OpNumber watermark);
+  // The transport still reads the tensor for a push of the chunk in an epoch that is over.
+  bool OldPushIsRead(const WorkerOp& op, ChunkNumber chunk) const;
   // A result is written to a tensor, or may be: until its event, the chunk is neither contribution nor result.
   bool ResultIsBeingTaken() const;
 

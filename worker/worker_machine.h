@@ -132,7 +132,9 @@ class WorkerMachine {
 
   void Push(uint16_t handle, Now now, WorkerActions* actions);
   void PushChunk(uint16_t handle, uint32_t shard, uint16_t cell, WorkerActions* actions);
-  void AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, OfferId offer, WorkerActions* actions);
+  // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
+  void TakeHeldResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, WorkerActions* actions);
+  void AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, WorkerActions* actions);
   void FinishCell(uint16_t handle, uint32_t shard, ChunkInFlight* cell, Now now, WorkerActions* actions,
                   WorkerOutcomes* outcomes);
   // The op's results are all in its tensor: it ends when the transport is done with that.

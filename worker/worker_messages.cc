@@ -227,17 +227,23 @@ void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, 
                                                       header->op.value(), " that does not fit what was pushed")),
                      now, actions, outcomes);
   }
-  if (cell->sent) return AcceptResult(handle, shard, &*cell, event.offer, actions);
   cell->held_offer = event.offer;
+  TakeHeldResult(handle, shard, &*cell, actions);
 }
 
-void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, OfferId offer,
-                                 WorkerActions* actions) {
+void WorkerMachine::TakeHeldResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, WorkerActions* actions) {
+  WorkerGroup& group = *groups_[handle].group;
+  if (!cell->sent || cell->held_offer == OfferId(0)) return;
+  if (group.OldPushIsRead(*group.FindOp(cell->op), cell->chunk)) return;
+  AcceptResult(handle, shard, cell, actions);
+}
+
+void WorkerMachine::AcceptResult(uint16_t handle, uint32_t shard, ChunkInFlight* cell, WorkerActions* actions) {
   GroupCell& group_cell = groups_[handle];
   WorkerOp& op = *group_cell.group->FindOp(cell->op);
   cell->landing = true;
   cell->taking = ChunkInFlight::Taking::kAsked;
-  cell->held_offer = OfferId(0);
+  const OfferId offer = std::exchange(cell->held_offer, OfferId(0));
   ++op.busy;
   const ShardLink& link = group_cell.group->links[shard];
   const auto index = static_cast<uint16_t>(cell->position % link.window.credit());
@@ -283,6 +289,9 @@ void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* 
   if (group.state == WorkerGroup::State::kFailed) return CloseIfDone(token.handle, now, actions, outcomes);
   if (retired) {
     DropIdleRetired(&group);
+    for (uint32_t shard = 0; shard < group.links.size(); ++shard) {
+      for (ChunkInFlight& each : group.links[shard].cells) TakeHeldResult(token.handle, shard, &each, actions);
+    }
     EndOpIfDone(token.handle, op, now, actions, outcomes);
     return CloseIfDone(token.handle, now, actions, outcomes);
   }
@@ -293,7 +302,7 @@ void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* 
         outcomes);
   }
   if (cell.again) return PushChunk(token.handle, token.shard, token.cell, actions);
-  if (cell.held_offer != OfferId(0)) AcceptResult(token.handle, token.shard, &cell, cell.held_offer, actions);
+  TakeHeldResult(token.handle, token.shard, &cell, actions);
 }
 
 // What an operation that failed means is said by the end of its connection, which follows, or is brought about.

@@ -167,7 +167,16 @@ MUTATIONS = [
     mutation(
         "result-lands-while-the-push-is-read",
         "a tensor belongs to the network until that says it is done",
-        ("worker/worker_messages.cc", "if (cell->sent) return AcceptResult(", "if (cell->open) return AcceptResult("),
+        ("worker/worker_messages.cc", "if (!cell->sent || cell->held_offer", "if (cell->held_offer"),
+    ),
+    mutation(
+        "result-lands-while-an-old-push-is-read",
+        "a tensor belongs to the network until that says it is done, also of an epoch that is over",
+        (
+            "worker/worker_messages.cc",
+            "if (group.OldPushIsRead(*group.FindOp(cell->op), cell->chunk)) return;",
+            "static_cast<void>(group);",
+        ),
     ),
     mutation(
         "results-are-freed-at-once",
@@ -285,8 +294,8 @@ MUTATIONS = [
         "I4: one epoch of a group, one map",
         (
             "scheduler/scheduler_requests.cc",
-            "Epoch(std::max(group.epoch.value() + 1, map_->epoch().value()))",
-            "Epoch(std::max(group.epoch.value(), map_->epoch().value()))",
+            "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
+            "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
         ),
     ),
     mutation(
@@ -296,6 +305,15 @@ MUTATIONS = [
             "scheduler/scheduler_requests.cc",
             "if (group->epoch != request.epoch || reported == group->shards.end()) {",
             "if (group->epoch == request.epoch || reported == group->shards.end()) {",
+        ),
+    ),
+    mutation(
+        "repeated-request-for-a-group-waits-for-the-others",
+        "F12: a rank that could not hear which group it is in asks again",
+        (
+            "scheduler/scheduler_groups.cc",
+            "if (request.request_number == 0) return false;",
+            "if (request.request_number != 0) return false;",
         ),
     ),
     mutation(

@@ -39,7 +39,8 @@ TEST(Simulation, SeedsThatFoundABugHold) {
   // 30480: a sub-group was refused because the server on its own host was still registering.
   // 5138: had a rank that was done, and left unheard by the scheduler, ended the ops of sub-groups without it.
   // 46925: copies of held pushes took the room of those that a server still waited for.
-  for (const uint64_t seed : {11010, 12274, 30480, 5138, 46925}) {
+  // 3472: a rank could not hear of its new group, as the scheduler died, and asked for another one.
+  for (const uint64_t seed : {11010, 12274, 30480, 5138, 46925, 3472}) {
     EXPECT_EQ(FirstFailure(Simulate(DrawProfile(seed), 0)), "");
   }
 }

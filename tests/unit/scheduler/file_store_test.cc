@@ -144,13 +144,20 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.world_size = 4;
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
+  job.ranks[0] = {.incarnation = Incarnation(8), .host = "g"};
   job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .host = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
                  .name = "world",
                  .epoch = Epoch(2),
                  .ranks = {3, 0},
                  .max_chunk_bytes = 65536,
-                 .wire = WireFormat::kBfloat16}};
+                 .wire = WireFormat::kBfloat16,
+                 .opening = {.epoch = Epoch(1),
+                             .credit_chunks = 3,
+                             .look_ahead_chunks = 5,
+                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8},
+                             .busiest_port = 1.5,
+                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
   state.jobs = {job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -171,6 +178,8 @@ TEST(StateCodecTest, NonsenseIsRefused) {
       {"not given out", [](PersistedState* s) { s->jobs.emplace_back().id = JobId(1); }},
       {"no phase", [](PersistedState* s) { s->jobs.emplace_back().phase = static_cast<JobPhase>(0); }},
       {"out of range", [](PersistedState* s) { s->jobs.emplace_back().ranks[0]; }},
+      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.ranks = {0}}}; }},
+      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
   };
   for (const Case& c : cases) {
     PersistedState state = good;

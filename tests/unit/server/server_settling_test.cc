@@ -158,6 +158,30 @@ TEST(ServerSettling, TheOldestChunkTakesTheSlotOfTheYoungest) {
   EXPECT_THAT(server.accepts, SizeIs(1)) << "chunk 7 has its slot again";
 }
 
+TEST(ServerSettling, AHandedOverResultThatFindsNoSlotIsDroppedAndAskedForAgain) {
+  ServerDriver server(ServerDriver::Options(64 << 20, 2048));  // a credit of 2: 4 slots
+  const std::vector<PeerId> peers = server.JoinAll(2);
+  HelloAll(&server, peers, 4, {0, 1});
+  const auto push = [](uint32_t rank, uint32_t chunk, uint32_t contributors) {
+    FrameHeader header = In(4, ServerDriver::PushHeader(rank, 1, chunk, 8 * 256));
+    header.contributors = contributors;
+    return header;
+  };
+  for (uint32_t chunk = 0; chunk < 4; ++chunk) server.Push(peers[0], push(0, chunk, 0));
+  server.notes.clear();
+  const OfferId dropped = server.Push(peers[1], push(1, 4, 2));
+  EXPECT_THAT(server.declines, ElementsAre(dropped));
+  EXPECT_THAT(server.notes, IsEmpty());
+  server.Push(peers[0], push(0, 4, 0));
+  EXPECT_THAT(Asks(server), IsEmpty()) << "it has no slot yet";
+  for (uint32_t chunk = 0; chunk < 4; ++chunk) server.Push(peers[1], push(1, chunk, 2));
+  server.LandAll();
+  server.SendAll();
+  ASSERT_THAT(Asks(server), SizeIs(1));
+  EXPECT_EQ(Asks(server)[0].header.chunk, ChunkNumber(4));
+  EXPECT_EQ(Asks(server)[0].peer, peers[1]);
+}
+
 TEST(ServerSettling, ABrokenConnectionIsForgottenWhenItsRankComesInANewEpoch) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(2);

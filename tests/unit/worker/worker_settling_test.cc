@@ -252,7 +252,30 @@ TEST(WorkerSettling, ALandingOfAnEpochThatIsOverIsDroppedAndItsMemoryWaitedFor) 
   EXPECT_THAT(worker.done, IsEmpty());
 }
 
-TEST(WorkerSettling, AnOpWaitsForTheNetworkToBeDoneWithItsOldPush) {
+TEST(WorkerSettling, AResultWaitsForTheNetworkToBeDoneWithTheOldPushOfItsChunk) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 2 * kChunkElements);
+  const std::vector<WorkerSendAction> old_pushes = worker.sends;
+  worker.Sent(old_pushes.at(1));
+  Move(&worker, 1, 4);
+  worker.Clear();
+  worker.Welcome(0, 2, 0, 1, 4);
+  const std::vector<WorkerSendAction> pushes = worker.sends;
+  ASSERT_EQ(pushes.size(), 2u);
+  for (const WorkerSendAction& push : pushes) {
+    worker.Sent(push);
+    worker.OfferResult(push, 2);
+  }
+  ASSERT_EQ(worker.accepts.size(), 1u) << "the network still reads the first chunk, for the push of the epoch before";
+  worker.Land(worker.accepts[0]);
+  worker.Sent(old_pushes[0]);
+  ASSERT_EQ(worker.accepts.size(), 2u);
+  worker.Land(worker.accepts[1]);
+  EXPECT_EQ(worker.done.size(), 1u);
+}
+
+TEST(WorkerSettling, AnOldPushThatDoesNotEndIsCutOff) {
   WorkerDriver worker;
   worker.OpenAll(2, 2, 2);
   worker.Submit(1, kChunkElements);
@@ -269,6 +292,7 @@ TEST(WorkerSettling, AnOpWaitsForTheNetworkToBeDoneWithItsOldPush) {
   worker.TickAt(worker.now.monotonic_ns + kNsPerS);
   EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(owner))) << "it is cut after a while";
   worker.Sent(old_push, absl::CancelledError("closed"));
+  worker.Land(worker.accepts.at(0));
   EXPECT_EQ(worker.done.size(), 1u);
 }
 

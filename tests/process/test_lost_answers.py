@@ -1,0 +1,104 @@
+"""The scheduler opens a group, and one rank can't hear of it (F12). Real processes; a door between one rank and the scheduler."""
+
+import contextlib
+import re
+import signal
+import socket
+import threading
+
+import pytest
+
+from cluster import LOOPBACK, Cluster, Process
+
+
+class Door:
+    """Passes connections on to an address; `shut`: what comes back from there is lost; `cut`: they all break."""
+
+    def __init__(self, behind: str):
+        host, port = behind.rsplit(":", 1)
+        self._behind = (host, int(port))
+        self._lock = threading.Lock()
+        self._shut = False
+        self._connections: list[socket.socket] = []
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self.address = f"{LOOPBACK}:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def shut(self) -> None:
+        with self._lock:
+            self._shut = True
+
+    def cut(self) -> None:
+        """New connections find it open."""
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):  # it has ended by itself
+                    connection.shutdown(socket.SHUT_RDWR)
+            self._connections.clear()
+            self._shut = False
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                outer, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                inner = socket.create_connection(self._behind)
+            except OSError:
+                outer.close()
+                continue
+            with self._lock:
+                self._connections += [outer, inner]
+            threading.Thread(target=self._pass_on, args=(outer, inner, False), daemon=True).start()
+            threading.Thread(target=self._pass_on, args=(inner, outer, True), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                with self._lock:
+                    lost = self._shut and is_answer
+                if not lost:
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # the other direction, or cut(), ended it
+
+
+@pytest.mark.parametrize("scheduler_dies", [True, False], ids=["scheduler-dies", "connection-breaks"])
+def test_f12_a_rank_that_could_not_hear_of_its_group_asks_again(cluster: Cluster, tmp_path, scheduler_dies):
+    state_file = str(tmp_path / "state")
+    scheduler = cluster.start_scheduler("--state-file", state_file)
+    with contextlib.closing(Door(cluster.scheduler_address)) as door:
+        early, late = open_group_unheard(cluster, door)
+        if scheduler_dies:
+            scheduler.send(signal.SIGKILL)
+            scheduler.wait()
+            cluster.start_scheduler("--state-file", state_file, listen=cluster.scheduler_address)
+        door.cut()
+        assert [early.wait(), late.wait()] == [0, 0], f"{early}\n{late}"
+    digests = {re.search("^digest .*$", rank.output, re.MULTILINE).group(0) for rank in (early, late)}
+    assert len(digests) == 1
+    opened = [event for event in cluster.events() if event["kind"] == "group-opened"]
+    assert len(opened) == (0 if scheduler_dies else 1), "the journal is of the scheduler that runs now"
+
+
+def open_group_unheard(cluster: Cluster, door: Door) -> tuple[Process, Process]:
+    """Two ranks: one in the group that both asked for, and one behind the door, that waits for the answer."""
+    cluster.start_server("alpha")
+    late = cluster.start_rank(1, 2, "--scheduler", door.address)
+
+    def late_waits() -> bool:
+        (document,) = cluster.shoalctl("jobs")
+        return any(group["state"] == "waiting" for job in document.get("jobs", []) for group in job.get("groups", []))
+
+    cluster.wait_until(late_waits, "rank 1 has asked for the group")
+    door.shut()
+    early = cluster.start_rank(0, 2)
+    early.wait_for_line("^group open$")
+    return early, late
