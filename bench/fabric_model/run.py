@@ -14,6 +14,9 @@ NAME = "model"
 TITLE = "Scale model: 8 to 1024 workers, 25 MiB buckets"
 FILE_NAME = "fabric-model"
 WORKERS = (8, 16, 32, 64, 128, 256, 512, 1024)
+# On the rig's slow link messages cost nothing beside their bytes, whatever the number of workers, and a simulation of
+# many takes an hour.
+RIG_WORKERS = 256
 # Beside the rig's own link: fast enough that messages cost more than their bytes take.
 FAST_LINK_BYTES_PER_S = 12.5e9
 FAST_NAME = "100 Gbit/s"
@@ -39,8 +42,8 @@ def validation_rows(simulator: pathlib.Path, records: list[dict], message_cost_s
     for record in records:
         small, bucket = record["cases"]
         latency_s = small["contenders"]["shoal"]["time_us"]["p10"] * 1e-6 / 2
-        fabric = Fabric(record["scenario"], record["link_bytes_per_s"], latency_s, message_cost_s)
         workers, servers = record["workers"], record["servers"]
+        fabric = Fabric(record["scenario"], record["link_bytes_per_s"], latency_s, message_cost_s, workers)
         for contender, flags in (
             ("shoal", ("--dedicated", str(servers), "--chunk-bytes", "0")),
             ("gloo", ("--layout", "ring")),
@@ -64,7 +67,7 @@ def scale_rows(simulator: pathlib.Path, fabrics: list[Fabric], most_workers: int
     rows = []
     for fabric in fabrics:
         for workers in WORKERS:
-            if workers > most_workers:
+            if workers > min(most_workers, fabric.most_workers):
                 continue
             for layout in layouts(workers, calibration.BUCKET_BYTES, fabric):
                 row = scale_row(simulator, fabric, workers, calibration.BUCKET_BYTES, layout)
@@ -89,13 +92,15 @@ def run(root: pathlib.Path, settings: Settings, output: pathlib.Path, started, c
         say(f"  {row['rig']}, {row['contender']}: the model is off by {row['deviation']:+.1%}")
     rig_link = report["rigs"][-1]["link_bytes_per_s"]
     fabrics = [
-        Fabric(FAST_NAME, FAST_LINK_BYTES_PER_S, message["latency_s"], message["message_cost_s"]),
-        Fabric("the rig's link", rig_link, report["validation"][-1]["latency_s"], message["message_cost_s"]),
+        Fabric(FAST_NAME, FAST_LINK_BYTES_PER_S, message["latency_s"], message["message_cost_s"], WORKERS[-1]),
+        Fabric("the rig's link", rig_link, report["validation"][-1]["latency_s"], message["message_cost_s"], RIG_WORKERS),
     ]
-    report["scale"] = scale_rows(simulator, fabrics, options.most_workers, say)
     base = output / f"{FILE_NAME}_{started:%Y-%m-%d}"
-    report["chart"] = f"{base.name}.svg"
     output.mkdir(parents=True, exist_ok=True)
+    # What was measured is kept if the rest is interrupted: --reuse goes on from here.
+    base.with_suffix(".json").write_text(json.dumps(report) + "\n")
+    report["scale"] = scale_rows(simulator, fabrics, options.most_workers, say)
+    report["chart"] = f"{base.name}.svg"
     base.with_suffix(".json").write_text(json.dumps(report) + "\n")
     base.with_suffix(".svg").write_text(page.chart(report, FAST_NAME))
     markdown = page.markdown(report, MOST_DEVIATION)

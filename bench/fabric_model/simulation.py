@@ -7,7 +7,7 @@ import subprocess
 
 from rig.hosts import RigError
 
-TIMEOUT_S = 900
+TIMEOUT_S = 1800
 # As core/flow_plan.cc: a message may cost at most a quarter of its time on the link, and no chunk is larger.
 MESSAGE_COST_SHARE = 4
 LARGEST_CHUNK_BYTES = 512 << 10
@@ -23,6 +23,7 @@ class Fabric:
     link_bytes_per_s: float
     latency_s: float
     message_cost_s: float
+    most_workers: int  # to simulate on it
 
     def worthwhile_chunk_bytes(self) -> float:
         return MESSAGE_COST_SHARE * self.message_cost_s * self.link_bytes_per_s
@@ -86,11 +87,14 @@ def layouts(workers: int, bucket_bytes: int, fabric: Fabric) -> list[Layout]:
 def simulate(
     program: pathlib.Path, fabric: Fabric, workers: int, bucket_bytes: int, buckets: int, in_flight: int, flags
 ) -> float:
-    """Seconds. RigError if the program fails."""
+    """Seconds. RigError if the program fails or takes too long."""
     command = [str(program), "--workers", str(workers), "--bucket", str(bucket_bytes), "--buckets", str(buckets)]
     command += ["--in-flight", str(in_flight), "--link", repr(fabric.link_bytes_per_s)]
     command += ["--latency", repr(fabric.latency_s), "--message-cost", repr(fabric.message_cost_s), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise RigError(f"{' '.join(command)} was not done after {TIMEOUT_S} s") from None
     if done.returncode != 0:
         raise RigError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout)["seconds"]

@@ -20,8 +20,8 @@ PROGRAM = ROOT / "build/bin/fabric_model"
 needs_simgrid = pytest.mark.skipif(not PROGRAM.is_file(), reason="bench/setup.sh has not built fabric_model")
 BUCKET = 1 << 20
 UNIT_S = 0.01
-FREE = Fabric("without latency", BUCKET / UNIT_S, 0.0, 0.0)
-COSTLY = Fabric("messages cost 10 us", BUCKET / UNIT_S, 5e-5, 1e-5)
+FREE = Fabric("without latency", BUCKET / UNIT_S, 0.0, 0.0, 1024)
+COSTLY = Fabric("messages cost 10 us", BUCKET / UNIT_S, 5e-5, 1e-5, 1024)
 
 
 def time_of(fabric: Fabric, workers: int, *flags: str, buckets: int = 1, in_flight: int = 1) -> float:
