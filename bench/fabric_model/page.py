@@ -51,7 +51,7 @@ def markdown(report: dict, most_deviation: float) -> str:
         "",
         "## Against the rig",
         "",
-        "One bucket of 25 MiB. Nothing is fitted to these times: link, latency (half of a fast 4 KiB all-reduce) and"
+        "One bucket of 25 MiB. Nothing is fitted to these times: link, latency (half of a fast 4 KiB all-reduce less its messages) and"
         " cost of a message come from other measurements. The model's ring is a perfect one; Gloo's is not quite.",
         "",
         "| rig | contender | measured | model | off by |",

@@ -36,13 +36,15 @@ def validation_rows(simulator: pathlib.Path, records: list[dict], message_cost_s
     """The model's time and the measured one of each rig, for Shoal and for a ring.
 
     Link and latency are the rig's own: the calibration's, and half of a fast 4 KiB all-reduce's (what disturbs one
-    makes it slower).
+    makes it slower) without the messages on its way, which the model counts by itself: one from a worker, each worker's
+    at the server, the server's to each, one at a worker.
     """
     rows = []
     for record in records:
         small, bucket = record["cases"]
-        latency_s = small["contenders"]["shoal"]["time_us"]["p10"] * 1e-6 / 2
         workers, servers = record["workers"], record["servers"]
+        messages_s = (2 * workers + 2) * message_cost_s
+        latency_s = max(0.0, small["contenders"]["shoal"]["time_us"]["p10"] * 1e-6 - messages_s) / 2
         fabric = Fabric(record["scenario"], record["link_bytes_per_s"], latency_s, message_cost_s, workers)
         for contender, flags in (
             ("shoal", ("--dedicated", str(servers), "--chunk-bytes", "0")),
