@@ -1,9 +1,9 @@
 #include "net/shm/shm_transport.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/payload_copy.h"
 #include "net/shm/shm_connections.h"
 #include "net/socket_address.h"
 
@@ -90,7 +90,7 @@ absl::Status ShmTransportImpl::Accept(OfferId offer_id, std::span<std::byte> buf
     return absl::InvalidArgumentError(
         absl::StrCat("the offer from ", peer.name, " has ", offer.payload_bytes, " bytes, the buffer ", buffer.size()));
   }
-  std::memcpy(buffer.data(), offer.payload, buffer.size());
+  CopyPayload(buffer.data(), offer.payload, buffer.size());
   // Its owner says first that it uses the memory for something else, then does so.
   std::atomic_thread_fence(std::memory_order_acquire);
   absl::Status status;

@@ -1,10 +1,10 @@
 #include "net/ucx/ucx_transport.h"
 
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/payload_copy.h"
 #include "net/ucx/ucx_connections.h"
 #include "net/ucx/ucx_status.h"
 
@@ -181,7 +181,7 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
   operation->offer = offer_id;
   operation->payload_bytes = offer.payload_bytes;
   if (!offer.rendezvous) {
-    std::memcpy(buffer.data(), offer.descriptor, buffer.size());
+    CopyPayload(buffer.data(), static_cast<const std::byte*>(offer.descriptor), buffer.size());
     ReleaseOffer(offer_id);
     FinishOperation(operation, UCS_OK);
     return absl::OkStatus();

@@ -1,0 +1,21 @@
+// How payloads are copied to where they stay.
+//
+// Pure. Any thread.
+#ifndef SHOAL_NET_PAYLOAD_COPY_H_
+#define SHOAL_NET_PAYLOAD_COPY_H_
+
+#include <cstddef>
+
+namespace shoal {
+
+// From this size on the target is written past the caches: a payload that large is part of a tensor that is larger
+// still, so it would be evicted before anybody reads it, and fetching what is overwritten costs as much as writing it
+// (docs/adr/0006).
+inline constexpr size_t kStreamedPayloadBytes = size_t{128} << 10;
+
+// As memcpy: the places must not overlap. All of it is visible to whom the caller tells afterwards.
+void CopyPayload(std::byte* to, const std::byte* from, size_t bytes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_PAYLOAD_COPY_H_
