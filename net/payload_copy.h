@@ -10,7 +10,7 @@ namespace shoal {
 
 // From this size on the target is written past the caches: a payload that large is part of a tensor that is larger
 // still, so it would be evicted before anybody reads it, and fetching what is overwritten costs as much as writing it
-// (docs/adr/0006).
+// (docs/adr/0006). Not true of what is converted next, with a 16-bit wire; there it costs a little.
 inline constexpr size_t kStreamedPayloadBytes = size_t{128} << 10;
 
 // As memcpy: the places must not overlap. All of it is visible to whom the caller tells afterwards.

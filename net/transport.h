@@ -1,6 +1,6 @@
 // The transport port: notes and payloads between one loop and its peers, received only where the receiver wants them.
 //
-// Thread: a transport belongs to one thread, which makes every call (but Wake(), which any thread may call).
+// Thread: a transport belongs to one thread at a time, which makes every call (but Wake(), which any thread may call).
 // Time: no call blocks.
 // Ownership: a buffer passed to Send or Accept is the transport's until the event with its token; until then it may be
 // read (Send) or read and written (Accept), also late.

@@ -15,10 +15,11 @@ struct TransportLimits {
   // Of one peer, handed to SendNote or Send and not yet taken by the network. Beyond: ResourceExhausted.
   size_t max_notes_per_peer = 1024;
   size_t max_sends_per_peer = 1024;
-  // Of one peer, offered and neither accepted nor declined. A peer that goes beyond it ignores the credit that it was
-  // given: its connection is closed (kPeerDown with ResourceExhausted).
+  // Of one peer, offered and neither accepted nor declined, or lent. A peer that goes beyond it ignores the credit that
+  // it was given: its connection is closed (kPeerDown with ResourceExhausted).
   size_t max_offers_per_peer = 4096;
-  size_t max_held_bytes_per_peer = size_t{256} << 20;
+  // All groups that a worker may have open, with the windows that flow plans give them, need a quarter of these bytes.
+  size_t max_held_bytes_per_peer = size_t{1} << 30;
   // Poll stops asking the network for more at this many events, so that a flood can't keep its caller from its work.
   size_t max_events_per_poll = 4096;
 };

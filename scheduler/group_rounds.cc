@@ -108,9 +108,12 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
   }
   const auto earlier = round.waiters.find(request.rank);
   if (earlier != round.waiters.end()) {
-    failures.push_back(
-        {earlier->second.handle, absl::AbortedError(absl::StrCat("rank ", request.rank, " asked again for group \"",
-                                                                 request.group_name, "\"; the later request counts"))});
+    const std::string text = absl::StrCat("rank ", request.rank, " asked again for group \"", request.group_name,
+                                          "\"; the later request counts");
+    // One request, twice, may come in any order: whichever call is still heard is to be made again.
+    const bool same = request.request_number != 0 && earlier->second.request.number == request.request_number &&
+                      earlier->second.request.incarnation == request.incarnation;
+    failures.push_back({earlier->second.handle, same ? absl::UnavailableError(text) : absl::AbortedError(text)});
   }
   const uint64_t wait_ms = std::min(request.wait_ms, kMaxGroupWaitMs);
   round.waiters[request.rank] = {.handle = handle,

@@ -1,6 +1,6 @@
-// What callers of the library wait on: records of ops and groups that the I/O thread fills in.
+// What callers of the library wait on: records of ops and groups that the loop fills in.
 //
-// Thread: any. Ownership: shared between the caller's handle and the I/O thread, so a handle may be released first.
+// Thread: any. Ownership: shared between the caller's handle and the loop's tables, so a handle may be released first.
 #ifndef SHOAL_WORKER_CALLER_RECORDS_H_
 #define SHOAL_WORKER_CALLER_RECORDS_H_
 

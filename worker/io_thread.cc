@@ -108,8 +108,9 @@ void IoThread::Stop(uint64_t goodbye_ms) {
 absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op) {
   const bool looked_after = IsSmall(*op) && !op->notify();
   if (absl::Status status = queue_.Submit(command, op, looked_after); !status.ok()) return status;
-  // So the op is on its way now, whenever its caller comes to wait for it.
-  if (looked_after) TryRound();
+  // So the op is on its way now, whenever its caller comes to wait for it. With large ops open the I/O thread is at
+  // work, and a round may take long.
+  if (looked_after && !has_large_ops_.load()) TryRound();
   return absl::OkStatus();
 }
 
@@ -136,7 +137,7 @@ bool IoThread::TryRound() {
   return turn.owns_lock() && !asleep_ && !shutdown_done_ && RunRound();
 }
 
-bool IoThread::RunRound() {
+bool IoThread::RunRound() noexcept {
   queue_.Take(&batch_);
   Register(&batch_);
   const bool progress = loop_->RunOnce(ReadNow(), batch_.commands, &outcomes_);
@@ -145,6 +146,7 @@ bool IoThread::RunRound() {
   for (const auto& request : batch_.counters_requests) request->Answer(loop_->counters());
   if (progress) progress_ns_ = MonotonicNs();
   has_ops_.store(!ops_.empty());
+  has_large_ops_.store(ops_.size() > small_ops_);
   return progress;
 }
 

@@ -66,8 +66,9 @@ class IoThread {
            TroubleQueue* troubles, NoticeLog* notices);
 
   void Run();
-  // Under turn_. True if anything happened.
-  bool RunRound();
+  // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
+  // caller runs it: it ends the process.
+  bool RunRound() noexcept;
   // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
   bool TryRound();
   void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
@@ -92,6 +93,7 @@ class IoThread {
 
   std::atomic<uint32_t> callers_looking_ = 0;  // that run rounds
   std::atomic<bool> has_ops_ = false;          // written under turn_
+  std::atomic<bool> has_large_ops_ = false;    // likewise
 
   std::mutex turn_;
   // All under turn_.

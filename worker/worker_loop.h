@@ -1,7 +1,7 @@
 // The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine and its transport.
 //
-// Thread: one thread calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may sleep until
-// NextDeadlineNs(), a new command, or the transport's wake_fd.
+// Thread: one thread at a time calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may
+// sleep until NextDeadlineNs(), a new command, or the transport's wake_fd.
 #ifndef SHOAL_WORKER_WORKER_LOOP_H_
 #define SHOAL_WORKER_WORKER_LOOP_H_
 

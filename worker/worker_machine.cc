@@ -260,9 +260,15 @@ void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, 
     if (now.monotonic_ns < retired.force_at_ns) continue;
     retired.force_at_ns = kNoDeadline;
     for (ShardLink& link : retired.links) {
+      if (!link.HoldsMemory()) continue;
       uint32_t shard = 0;
       const bool in_use = FindLink(&group, link.connection, &shard) != nullptr;
-      if (link.HoldsMemory() && (!in_use || group.state == WorkerGroup::State::kFailed)) CutLink(&link, actions);
+      if (!in_use || group.state == WorkerGroup::State::kFailed) {
+        CutLink(&link, actions);
+      } else {
+        // Spared while the group uses its connection, which may end.
+        retired.force_at_ns = now.monotonic_ns + options_.force_after_ns;
+      }
     }
   }
   CloseIfDone(handle, now, actions, outcomes);

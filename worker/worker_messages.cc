@@ -290,6 +290,7 @@ void WorkerMachine::OnSent(const TransportEvent& event, Now now, WorkerActions* 
   if (retired) {
     DropIdleRetired(&group);
     for (uint32_t shard = 0; shard < group.links.size(); ++shard) {
+      if (group.links[shard].lost) continue;  // what it offered went with its connection
       for (ChunkInFlight& each : group.links[shard].cells) TakeHeldResult(token.handle, shard, &each, actions);
     }
     EndOpIfDone(token.handle, op, now, actions, outcomes);

@@ -74,7 +74,7 @@ def markdown(report: dict, most_deviation: float) -> str:
         " the next one goes on where it ended. `every bucket on every server`: a chunk for each of them.",
         "",
         "Bandwidth is shared max-min fairly; there is no loss, no buffer, no straggler, no rack. Workers are equal and"
-        " in lockstep. The cost of bytes at the processor is left out: it says what the layout allows, not what one"
+        " in lockstep. A ring and a tree, which take an hour with more, are shown up to 256. The cost of bytes at the processor is left out: it says what the layout allows, not what one"
         " core can.",
         "",
         f"![chart]({report['chart']})",

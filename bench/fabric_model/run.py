@@ -72,6 +72,8 @@ def scale_rows(simulator: pathlib.Path, fabrics: list[Fabric], most_workers: int
             if workers > min(most_workers, fabric.most_workers):
                 continue
             for layout in layouts(workers, calibration.BUCKET_BYTES, fabric):
+                if workers > layout.most_workers:
+                    continue
                 row = scale_row(simulator, fabric, workers, calibration.BUCKET_BYTES, layout)
                 rows.append(row)
                 say(f"  {fabric.name}, n={workers}, {layout.name}: {row['one_more']:.3f} M/link a bucket")

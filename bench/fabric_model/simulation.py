@@ -13,6 +13,8 @@ MESSAGE_COST_SHARE = 4
 LARGEST_CHUNK_BYTES = 512 << 10
 SMALLEST_CHUNK_BYTES = 1 << 10
 CREDIT_CHUNKS = 4
+# Of a ring and a tree, in which every worker sends to others; with more a simulation takes an hour.
+MOST_PEERS = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Layout:
     bound: float  # in units of M/link
     trains: tuple[int, int] = (32, 64)  # buckets: the time of one more is the difference by their difference
     in_flight: int = 32
+    most_workers: int = 1024  # to simulate it with
 
 
 def ring_bound(workers: int) -> float:
@@ -65,8 +68,8 @@ def layouts(workers: int, bucket_bytes: int, fabric: Fabric) -> list[Layout]:
     segment = int(min(max(fabric.worthwhile_chunk_bytes(), 64 << 10), LARGEST_CHUNK_BYTES))
     look_ahead = str(CREDIT_CHUNKS * (workers + half))
     return [
-        Layout("ring", ("--layout", "ring", "--groups", str(min(workers, 8))), ring_bound(workers), (4, 8), 4),
-        Layout("double tree", ("--layout", "tree", "--segment", str(segment)), 2.0, (2, 4), 2),
+        Layout("ring", ("--layout", "ring", "--groups", str(min(workers, 8))), ring_bound(workers), (4, 8), 4, MOST_PEERS),
+        Layout("double tree", ("--layout", "tree", "--segment", str(segment)), 2.0, (2, 4), 2, MOST_PEERS),
         Layout("colocated, capped", (*one, *capped), ring_bound(workers)),
         Layout(
             "hybrid, k = n/2, capped",

@@ -10,7 +10,7 @@
 // noticed is the way alone, also where it is slow. Who dialed notices within 4 s, who listens after 9 s at the
 // earliest: a worker must have told the scheduler, which takes it 2 s more, before the server takes it for lost.
 //
-// Thread: one, which makes every call (but Wake(), which any thread may call). No call blocks.
+// Thread: one at a time, which makes every call (but Wake(), which any thread may call). No call blocks.
 // A ConnectionId is never used again; calls with one that has ended do nothing.
 #ifndef SHOAL_NET_UCX_HANDSHAKE_SOCKETS_H_
 #define SHOAL_NET_UCX_HANDSHAKE_SOCKETS_H_

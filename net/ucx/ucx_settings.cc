@@ -105,7 +105,8 @@ UcxSettings::UcxSettings(const UcxTransportOptions& options) {
   ChooseDevices(options);
   settings_.push_back({"SOCKADDR_TLS_PRIORITY", "tcp"});
   // With UCX's own 64 KiB a chunk of that size comes in two parts, each of which the receiver copies once more.
-  if (tcp_alone_) AddUnlessInEnvironment("TCP", "RX_SEG_SIZE", kTcpSegment, &settings_);
+  chunks_fit_segments_ = tcp_alone_ && getenv("UCX_TCP_RX_SEG_SIZE") == nullptr;
+  if (chunks_fit_segments_) AddUnlessInEnvironment("TCP", "RX_SEG_SIZE", kTcpSegment, &settings_);
   // UCX's TCP listens for data on an IPv4 address if it can, whatever the address that it was connected to.
   if (options.listen_ip.find(':') != std::string::npos) AddUnlessInEnvironment("TCP", "AF_PRIO", "inet6", &settings_);
 }
@@ -160,7 +161,7 @@ std::string UcxSettings::Agreement() const {
   const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);
   const std::set<std::string> sorted(transports.begin(), transports.end());
   std::string agreement = absl::StrCat("ucx=", ReleasesThatAgree(), " transports=", absl::StrJoin(sorted, ","));
-  if (tcp_alone_) absl::StrAppend(&agreement, " tcp-segment=", kTcpSegment);
+  if (chunks_fit_segments_) absl::StrAppend(&agreement, " tcp-segment=", kTcpSegment);
   for (const char* name : {"UCX_TCP_RX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "UCX_CM_USE_ALL_DEVICES"}) {
     if (const char* value = getenv(name); value != nullptr) absl::StrAppend(&agreement, " ", name, "=", value);
   }

@@ -39,7 +39,7 @@ class UcxSettings {
   bool wants_rdma() const { return wants_rdma_; }
 
   // From which size on a payload goes by rendezvous: it takes one more way there and back, and saves copies.
-  size_t rendezvous_threshold_bytes() const { return tcp_alone_ ? kTcpEagerBytes : kRdmaEagerBytes; }
+  size_t rendezvous_threshold_bytes() const { return chunks_fit_segments_ ? kTcpEagerBytes : kEagerBytes; }
 
   // What both ends of a connection must have alike, in words: else UCX 1.13 ends the process of one of them, or large
   // messages fail.
@@ -48,7 +48,7 @@ class UcxSettings {
  private:
   // Over TCP alone every chunk of a size that flow plans choose goes whole, in one segment of UCX's; see docs/adr/0017.
   static constexpr size_t kTcpEagerBytes = (size_t{512} << 10) + 1;
-  static constexpr size_t kRdmaEagerBytes = size_t{128} << 10;
+  static constexpr size_t kEagerBytes = size_t{128} << 10;
 
   void ChooseTransports(const UcxTransportOptions& options);
   void ChooseDevices(const UcxTransportOptions& options);
@@ -60,6 +60,7 @@ class UcxSettings {
   bool tcp_may_carry_payload_ = true;
   bool wants_rdma_ = false;
   bool tcp_alone_ = false;
+  bool chunks_fit_segments_ = false;  // of UCX's TCP, as long as nobody sets their size
 };
 
 // How soon a silent peer counts as gone, for those of `transports` ("rc_verbs/mlx5_0:1", as TransportsOf gives them)

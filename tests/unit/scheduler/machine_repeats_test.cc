@@ -102,6 +102,17 @@ TEST_F(MachineRepeatsTest, AGroupThatMovedIsToldWithItsNewestMapAndTheTokenOfIts
   EXPECT_EQ(again.map->shards().size(), 2u);
 }
 
+// Two calls of one request may come in any order: who still listens at the one that came first must ask again.
+TEST_F(MachineRepeatsTest, ACallThatAnotherOfTheSameRequestReplacesIsToBeMadeAgain) {
+  const RequestHandle first = harness_.Send(Numbered(job_, 0, 1));
+  const RequestHandle second = harness_.Send(Numbered(job_, 0, 1));
+  EXPECT_TRUE(absl::IsUnavailable(harness_.StatusOf(first))) << harness_.StatusOf(first);
+  EXPECT_FALSE(harness_.HasReply(second));
+  const RequestHandle other = harness_.Send(Numbered(job_, 0, 2));
+  EXPECT_TRUE(absl::IsAborted(harness_.StatusOf(second))) << "another request of the rank";
+  EXPECT_FALSE(harness_.HasReply(other));
+}
+
 TEST_F(MachineRepeatsTest, AnotherNumberOrNoneIsAnotherGroup) {
   const std::vector<GroupJoined> first = Open();
   const RequestHandle rank0 = harness_.Send(Numbered(job_, 0, 2));

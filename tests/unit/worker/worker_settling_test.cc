@@ -275,25 +275,61 @@ TEST(WorkerSettling, AResultWaitsForTheNetworkToBeDoneWithTheOldPushOfItsChunk) 
   EXPECT_EQ(worker.done.size(), 1u);
 }
 
+// Of the second op: the first one's chunk goes to the other server.
+WorkerSendAction PushToServer1(WorkerDriver* worker) {
+  worker->OpenAll(2, 2, 2);
+  worker->Submit(1, kChunkElements);
+  worker->AnswerAll(2);
+  worker->Clear();
+  worker->Submit(2, kChunkElements);
+  const WorkerSendAction push = worker->sends.at(0);
+  EXPECT_EQ(push.peer, worker->ServerPeer(1));
+  worker->Clear();
+  return push;
+}
+
 TEST(WorkerSettling, AnOldPushThatDoesNotEndIsCutOff) {
+  WorkerDriver worker;
+  const WorkerSendAction old_push = PushToServer1(&worker);
+  // Its owner is silent; the other one, which is the first in the new map, takes over.
+  Move(&worker, 1, 4);
+  EXPECT_EQ(worker.NotesOf(FrameType::kLeaveGroup).size(), 1u);
+  worker.Welcome(0, 2, 0, 1, 4);
+  for (const WorkerSendAction& send : std::exchange(worker.sends, {})) {
+    worker.Sent(send);
+    worker.OfferResult(send, 2);
+  }
+  EXPECT_THAT(worker.done, IsEmpty());
+  EXPECT_THAT(worker.accepts, IsEmpty()) << "the network may still read the tensor";
+  worker.TickAt(worker.now.monotonic_ns + kNsPerS);
+  EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(1))) << "it is cut after a while";
+  worker.Sent(old_push, absl::CancelledError("closed"));
+  worker.Land(worker.accepts.at(0));
+  EXPECT_EQ(worker.done.size(), 1u);
+}
+
+TEST(WorkerSettling, AnOldPushIsCutOffAlsoWhenItsServerIsLeftLater) {
+  WorkerDriver worker;
+  PushToServer1(&worker);
+  Move(&worker, 2, 4);
+  worker.TickAt(worker.now.monotonic_ns + kNsPerS);
+  EXPECT_THAT(worker.closes, IsEmpty()) << "the group uses its connection";
+  Move(&worker, 1, 5);
+  worker.TickAt(worker.now.monotonic_ns + kNsPerS);
+  EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(1)));
+}
+
+TEST(WorkerSettling, AnOldPushIsCutOffWhenItsGroupFails) {
   WorkerDriver worker;
   worker.OpenAll(2, 2, 2);
   worker.Submit(1, kChunkElements);
   const WorkerSendAction old_push = worker.sends.at(0);
-  const uint32_t owner = old_push.peer == worker.ServerPeer(0) ? 0 : 1;
-  // Its owner is silent; the other one, which is the first in the new map, takes over.
-  if (owner == 0) return;
-  worker.Clear();
-  Move(&worker, 1, 4);
-  EXPECT_EQ(worker.NotesOf(FrameType::kLeaveGroup).size(), 1u);
-  worker.Welcome(0, 2, 0, 1, 4);
-  worker.AnswerAll(2);
-  EXPECT_THAT(worker.done, IsEmpty());
+  Move(&worker, 2, 4);
   worker.TickAt(worker.now.monotonic_ns + kNsPerS);
-  EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(owner))) << "it is cut after a while";
-  worker.Sent(old_push, absl::CancelledError("closed"));
-  worker.Land(worker.accepts.at(0));
-  EXPECT_EQ(worker.done.size(), 1u);
+  ASSERT_THAT(worker.closes, IsEmpty());
+  worker.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "enough"});
+  worker.TickAt(worker.now.monotonic_ns + kNsPerS);
+  EXPECT_THAT(worker.closes, ElementsAre(old_push.peer));
 }
 
 TEST(WorkerSettling, APreemptedPushIsMadeAgain) {
