@@ -157,6 +157,15 @@ void UcxSettings::AddIpDevices(const std::string& listens_on, std::vector<std::s
   }
 }
 
+// With 1.18 and 1.22 chunks of 256 KiB took three times as long in one message as with 1.13 (bench/results/ucx_*).
+size_t UcxSettings::rendezvous_threshold_bytes() const {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return chunks_fit_segments_ && major == 1 && minor <= 13 ? kTcpEagerBytes : kEagerBytes;
+}
+
 std::string UcxSettings::Agreement() const {
   const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);
   const std::set<std::string> sorted(transports.begin(), transports.end());

@@ -39,7 +39,7 @@ class UcxSettings {
   bool wants_rdma() const { return wants_rdma_; }
 
   // From which size on a payload goes by rendezvous: it takes one more way there and back, and saves copies.
-  size_t rendezvous_threshold_bytes() const { return chunks_fit_segments_ ? kTcpEagerBytes : kEagerBytes; }
+  size_t rendezvous_threshold_bytes() const;
 
   // What both ends of a connection must have alike, in words: else UCX 1.13 ends the process of one of them, or large
   // messages fail.
