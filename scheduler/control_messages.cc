@@ -64,6 +64,34 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
 
 }  // namespace
 
+Shard FromMessage(const v1::Shard& message) {
+  return {.server = ServerId(message.server_id()),
+          .incarnation = Incarnation(message.incarnation()),
+          .server_name = message.server_name(),
+          .address = message.address(),
+          .weight = message.weight()};
+}
+
+LinkFacts FromMessage(const v1::LinkFacts& message) {
+  return {.bytes_per_s = message.bytes_per_s(),
+          .round_trip_ns = message.round_trip_ns(),
+          .message_ns = message.message_ns()};
+}
+
+void ToMessage(const Shard& shard, v1::Shard* message) {
+  message->set_server_id(shard.server.value());
+  message->set_incarnation(shard.incarnation.value());
+  message->set_server_name(shard.server_name);
+  message->set_address(shard.address);
+  message->set_weight(shard.weight);
+}
+
+void ToMessage(const LinkFacts& link, v1::LinkFacts* message) {
+  message->set_bytes_per_s(link.bytes_per_s);
+  message->set_round_trip_ns(link.round_trip_ns);
+  message->set_message_ns(link.message_ns);
+}
+
 RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
   return {.control_version = message.control_version(),
           .software_version = message.software_version(),
@@ -111,9 +139,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
           .wait_ms = message.wait_ms(),
-          .link = {.bytes_per_s = message.link().bytes_per_s(),
-                   .round_trip_ns = message.link().round_trip_ns(),
-                   .message_ns = message.link().message_ns()},
+          .link = FromMessage(message.link()),
           .wire = message.wire(),
           .request_number = message.request_number()};
 }
@@ -193,9 +219,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   ToMessage(response.map, message->mutable_map());
   for (const std::string& host : response.hosts) message->add_hosts(host);
   message->set_look_ahead_chunks(response.look_ahead_chunks);
-  message->mutable_link()->set_bytes_per_s(response.link.bytes_per_s);
-  message->mutable_link()->set_round_trip_ns(response.link.round_trip_ns);
-  message->mutable_link()->set_message_ns(response.link.message_ns);
+  ToMessage(response.link, message->mutable_link());
   message->set_busiest_port(response.busiest_port);
 }
 
@@ -252,14 +276,7 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
 
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message) {
   message->set_epoch(response->epoch().value());
-  for (const Shard& shard : response->shards()) {
-    v1::Shard* entry = message->add_shards();
-    entry->set_server_id(shard.server.value());
-    entry->set_incarnation(shard.incarnation.value());
-    entry->set_server_name(shard.server_name);
-    entry->set_address(shard.address);
-    entry->set_weight(shard.weight);
-  }
+  for (const Shard& shard : response->shards()) ToMessage(shard, message->add_shards());
 }
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {

@@ -6,12 +6,20 @@
 #include <grpcpp/support/status.h>
 
 #include "absl/status/status.h"
+#include "core/flow_plan.h"
+#include "core/shard_map.h"
 #include "scheduler/scheduler_events.h"
 #include "shoal/v1/admin.pb.h"
 #include "shoal/v1/scheduler.pb.h"
 #include "shoal/v1/status.pb.h"
 
 namespace shoal::scheduler {
+
+// Parts of several messages, of the stored state, and of what a worker sends and gets.
+Shard FromMessage(const v1::Shard& message);
+LinkFacts FromMessage(const v1::LinkFacts& message);
+void ToMessage(const Shard& shard, v1::Shard* message);
+void ToMessage(const LinkFacts& link, v1::LinkFacts* message);
 
 RegisterServer FromMessage(const v1::RegisterServerRequest& message);
 HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "scheduler/control_messages.h"
 #include "shoal/v1/state.pb.h"
 
 namespace shoal::scheduler {
@@ -45,9 +46,7 @@ void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
   stored->set_epoch(opening.epoch.value());
   stored->set_credit_chunks(opening.credit_chunks);
   stored->set_look_ahead_chunks(opening.look_ahead_chunks);
-  stored->mutable_link()->set_bytes_per_s(opening.link.bytes_per_s);
-  stored->mutable_link()->set_round_trip_ns(opening.link.round_trip_ns);
-  stored->mutable_link()->set_message_ns(opening.link.message_ns);
+  ToMessage(opening.link, stored->mutable_link());
   stored->set_busiest_port(opening.busiest_port);
   for (const GroupRequestId& request : opening.answered) {
     v1::StoredGroupRequest* stored_request = stored->add_answered();
@@ -63,14 +62,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   for (const uint32_t rank : group.ranks) stored->add_ranks(rank);
   stored->set_max_chunk_bytes(group.max_chunk_bytes);
   stored->set_wire(static_cast<uint32_t>(group.wire));
-  for (const Shard& shard : group.shards) {
-    v1::Shard* stored_shard = stored->add_shards();
-    stored_shard->set_server_id(shard.server.value());
-    stored_shard->set_incarnation(shard.incarnation.value());
-    stored_shard->set_server_name(shard.server_name);
-    stored_shard->set_address(shard.address);
-    stored_shard->set_weight(shard.weight);
-  }
+  for (const Shard& shard : group.shards) ToMessage(shard, stored->add_shards());
   for (const ExcludedServer& excluded : group.excluded) {
     v1::StoredExclusion* stored_exclusion = stored->add_excluded();
     stored_exclusion->set_server_id(excluded.server.value());
@@ -124,9 +116,7 @@ GroupOpening Decode(const v1::StoredOpening& stored) {
   opening.epoch = Epoch(stored.epoch());
   opening.credit_chunks = stored.credit_chunks();
   opening.look_ahead_chunks = stored.look_ahead_chunks();
-  opening.link = {.bytes_per_s = stored.link().bytes_per_s(),
-                  .round_trip_ns = stored.link().round_trip_ns(),
-                  .message_ns = stored.link().message_ns()};
+  opening.link = FromMessage(stored.link());
   opening.busiest_port = stored.busiest_port() >= 1 ? stored.busiest_port() : 1;
   for (const v1::StoredGroupRequest& request : stored.answered()) {
     opening.answered.push_back({Incarnation(request.incarnation()), request.number()});
@@ -146,13 +136,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.ranks.assign(stored.ranks().begin(), stored.ranks().end());
   group.max_chunk_bytes = stored.max_chunk_bytes();
   group.wire = *wire;
-  for (const v1::Shard& shard : stored.shards()) {
-    group.shards.push_back({.server = ServerId(shard.server_id()),
-                            .incarnation = Incarnation(shard.incarnation()),
-                            .server_name = shard.server_name(),
-                            .address = shard.address(),
-                            .weight = shard.weight()});
-  }
+  for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
     group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
   }

@@ -6,7 +6,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -23,6 +22,7 @@
 #include "core/wait_report.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
+#include "server/clock.h"
 #include "server/server.h"
 #include "server/server_config.h"
 
@@ -60,11 +60,6 @@ std::string TakeSignalName(int signal_fd) {
   signalfd_siginfo info{};
   if (read(signal_fd, &info, sizeof(info)) != sizeof(info)) return "a signal";
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
-}
-
-uint64_t MonotonicNs() {
-  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count());
 }
 
 // `why`: a signal's name, or that the server was asked to drain, which it has then begun by itself.

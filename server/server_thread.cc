@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/clock.h"
 #include "server/inline_reducer.h"
 #include "server/start_thread.h"
 
@@ -14,16 +15,6 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kPublishIntervalNs = 100 * kNsPerMs;
-
-Now ReadClocks() {
-  timespec monotonic{};
-  timespec unix_time{};
-  clock_gettime(CLOCK_MONOTONIC, &monotonic);
-  clock_gettime(CLOCK_REALTIME, &unix_time);
-  return {
-      .monotonic_ns = static_cast<uint64_t>(monotonic.tv_sec) * kNsPerS + static_cast<uint64_t>(monotonic.tv_nsec),
-      .unix_ms = static_cast<uint64_t>(unix_time.tv_sec) * 1000 + static_cast<uint64_t>(unix_time.tv_nsec) / kNsPerMs};
-}
 
 }  // namespace
 
@@ -134,7 +125,7 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
   while (!has_orders_.exchange(false, std::memory_order_acquire) || TakeOrders(loop)) {
-    const Now now = ReadClocks();
+    const Now now = ReadNow();
     const bool progress = loop->RunOnce(now);
     if (progress) {
       progress_ns = now.monotonic_ns;

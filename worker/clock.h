@@ -1,4 +1,4 @@
-// The clocks of this process, for the threads that drive the worker's machine. Any thread.
+// Deadlines on the process's clock. Any thread.
 #ifndef SHOAL_WORKER_CLOCK_H_
 #define SHOAL_WORKER_CLOCK_H_
 
@@ -7,20 +7,9 @@
 #include <cstdint>
 
 #include "core/now.h"
+#include "server/clock.h"
 
 namespace shoal {
-
-inline uint64_t MonotonicNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
-
-inline Now ReadNow() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return {.monotonic_ns = MonotonicNs(),
-          .unix_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
-}
 
 // A deadline on MonotonicNs(). Waits beyond a year end after a year, so that no sum of times overflows.
 inline uint64_t DeadlineIn(uint64_t timeout_ms) {

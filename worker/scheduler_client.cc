@@ -19,6 +19,7 @@
 #include "core/scheduler_address.h"
 #include "core/version.h"
 #include "core/wait_report.h"
+#include "scheduler/control_messages.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "worker/clock.h"
 
@@ -54,13 +55,7 @@ uint64_t Jittered(uint64_t ns) {
 absl::StatusOr<std::shared_ptr<const ShardMap>> ParseMap(const v1::ShardMap& message) {
   std::vector<Shard> shards;
   shards.reserve(static_cast<size_t>(message.shards_size()));
-  for (const v1::Shard& shard : message.shards()) {
-    shards.push_back({.server = ServerId(shard.server_id()),
-                      .incarnation = Incarnation(shard.incarnation()),
-                      .server_name = shard.server_name(),
-                      .address = shard.address(),
-                      .weight = shard.weight()});
-  }
+  for (const v1::Shard& shard : message.shards()) shards.push_back(scheduler::FromMessage(shard));
   absl::StatusOr<ShardMap> map = ShardMap::Make(Epoch(message.epoch()), std::move(shards));
   if (!map.ok()) return absl::InternalError(absl::StrCat("the scheduler's shard map: ", map.status().message()));
   return std::make_shared<const ShardMap>(*std::move(map));
@@ -80,9 +75,7 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   info.max_chunk_bytes = token->max_chunk_bytes;
   info.credit_chunks = token->credit_chunks;
   info.look_ahead_chunks = response.look_ahead_chunks();
-  info.link = {.bytes_per_s = response.link().bytes_per_s(),
-               .round_trip_ns = response.link().round_trip_ns(),
-               .message_ns = response.link().message_ns()};
+  info.link = scheduler::FromMessage(response.link());
   info.busiest_port = std::max(response.busiest_port(), 1.0);
   info.wire = request.wire;
   absl::StatusOr<std::shared_ptr<const ShardMap>> map = ParseMap(response.map());
@@ -324,9 +317,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   for (const uint32_t rank : group.ranks) request.add_ranks(rank);
   request.set_max_chunk_bytes(group.max_chunk_bytes);
   request.set_min_servers(group.min_servers);
-  request.mutable_link()->set_bytes_per_s(group.link.bytes_per_s);
-  request.mutable_link()->set_round_trip_ns(group.link.round_trip_ns);
-  request.mutable_link()->set_message_ns(group.link.message_ns);
+  scheduler::ToMessage(group.link, request.mutable_link());
   request.set_wire(static_cast<uint32_t>(group.wire));
   request.set_request_number(group_requests_.fetch_add(1, std::memory_order_relaxed) + 1);
   v1::JoinGroupResponse response;

@@ -21,6 +21,24 @@ namespace {
 // A chunk and all headers before it. Memory of a segment that is never filled is never used.
 constexpr char kTcpSegment[] = "576k";
 
+struct UcxRelease {
+  unsigned major = 0;
+  unsigned minor = 0;
+};
+
+// Of the library that runs, which need not be the one we were compiled against.
+UcxRelease UsedRelease() {
+  UcxRelease used;
+  unsigned release = 0;
+  ucp_get_version(&used.major, &used.minor, &release);
+  return used;
+}
+
+bool IsAtMost1Point(unsigned minor) {
+  const UcxRelease used = UsedRelease();
+  return used.major == 1 && used.minor <= minor;
+}
+
 std::string FromEnvironment(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
@@ -72,25 +90,16 @@ void AddUnlessInEnvironment(const std::string& transport, const std::string& nam
                             std::vector<UcxSetting>* settings) {
   const std::string full_name = absl::StrCat(transport, "_", name);
   if (getenv(absl::StrCat("UCX_", full_name).c_str()) != nullptr) return;
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
-  const bool bare = major == 1 && minor <= 13;
   const char* const family = transport == "TCP" ? "" : transport.starts_with("UD_") ? "UD_" : "RC_";
-  settings->push_back({bare ? absl::StrCat(family, name) : full_name, value});
+  settings->push_back({IsAtMost1Point(13) ? absl::StrCat(family, name) : full_name, value});
 }
 
 // Releases of UCX whose processes can send each other large messages. UCX does not check it: between 1.22 and older
 // ones connections are made, and the first rendezvous fails over a remote key that is not understood
 // (tests/ucx_versions).
 std::string ReleasesThatAgree() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
-  constexpr unsigned kNewestOfTheOld = 18;
-  return major == 1 && minor <= kNewestOfTheOld ? "1.18-or-older" : absl::StrCat(major, ".", minor);
+  const UcxRelease release = UsedRelease();
+  return IsAtMost1Point(18) ? "1.18-or-older" : absl::StrCat(release.major, ".", release.minor);
 }
 
 std::string DeviceToListenOn(const UcxTransportOptions& options) {
@@ -159,11 +168,7 @@ void UcxSettings::AddIpDevices(const std::string& listens_on, std::vector<std::s
 
 // With 1.18 and 1.22 chunks of 256 KiB took three times as long in one message as with 1.13 (bench/results/ucx_*).
 size_t UcxSettings::rendezvous_threshold_bytes() const {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
-  return chunks_fit_segments_ && major == 1 && minor <= 13 ? kTcpEagerBytes : kEagerBytes;
+  return chunks_fit_segments_ && IsAtMost1Point(13) ? kTcpEagerBytes : kEagerBytes;
 }
 
 std::string UcxSettings::Agreement() const {

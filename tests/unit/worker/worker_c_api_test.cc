@@ -74,6 +74,15 @@ int64_t Load(Number value) {
   return static_cast<int64_t>(value);
 }
 
+shoal_all_reduce_options NotifyingFloat32Sum() {
+  shoal_all_reduce_options options = {};
+  options.struct_size = sizeof(options);
+  options.dtype = SHOAL_FLOAT32;
+  options.op = SHOAL_SUM;
+  options.notify = 1;
+  return options;
+}
+
 // A call that was started and will be checked.
 class StartedCall {
  public:
@@ -219,11 +228,7 @@ TEST_F(WorkerCApiTest, CompletionsCarryWhatTheCallerGave) {
   static constexpr uint64_t kCalls = 20;
   RunRanks(*cluster, "completions", 2, [](TestRank& rank) {
     std::vector<std::vector<float>> data(kCalls, std::vector<float>(3000, 1.0f));
-    shoal_all_reduce_options options = {};
-    options.struct_size = sizeof(options);
-    options.dtype = SHOAL_FLOAT32;
-    options.op = SHOAL_SUM;
-    options.notify = 1;
+    shoal_all_reduce_options options = NotifyingFloat32Sum();
     for (uint64_t i = 0; i < kCalls; ++i) {
       options.user_data = 1000 + i;
       EXPECT_EQ(shoal_all_reduce(rank.group(), data[i].data(), data[i].size(), &options, nullptr, nullptr), SHOAL_OK);
@@ -248,11 +253,7 @@ TEST_F(WorkerCApiTest, ManyThreadsWaitForSmallOpsBesideLargeOnes) {
   constexpr uint32_t kRounds = 30;
   constexpr size_t kSmallOps = 3;
   RunRanks(*cluster, "many-waiters", kRanks, [](TestRank& rank) {
-    shoal_all_reduce_options large = {};
-    large.struct_size = sizeof(large);
-    large.dtype = SHOAL_FLOAT32;
-    large.op = SHOAL_SUM;
-    large.notify = 1;
+    const shoal_all_reduce_options large = NotifyingFloat32Sum();
     for (uint32_t round = 0; round < kRounds; ++round) {
       std::vector<float> bulk(200'000, 1.0f);
       std::vector<std::vector<float>> data(kSmallOps, std::vector<float>(1 + 100 * round, 1.0f));
