@@ -20,6 +20,9 @@ namespace {
 
 // A chunk and all headers before it. Memory of a segment that is never filled is never used.
 constexpr char kTcpSegment[] = "576k";
+// What UCX copies before it sends it over TCP: it has room for one message of that size and its headers. All else it
+// sends whole, from where it lies.
+constexpr char kLargestTcpCopy[] = "4k";
 
 struct UcxRelease {
   unsigned major = 0;
@@ -116,6 +119,10 @@ UcxSettings::UcxSettings(const UcxTransportOptions& options) {
   // With UCX's own 64 KiB a chunk of that size comes in two parts, each of which the receiver copies once more.
   chunks_fit_segments_ = tcp_alone_ && getenv("UCX_TCP_RX_SEG_SIZE") == nullptr;
   if (chunks_fit_segments_) AddUnlessInEnvironment("TCP", "RX_SEG_SIZE", kTcpSegment, &settings_);
+  // By themselves newer releases copy a chunk into pieces of 8 KiB, and 25 MiB take three times as long.
+  if (tcp_alone_ && !IsAtMost1Point(13) && getenv("UCX_ZCOPY_THRESH") == nullptr) {
+    settings_.push_back({"ZCOPY_THRESH", kLargestTcpCopy});
+  }
   // UCX's TCP listens for data on an IPv4 address if it can, whatever the address that it was connected to.
   if (options.listen_ip.find(':') != std::string::npos) AddUnlessInEnvironment("TCP", "AF_PRIO", "inet6", &settings_);
 }
@@ -166,10 +173,7 @@ void UcxSettings::AddIpDevices(const std::string& listens_on, std::vector<std::s
   }
 }
 
-// With 1.18 and 1.22 chunks of 256 KiB took three times as long in one message as with 1.13 (bench/results/ucx_*).
-size_t UcxSettings::rendezvous_threshold_bytes() const {
-  return chunks_fit_segments_ && IsAtMost1Point(13) ? kTcpEagerBytes : kEagerBytes;
-}
+size_t UcxSettings::rendezvous_threshold_bytes() const { return chunks_fit_segments_ ? kTcpEagerBytes : kEagerBytes; }
 
 std::string UcxSettings::Agreement() const {
   const std::vector<std::string> transports = Split(transports_.empty() ? "all" : transports_);

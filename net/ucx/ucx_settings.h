@@ -46,8 +46,7 @@ class UcxSettings {
   std::string Agreement() const;
 
  private:
-  // Over TCP alone, up to UCX 1.13, every chunk of a size that flow plans choose goes whole, in one segment of UCX's;
-  // see docs/adr/0017.
+  // Over TCP alone every chunk of a size that flow plans choose goes whole, in one segment of UCX's; see docs/adr/0017.
   static constexpr size_t kTcpEagerBytes = (size_t{512} << 10) + 1;
   static constexpr size_t kEagerBytes = size_t{128} << 10;
 

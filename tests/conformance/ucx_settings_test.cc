@@ -52,12 +52,13 @@ TEST(UcxSettingsTest, AListWithTcpMayUseIt) {
 
 TEST(UcxSettingsTest, OverTcpAloneAChunkIsOneSegment) {
   EXPECT_THAT(AsMap(For("tcp").settings()), Contains(Pair(EndsWith("RX_SEG_SIZE"), "576k")));
+  EXPECT_GT(For("tcp").rendezvous_threshold_bytes(), size_t{512} << 10);
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
   ucp_get_version(&major, &minor, &release);
-  const bool whole = major == 1 && minor <= 13;
-  EXPECT_EQ(For("tcp").rendezvous_threshold_bytes() > size_t{512} << 10, whole);
+  const bool cuts_and_copies_by_itself = major > 1 || minor > 13;
+  EXPECT_EQ(AsMap(For("tcp").settings()).contains("ZCOPY_THRESH"), cuts_and_copies_by_itself);
   EXPECT_THAT(For("tcp").Agreement(), HasSubstr("tcp-segment=576k"));
   for (const char* list : {"rc_verbs,tcp", "all", ""}) {
     EXPECT_THAT(AsMap(For(list).settings()), Not(Contains(Pair(EndsWith("RX_SEG_SIZE"), "576k")))) << list;
