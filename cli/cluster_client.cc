@@ -7,19 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/scheduler_address.h"
+#include "proto/scheduler_channel.h"
 
 namespace shoal::cli {
 namespace {
-
-// An address that takes connections and says nothing must leave time for the next one of a list.
-constexpr int kConnectTimeoutMs = 1000;
-
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-}
 
 void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
@@ -30,7 +21,7 @@ void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
 ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms)
     : scheduler_(scheduler),
       timeout_ms_(timeout_ms),
-      channel_(OpenChannel(*SchedulerTarget(scheduler))),
+      channel_(OpenSchedulerChannel(*SchedulerTarget(scheduler))),
       status_(v1::Status::NewStub(channel_)),
       admin_(v1::Admin::NewStub(channel_)) {}
 

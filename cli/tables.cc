@@ -35,19 +35,33 @@ std::string TimeText(uint64_t unix_ms) {
   return text;
 }
 
-// Whatever keeps a job from being well: lost ranks with their reasons.
+std::string MissingText(const v1::GroupStatus& group) {
+  const std::string waits = absl::StrCat("group ", group.name(), " waits for ");
+  if (group.missing_ranks().empty()) return absl::StrCat(waits, "servers");
+  constexpr int kShown = 8;
+  const int shown = std::min(group.missing_ranks_size(), kShown);
+  const auto first = group.missing_ranks().begin();
+  const std::string ranks = absl::StrJoin(first, first + shown, ", ");
+  const int more = group.missing_ranks_size() - shown;
+  return absl::StrCat(waits, "rank ", ranks, more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
+// Whatever keeps a job from being well: lost ranks with their reasons, and groups that are not complete.
 std::string Trouble(const v1::JobStatus& job) {
-  std::vector<std::string> lost;
+  std::vector<std::string> trouble;
   for (const v1::RankStatus& rank : job.ranks()) {
     if (rank.state() != "lost") continue;
-    lost.push_back(absl::StrCat("rank ", rank.rank(), " on ", OrDash(rank.host()), " lost: ", rank.reason()));
+    trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", OrDash(rank.host()), " lost: ", rank.reason()));
   }
-  if (lost.size() > 2) {
-    const size_t more = lost.size() - 2;
-    lost.resize(2);
-    lost.push_back(absl::StrCat("and ", more, " more"));
+  for (const v1::GroupStatus& group : job.groups()) {
+    if (group.state() == "waiting") trouble.push_back(MissingText(group));
   }
-  return OrDash(absl::StrJoin(lost, "; "));
+  if (trouble.size() > 2) {
+    const size_t more = trouble.size() - 2;
+    trouble.resize(2);
+    trouble.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return OrDash(absl::StrJoin(trouble, "; "));
 }
 
 // Whom a server serves.

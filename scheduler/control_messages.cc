@@ -60,6 +60,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_max_chunk_bytes(view.state.max_chunk_bytes);
   message->set_state(view.open ? "open" : "waiting");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
+  for (const uint32_t rank : view.missing_ranks) message->add_missing_ranks(rank);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/scheduler_channel.h"
 #include "scheduler/listen_address.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
@@ -34,6 +35,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     caller_.call = shared_from_this();
     callee_.call = shared_from_this();
     to_.set_deadline(from->deadline());
+    to_.set_wait_for_ready(true);  // who has just begun to lead may not listen yet
     to_.AddMetadata(kForwardedKey, "1");
     leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
@@ -160,9 +162,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     {
       const std::lock_guard lock(mutex_);
       leader_.reset();
-      for (const std::weak_ptr<ForwardedCall>& each : calls_) {
-        if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp();
-      }
+      GiveCallsUp();
     }
     server_->Shutdown(std::chrono::system_clock::now() + kStopPatience);
     server_->Wait();
@@ -173,16 +173,13 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     const std::lock_guard lock(mutex_);
     if (address == leader_address_) return;
     leader_address_ = address;
+    // A leader that was stopped, or cut off, would keep them.
+    GiveCallsUp();
     if (address.empty()) {
       leader_.reset();
       return;
     }
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new leader at an old address is a new connection
-    leader_ = std::make_shared<grpc::GenericStub>(
-        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    leader_ = std::make_shared<grpc::GenericStub>(OpenSchedulerChannel(address));
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
@@ -200,6 +197,14 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
  private:
+  // With mutex_ held. Who called makes them again.
+  void GiveCallsUp() {
+    for (const std::weak_ptr<ForwardedCall>& each : calls_) {
+      if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp();
+    }
+    calls_.clear();
+  }
+
   std::mutex mutex_;
   std::string leader_address_;                       // under mutex_
   std::shared_ptr<grpc::GenericStub> leader_;        // under mutex_

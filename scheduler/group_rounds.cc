@@ -1,9 +1,9 @@
 #include "scheduler/group_rounds.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "scheduler/group_plan.h"
 #include "scheduler/request_checks.h"
 
@@ -38,19 +38,17 @@ bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const J
 }
 
 std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
-  std::vector<std::string> missing;
-  size_t missing_count = 0;
-  for (const uint32_t rank : round.ranks) {
-    if (round.waiters.contains(rank)) continue;
-    if (++missing_count <= kMissingShown) missing.push_back(MissingRank(job, rank));
+  const std::vector<uint32_t> missing = round.MissingRanks();
+  std::string text;
+  for (size_t i = 0; i < std::min(missing.size(), kMissingShown); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", MissingRank(job, missing[i]));
   }
-  std::string text = absl::StrJoin(missing, ", ");
-  if (missing_count > kMissingShown) absl::StrAppend(&text, " and ", missing_count - kMissingShown, " more");
+  if (missing.size() > kMissingShown) absl::StrAppend(&text, " and ", missing.size() - kMissingShown, " more");
   const size_t server_count = servers.ServersOf(round.job).size();
   if (server_count < round.MinServers()) {
     absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
                     " servers registered");
-  } else if (missing_count == 0 && !AnyMayServe(round, servers, job)) {
+  } else if (missing.empty() && !AnyMayServe(round, servers, job)) {
     absl::StrAppend(
         &text, "a server that may serve it: all ", server_count,
         " of the job are in ranks' processes on other hosts; start a dedicated one, or let its ranks host one");
@@ -67,6 +65,12 @@ uint32_t GroupRound::MinServers() const {
   uint32_t most = 1;
   for (const auto& [rank, waiter] : waiters) most = std::max(most, waiter.min_servers);
   return most;
+}
+
+std::vector<uint32_t> GroupRound::MissingRanks() const {
+  std::vector<uint32_t> missing;
+  std::ranges::copy_if(ranks, std::back_inserter(missing), [this](uint32_t rank) { return !waiters.contains(rank); });
+  return missing;
 }
 
 LinkFacts GroupRound::Link() const {

@@ -45,6 +45,8 @@ struct GroupRound {
 
   // The largest that any rank asked for.
   uint32_t MinServers() const;
+  // Those that have not asked, in group order.
+  std::vector<uint32_t> MissingRanks() const;
   // Of the fastest link (ranks that measure at the same time share a server's port), with the shortest round trip and
   // the cheapest message (others share a processor).
   LinkFacts Link() const;

@@ -221,6 +221,7 @@ struct RankView {
 struct GroupView {
   GroupState state;
   bool open = false;  // false: waits for ranks or servers, has no id yet
+  std::vector<uint32_t> missing_ranks;
 };
 
 struct JobView {

@@ -296,7 +296,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ListJo
                             .last_heartbeat_age_ms = (now.monotonic_ns - worker.last_heartbeat_ns) / 1'000'000,
                             .load = worker.load});
     }
-    for (const GroupState& group : job.groups) view.groups.push_back({group, true});
+    for (const GroupState& group : job.groups) view.groups.push_back({group, true, {}});
     for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
          ++it) {
       const GroupRound& round = it->second;
@@ -305,6 +305,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const ListJo
       waiting.state.ranks = round.ranks;
       waiting.state.max_chunk_bytes = round.max_chunk_bytes;
       waiting.state.wire = round.wire;
+      waiting.missing_ranks = round.MissingRanks();
     }
   }
   ReplyNow(handle, Response(std::move(views)));

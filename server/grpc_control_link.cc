@@ -7,19 +7,15 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/scheduler_address.h"
 #include "core/version.h"
+#include "proto/scheduler_channel.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
 namespace {
 
-// An address that takes connections and says nothing must leave time for the next one of a list.
-constexpr int kConnectTimeoutMs = 1000;
-
-// gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
 std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
   const std::string& text = status.error_message();
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -28,9 +24,7 @@ std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     return absl::StrCat("what answers there is no scheduler of Shoal (", text, ")");
   }
-  const bool of_connection = absl::StartsWith(text, "failed to connect") || absl::StartsWith(text, "DNS resolution");
-  const size_t colon = text.rfind(": ");
-  return of_connection && colon != std::string::npos ? text.substr(colon + 2) : text;
+  return ShortReason(text);
 }
 
 v1::ServerLoad MakeLoad(const ServerCounters& counters) {
@@ -126,8 +120,7 @@ class GrpcControlLink : public ControlLink {
       const std::lock_guard lock(mutex_);
       cancellable_call_ = nullptr;
     }
-    // Who calls decides when to try again, so a connection that failed is not left to gRPC, which would wait for
-    // seconds before it tries, and keep one to a host that is gone without a word for many minutes.
+    // Who calls decides when to try again, so a connection that failed is not left to gRPC.
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
         status.error_code() == grpc::StatusCode::UNAVAILABLE) {
       Reconnect();
@@ -135,13 +128,7 @@ class GrpcControlLink : public ControlLink {
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()), ShortText(status, timeout_ms));
   }
 
-  void Reconnect() {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
-    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(target_, grpc::InsecureChannelCredentials(), arguments));
-  }
+  void Reconnect() { stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_)); }
 
   const std::string target_;
   std::unique_ptr<v1::Scheduler::Stub> stub_;

@@ -106,8 +106,8 @@ void JobMembership::SendHeartbeats() {
                                                            "': ", renewal.status().message(), "; connect again"));
       return;
     } else if (absl::IsUnavailable(renewal.status())) {
-      // The stream's connection is no better, but may take minutes to notice.
-      scheduler_->EndWatches();
+      // The connection of what waits is no better, but may take minutes to notice.
+      scheduler_->EndWaits();
     }
   }
 }

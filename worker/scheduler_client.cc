@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,6 +18,7 @@
 #include "core/scheduler_address.h"
 #include "core/version.h"
 #include "core/wait_report.h"
+#include "proto/scheduler_channel.h"
 #include "scheduler/control_messages.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "worker/clock.h"
@@ -26,9 +26,6 @@
 namespace shoal {
 namespace {
 
-constexpr int kFirstReconnectDelayMs = 100;
-constexpr int kMaxReconnectDelayMs = 1000;
-constexpr int kConnectTimeoutMs = 3000;
 constexpr uint64_t kFirstRetryNs = 50 * kNsPerMs;
 constexpr uint64_t kMaxRetryNs = kNsPerS;
 constexpr uint64_t kJoinAttemptNs = 5 * kNsPerS;
@@ -39,13 +36,6 @@ constexpr uint64_t kLeaveTimeoutMs = 2000;
 constexpr char kNoAnswer[] = "no answer";
 
 std::string Seconds(uint64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
-
-// gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
-std::string ShortReason(const std::string& text) {
-  const bool of_connection = absl::StartsWith(text, "failed to connect") || absl::StartsWith(text, "DNS resolution");
-  const size_t colon = text.rfind(": ");
-  return of_connection && colon != std::string::npos ? text.substr(colon + 2) : text;
-}
 
 uint64_t Jittered(uint64_t ns) {
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -94,26 +84,18 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
 
 class SchedulerClient::Connection {
  public:
-  explicit Connection(const std::string& target) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectDelayMs);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectDelayMs);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // the scheduler is inside
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a new channel is a new connection
-    stub_ = v1::Scheduler::NewStub(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
-  }
+  explicit Connection(const std::string& target) : stub_(v1::Scheduler::NewStub(OpenSchedulerChannel(target))) {}
 
   v1::Scheduler::Stub& stub() { return *stub_; }
 
  private:
-  std::unique_ptr<v1::Scheduler::Stub> stub_;
+  const std::unique_ptr<v1::Scheduler::Stub> stub_;
 };
 
 // Keeps a call's context where CancelCalls finds it.
 class SchedulerClient::CallScope {
  public:
-  CallScope(SchedulerClient* client, std::set<grpc::ClientContext*>* calls) : client_(client), calls_(calls) {
+  CallScope(SchedulerClient* client, CallSet* calls) : client_(client), calls_(calls) {
     const std::lock_guard lock(client_->mutex_);
     if (client_->cancelled_) context_.TryCancel();
     calls_->insert(&context_);
@@ -129,14 +111,14 @@ class SchedulerClient::CallScope {
 
  private:
   SchedulerClient* const client_;
-  std::set<grpc::ClientContext*>* const calls_;
+  CallSet* const calls_;
   grpc::ClientContext context_;
 };
 
 class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
  public:
   GrpcWatchStream(SchedulerClient* client, JobId job)
-      : connection_(client->connection()), call_(client, &client->watches_) {
+      : connection_(client->connection()), call_(client, &client->waits_) {
     v1::WatchRequest request;
     request.set_job_id(job.value());
     reader_ = connection_->stub().Watch(call_.context(), request);
@@ -201,14 +183,14 @@ bool SchedulerClient::Sleep(uint64_t ns) {
 }
 
 template <typename Method, typename Request, typename Response>
-absl::Status SchedulerClient::Call(Method method, const Request& request, uint64_t deadline_ns, bool cancellable,
+absl::Status SchedulerClient::Call(Method method, const Request& request, uint64_t deadline_ns, CallSet* calls,
                                    Response* response) {
   const std::shared_ptr<Connection> connection = this->connection();
   const std::chrono::nanoseconds timeout(NsUntil(deadline_ns));
   const auto deadline = std::chrono::system_clock::now() + timeout;
   grpc::Status status;
-  if (cancellable) {
-    CallScope call(this, &calls_);
+  if (calls != nullptr) {
+    CallScope call(this, calls);
     call.context()->set_deadline(deadline);
     status = (connection->stub().*method)(call.context(), request, response);
   } else {
@@ -231,8 +213,10 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
       return absl::FailedPreconditionError(absl::StrCat("what answers at ", address_,
                                                         " is not a Shoal scheduler of this version (",
                                                         status.error_message(), "); check the address"));
-    case grpc::StatusCode::CANCELLED:
-      return absl::CancelledError("the worker is closed");
+    case grpc::StatusCode::CANCELLED: {
+      const std::lock_guard lock(mutex_);
+      return cancelled_ ? absl::CancelledError("the worker is closed") : absl::UnavailableError(kNoAnswer);
+    }
     default:
       break;
   }
@@ -283,7 +267,7 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
     const absl::Status status = TryUntil(deadline_ns, [&] {
       // A scheduler that stands still takes the call and says nothing: that is to be noticed before the deadline.
       const uint64_t attempt_ns = std::min(deadline_ns, MonotonicNs() + kJoinAttemptNs);
-      return Call(&v1::Scheduler::Stub::JoinJob, request, attempt_ns, true, &response);
+      return Call(&v1::Scheduler::Stub::JoinJob, request, attempt_ns, &calls_, &response);
     });
     // When the time ran out during a later call, what the earlier one said is the better answer.
     if (absl::IsUnavailable(status) && joined.lease_ttl_ms > 0) break;
@@ -323,7 +307,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   v1::JoinGroupResponse response;
   const absl::Status status = TryUntil(deadline_ns, [&] {
     request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));
-    return Call(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, true, &response);
+    return Call(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, &waits_, &response);
   });
   if (!status.ok()) return status;
   return ParseGroup(response, group);
@@ -342,7 +326,7 @@ absl::Status SchedulerClient::ReportServer(const JobMember& member, JobId job, c
   request.set_reachable(trouble.reachable);
   request.set_reason(trouble.reason);
   v1::ReportServerResponse response;
-  return Call(&v1::Scheduler::Stub::ReportServer, request, deadline_ns, true, &response);
+  return Call(&v1::Scheduler::Stub::ReportServer, request, deadline_ns, &calls_, &response);
 }
 
 absl::StatusOr<HeartbeatAnswer> SchedulerClient::Heartbeat(const JobMember& member, JobId job,
@@ -362,7 +346,7 @@ absl::StatusOr<HeartbeatAnswer> SchedulerClient::Heartbeat(const JobMember& memb
   }
   request.mutable_load()->set_transports(absl::StrJoin(transports, ","));
   v1::HeartbeatWorkerResponse response;
-  const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatWorker, request, deadline_ns, true, &response);
+  const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatWorker, request, deadline_ns, &calls_, &response);
   if (!status.ok()) return status;
   if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
   return HeartbeatAnswer{.ttl_ms = response.lease_ttl_ms(),
@@ -378,23 +362,23 @@ absl::Status SchedulerClient::LeaveJob(const JobMember& member, JobId job, const
   request.set_reason(reason);
   request.set_failed(failed);
   v1::LeaveJobResponse response;
-  return Call(&v1::Scheduler::Stub::LeaveJob, request, deadline_ns, false, &response);
+  return Call(&v1::Scheduler::Stub::LeaveJob, request, deadline_ns, nullptr, &response);
 }
 
 std::unique_ptr<SchedulerClient::WatchStream> SchedulerClient::Watch(JobId job) {
   return std::make_unique<GrpcWatchStream>(this, job);
 }
 
-void SchedulerClient::EndWatches() {
+void SchedulerClient::EndWaits() {
   const std::lock_guard lock(mutex_);
-  for (grpc::ClientContext* context : watches_) context->TryCancel();
+  for (grpc::ClientContext* context : waits_) context->TryCancel();
 }
 
 void SchedulerClient::CancelCalls() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
   for (grpc::ClientContext* context : calls_) context->TryCancel();
-  for (grpc::ClientContext* context : watches_) context->TryCancel();
+  for (grpc::ClientContext* context : waits_) context->TryCancel();
   cancelled_changed_.notify_all();
 }
 

@@ -111,8 +111,9 @@ class SchedulerClient {
   // Must end before the client does. After CancelCalls its first Read is false.
   std::unique_ptr<WatchStream> Watch(JobId job);
 
-  // Ends open streams, so that they are opened again on a connection that works.
-  void EndWatches();
+  // The scheduler is silent: ends open streams, and has calls that wait for other ranks made again, so that both go to
+  // one that answers.
+  void EndWaits();
 
   // Ends all calls and streams, and later ones at once.
   void CancelCalls();
@@ -121,9 +122,11 @@ class SchedulerClient {
   class Connection;
   class CallScope;
   class GrpcWatchStream;
+  using CallSet = std::set<grpc::ClientContext*>;
 
+  // `calls`: where CancelCalls finds it; may be null.
   template <typename Method, typename Request, typename Response>
-  absl::Status Call(Method method, const Request& request, uint64_t deadline_ns, bool cancellable, Response* response);
+  absl::Status Call(Method method, const Request& request, uint64_t deadline_ns, CallSet* calls, Response* response);
   // Calls `attempt` again while it says that the scheduler can't be reached.
   template <typename Attempt>
   absl::Status TryUntil(uint64_t deadline_ns, Attempt attempt);
@@ -140,8 +143,8 @@ class SchedulerClient {
   std::condition_variable cancelled_changed_;
   // Under mutex_:
   std::shared_ptr<Connection> connection_;
-  std::set<grpc::ClientContext*> calls_;
-  std::set<grpc::ClientContext*> watches_;
+  CallSet calls_;
+  CallSet waits_;  // may last
   bool cancelled_ = false;
 };
 

@@ -104,6 +104,36 @@ def test_i6_a_killed_leader_is_replaced_and_nobody_notices(cluster: Cluster, sch
     assert [server["name"] for server in schedulers.ask(leader, "servers")["servers"]] == ["alpha"]
 
 
+def test_i6_who_waits_at_a_leader_that_stands_still_is_answered_by_the_next(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    cluster.start_server("alpha")
+    # Of those with all addresses some ask the leader itself; of the two followers one will pass calls on to the other.
+    known = [cluster.scheduler_address] * 3 + [address for address in schedulers.by_address if address != leader]
+    options = ["--timeout-ms", "60000", "--rounds", "1"]
+    early = [
+        cluster.start_rank(rank, len(known) + 1, "--scheduler", addresses, *options)
+        for rank, addresses in enumerate(known)
+    ]
+    for rank in early:
+        rank.wait_for_line("^joined$")
+
+    def missing() -> list[list[int]]:
+        return [group.get("missing_ranks", []) for group in schedulers.ask(leader, "jobs")["jobs"][0].get("groups", [])]
+
+    cluster.wait_until(lambda: missing() == [[len(early)]], "the group waits for the last rank alone")
+    stopped_at = time.monotonic()
+    schedulers.by_address[leader].send(signal.SIGSTOP)
+    try:
+        schedulers.leader(other_than=leader)
+        late = cluster.start_rank(len(early), len(early) + 1, *options)
+        for rank in (*early, late):
+            rank.wait_for_line("^group open$")
+        assert time.monotonic() - stopped_at < 4 * LEADER_LEASE_MS / 1000 + 2 * LEASE_TTL_MS / 1000
+        assert [rank.wait() for rank in (*early, late)] == [0] * (len(early) + 1)
+    finally:
+        schedulers.by_address[leader].send(signal.SIGCONT)
+
+
 def test_a_leader_that_was_stopped_and_goes_on_changes_nothing(cluster: Cluster, schedulers: Schedulers):
     leader = schedulers.leader()
     cluster.start_server("alpha")

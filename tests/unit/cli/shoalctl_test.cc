@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Outcome {
@@ -251,6 +252,20 @@ TEST(TablesTest, LostRanksAreNamed) {
   }
   EXPECT_THAT(JobsText(jobs),
               HasSubstr("rank 0 on node lost: no heartbeat; rank 1 on node lost: no heartbeat; and 2 more"));
+}
+
+TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  v1::GroupStatus* group = job->add_groups();
+  group->set_name("world");
+  group->set_state("waiting");
+  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for servers"));
+  group->add_missing_ranks(3);
+  group->add_missing_ranks(7);
+  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for rank 3, 7"));
+  group->set_state("open");
+  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits for")));
 }
 
 }  // namespace

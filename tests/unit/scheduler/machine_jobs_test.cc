@@ -10,6 +10,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -208,6 +209,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   const RequestHandle rank0 = harness_.Send(Group(job, 0, 100, ranks));
   EXPECT_FALSE(harness_.HasReply(rank0));
   EXPECT_FALSE(OnlyJob(harness_).groups[0].open);
+  EXPECT_THAT(OnlyJob(harness_).groups[0].missing_ranks, ElementsAre(2));
   const RequestHandle rank2 = harness_.Send(Group(job, 2, 102, ranks));
   const GroupJoined first = harness_.Get<GroupJoined>(rank0);
   const GroupJoined second = harness_.Get<GroupJoined>(rank2);
@@ -230,6 +232,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   const JobView view = OnlyJob(harness_);
   ASSERT_EQ(view.groups.size(), 1u);
   EXPECT_TRUE(view.groups[0].open);
+  EXPECT_THAT(view.groups[0].missing_ranks, IsEmpty());
 }
 
 TEST_F(MachineGroupsTest, TheSameNameAgainIsANewGroup) {

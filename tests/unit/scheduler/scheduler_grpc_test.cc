@@ -14,10 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "core/scheduler_address.h"
 #include "core/token.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/scheduler_channel.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
@@ -304,6 +306,39 @@ TEST_F(SchedulerGrpcTest, GarbageOnThePortLeavesItServing) {
   EXPECT_EQ(RegisterServer("a", 1001).epoch(), 1u);
   EXPECT_EQ(GetCluster().servers_live(), 1u);
   for (const int peer : left_open) close(peer);
+}
+
+TEST_F(SchedulerGrpcTest, OneOfSeveralThatTakesConnectionsAndSaysNothingHoldsUpNobody) {
+  Start();
+  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(silent, 16), 0);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string silent_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  for (const std::string& order :
+       {silent_address + "," + scheduler_->address(), scheduler_->address() + "," + silent_address}) {
+    const auto status = v1::Status::NewStub(OpenSchedulerChannel(*SchedulerTarget(order)));
+    for (int call = 0; call < 3; ++call) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));  // less than a try to connect
+      v1::Cluster cluster;
+      const grpc::Status answer = status->GetCluster(&context, v1::GetClusterRequest(), &cluster);
+      EXPECT_TRUE(answer.ok()) << order << ": " << answer.error_message();
+    }
+  }
+  close(silent);
+}
+
+TEST_F(SchedulerGrpcTest, NobodyThereIsSaidInAFewWords) {
+  const auto status = v1::Status::NewStub(OpenSchedulerChannel("127.0.0.1:1"));
+  v1::Cluster cluster;
+  const grpc::Status answer = status->GetCluster(Context().get(), v1::GetClusterRequest(), &cluster);
+  EXPECT_EQ(answer.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ShortReason(answer.error_message()), "Connection refused") << answer.error_message();
 }
 
 TEST_F(SchedulerGrpcTest, ATakenPortIsAClearError) {

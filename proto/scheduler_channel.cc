@@ -1,0 +1,40 @@
+#include "proto/scheduler_channel.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kFirstReconnectDelayMs = 100;
+constexpr int kMaxReconnectDelayMs = 1000;
+constexpr int kConnectTimeoutMs = 3000;
+// How messages begin that tell of connections.
+constexpr std::array<absl::string_view, 3> kOfConnections = {"failed to connect", "connections to all backends failing",
+                                                             "DNS resolution"};
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetLoadBalancingPolicyName("round_robin");
+  arguments.SetMaxReceiveMessageSize(-1);  // a list of many jobs is large
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectDelayMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectDelayMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the scheduler is inside
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string ShortReason(const std::string& message) {
+  const bool of_connection = std::any_of(kOfConnections.begin(), kOfConnections.end(),
+                                         [&](absl::string_view begin) { return absl::StartsWith(message, begin); });
+  const size_t colon = message.rfind(": ");
+  return of_connection && colon != std::string::npos ? message.substr(colon + 2) : message;
+}
+
+}  // namespace shoal
