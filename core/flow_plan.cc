@@ -38,7 +38,7 @@ uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(bytes + 0.5); }
 
 LinkFacts WithinOneHost() {
   // Two chunks of 256 KiB under way from each of 4 ranks to each of 2 servers.
-  return {.bytes_per_s = 8'400'000'000, .round_trip_ns = 25'000, .message_ns = 1'900};
+  return {.bytes_per_s = 8'400'000'000, .round_trip_ns = 25'000, .message_ns = 1'900, .within_host = true};
 }
 
 PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {

@@ -34,6 +34,7 @@ struct LinkFacts {
   uint64_t bytes_per_s = 0;
   uint64_t round_trip_ns = 0;
   uint64_t message_ns = 0;  // what a message costs beyond its bytes: how fast small ones are handled, one after another
+  bool within_host = false;  // it leaves no host: says nothing about the way of ranks elsewhere
 
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };

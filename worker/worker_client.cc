@@ -166,11 +166,14 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
   const std::shared_ptr<const ShardMap> map = membership_->WaitForMap(measure_until_ns);
   if (map == nullptr || map->empty()) return {};
-  // Neighbours measure at different servers, as far as there are enough.
-  const Shard& shard = map->shards()[options_.rank % map->shards().size()];
-  link_ = IsOfThisHost(shard.address)
-              ? WithinOneHost()
-              : io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
+  link_ = WithinOneHost();
+  // Neighbours measure at different servers, as far as there are enough on other hosts.
+  for (size_t i = 0; i < map->shards().size(); ++i) {
+    const Shard& shard = map->shards()[(options_.rank + i) % map->shards().size()];
+    if (IsOfThisHost(shard.address)) continue;
+    link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
+    break;
+  }
   return *link_;
 }
 

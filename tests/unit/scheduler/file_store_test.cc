@@ -155,7 +155,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                  .opening = {.epoch = Epoch(1),
                              .credit_chunks = 3,
                              .look_ahead_chunks = 5,
-                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8},
+                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_host = true},
                              .busiest_port = 1.5,
                              .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
   state.jobs = {job};

@@ -319,6 +319,22 @@ TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
   }
 }
 
+TEST_F(MachineGroupsTest, WhatOneRankHasWithinItsHostSaysNothingOfOthersLinks) {
+  AddServer("a", 1);
+  const JobId job = JoinAll(3);
+  const LinkFacts between_hosts{.bytes_per_s = 50'000'000, .round_trip_ns = 90'000, .message_ns = 9'000};
+  for (const bool all_within : {false, true}) {
+    JoinGroup beside_server = Group(job, 0, 100, {0, 1});
+    beside_server.link = WithinOneHost();
+    JoinGroup other = Group(job, 1, 101, {0, 1});
+    other.link = all_within ? WithinOneHost() : between_hosts;
+    harness_.Send(beside_server);
+    const GroupJoined joined = harness_.Get<GroupJoined>(harness_.Send(other));
+    EXPECT_EQ(joined.link, all_within ? WithinOneHost() : between_hosts);
+    EXPECT_EQ(DecodeToken(joined.token)->max_chunk_bytes, PlanFlow(EvenPortLoad(2, 1), joined.link, 0).chunk_bytes);
+  }
+}
+
 TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {
   AddServer("a", 1);
   const JobId job = JoinAll(2);
