@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,10 @@
 
 namespace shoal::cli {
 namespace {
+
+// Who has just begun to lead may not listen yet.
+constexpr std::chrono::milliseconds kPatience{1000};
+constexpr std::chrono::milliseconds kRetry{100};
 
 void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
@@ -44,12 +49,18 @@ absl::Status ClusterClient::Explain(const grpc::Status& status) const {
 template <typename Response, typename Request, typename Stub>
 absl::StatusOr<Response> ClusterClient::Call(
     Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) {
-  grpc::ClientContext context;
-  SetDeadline(timeout_ms_, &context);
-  Response response;
-  const grpc::Status status = (stub->*method)(&context, request, &response);
-  if (!status.ok()) return Explain(status);
-  return response;
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  for (;;) {
+    grpc::ClientContext context;
+    SetDeadline(timeout_ms_, &context);
+    Response response;
+    const grpc::Status status = (stub->*method)(&context, request, &response);
+    if (status.ok()) return response;
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || std::chrono::steady_clock::now() >= give_up) {
+      return Explain(status);
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
 }
 
 absl::StatusOr<v1::Cluster> ClusterClient::GetCluster() {

@@ -36,14 +36,14 @@ std::string TimeText(uint64_t unix_ms) {
 }
 
 std::string MissingText(const v1::GroupStatus& group) {
-  const std::string waits = absl::StrCat("group ", group.name(), " waits for ");
-  if (group.missing_ranks().empty()) return absl::StrCat(waits, "servers");
+  if (group.missing_ranks().empty()) return absl::StrCat("group ", group.name(), " waits to be opened");
   constexpr int kShown = 8;
   const int shown = std::min(group.missing_ranks_size(), kShown);
   const auto first = group.missing_ranks().begin();
   const std::string ranks = absl::StrJoin(first, first + shown, ", ");
   const int more = group.missing_ranks_size() - shown;
-  return absl::StrCat(waits, "rank ", ranks, more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+  return absl::StrCat("group ", group.name(), " waits for rank ", ranks,
+                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
 }
 
 // Whatever keeps a job from being well: lost ranks with their reasons, and groups that are not complete.

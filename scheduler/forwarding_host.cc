@@ -35,7 +35,6 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     caller_.call = shared_from_this();
     callee_.call = shared_from_this();
     to_.set_deadline(from->deadline());
-    to_.set_wait_for_ready(true);  // who has just begun to lead may not listen yet
     to_.AddMetadata(kForwardedKey, "1");
     leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
@@ -106,7 +105,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     const std::lock_guard lock(mutex_);
     // Who called and gave up hears nothing any more; so it was us.
     end_ = status.error_code() == grpc::StatusCode::CANCELLED
-               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler takes over; try again")
+               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
                : status;
     if (!caller_hears_) caller_.Finish(*end_);  // else when the message to the caller has gone out
   }

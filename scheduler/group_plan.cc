@@ -62,8 +62,10 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   }
   const std::vector<uint32_t> weights = PlanHybridWeights(static_cast<uint32_t>(ranks_of_host.size()), places);
   std::vector<Shard> shards;
+  bool within_host = ranks_of_host.size() == 1;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (weights[i] == 0) continue;
+    within_host = within_host && places[i].host.has_value();
     for (const std::string& address : candidates[i]->addresses) {
       shards.push_back({.server = candidates[i]->id,
                         .incarnation = candidates[i]->incarnation,
@@ -76,6 +78,7 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   if (!map.ok()) return map.status();
   return GroupPlan{.map = std::make_shared<const ShardMap>(*std::move(map)),
                    .load = HybridPortLoad(ranks_of_host, places, weights),
+                   .within_host = within_host,
                    .servers = Describe(places, weights)};
 }
 

@@ -18,7 +18,8 @@ namespace shoal::scheduler {
 struct GroupPlan {
   std::shared_ptr<const ShardMap> map;
   PortLoad load;
-  std::string servers;  // for people: "4 servers apart (weight 7), 8 on ranks' hosts (weight 2)"
+  bool within_host = false;  // its ranks and servers are on hosts of one name
+  std::string servers;       // for people: "4 servers apart (weight 7), 8 on ranks' hosts (weight 2)"
 };
 
 // Whether a group with ranks on these hosts may use the server. One in a worker's process is used only where a rank of

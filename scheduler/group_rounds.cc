@@ -74,14 +74,11 @@ std::vector<uint32_t> GroupRound::MissingRanks() const {
 }
 
 LinkFacts GroupRound::Link() const {
-  const bool between_hosts = std::ranges::any_of(waiters, [](const auto& entry) {
-    const LinkFacts& measured = entry.second.link;
-    return measured.bytes_per_s > 0 && !measured.within_host;
-  });
-  LinkFacts link;
+  const bool within_host =
+      std::ranges::all_of(waiters, [](const auto& entry) { return entry.second.link.within_host; });
+  LinkFacts link{.within_host = within_host};
   for (const auto& [rank, waiter] : waiters) {
-    if (between_hosts && waiter.link.within_host) continue;
-    link.within_host = link.within_host || waiter.link.within_host;
+    if (waiter.link.within_host != within_host) continue;
     link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
     link.round_trip_ns = LeastKnown(link.round_trip_ns, waiter.link.round_trip_ns);
     link.message_ns = LeastKnown(link.message_ns, waiter.link.message_ns);

@@ -60,15 +60,20 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
     for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
     return;
   }
-  const LinkFacts link = round.Link();
-  const FlowPlan flow = PlanFlow(plan->load, link, round.max_chunk_bytes);
+  LinkFacts link = round.Link();
+  if (link == LinkFacts() && plan->within_host) link = WithinOneHost();
+  // Within one host nothing meets at a port, but at the threads that add up.
+  const PortLoad load = link.within_host ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
+                                                        static_cast<uint32_t>(plan->map->shards().size()))
+                                         : plan->load;
+  const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
   group.shards = plan->map->shards();
   group.max_chunk_bytes = flow.chunk_bytes;
   group.opening = {.epoch = map_->epoch(),
                    .credit_chunks = flow.credit_chunks,
                    .look_ahead_chunks = flow.look_ahead_chunks,
                    .link = link,
-                   .busiest_port = plan->load.busiest_port};
+                   .busiest_port = load.busiest_port};
   for (const uint32_t rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
   for (uint32_t i = 0; i < round.ranks.size(); ++i) {
     TellOpened(now, round.waiters.at(round.ranks[i]).handle, *job, group, i, plan->map);

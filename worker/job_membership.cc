@@ -92,13 +92,15 @@ bool JobMembership::Sleep(uint64_t ns) {
 
 void JobMembership::SendHeartbeats() {
   uint64_t period_ns = job_.lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease;
-  while (Sleep(period_ns)) {
+  uint64_t wait_ns = period_ns;
+  while (Sleep(wait_ns)) {
+    wait_ns = period_ns;
     const absl::StatusOr<WorkerCounters> counters = io_->Counters();
     const absl::StatusOr<HeartbeatAnswer> renewal = scheduler_->Heartbeat(
         member_, job_.id, counters.ok() ? *counters : WorkerCounters(), MonotonicNs() + period_ns);
     ReportWaits(renewal);
     if (renewal.ok()) {
-      period_ns = std::max<uint64_t>(renewal->ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
+      wait_ns = period_ns = std::max<uint64_t>(renewal->ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
     } else if (absl::IsNotFound(renewal.status())) {
       const std::lock_guard lock(mutex_);
       status_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", scheduler_->address(),
@@ -106,8 +108,8 @@ void JobMembership::SendHeartbeats() {
                                                            "': ", renewal.status().message(), "; connect again"));
       return;
     } else if (absl::IsUnavailable(renewal.status())) {
-      // The connection of what waits is no better, but may take minutes to notice.
-      scheduler_->EndWaits();
+      // Silence has lasted for a period already: another one would be the lease.
+      wait_ns = period_ns / 8;
     }
   }
 }

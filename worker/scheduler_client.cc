@@ -118,7 +118,7 @@ class SchedulerClient::CallScope {
 class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
  public:
   GrpcWatchStream(SchedulerClient* client, JobId job)
-      : connection_(client->connection()), call_(client, &client->waits_) {
+      : call_(client, &client->waits_), connection_(client->connection()) {
     v1::WatchRequest request;
     request.set_job_id(job.value());
     reader_ = connection_->stub().Watch(call_.context(), request);
@@ -154,8 +154,8 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
   }
 
  private:
+  CallScope call_;  // first: who replaces the connection cancels it
   const std::shared_ptr<Connection> connection_;
-  CallScope call_;
   std::unique_ptr<grpc::ClientReader<v1::WatchResponse>> reader_;
 };
 
@@ -174,7 +174,9 @@ std::shared_ptr<SchedulerClient::Connection> SchedulerClient::connection() {
 
 void SchedulerClient::Reconnect(const std::shared_ptr<Connection>& broken) {
   const std::lock_guard lock(mutex_);
-  if (connection_ == broken) connection_ = std::make_shared<Connection>(target_);
+  if (connection_ != broken) return;
+  connection_ = std::make_shared<Connection>(target_);
+  for (grpc::ClientContext* context : waits_) context->TryCancel();
 }
 
 bool SchedulerClient::Sleep(uint64_t ns) {
@@ -185,16 +187,18 @@ bool SchedulerClient::Sleep(uint64_t ns) {
 template <typename Method, typename Request, typename Response>
 absl::Status SchedulerClient::Call(Method method, const Request& request, uint64_t deadline_ns, CallSet* calls,
                                    Response* response) {
-  const std::shared_ptr<Connection> connection = this->connection();
   const std::chrono::nanoseconds timeout(NsUntil(deadline_ns));
   const auto deadline = std::chrono::system_clock::now() + timeout;
+  std::shared_ptr<Connection> connection;
   grpc::Status status;
   if (calls != nullptr) {
-    CallScope call(this, calls);
+    CallScope call(this, calls);  // before the connection is known: who replaces it cancels the call
+    connection = this->connection();
     call.context()->set_deadline(deadline);
     status = (connection->stub().*method)(call.context(), request, response);
   } else {
     grpc::ClientContext context;
+    connection = this->connection();
     context.set_deadline(deadline);
     status = (connection->stub().*method)(&context, request, response);
   }
@@ -224,13 +228,18 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
 }
 
 template <typename Attempt>
-absl::Status SchedulerClient::TryUntil(uint64_t deadline_ns, Attempt attempt) {
-  const uint64_t timeout_ns = NsUntil(deadline_ns);
-  WaitReport wait(MonotonicNs(), deadline_ns);
+absl::Status SchedulerClient::TryUntil(uint64_t deadline_ns, bool waits_for_others, Attempt attempt) {
+  uint64_t since_ns = MonotonicNs();
+  WaitReport wait(since_ns, deadline_ns);
   std::string reason;
   for (uint64_t retry_ns = kFirstRetryNs;; retry_ns = std::min(2 * retry_ns, kMaxRetryNs)) {
     const absl::Status status = attempt();
     if (!absl::IsUnavailable(status)) return status;
+    if (waits_for_others && reason.empty()) {
+      // Until now it waited for them, not for a scheduler.
+      since_ns = MonotonicNs();
+      wait = WaitReport(since_ns, deadline_ns);
+    }
     // The last attempt may be cut short by the deadline; then an earlier one knew more.
     if (reason.empty() || status.message() != kNoAnswer) reason = std::string(status.message());
     if (const uint64_t now_ns = MonotonicNs(); wait.TakeDue(now_ns)) {
@@ -238,8 +247,9 @@ absl::Status SchedulerClient::TryUntil(uint64_t deadline_ns, Attempt attempt) {
     }
     const uint64_t left_ns = NsUntil(deadline_ns);
     if (left_ns == 0) {
-      return absl::UnavailableError(absl::StrCat("no scheduler answered at ", address_, " within ", Seconds(timeout_ns),
-                                                 " (", reason, "): is shoal-scheduler running there?"));
+      return absl::UnavailableError(absl::StrCat("no scheduler answered at ", address_, " within ",
+                                                 Seconds(MonotonicNs() - since_ns), " (", reason,
+                                                 "): is shoal-scheduler running there?"));
     }
     if (!Sleep(std::min(Jittered(retry_ns), left_ns))) return absl::CancelledError("the worker is closed");
   }
@@ -264,7 +274,7 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
   // Joining again under the same incarnation changes nothing, renews the lease and counts the servers.
   do {
     v1::JoinJobResponse response;
-    const absl::Status status = TryUntil(deadline_ns, [&] {
+    const absl::Status status = TryUntil(deadline_ns, false, [&] {
       // A scheduler that stands still takes the call and says nothing: that is to be noticed before the deadline.
       const uint64_t attempt_ns = std::min(deadline_ns, MonotonicNs() + kJoinAttemptNs);
       return Call(&v1::Scheduler::Stub::JoinJob, request, attempt_ns, &calls_, &response);
@@ -305,7 +315,7 @@ absl::StatusOr<GroupInfo> SchedulerClient::JoinGroup(const JobMember& member, Jo
   request.set_wire(static_cast<uint32_t>(group.wire));
   request.set_request_number(group_requests_.fetch_add(1, std::memory_order_relaxed) + 1);
   v1::JoinGroupResponse response;
-  const absl::Status status = TryUntil(deadline_ns, [&] {
+  const absl::Status status = TryUntil(deadline_ns, true, [&] {
     request.set_wait_ms(std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1));
     return Call(&v1::Scheduler::Stub::JoinGroup, request, deadline_ns + kAnswerGraceNs, &waits_, &response);
   });
@@ -367,11 +377,6 @@ absl::Status SchedulerClient::LeaveJob(const JobMember& member, JobId job, const
 
 std::unique_ptr<SchedulerClient::WatchStream> SchedulerClient::Watch(JobId job) {
   return std::make_unique<GrpcWatchStream>(this, job);
-}
-
-void SchedulerClient::EndWaits() {
-  const std::lock_guard lock(mutex_);
-  for (grpc::ClientContext* context : waits_) context->TryCancel();
 }
 
 void SchedulerClient::CancelCalls() {

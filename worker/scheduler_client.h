@@ -111,10 +111,6 @@ class SchedulerClient {
   // Must end before the client does. After CancelCalls its first Read is false.
   std::unique_ptr<WatchStream> Watch(JobId job);
 
-  // The scheduler is silent: ends open streams, and has calls that wait for other ranks made again, so that both go to
-  // one that answers.
-  void EndWaits();
-
   // Ends all calls and streams, and later ones at once.
   void CancelCalls();
 
@@ -127,10 +123,12 @@ class SchedulerClient {
   // `calls`: where CancelCalls finds it; may be null.
   template <typename Method, typename Request, typename Response>
   absl::Status Call(Method method, const Request& request, uint64_t deadline_ns, CallSet* calls, Response* response);
-  // Calls `attempt` again while it says that the scheduler can't be reached.
+  // Calls `attempt` again while it says that the scheduler can't be reached. `waits_for_others`: it may last although
+  // one can.
   template <typename Attempt>
-  absl::Status TryUntil(uint64_t deadline_ns, Attempt attempt);
+  absl::Status TryUntil(uint64_t deadline_ns, bool waits_for_others, Attempt attempt);
   std::shared_ptr<Connection> connection();
+  // Also ends open streams, and has calls that wait for other ranks made again: they'd stay with a silent scheduler.
   void Reconnect(const std::shared_ptr<Connection>& broken);
   // False: CancelCalls was called.
   bool Sleep(uint64_t ns);

@@ -152,7 +152,9 @@ void WorkerClient::Close() {
 void WorkerClient::LeaveJob(const std::string& reason, bool failed) {
   const uint64_t deadline_ns = DeadlineIn(kLeaveTimeoutMs);
   WaitReport wait(MonotonicNs(), deadline_ns);
-  const absl::Status left = scheduler_.LeaveJob(member_, job_, reason, failed, deadline_ns);
+  absl::Status left = scheduler_.LeaveJob(member_, job_, reason, failed, DeadlineIn(kLeaveTimeoutMs / 2));
+  // One of several schedulers may just have gone; the next call is over a new connection.
+  if (absl::IsUnavailable(left)) left = scheduler_.LeaveJob(member_, job_, reason, failed, deadline_ns);
   const uint64_t now_ns = MonotonicNs();
   if (left.ok() || !wait.TakeDue(now_ns)) return;
   notices_->Say(absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain to tell the scheduler at ",

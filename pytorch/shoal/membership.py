@@ -55,9 +55,11 @@ class Membership:
         if self._plan.server_ranks:
             self._leave_store = store
         if rank in self._plan.server_ranks:
+            processors = len(os.sched_getaffinity(0))
             self._server_host = _C.host_server(
                 scheduler=self._plan.scheduler,
                 advertise="127.0.0.1" if self._plan.on_one_node else place.address,
+                io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
                 net_device=self._net_device(),
                 transports=self.settings.transports,
                 network_only=self.settings.network_only,

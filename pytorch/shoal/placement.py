@@ -90,6 +90,13 @@ def server_ranks_of(places: list[RankPlace]) -> list[int]:
     return sorted(first_of_node.values())
 
 
+def io_threads_of(ranks: int, processors: int) -> int:
+    """Of a server for all ranks of its own node, where memory is what limits. It passes over a tensor once for each rank
+    and once for the result; a rank's two copies are four passes. So many threads that none has more to do than a rank, if
+    there are processors for them."""
+    return max(1, min(-(-(ranks + 1) // 4), processors))
+
+
 def check_schedulers(places: list[RankPlace]) -> None:
     for rank, place in enumerate(places):
         if place.scheduler != places[0].scheduler:

@@ -134,14 +134,15 @@ void DefineHosts(py::module_& module) {
       py::arg("listen"));
   module.def(
       "host_server",
-      [](const std::string& scheduler, const std::string& advertise, const std::string& net_device,
+      [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,
          const std::string& transports, bool network_only, uint64_t timeout_ms) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
-        return Host::StartServer(library, scheduler, advertise, net_device, transports, network_only, timeout_ms);
+        return Host::StartServer(library, scheduler, advertise, io_threads, net_device, transports, network_only,
+                                 timeout_ms);
       },
-      py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("net_device"), py::arg("transports"),
-      py::arg("network_only"), py::arg("timeout_ms"));
+      py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("io_threads"), py::arg("net_device"),
+      py::arg("transports"), py::arg("network_only"), py::arg("timeout_ms"));
 }
 
 void DefineBackend(py::module_& module) {

@@ -262,12 +262,14 @@ std::unique_ptr<Host> Host::StartScheduler(const ShoalLibrary& library, const st
 }
 
 std::unique_ptr<Host> Host::StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                        const std::string& advertise, const std::string& net_device,
-                                        const std::string& transports, bool network_only, uint64_t timeout_ms) {
+                                        const std::string& advertise, uint32_t io_threads,
+                                        const std::string& net_device, const std::string& transports, bool network_only,
+                                        uint64_t timeout_ms) {
   shoal_host_server_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = scheduler.c_str();
   options.advertise = advertise.c_str();
+  options.io_threads = io_threads;
   options.net_device = NullIfEmpty(net_device);
   options.transports = NullIfEmpty(transports);
   options.network_only = network_only ? 1 : 0;

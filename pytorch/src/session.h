@@ -151,8 +151,9 @@ class Host {
   // Throw ShoalError.
   static std::unique_ptr<Host> StartScheduler(const ShoalLibrary& library, const std::string& listen);
   static std::unique_ptr<Host> StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                           const std::string& advertise, const std::string& net_device,
-                                           const std::string& transports, bool network_only, uint64_t timeout_ms);
+                                           const std::string& advertise, uint32_t io_threads,
+                                           const std::string& net_device, const std::string& transports,
+                                           bool network_only, uint64_t timeout_ms);
   ~Host() { Stop(); }
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;

@@ -134,6 +134,26 @@ def test_i6_who_waits_at_a_leader_that_stands_still_is_answered_by_the_next(clus
         schedulers.by_address[leader].send(signal.SIGCONT)
 
 
+def test_f16_a_follower_that_stands_still_costs_nobody_his_lease(cluster: Cluster, schedulers: Schedulers):
+    leader = schedulers.leader()
+    cluster.start_server("alpha")
+    ranks = cluster.start_ranks(3, "--rounds", "2", "--hold")
+    for rank in ranks:
+        rank.wait_for_line("round 0 done")
+    follower = next(address for address in schedulers.by_address if address != leader)
+    schedulers.by_address[follower].send(signal.SIGSTOP)
+    try:
+        time.sleep(2.5 * LEASE_TTL_MS / 1000)  # each member has called it meanwhile
+        for rank in ranks:
+            rank.say("go on\ngo on")
+        assert [rank.wait() for rank in ranks] == [0, 0, 0], ranks
+        cluster.scheduler_address = leader
+        kinds = {event["kind"] for event in cluster.events()}
+        assert kinds.isdisjoint({"rank-lost", "server-lost", "job-failed"}), kinds
+    finally:
+        schedulers.by_address[follower].send(signal.SIGCONT)
+
+
 def test_a_leader_that_was_stopped_and_goes_on_changes_nothing(cluster: Cluster, schedulers: Schedulers):
     leader = schedulers.leader()
     cluster.start_server("alpha")

@@ -70,6 +70,13 @@ def places(*nodes: str) -> list[placement.RankPlace]:
     return [placement.RankPlace(node, "10.0.0.1", None) for node in nodes]
 
 
+@pytest.mark.parametrize(
+    ("ranks", "processors", "threads"), [(1, 8, 1), (2, 8, 1), (4, 8, 2), (4, 1, 1), (8, 8, 3), (64, 8, 8)]
+)
+def test_a_server_for_one_node_has_as_many_threads_as_keep_up_with_the_ranks(ranks: int, processors: int, threads: int):
+    assert placement.io_threads_of(ranks, processors) == threads
+
+
 def test_first_rank_of_each_node_hosts_a_server():
     assert placement.server_ranks_of(places("a", "a", "b", "b", "a", "c")) == [0, 2, 5]
     assert placement.server_ranks_of(places("a", "a")) == [0]

@@ -260,12 +260,12 @@ TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
   v1::GroupStatus* group = job->add_groups();
   group->set_name("world");
   group->set_state("waiting");
-  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for servers"));
+  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits to be opened"));
   group->add_missing_ranks(3);
   group->add_missing_ranks(7);
   EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for rank 3, 7"));
   group->set_state("open");
-  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits for")));
+  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits")));
 }
 
 }  // namespace

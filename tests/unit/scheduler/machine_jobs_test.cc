@@ -321,18 +321,41 @@ TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
 
 TEST_F(MachineGroupsTest, WhatOneRankHasWithinItsHostSaysNothingOfOthersLinks) {
   AddServer("a", 1);
-  const JobId job = JoinAll(3);
-  const LinkFacts between_hosts{.bytes_per_s = 50'000'000, .round_trip_ns = 90'000, .message_ns = 9'000};
-  for (const bool all_within : {false, true}) {
+  const JobId job = JoinAll(2);
+  const LinkFacts measured{.bytes_per_s = 50'000'000, .round_trip_ns = 90'000, .message_ns = 9'000};
+  const LinkFacts nothing;
+  for (const LinkFacts& of_other : {measured, nothing, WithinOneHost()}) {
     JoinGroup beside_server = Group(job, 0, 100, {0, 1});
     beside_server.link = WithinOneHost();
     JoinGroup other = Group(job, 1, 101, {0, 1});
-    other.link = all_within ? WithinOneHost() : between_hosts;
+    other.link = of_other;
     harness_.Send(beside_server);
     const GroupJoined joined = harness_.Get<GroupJoined>(harness_.Send(other));
-    EXPECT_EQ(joined.link, all_within ? WithinOneHost() : between_hosts);
-    EXPECT_EQ(DecodeToken(joined.token)->max_chunk_bytes, PlanFlow(EvenPortLoad(2, 1), joined.link, 0).chunk_bytes);
+    EXPECT_EQ(joined.link, of_other);
+    EXPECT_EQ(DecodeToken(joined.token)->max_chunk_bytes, PlanFlow(EvenPortLoad(2, 1), of_other, 0).chunk_bytes);
   }
+}
+
+TEST_F(MachineGroupsTest, WithinOneHostTheThreadsOfServersCountAndNotItsPort) {
+  RegisterServer server = Server("a", 1, 1);
+  server.addresses.push_back("127.0.0.1:2");
+  harness_.Ask<ServerRegistered>(server);
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    JoinJob join = Join("gpt", 2, rank, 100 + rank);
+    join.host = server.host;
+    job = harness_.Ask<JobJoined>(join).job;
+  }
+  // One of them could not see the servers in time.
+  JoinGroup first = Group(job, 0, 100, {0, 1});
+  first.link = WithinOneHost();
+  harness_.Send(first);
+  const GroupJoined joined = harness_.Get<GroupJoined>(harness_.Send(Group(job, 1, 101, {0, 1})));
+  EXPECT_EQ(joined.link, WithinOneHost());
+  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 2), WithinOneHost(), 0);
+  EXPECT_EQ(DecodeToken(joined.token)->max_chunk_bytes, flow.chunk_bytes);
+  EXPECT_EQ(DecodeToken(joined.token)->credit_chunks, flow.credit_chunks);
+  EXPECT_EQ(joined.busiest_port, 1);
 }
 
 TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {
