@@ -93,14 +93,20 @@ bool JobMembership::Sleep(uint64_t ns) {
 void JobMembership::SendHeartbeats() {
   uint64_t period_ns = job_.lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease;
   uint64_t wait_ns = period_ns;
+  bool is_unknown = false;
   while (Sleep(wait_ns)) {
     wait_ns = period_ns;
+    const uint64_t sent_ns = MonotonicNs();
     const absl::StatusOr<WorkerCounters> counters = io_->Counters();
-    const absl::StatusOr<HeartbeatAnswer> renewal = scheduler_->Heartbeat(
-        member_, job_.id, counters.ok() ? *counters : WorkerCounters(), MonotonicNs() + period_ns);
+    const absl::StatusOr<HeartbeatAnswer> renewal =
+        scheduler_->Heartbeat(member_, job_.id, counters.ok() ? *counters : WorkerCounters(), sent_ns + period_ns);
     ReportWaits(renewal);
     if (renewal.ok()) {
+      is_unknown = false;
       wait_ns = period_ns = std::max<uint64_t>(renewal->ttl_ms, 1) * kNsPerMs / kHeartbeatsPerLease;
+    } else if (absl::IsNotFound(renewal.status()) && !std::exchange(is_unknown, true)) {
+      // A scheduler that led, stood still and goes on may say so once, before it learns that another one leads.
+      wait_ns = period_ns / 8;
     } else if (absl::IsNotFound(renewal.status())) {
       const std::lock_guard lock(mutex_);
       status_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", scheduler_->address(),
@@ -108,8 +114,8 @@ void JobMembership::SendHeartbeats() {
                                                            "': ", renewal.status().message(), "; connect again"));
       return;
     } else if (absl::IsUnavailable(renewal.status())) {
-      // Silence has lasted for a period already: another one would be the lease.
-      wait_ns = period_ns / 8;
+      // Silence has lasted for a period by now, and a second one would take the lease.
+      wait_ns = std::max(NsUntil(sent_ns + period_ns), period_ns / 8);
     }
   }
 }

@@ -116,11 +116,16 @@ def children_of_session(marker: str) -> list[str]:
     return [line for line in found if line]
 
 
+def let_be_interrupted() -> None:
+    """In the child. A shell has what it starts in the background ignore SIGINT, and that is inherited: of the tests as well."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_demo(marker: str, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, str(ROOT / "examples/demo.py"), "--ranks", "2", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean_environment(TEST_MARKER=marker),
-        start_new_session=True,
+        start_new_session=True, preexec_fn=let_be_interrupted,
     )  # fmt: skip
 
 
