@@ -150,6 +150,9 @@ def test_demo_interrupted_leaves_nothing_behind(cluster, number):
         if line.startswith("step "):
             process.send_signal(number)
             break
-    rest, _ = process.communicate(timeout=60)
+    try:
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()  # all that it started ends with it
     assert process.returncode == 130, "".join(seen) + rest
     assert children_of_session(marker) == []
