@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// Of a lease, so that two heartbeats may be lost before it is over.
+// Of a lease, so that two heartbeats may be refused before it is over, or one remain without an answer.
 constexpr uint64_t kHeartbeatsPerLease = 3;
 constexpr uint64_t kFirstWatchRetryMs = 100;
 constexpr uint64_t kMaxWatchRetryMs = 5000;

@@ -9,6 +9,7 @@ import pytest
 
 from cluster import LOOPBACK, SCHEDULER_LISTENS, Cluster, Process, program
 from etcd_process import Etcd
+from test_job import wait_for_line_of_all
 
 LEASE_TTL_MS = 3000
 LEADER_LEASE_MS = 2000  # etcd's least; one in a cluster of one member with default times
@@ -85,8 +86,7 @@ def test_i6_a_killed_leader_is_replaced_and_nobody_notices(cluster: Cluster, sch
     cluster.start_server("alpha")
     before, epoch_before = cluster.servers()["alpha"], cluster.epoch()
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
-    for rank in ranks:
-        rank.wait_for_line("round 0 done")
+    wait_for_line_of_all(ranks, "round 0 done")
     killed_at = time.monotonic()
     schedulers.by_address[leader].send(signal.SIGKILL)
     replacement = schedulers.leader(other_than=leader)
@@ -114,8 +114,7 @@ def test_i6_who_waits_at_a_leader_that_stands_still_is_answered_by_the_next(clus
         cluster.start_rank(rank, len(known) + 1, "--scheduler", addresses, *options)
         for rank, addresses in enumerate(known)
     ]
-    for rank in early:
-        rank.wait_for_line("^joined$")
+    wait_for_line_of_all(early, "^joined$")
 
     def missing() -> list[list[int]]:
         return [group.get("missing_ranks", []) for group in schedulers.ask(leader, "jobs")["jobs"][0].get("groups", [])]
@@ -126,8 +125,7 @@ def test_i6_who_waits_at_a_leader_that_stands_still_is_answered_by_the_next(clus
     try:
         schedulers.leader(other_than=leader)
         late = cluster.start_rank(len(early), len(early) + 1, *options)
-        for rank in (*early, late):
-            rank.wait_for_line("^group open$")
+        wait_for_line_of_all([*early, late], "^group open$")
         assert time.monotonic() - stopped_at < 4 * LEADER_LEASE_MS / 1000 + 2 * LEASE_TTL_MS / 1000
         assert [rank.wait() for rank in (*early, late)] == [0] * (len(early) + 1)
     finally:
@@ -138,8 +136,7 @@ def test_f16_a_follower_that_stands_still_costs_nobody_his_lease(cluster: Cluste
     leader = schedulers.leader()
     cluster.start_server("alpha")
     ranks = cluster.start_ranks(3, "--rounds", "2", "--hold")
-    for rank in ranks:
-        rank.wait_for_line("round 0 done")
+    wait_for_line_of_all(ranks, "round 0 done")
     follower = next(address for address in schedulers.by_address if address != leader)
     schedulers.by_address[follower].send(signal.SIGSTOP)
     try:
@@ -188,8 +185,7 @@ def test_without_etcd_the_job_goes_on_and_the_lead_comes_back(cluster: Cluster, 
     leader = schedulers.leader()
     cluster.start_server("alpha")
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
-    for rank in ranks:
-        rank.wait_for_line("round 0 done")
+    wait_for_line_of_all(ranks, "round 0 done")
     schedulers.etcd.process.send(signal.SIGSTOP)
     schedulers.by_address[leader].wait_for_line("leads no more")
     for rank in ranks:
