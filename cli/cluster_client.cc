@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/scheduler_address.h"
+#include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 
 namespace shoal::cli {

@@ -11,8 +11,8 @@
 #include "cli/cluster_client.h"
 #include "cli/drain.h"
 #include "cli/tables.h"
-#include "core/scheduler_address.h"
 #include "core/version.h"
+#include "process/scheduler_address.h"
 
 namespace shoal::cli {
 namespace {

@@ -32,31 +32,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/frame.h"
-#include "core/ids.h"
+#include "core/transport_event.h"
 
 namespace shoal {
-
-using PeerId = StrongId<struct PeerIdTag, uint64_t>;
-using OfferId = StrongId<struct OfferIdTag, uint64_t>;
-
-enum class TransportEventKind : uint8_t {
-  kPeerUp,    // a peer connected to us, or our Connect succeeded; notes and payloads may be sent
-  kPeerDown,  // the peer is gone; status says why (OK: after our Close, or an orderly end)
-  kNote,      // bytes: the note
-  kOffered,   // bytes: the header; payload_bytes: size of what waits; answer with Accept or Decline
-  kLanded,    // token: of Accept; status not OK: the buffer's content is undefined
-  kSent,      // token: of Send; OK: the buffer is free again. Never means that the peer took it
-};
-
-struct TransportEvent {
-  TransportEventKind kind = TransportEventKind::kPeerUp;
-  PeerId peer;
-  OfferId offer;
-  uint64_t token = 0;
-  uint64_t payload_bytes = 0;
-  std::span<const std::byte> bytes;  // valid until the next Poll
-  absl::Status status;
-};
 
 class Transport {
  public:

@@ -8,8 +8,8 @@
 
 #include "core/option_table.h"
 #include "core/version.h"
+#include "scheduler/config/scheduler_config.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/scheduler_config.h"
 
 namespace {
 

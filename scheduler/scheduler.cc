@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/file_store.h"
-#include "scheduler/memory_store.h"
-#include "scheduler/scheduler_roles.h"
-#include "scheduler/scheduler_term.h"
+#include "scheduler/leading/scheduler_roles.h"
+#include "scheduler/leading/scheduler_term.h"
+#include "scheduler/store/file_store.h"
+#include "scheduler/store/memory_store.h"
 
 namespace shoal {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "scheduler/scheduler_config.h"
+#include "scheduler/config/scheduler_config.h"
 
 namespace shoal {
 

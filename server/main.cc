@@ -22,7 +22,7 @@
 #include "core/wait_report.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
-#include "server/clock.h"
+#include "process/clock.h"
 #include "server/server.h"
 #include "server/server_config.h"
 

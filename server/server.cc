@@ -1,11 +1,9 @@
 #include "server/server.h"
 
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -15,16 +13,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "net/socket_address.h"
-#include "net/ucx/local_address.h"
 #include "net/wake_up.h"
-#include "server/grpc_control_link.h"
-#include "server/local_address.h"
-#include "server/memory_nodes.h"
-#include "server/registration_machine.h"
-#include "server/server_thread.h"
-#include "server/slot_memory.h"
-#include "server/start_thread.h"
+#include "process/clock.h"
+#include "process/node_address.h"
+#include "process/node_name.h"
+#include "process/socket_address.h"
+#include "process/start_thread.h"
+#include "server/lease/registration_machine.h"
+#include "server/rpc/grpc_control_link.h"
+#include "server/thread/memory_nodes.h"
+#include "server/thread/server_thread.h"
+#include "server/thread/slot_memory.h"
 
 namespace shoal {
 namespace {
@@ -33,17 +32,6 @@ constexpr uint64_t kDeregisterTimeoutMs = 2000;
 constexpr uint64_t kDrainedPollNs = 100 * kNsPerMs;
 constexpr char kAskedToDrain[] = "shoalctl drain";
 constexpr char kSysfs[] = "/sys";
-
-Now ReadClock() {
-  timespec monotonic{};
-  clock_gettime(CLOCK_MONOTONIC, &monotonic);
-  return {.monotonic_ns = static_cast<uint64_t>(monotonic.tv_sec) * kNsPerS + static_cast<uint64_t>(monotonic.tv_nsec)};
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown-host";
-}
 
 // The one that the data plane will use, as far as that is known.
 std::string NetDeviceOf(const ServerConfig& config) {
@@ -161,7 +149,7 @@ absl::Status Server::Parts::Listen() {
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
   registration_.incarnation = *incarnation;
-  registration_.host = config_.host_name.empty() ? HostName() : config_.host_name;
+  registration_.host = config_.host_name.empty() ? NodeName() : config_.host_name;
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
@@ -174,9 +162,9 @@ absl::Status Server::Parts::Listen() {
 
 absl::Status Server::Parts::Register(int cancel_fd) {
   control_link_ = MakeGrpcControlLink(config_.scheduler);
-  machine_.emplace(config_.scheduler, config_.timeout_ms, registration_.incarnation.value(), ReadClock());
+  machine_.emplace(config_.scheduler, config_.timeout_ms, registration_.incarnation.value(), ReadNow());
   while (!machine_->was_registered()) {
-    const Now now = ReadClock();
+    const Now now = ReadNow();
     const RegistrationStep step = machine_->Next(now);
     if (step.kind == RegistrationStep::Kind::kGiveUp) return machine_->failure();
     const uint64_t wait_ns = step.kind == RegistrationStep::Kind::kWait ? step.wait_until_ns - now.monotonic_ns : 0;
@@ -203,7 +191,7 @@ absl::Status Server::Parts::Serve() {
 
 void Server::Parts::KeepLease() {
   while (!leaving_) {
-    const Now now = ReadClock();
+    const Now now = ReadNow();
     const RegistrationStep step = machine_->Next(now);
     if (step.kind == RegistrationStep::Kind::kGiveUp) {
       {
@@ -239,7 +227,7 @@ bool Server::Parts::LeftAsAsked() {
 void Server::Parts::Execute(const RegistrationStep& step) {
   if (step.kind == RegistrationStep::Kind::kRegister) {
     const TokenKey key_before = machine_->lease().token_key;
-    machine_->OnRegistered(control_link_->Register(registration_, step.timeout_ms), ReadClock());
+    machine_->OnRegistered(control_link_->Register(registration_, step.timeout_ms), ReadNow());
     if (machine_->lease().token_key != key_before) {
       for (const std::unique_ptr<ServerThread>& thread : threads_) {
         thread->SetTokenKey(machine_->lease().token_key);
@@ -248,8 +236,7 @@ void Server::Parts::Execute(const RegistrationStep& step) {
   } else if (step.kind == RegistrationStep::Kind::kRenew) {
     const ServerLease& lease = machine_->lease();
     const ServerCounters now = counters();
-    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, now, step.timeout_ms),
-                        ReadClock());
+    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, now, step.timeout_ms), ReadNow());
     LogPeers(now);
   }
   LogReports();
@@ -332,7 +319,7 @@ absl::Status Server::Parts::failure() const {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, LogSink log, int cancel_fd) {
   absl::Status status = CheckServerConfig(config);
-  if (status.ok()) status = CheckLocalAddress(config.advertise);
+  if (status.ok()) status = CheckAdvertisedAddress(config.advertise);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<WakeUp>> stop_wake_up = WakeUp::Make();

@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/machine/server_actions.h"
 #include "server/server_config.h"
-#include "server/server_events.h"
 
 namespace shoal {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/scheduler_address.h"
 #include "core/shard_map.h"
+#include "process/scheduler_address.h"
 
 namespace shoal {
 namespace {

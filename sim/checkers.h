@@ -25,7 +25,7 @@
 
 #include "absl/status/status.h"
 #include "core/shard_map.h"
-#include "server/server_events.h"
+#include "server/machine/server_actions.h"
 #include "sim/op_truth.h"
 #include "sim/sim_transport.h"
 #include "sim/world.h"

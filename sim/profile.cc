@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/server_group.h"
+#include "server/machine/server_group.h"
 #include "sim/world.h"
 
 namespace shoal::sim {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/state_codec.h"
+#include "scheduler/store/state_codec.h"
 
 namespace shoal::sim {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "scheduler/scheduler_loop.h"
+#include "scheduler/loop/scheduler_loop.h"
 #include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"

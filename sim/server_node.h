@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/registration_machine.h"
-#include "server/server_loop.h"
+#include "server/lease/registration_machine.h"
+#include "server/loop/server_loop.h"
 #include "sim/checkers.h"
 #include "sim/node.h"
 #include "sim/profile.h"

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "scheduler/control_host.h"
+#include "scheduler/rpc/control_host.h"
 #include "sim/world.h"
 
 namespace shoal::sim {

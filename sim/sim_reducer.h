@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/reducer.h"
+#include "server/loop/reducer.h"
 #include "sim/profile.h"
 #include "sim/world.h"
 

@@ -1,5 +1,5 @@
 // The scheduler's Store port under virtual time: saves take a while, may fail, outlive the scheduler, and are refused
-// once another scheduler has the lead, as etcd refuses them (scheduler/etcd_store.h).
+// once another scheduler has the lead, as etcd refuses them (scheduler/store/etcd_store.h).
 #ifndef SHOAL_SIM_SIM_STORE_H_
 #define SHOAL_SIM_SIM_STORE_H_
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "scheduler/store.h"
+#include "scheduler/store/store.h"
 #include "sim/world.h"
 
 namespace shoal::sim {

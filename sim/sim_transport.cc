@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
-#include "net/socket_address.h"
+#include "process/socket_address.h"
 
 namespace shoal::sim {
 namespace {

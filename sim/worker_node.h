@@ -16,7 +16,7 @@
 #include "sim/sim_control.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
-#include "worker/worker_loop.h"
+#include "worker/loop/worker_loop.h"
 
 namespace shoal::sim {
 

@@ -9,8 +9,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "net/event_list.h"
-#include "net/socket_address.h"
 #include "net/wake_up.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/payload_copy.h"
 #include "net/shm/shm_connections.h"
-#include "net/socket_address.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 namespace {

@@ -26,9 +26,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ids.h"
-#include "net/socket_address.h"
 #include "net/ucx/handshake_message.h"
 #include "net/wake_up.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 

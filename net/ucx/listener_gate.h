@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "net/socket_address.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 

@@ -30,7 +30,7 @@
 #include "net/event_list.h"
 #include "net/ucx/handshake_sockets.h"
 #include "net/ucx/listener_gate.h"
-#include "net/ucx/local_address.h"
+#include "net/ucx/reserved_port.h"
 #include "net/ucx/ucx_transport.h"
 #include "net/ucx/ucx_worker.h"
 

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "net/socket_address.h"
 #include "net/ucx/ucx_connections.h"
 #include "net/ucx/ucx_status.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "net/socket_address.h"
-#include "net/ucx/local_address.h"
+#include "process/node_address.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "net/socket_address.h"
 #include "net/ucx/ucx_settings.h"
 #include "net/ucx/ucx_transport.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 

@@ -1,10 +1,10 @@
 // The transport that the product runs on: UCX between hosts, shared memory within one, here over the loopback device.
-#include "net/combined_transport.h"
+#include "net/data_plane/combined_transport.h"
 
 #include <atomic>
 #include <thread>
 
-#include "net/data_plane.h"
+#include "net/data_plane/data_plane.h"
 #include "tests/conformance/peer_process.h"
 #include "tests/conformance/transport_suite.h"
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/socket_address.h"
+#include "process/socket_address.h"
 #include "tests/conformance/transport_harness.h"
 
 namespace shoal {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "net/data_plane.h"
+#include "net/data_plane/data_plane.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/socket_address.h"
+#include "process/socket_address.h"
 #include "tests/conformance/transport_suite.h"
 #include "tests/conformance/ucx_under_test.h"
 

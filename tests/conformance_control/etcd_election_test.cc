@@ -1,5 +1,5 @@
 // Elections and guarded writes against a real etcd.
-#include "scheduler/etcd_election.h"
+#include "scheduler/leading/etcd_election.h"
 
 #include <chrono>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "scheduler/etcd_store.h"
+#include "scheduler/store/etcd_store.h"
 #include "tests/conformance_control/etcd_process.h"
 
 namespace shoal::scheduler {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "scheduler/etcd_client.h"
+#include "scheduler/store/etcd_client.h"
 
 namespace shoal::scheduler {
 namespace {

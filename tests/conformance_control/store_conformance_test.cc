@@ -7,10 +7,10 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "scheduler/etcd_election.h"
-#include "scheduler/etcd_store.h"
-#include "scheduler/file_store.h"
-#include "scheduler/memory_store.h"
+#include "scheduler/leading/etcd_election.h"
+#include "scheduler/store/etcd_store.h"
+#include "scheduler/store/file_store.h"
+#include "scheduler/store/memory_store.h"
 #include "tests/conformance_control/etcd_process.h"
 
 namespace shoal::scheduler {

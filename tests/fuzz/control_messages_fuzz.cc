@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "scheduler/control_messages.h"
-#include "scheduler/scheduler_machine.h"
-#include "scheduler/state_codec.h"
+#include "scheduler/machine/scheduler_machine.h"
+#include "scheduler/rpc/control_messages.h"
+#include "scheduler/store/state_codec.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace shoal::scheduler {

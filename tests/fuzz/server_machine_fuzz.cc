@@ -9,8 +9,8 @@
 
 #include "core/bucket_plan.h"
 #include "core/token.h"
-#include "server/inline_reducer.h"
-#include "server/server_loop.h"
+#include "server/loop/inline_reducer.h"
+#include "server/loop/server_loop.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/scripted_transport.h"
 

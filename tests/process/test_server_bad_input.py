@@ -50,7 +50,7 @@ def test_port_taken(cluster: Cluster):
 def test_address_of_another_machine(cluster: Cluster):
     server = cluster.launch_server(scheduler=NO_SCHEDULER, advertise=UNROUTED_ADDRESS)
     assert server.wait() == 1
-    assert f"--advertise {UNROUTED_ADDRESS} is not an address of this machine" in last_line(server)
+    assert f"--advertise {UNROUTED_ADDRESS} is not an address of this node" in last_line(server)
     assert f"{LOOPBACK} on lo" in last_line(server), "says which addresses it has"
 
 

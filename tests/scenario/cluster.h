@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "net/loopback/loopback_transport.h"
-#include "server/inline_reducer.h"
-#include "server/server_loop.h"
-#include "worker/worker_loop.h"
+#include "server/loop/inline_reducer.h"
+#include "server/loop/server_loop.h"
+#include "worker/loop/worker_loop.h"
 
 namespace shoal {
 

@@ -69,12 +69,12 @@ MUTATIONS = [
         "server-takes-stale-pushes",
         "I4: a message of an epoch that is over is refused",
         (
-            "server/server_membership.cc",
+            "server/machine/server_membership.cc",
             "  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;\n  if (header.rank",
             "  if (header.rank",
         ),
         (
-            "server/server_membership.cc",
+            "server/machine/server_membership.cc",
             "  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;\n  *group_index",
             "  *group_index",
         ),
@@ -83,7 +83,7 @@ MUTATIONS = [
         "summed-chunk-is-forgotten",
         "I2: a late copy is refused",
         (
-            "server/server_machine.cc",
+            "server/machine/server_machine.cc",
             "return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
             "return Refusal::kNone;",
         ),
@@ -92,7 +92,7 @@ MUTATIONS = [
         "summed-in-order-of-arrival",
         "I1: the bits do not depend on the order of arrival",
         (
-            "server/server_machine.cc",
+            "server/machine/server_machine.cc",
             ".offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),",
             ".offset = group.BufferOffset(static_cast<uint32_t>(index),\n"
             "                                                Rank(group.slots[static_cast<size_t>(index)].landed_count() +\n"
@@ -103,7 +103,7 @@ MUTATIONS = [
         "nobody-is-asked-for-results",
         "I5: who has the result of an unfinished chunk hands it over",
         (
-            "server/server_membership.cc",
+            "server/machine/server_membership.cc",
             "slot.op() > member.newest_result ||",
             "slot.op() <= member.newest_result ||",
         ),
@@ -112,7 +112,7 @@ MUTATIONS = [
         "result-in-place-of-a-contribution-is-summed",
         "I5: nothing is summed twice",
         (
-            "server/server_machine.cc",
+            "server/machine/server_machine.cc",
             "if (!slot.HasResultOf(Rank(r))) continue;",
             "if (slot.op() != OpNumber(0)) continue;",
         ),
@@ -121,7 +121,7 @@ MUTATIONS = [
         "result-goes-to-the-next-rank",
         "a result goes to the rank that it is for",
         (
-            "server/server_machine.cc",
+            "server/machine/server_machine.cc",
             "SendPayloadAction{.peer = group.members[rank.value()].peer,",
             "SendPayloadAction{.peer = group.members[(rank.value() + 1) % group.size()].peer,",
         ),
@@ -130,7 +130,7 @@ MUTATIONS = [
         "commit-watermark-one-too-high",
         "I3: results are kept until every rank has them",
         (
-            "server/server_group.cc",
+            "server/machine/server_group.cc",
             "ledger.Commit(std::max(landed_everywhere, header.commit_watermark));",
             "ledger.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
         ),
@@ -139,7 +139,7 @@ MUTATIONS = [
         "commit-watermark-of-the-fastest-rank",
         "I3: results are kept until every rank has them",
         (
-            "server/server_group.cc",
+            "server/machine/server_group.cc",
             "landed_everywhere = std::min(landed_everywhere, other.landed_watermark);",
             "landed_everywhere = std::max(landed_everywhere, other.landed_watermark);",
         ),
@@ -148,7 +148,7 @@ MUTATIONS = [
         "new-epoch-keeps-what-was-gathered",
         "I5: an epoch is a fresh start on the servers",
         (
-            "server/server_membership.cc",
+            "server/machine/server_membership.cc",
             "  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);\n"
             "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
             "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
@@ -159,7 +159,7 @@ MUTATIONS = [
         "worker-takes-stale-results",
         "I4: a message of an epoch that is over is refused",
         (
-            "worker/worker_messages.cc",
+            "worker/machine/worker_messages.cc",
             "link != nullptr && header->epoch == group->epoch() ? group->FindOp(header->op) : nullptr;",
             "link != nullptr ? group->FindOp(header->op) : nullptr;",
         ),
@@ -167,13 +167,13 @@ MUTATIONS = [
     mutation(
         "result-lands-while-the-push-is-read",
         "a tensor belongs to the network until that says it is done",
-        ("worker/worker_messages.cc", "if (!cell->sent || cell->held_offer", "if (cell->held_offer"),
+        ("worker/machine/worker_messages.cc", "if (!cell->sent || cell->held_offer", "if (cell->held_offer"),
     ),
     mutation(
         "result-lands-while-an-old-push-is-read",
         "a tensor belongs to the network until that says it is done, also of an epoch that is over",
         (
-            "worker/worker_messages.cc",
+            "worker/machine/worker_messages.cc",
             "if (group.OldPushIsRead(*group.FindOp(cell->op), cell->chunk)) return;",
             "static_cast<void>(group);",
         ),
@@ -182,7 +182,7 @@ MUTATIONS = [
         "results-are-freed-at-once",
         "I3: results are kept until every rank has them",
         (
-            "worker/retained_results.cc",
+            "worker/machine/retained_results.cc",
             "if (result.header.op > watermark) return false;",
             "if (result.header.op.value() > watermark.value() + 1000) return false;",
         ),
@@ -190,13 +190,13 @@ MUTATIONS = [
     mutation(
         "results-after-a-move-are-not-kept",
         "I3: the credit proves nothing of chunks that were in flight when the group moved",
-        ("worker/worker_group.cc", "if (landed <= settle_until_) {", "if (landed.op == OpNumber(0)) {"),
+        ("worker/machine/worker_group.cc", "if (landed <= settle_until_) {", "if (landed.op == OpNumber(0)) {"),
     ),
     mutation(
         "asked-rank-keeps-silent",
         "I5: who has the result of an unfinished chunk hands it over",
         (
-            "worker/worker_settling.cc",
+            "worker/machine/worker_settling.cc",
             "if (result != nullptr) StartHandOver(handle, shard, result->header, result->memory, actions);",
             "static_cast<void>(result);",
         ),
@@ -205,7 +205,7 @@ MUTATIONS = [
         "contribution-is-handed-over-as-result",
         "I5: what is handed over is the result",
         (
-            "worker/worker_settling.cc",
+            "worker/machine/worker_settling.cc",
             "if (header.chunk.value() >= op->plan.chunk_count || !op->landed[header.chunk.value()]) return;",
             "if (header.chunk.value() >= op->plan.chunk_count) return;",
         ),
@@ -213,13 +213,13 @@ MUTATIONS = [
     mutation(
         "result-is-handed-over-from-the-callers-tensor",
         "an op that is done gives its tensor back",
-        ("worker/worker_settling.cc", "if (op == nullptr || op->reported) {", "if (op == nullptr) {"),
+        ("worker/machine/worker_settling.cc", "if (op == nullptr || op->reported) {", "if (op == nullptr) {"),
     ),
     mutation(
         "unfinished-ops-are-not-pushed-again",
         "I5: those without the result push again",
         (
-            "worker/worker_group.cc",
+            "worker/machine/worker_group.cc",
             "for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);",
             "for (ShardLink& link : fresh) link.next_op = OpNumber(std::max(first_op_, newest_pushed.op.value()));",
         ),
@@ -228,7 +228,7 @@ MUTATIONS = [
         "moved-op-keeps-its-old-owners",
         "all ranks deal a chunk to the same server",
         (
-            "worker/worker_group.cc",
+            "worker/machine/worker_group.cc",
             "    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);\n    op.waiting = {};",
             "    op.waiting = {};",
         ),
@@ -237,7 +237,7 @@ MUTATIONS = [
         "preempted-push-is-forgotten",
         "a push that made room is pushed again",
         (
-            "worker/worker_settling.cc",
+            "worker/machine/worker_settling.cc",
             "  cell->again = true;\n  if (cell->sent) PushChunk(",
             "  if (cell->again) PushChunk(",
         ),
@@ -246,7 +246,7 @@ MUTATIONS = [
         "rank-leaves-with-the-only-result",
         "I3: nobody leaves before all ranks have their results",
         (
-            "worker/worker_ending.cc",
+            "worker/machine/worker_ending.cc",
             "group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {",
             "group->size() >= 1) {",
         ),
@@ -255,7 +255,7 @@ MUTATIONS = [
         "opening-group-fails-on-a-draining-server",
         "F4: a server that leaves fails no op",
         (
-            "worker/worker_messages.cc",
+            "worker/machine/worker_messages.cc",
             "(refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&",
             "((refusal == Refusal::kNoSlotMemory &&",
         ),
@@ -265,7 +265,7 @@ MUTATIONS = [
         "server-lease-is-not-enforced",
         "F3: a silent server is left when its lease has run out",
         (
-            "scheduler/server_registry.cc",
+            "scheduler/machine/server_registry.cc",
             "server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
             "server->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
         ),
@@ -274,7 +274,7 @@ MUTATIONS = [
         "worker-lease-is-not-enforced",
         "I8: a lost rank fails its job's ops within the lease",
         (
-            "scheduler/job_registry.cc",
+            "scheduler/machine/job_registry.cc",
             "worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
             "worker->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
         ),
@@ -282,18 +282,18 @@ MUTATIONS = [
     mutation(
         "lost-rank-is-not-told",
         "I8: a lost rank fails its job's ops within the lease",
-        ("scheduler/scheduler_requests.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
+        ("scheduler/machine/scheduler_requests.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
     ),
     mutation(
         "told-before-it-is-saved",
         "what others rely on is saved first",
-        ("scheduler/scheduler_machine.cc", "  if (saved_ == changes_) {\n    Carry(", "  if (changes_ > 0) {\n    Carry("),
+        ("scheduler/machine/scheduler_machine.cc", "  if (saved_ == changes_) {\n    Carry(", "  if (changes_ > 0) {\n    Carry("),
     ),
     mutation(
         "epoch-is-used-again",
         "I4: one epoch of a group, one map",
         (
-            "scheduler/scheduler_requests.cc",
+            "scheduler/machine/scheduler_requests.cc",
             "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
             "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
         ),
@@ -302,7 +302,7 @@ MUTATIONS = [
         "report-of-a-lost-server-is-ignored",
         "F5: a broken connection moves the group",
         (
-            "scheduler/scheduler_requests.cc",
+            "scheduler/machine/scheduler_requests.cc",
             "if (group->epoch != request.epoch || reported == group->shards.end()) {",
             "if (group->epoch == request.epoch || reported == group->shards.end()) {",
         ),
@@ -311,7 +311,7 @@ MUTATIONS = [
         "repeated-request-for-a-group-waits-for-the-others",
         "F12: a rank that could not hear which group it is in asks again",
         (
-            "scheduler/scheduler_groups.cc",
+            "scheduler/machine/scheduler_groups.cc",
             "if (request.request_number == 0) return false;",
             "if (request.request_number != 0) return false;",
         ),
@@ -319,6 +319,6 @@ MUTATIONS = [
     mutation(
         "ids-start-again-from-one",
         "F12: running groups outlive the scheduler's state",
-        ("scheduler/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
+        ("scheduler/machine/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
     ),
 ]

@@ -38,7 +38,60 @@ def strip_comments(text: str) -> str:
     return pattern.sub(lambda match: "\n" * match.group().count("\n"), text)
 
 
-# ---- purity: core/, reduce/ and the machines decide, they don't do (docs/architecture.md, rings 1 and 2) ----
+# ---- folders: what is pure, and who may include whom (docs/architecture.md, rings) ----
+
+PUBLIC_HEADER = "shoal/worker.h"
+PURE = {"core", "reduce"}
+# By folder, with what it may include beside itself. A folder that holds sources and is missing here fails a test.
+MAY_INCLUDE = {
+    "core": set(),
+    "reduce": {"core"},
+    "process": {"core"},
+    "proto": {"core"},
+    "net": {"core", "process"},
+    "net/loopback": {"core", "net", "process"},
+    "net/shm": {"core", "net", "process"},
+    "net/ucx": {"core", "net", "process"},
+    "net/data_plane": {"core", "net", "process", "net/shm", "net/ucx"},
+    # The roles' rooms: what is decided, how it is carried out, and what stands around it.
+    "server/machine": {"core", "reduce"},
+    "server/lease": {"core", "server/machine"},
+    "server/loop": {"core", "reduce", "net", "server/machine"},
+    "server/rpc": {"core", "proto", "process", "server/machine", "server/lease"},
+    "server/thread": {"core", "net", "net/data_plane", "process", "server/machine", "server/loop"},
+    "server": {
+        "core", "net", "net/data_plane", "net/ucx", "process", "server/machine", "server/lease", "server/rpc",
+        "server/thread",
+    },
+    "scheduler/machine": {"core"},
+    "scheduler/store": {"core", "proto", "process", "scheduler/machine"},
+    "scheduler/rpc": {"core", "proto", "process", "scheduler/machine"},
+    "scheduler/loop": {"core", "scheduler/machine", "scheduler/store", "scheduler/rpc"},
+    "scheduler/leading": {
+        "core", "proto", "process", "scheduler/config", "scheduler/machine", "scheduler/store", "scheduler/rpc",
+        "scheduler/loop",
+    },
+    "scheduler/config": {"core", "process", "scheduler/store"},
+    "scheduler": {"core", "process", "scheduler/config", "scheduler/store", "scheduler/leading"},
+    "worker/include": set(),
+    "worker/machine": {"core"},
+    "worker/loop": {"core", "reduce", "net", "worker/machine"},
+    "worker/rpc": {"core", "proto", "process", "worker/machine"},
+    # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
+    "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
+    "worker/library": {
+        "core", "net", "net/data_plane", "process", "worker/include", "worker/machine", "worker/loop", "worker/rpc",
+        "worker/colocated",
+    },
+    "cli": {"core", "process", "proto"},
+    "perf": {"core", "worker/include"},
+    "sim": {
+        "core", "process", "reduce", "net", "server/machine", "server/lease", "server/loop", "scheduler/machine",
+        "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/loop",
+    },
+    "examples": {"worker/include"},
+    "pytorch/src": {"worker/include"},
+}  # fmt: skip
 
 IMPURE_HEADERS = re.compile(
     r"^(chrono|ctime|time\.h|thread|stop_token|mutex|shared_mutex|condition_variable|semaphore|latch|barrier|future"
@@ -50,10 +103,12 @@ IMPURE_CALLS = re.compile(r"\b(secure_getenv|getenv|srand|rand|random_device|pri
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
-def is_pure(path: pathlib.Path) -> bool:
-    if path.parts[0] in {"core", "reduce"}:
-        return True
-    return path.parts[0] in {"server", "scheduler", "worker"} and path.stem.endswith("_machine")
+def is_pure(folder: str) -> bool:
+    return folder in PURE or folder.endswith("/machine")
+
+
+def folder_of(path: pathlib.Path) -> str:
+    return path.parent.as_posix()
 
 
 def line_of(text: str, offset: int) -> int:
@@ -62,7 +117,9 @@ def line_of(text: str, offset: int) -> int:
 
 def test_pure_code_has_no_clock_thread_lock_input_output_or_randomness():
     problems = []
-    for path in filter(is_pure, CXX_FILES):
+    for path in CXX_FILES:
+        if path.parts[0] == "tests" or not is_pure(folder_of(path)):
+            continue
         text = read(path)
         for match in INCLUDE.finditer(text):
             header = match.group(2)
@@ -74,57 +131,56 @@ def test_pure_code_has_no_clock_thread_lock_input_output_or_randomness():
     fail_with(problems, "Pure code takes time, randomness and data as arguments; move the effect to a loop or an adapter:")
 
 
-# ---- layers: includes point inward ----
-
-PUBLIC_HEADER = "shoal/worker.h"
-MAY_INCLUDE = {
-    "core": {"core"},
-    "proto": {"proto"},
-    "reduce": {"core", "reduce"},
-    "net": {"core", "net"},
-    "server": {"core", "reduce", "net", "proto", "server"},
-    "scheduler": {"core", "proto", "scheduler"},
-    # A worker process can host a scheduler and a server (the set-up with nothing else running).
-    "worker": {"core", "reduce", "net", "proto", "worker", "server", "scheduler"},
-    "cli": {"core", "proto", "cli"},
-    "perf": {"core", "worker", "perf"},
-    "sim": {"core", "reduce", "net", "server", "scheduler", "worker", "sim"},
-    "examples": {"worker"},
-    "pytorch": {"worker", "pytorch"},
-}
-PROJECT_FOLDERS = set(MAY_INCLUDE)
-
-
 def folder_of_include(header: str) -> str | None:
     """The project folder that a header belongs to; None: it isn't ours."""
-    if header == PUBLIC_HEADER:
-        return "worker"
+    if header == PUBLIC_HEADER or header.startswith("worker/include/"):
+        return "worker/include"
     if header.startswith("shoal/v1/"):
         return "proto"
-    first = header.split("/")[0]
-    return first if "/" in header and first in PROJECT_FOLDERS else None
+    folder = header.rpartition("/")[0]
+    return folder if folder in MAY_INCLUDE else None
 
 
 def test_includes_point_inward():
     problems = []
     for path in CXX_FILES:
-        allowed = MAY_INCLUDE.get(path.parts[0])
-        if allowed is None:
+        folder = "worker/include" if path.is_relative_to("worker/include") else folder_of(path)
+        if folder not in MAY_INCLUDE:
             continue
-        if path.parts[0] in {"server", "worker", "scheduler"} and path.stem.endswith("_machine"):
-            allowed = {"core", path.parts[0]}
         text = read(path)
         for match in INCLUDE.finditer(text):
-            folder = folder_of_include(match.group(2)) if match.group(1) == '"' else None
-            if folder is not None and folder not in allowed:
+            included = folder_of_include(match.group(2)) if match.group(1) == '"' else None
+            if included is not None and included != folder and included not in MAY_INCLUDE[folder]:
                 problems.append(f"{path}:{line_of(text, match.start())}: includes {match.group(2)}")
     fail_with(problems, "Arrows point inward only (MAY_INCLUDE in this test says who may include whom):")
 
 
+def test_machines_include_values_and_each_other_only():
+    for folder, allowed in MAY_INCLUDE.items():
+        if is_pure(folder):
+            impure = [other for other in allowed if not is_pure(other)]
+            assert not impure, f"{folder} is pure, so it may not include {impure}"
+
+
+def test_folders_include_in_no_circle():
+    """What a folder may include, directly or by way of others, never leads back to it."""
+
+    def reach(folder: str, seen: set[str]) -> set[str]:
+        for other in MAY_INCLUDE[folder] - seen:
+            seen.add(other)
+            reach(other, seen)
+        return seen
+
+    circles = sorted(folder for folder in MAY_INCLUDE if folder in reach(folder, set()))
+    fail_with(circles, "These folders include each other in a circle:")
+
+
 def test_every_source_folder_is_in_the_layer_table():
-    folders = {path.parts[0] for path in CXX_FILES if len(path.parts) > 1}
-    unknown = sorted(folders - set(MAY_INCLUDE) - {"tests", "bench"})
+    folders = {folder_of(path) for path in CXX_FILES if path.parts[0] not in {"tests", "bench"}}
+    unknown = sorted(folders - set(MAY_INCLUDE) - {"worker/include/shoal"})
     fail_with(unknown, "Say in MAY_INCLUDE what these folders may include:")
+    unused = sorted(set(MAY_INCLUDE) - folders - {"worker/include"})
+    fail_with(unused, "These folders of MAY_INCLUDE hold no source:")
 
 
 # ---- size and names ----
@@ -231,7 +287,7 @@ def test_links_in_documents_lead_somewhere():
 def test_folders_explain_themselves():
     readme_lines_max = 30
     problems = []
-    for folder in sorted({path.parts[0] for path in CXX_FILES if path.parts[0] in MAY_INCLUDE} | {"tests"}):
+    for folder in sorted({path.parts[0] for path in CXX_FILES if path.parts[0] != "bench"}):
         readme = pathlib.Path(folder, "README.md")
         if readme not in FILES:
             problems.append(f"{readme} is missing")

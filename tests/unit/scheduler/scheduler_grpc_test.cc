@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/scheduler_address.h"
 #include "core/token.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"

@@ -1,0 +1,95 @@
+#include "net/data_plane/combined_transport.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "net/shm/same_host_socket.h"
+
+namespace shoal {
+namespace {
+
+// Where shared memory is in use the network is looked at only now and then: that costs system calls. (Arm looks, too.)
+constexpr int kMaxPollsWithoutNetwork = 16;
+
+class CombinedTransport final : public Transport {
+ public:
+  CombinedTransport(std::unique_ptr<ShmTransport> same_host, std::unique_ptr<Transport> network, FileDescriptor epoll)
+      : same_host_(std::move(same_host)), network_(std::move(network)), epoll_(std::move(epoll)) {}
+
+  absl::StatusOr<PeerId> Connect(const std::string& address) override {
+    absl::StatusOr<PeerId> peer = same_host_->ConnectIfOnThisHost(address);
+    return absl::IsNotFound(peer.status()) ? network_->Connect(address) : peer;
+  }
+  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
+    return Of(peer.value()).SendNote(peer, note);
+  }
+  absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    uint64_t token) override {
+    return Of(peer.value()).Send(peer, header, payload, token);
+  }
+  absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
+    return Of(offer.value()).Accept(offer, buffer, token);
+  }
+  bool AcceptsAtOnce(OfferId offer) const override { return Of(offer.value()).AcceptsAtOnce(offer); }
+  const std::byte* Borrow(OfferId offer) override { return Of(offer.value()).Borrow(offer); }
+  void Return(OfferId offer) override { Of(offer.value()).Return(offer); }
+  void Decline(OfferId offer) override { Of(offer.value()).Decline(offer); }
+  void Close(PeerId peer) override { Of(peer.value()).Close(peer); }
+  std::span<const TransportEvent> Poll() override;
+  bool Arm() override { return same_host_->Arm() && network_->Arm(); }
+  int wake_fd() const override { return epoll_.get(); }
+  void Wake() override { same_host_->Wake(); }
+  std::string listen_address() const override { return network_->listen_address(); }
+  std::string description() const override {
+    return absl::StrCat(network_->description(), ", ", same_host_->description(), " on the same host");
+  }
+  std::string PeerTransport(PeerId peer) const override {
+    return peer.value() >= kSameHostFirstId ? same_host_->PeerTransport(peer) : network_->PeerTransport(peer);
+  }
+  size_t shared_memory_peers() const override { return same_host_->shared_memory_peers(); }
+
+ private:
+  Transport& Of(uint64_t id) const { return id >= kSameHostFirstId ? static_cast<Transport&>(*same_host_) : *network_; }
+
+  const std::unique_ptr<ShmTransport> same_host_;
+  const std::unique_ptr<Transport> network_;
+  const FileDescriptor epoll_;
+  int polls_without_network_ = 0;
+  std::vector<TransportEvent> both_;
+};
+
+std::span<const TransportEvent> CombinedTransport::Poll() {
+  const std::span<const TransportEvent> from_same_host = same_host_->Poll();
+  const bool may_wait = !from_same_host.empty() || same_host_->shared_memory_peers() > 0;
+  if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_host;
+  polls_without_network_ = 0;
+  const std::span<const TransportEvent> from_network = network_->Poll();
+  if (from_network.empty()) return from_same_host;
+  if (from_same_host.empty()) return from_network;
+  both_.assign(from_same_host.begin(), from_same_host.end());
+  both_.insert(both_.end(), from_network.begin(), from_network.end());
+  return both_;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr<ShmTransport> same_host,
+                                                                 std::unique_ptr<Transport> network) {
+  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {same_host->wake_fd(), network->wake_fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!epoll.valid() || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
+    }
+  }
+  return std::make_unique<CombinedTransport>(std::move(same_host), std::move(network), std::move(epoll));
+}
+
+}  // namespace shoal

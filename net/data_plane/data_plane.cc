@@ -1,0 +1,35 @@
+#include "net/data_plane/data_plane.h"
+
+#include <utility>
+
+#include "net/data_plane/combined_transport.h"
+#include "net/shm/shm_transport.h"
+
+namespace shoal {
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions& options) {
+  absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(options.network);
+  if (!network.ok() || !options.same_host) return network;
+  ShmTransportOptions same_host;
+  same_host.listen_address = (*network)->listen_address();
+  same_host.region = options.region;
+  same_host.first_id = kSameHostFirstId;
+  same_host.limits = options.network.limits;
+  absl::StatusOr<std::unique_ptr<ShmTransport>> shm = MakeShmTransport(same_host);
+  // Somebody else's socket at our name (another user's mischief) costs the short way, not the service.
+  if (absl::IsUnimplemented(shm.status()) || absl::IsAlreadyExists(shm.status())) return network;
+  if (!shm.ok()) return shm.status();
+  return MakeCombinedTransport(*std::move(shm), *std::move(network));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnchecked(options);
+  if (!transport.ok()) return transport;
+  return MakeChecksumTransport(*std::move(transport), options.checksums);
+}
+
+}  // namespace shoal

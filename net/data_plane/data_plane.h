@@ -1,0 +1,28 @@
+// The transport that servers and workers run on: UCX between hosts, shared memory within one, chosen by itself.
+#ifndef SHOAL_NET_DATA_PLANE_DATA_PLANE_H_
+#define SHOAL_NET_DATA_PLANE_DATA_PLANE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "net/checksum_transport.h"
+#include "net/shm/shared_memory.h"
+#include "net/transport.h"
+#include "net/ucx/ucx_transport.h"
+
+namespace shoal {
+
+struct DataPlaneOptions {
+  UcxTransportOptions network;
+  bool same_host = true;  // false: UCX to processes of this host too
+  Checksums checksums = Checksums::kToAskers;
+  OwnedMemory* region = nullptr;  // outlives the transport; payloads in it go to processes of this host uncopied
+};
+
+// Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the
+// network alone; description() tells.
+absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_DATA_PLANE_DATA_PLANE_H_

@@ -1,0 +1,43 @@
+// The clocks of this process, for the threads that drive machines, and deadlines on them. Any thread.
+#ifndef SHOAL_PROCESS_CLOCK_H_
+#define SHOAL_PROCESS_CLOCK_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "core/now.h"
+
+namespace shoal {
+
+inline uint64_t MonotonicNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+inline Now ReadNow() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return {.monotonic_ns = MonotonicNs(),
+          .unix_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
+}
+
+// A deadline on MonotonicNs(). Waits beyond a year end after a year, so that no sum of times overflows.
+inline uint64_t DeadlineIn(uint64_t timeout_ms) {
+  constexpr uint64_t kYearMs = uint64_t{366} * 24 * 3600 * 1000;
+  return MonotonicNs() + std::min(timeout_ms, kYearMs) * kNsPerMs;
+}
+
+inline uint64_t NsUntil(uint64_t deadline_ns) {
+  const uint64_t now_ns = MonotonicNs();
+  return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+// For waiting on condition variables.
+inline std::chrono::steady_clock::time_point AsTimePoint(uint64_t deadline_ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline_ns));
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROCESS_CLOCK_H_

@@ -1,0 +1,78 @@
+#include "process/listen_address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+struct ListenAddress {
+  std::string host;  // without the brackets of an IPv6 address
+  std::string port;
+};
+
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  const std::string port = colon == std::string::npos ? "" : listen.substr(colon + 1);
+  uint32_t number = 0;
+  const bool digits = std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (colon == 0 || port.empty() || !digits || !absl::SimpleAtoi(port, &number) || number > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen address \"", listen, "\" is not of the form IP:PORT with a port from 0 to 65535"));
+  }
+  std::string host = listen.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return ListenAddress{host, port};
+}
+
+// Binds the address and lets go of it again: gRPC itself would not say why it can't, but for a line on stderr.
+absl::Status TryToBind(const ListenAddress& address, const std::string& listen) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("can't listen on ", listen, ": ", gai_strerror(error), "; give --listen IP:PORT"));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const int probe = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool bound = bind(probe, found->ai_addr, found->ai_addrlen) == 0;
+  const int bind_error = errno;
+  if (probe >= 0) close(probe);
+  if (bound) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("can't listen on ", listen, ": ", std::strerror(bind_error),
+                                             "; give another address with --listen IP:PORT"));
+}
+
+}  // namespace
+
+absl::Status CheckListenAddress(const std::string& listen) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
+  return address.ok() ? TryToBind(*address, listen) : address.status();
+}
+
+absl::Status CannotListen(const std::string& listen) {
+  return absl::UnavailableError(
+      absl::StrCat("can't listen on ", listen, "; give another address with --listen IP:PORT"));
+}
+
+std::string WithPort(const std::string& listen, int port) {
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+}
+
+}  // namespace shoal

@@ -1,0 +1,187 @@
+#include "process/node_address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace shoal {
+namespace {
+
+struct Interface {
+  std::string device;
+  const sockaddr* address;  // IPv4 or IPv6
+  const sockaddr* netmask;  // may be null
+  bool is_loopback;
+};
+
+// The addresses of this node's devices, in the kernel's order. Valid as long as the object.
+class Interfaces {
+ public:
+  Interfaces() {
+    ifaddrs* all = nullptr;
+    if (getifaddrs(&all) != 0) return;
+    owner_.reset(all);
+    for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr) continue;
+      const int family = entry->ifa_addr->sa_family;
+      if (family != AF_INET && family != AF_INET6) continue;
+      list_.push_back({entry->ifa_name, entry->ifa_addr, entry->ifa_netmask, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+    }
+  }
+
+  const std::vector<Interface>& list() const { return list_; }
+
+ private:
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner_{nullptr, freeifaddrs};
+  std::vector<Interface> list_;
+};
+
+bool IsLinkLocal(const sockaddr* address) {
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr) != 0;
+}
+
+bool IsWildcard(const SocketAddress& address) {
+  if (address.get()->sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(address.get())->sin_addr.s_addr == htonl(INADDR_ANY);
+  }
+  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_addr);
+}
+
+bool SameIp(const sockaddr* one, const sockaddr* other) {
+  if (one->sa_family != other->sa_family) return false;
+  if (one->sa_family == AF_INET) {
+    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(one)->sin_addr,
+                       &reinterpret_cast<const sockaddr_in*>(other)->sin_addr, sizeof(in_addr)) == 0;
+  }
+  return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(one)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(other)->sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+// The loopback device answers for its whole network (127.0.0.0/8), not only for the address that it was given.
+bool IsOnLoopback(const Interface& entry, const sockaddr* address) {
+  if (!entry.is_loopback || entry.netmask == nullptr) return false;
+  if (entry.address->sa_family != AF_INET || address->sa_family != AF_INET) return false;
+  const auto number = [](const sockaddr* of) { return reinterpret_cast<const sockaddr_in*>(of)->sin_addr.s_addr; };
+  return ((number(entry.address) ^ number(address)) & number(entry.netmask)) == 0;
+}
+
+// Empty: the kernel cannot write it. An address that only holds on its own link has a "%" in it.
+std::string NumericAddress(const sockaddr* address) {
+  const socklen_t length = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::array<char, NI_MAXHOST> text{};
+  if (getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  return text.data();
+}
+
+std::string ListAddresses() {
+  const Interfaces interfaces;
+  std::vector<std::string> addresses;
+  for (const Interface& entry : interfaces.list()) {
+    const std::string text = NumericAddress(entry.address);
+    if (!text.empty() && text.find('%') == std::string::npos) {
+      addresses.push_back(absl::StrCat(text, " on ", entry.device));
+    }
+  }
+  return addresses.empty() ? "no address that can be listed" : absl::StrJoin(addresses, ", ");
+}
+
+// Empty: none. IPv4 comes before IPv6.
+std::string AddressOfDevice(const std::string& device) {
+  const Interfaces interfaces;
+  std::string found;
+  for (const Interface& entry : interfaces.list()) {
+    if (device != entry.device || IsLinkLocal(entry.address)) continue;
+    const bool is_ipv4 = entry.address->sa_family == AF_INET;
+    if (found.empty() || is_ipv4) found = NumericAddress(entry.address);
+    if (is_ipv4) break;
+  }
+  return found;
+}
+
+// Connecting a datagram socket sends nothing; it only chooses the address to send from. Empty: there is no route.
+std::string AddressTowards(const addrinfo& peer) {
+  const int fd = socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return "";
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  const bool routed = connect(fd, peer.ai_addr, peer.ai_addrlen) == 0 &&
+                      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  close(fd);
+  return routed ? NumericAddress(reinterpret_cast<const sockaddr*>(&own)) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list) {
+  const std::string device = net_device.substr(0, net_device.find_first_of(":,"));
+  if (!device.empty()) {
+    if (std::string address = AddressOfDevice(device); !address.empty()) return address;
+  }
+  const std::string peer = peers_list.substr(0, peers_list.find(','));
+  const size_t colon = peer.rfind(':');
+  std::string name = peer.substr(0, colon);
+  if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(name.c_str(), peer.substr(colon + 1).c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot resolve the name ", name, ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    if (std::string address = AddressTowards(*each); !address.empty()) return address;
+  }
+  return absl::UnavailableError(absl::StrCat("this node has no route to ", peer));
+}
+
+absl::Status CheckAdvertisedAddress(const std::string& ip) {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, 0);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--advertise takes an IP address of this node, not \"", ip,
+                                                   "\"; this node has ", ListAddresses()));
+  }
+  if (IsWildcard(*address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--advertise ", ip,
+                     " stands for every address, but workers need one particular address to connect to; this node has ",
+                     ListAddresses()));
+  }
+  // The kernel knows more addresses than the interfaces list: all of 127.0.0.0/8, for example.
+  const int fd = socket(address->get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::InternalError(absl::StrCat("cannot open a socket to check --advertise: ", std::strerror(errno)));
+  }
+  const int result = bind(fd, address->get(), address->length);
+  const int error = errno;
+  close(fd);
+  if (result == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--advertise ", ip, " is not an address of this node (",
+                                                 std::strerror(error), "); this node has ", ListAddresses()));
+}
+
+std::string DeviceOfAddress(const SocketAddress& address) {
+  const Interfaces interfaces;
+  for (const Interface& entry : interfaces.list()) {
+    if (!SameIp(entry.address, address.get()) && !IsOnLoopback(entry, address.get())) continue;
+    // An additional address may carry a label, as in "eth0:1".
+    return entry.device.substr(0, entry.device.find(':'));
+  }
+  return "";
+}
+
+}  // namespace shoal

@@ -1,0 +1,31 @@
+// IP addresses of this node: the one at which other nodes reach it, whether it has a given one, and on which device.
+//
+// Any thread. Nothing is sent but what it takes to look up a name.
+#ifndef SHOAL_PROCESS_NODE_ADDRESS_H_
+#define SHOAL_PROCESS_NODE_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "process/socket_address.h"
+
+namespace shoal {
+
+// The address of the network device that is named ("eth0", "mlx5_0:1"; the first of a list), if the kernel knows a
+// device of that name with an address. Otherwise the address from which this node talks to the peer ("host:port", the
+// first of a list): every node on the same network as that peer can reach it. Unavailable: there is no route to the
+// peer, or its name cannot be resolved; the text says which.
+absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list);
+
+// Whether workers can reach a server of this node at `ip`, the value of --advertise: it must be one particular address
+// of this node. InvalidArgument: it is no IP address, stands for all addresses (0.0.0.0), or belongs to another node
+// (the text lists the addresses of this one).
+absl::Status CheckAdvertisedAddress(const std::string& ip);
+
+// "eth0", "lo". Empty: no device of this node has this address (or it is 0.0.0.0 or ::, which every device has).
+std::string DeviceOfAddress(const SocketAddress& address);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROCESS_NODE_ADDRESS_H_

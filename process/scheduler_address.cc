@@ -1,0 +1,58 @@
+#include "process/scheduler_address.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace shoal {
+namespace {
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = text.substr(0, colon);
+  const std::string port_text = text.substr(colon + 1);
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const auto is_visible = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  uint32_t port = 0;
+  return std::all_of(host.begin(), host.end(), is_visible) && (bracketed || host.find(':') == std::string::npos) &&
+         std::all_of(port_text.begin(), port_text.end(), is_digit) && absl::SimpleAtoi(port_text, &port) && port >= 1 &&
+         port <= 65535;
+}
+
+bool IsIpv4(const std::string& address) {
+  const std::vector<std::string> parts = absl::StrSplit(HostOf(address), '.');
+  return parts.size() == 4 && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+           uint32_t number = 0;
+           return absl::SimpleAtoi(part, &number) && number <= 255;
+         });
+}
+
+bool IsIpv6(const std::string& address) { return address.front() == '[' && HostOf(address).back() == ']'; }
+
+}  // namespace
+
+absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
+  const std::vector<std::string> each = absl::StrSplit(address, ',');
+  for (const std::string& one : each) {
+    if (IsHostAndPort(one)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the scheduler's address is \"", address,
+                     "\"; give HOST:PORT, for example 127.0.0.1:7070, or IP:PORT,IP:PORT,... of several"));
+  }
+  if (each.size() == 1) return address;
+  if (std::all_of(each.begin(), each.end(), IsIpv4)) return absl::StrCat("ipv4:", address);
+  if (std::all_of(each.begin(), each.end(), IsIpv6)) return absl::StrCat("ipv6:", address);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the schedulers' addresses are \"", address,
+                   "\"; a list takes IP addresses of one kind; or give one name that stands for all of them"));
+}
+
+}  // namespace shoal

@@ -1,0 +1,17 @@
+// Where a cluster's scheduler is reached: "HOST:PORT", or several of which any will do, as "IP:PORT,IP:PORT".
+#ifndef SHOAL_PROCESS_SCHEDULER_ADDRESS_H_
+#define SHOAL_PROCESS_SCHEDULER_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace shoal {
+
+// What gRPC is given to connect to. InvalidArgument says what is wrong with `address`. gRPC takes a list of IP
+// addresses of one kind, but not of names; one name may have several addresses.
+absl::StatusOr<std::string> SchedulerTarget(const std::string& address);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROCESS_SCHEDULER_ADDRESS_H_

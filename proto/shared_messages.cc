@@ -1,0 +1,54 @@
+#include "proto/shared_messages.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+Shard FromMessage(const v1::Shard& message) {
+  return {.server = ServerId(message.server_id()),
+          .incarnation = Incarnation(message.incarnation()),
+          .server_name = message.server_name(),
+          .address = message.address(),
+          .weight = message.weight()};
+}
+
+LinkFacts FromMessage(const v1::LinkFacts& message) {
+  return {.bytes_per_s = message.bytes_per_s(),
+          .round_trip_ns = message.round_trip_ns(),
+          .message_ns = message.message_ns(),
+          .within_host = message.within_host()};
+}
+
+void ToMessage(const Shard& shard, v1::Shard* message) {
+  message->set_server_id(shard.server.value());
+  message->set_incarnation(shard.incarnation.value());
+  message->set_server_name(shard.server_name);
+  message->set_address(shard.address);
+  message->set_weight(shard.weight);
+}
+
+void ToMessage(const LinkFacts& link, v1::LinkFacts* message) {
+  message->set_bytes_per_s(link.bytes_per_s);
+  message->set_round_trip_ns(link.round_trip_ns);
+  message->set_message_ns(link.message_ns);
+  message->set_within_host(link.within_host);
+}
+
+absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& message) {
+  std::vector<Shard> shards;
+  shards.reserve(static_cast<size_t>(message.shards_size()));
+  for (const v1::Shard& shard : message.shards()) shards.push_back(FromMessage(shard));
+  absl::StatusOr<ShardMap> map = ShardMap::Make(Epoch(message.epoch()), std::move(shards));
+  if (!map.ok()) return absl::InternalError(absl::StrCat("the scheduler's shard map: ", map.status().message()));
+  return std::make_shared<const ShardMap>(*std::move(map));
+}
+
+void ToMessage(const ShardMap& map, v1::ShardMap* message) {
+  message->set_epoch(map.epoch().value());
+  for (const Shard& shard : map.shards()) ToMessage(shard, message->add_shards());
+}
+
+}  // namespace shoal

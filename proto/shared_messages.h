@@ -1,0 +1,25 @@
+// Values that the messages of workers and of the scheduler have in common, as plain structs and back. Pure; any thread.
+#ifndef SHOAL_PROTO_SHARED_MESSAGES_H_
+#define SHOAL_PROTO_SHARED_MESSAGES_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/flow_plan.h"
+#include "core/shard_map.h"
+#include "shoal/v1/scheduler.pb.h"
+
+namespace shoal {
+
+Shard FromMessage(const v1::Shard& message);
+LinkFacts FromMessage(const v1::LinkFacts& message);
+// Internal: the scheduler sent a map that ShardMap::Make refuses; the text says why.
+absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& message);
+
+void ToMessage(const Shard& shard, v1::Shard* message);
+void ToMessage(const LinkFacts& link, v1::LinkFacts* message);
+void ToMessage(const ShardMap& map, v1::ShardMap* message);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROTO_SHARED_MESSAGES_H_

@@ -1,0 +1,34 @@
+// What a scheduler can be told: one table makes flags, environment variables, --help and the printout at the start.
+#ifndef SHOAL_SCHEDULER_CONFIG_SCHEDULER_CONFIG_H_
+#define SHOAL_SCHEDULER_CONFIG_SCHEDULER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/option_table.h"
+
+namespace shoal {
+
+inline constexpr uint64_t kMinLeaseTtlMs = 100;
+inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
+inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
+
+struct SchedulerConfig {
+  // Loopback unless told otherwise: who can reach the port can join jobs and take a server's place.
+  std::string listen = "127.0.0.1:7070";  // port 0: any free port
+  std::string state_file;                 // empty: in memory, or in `store`
+  std::string store;                      // "etcd://...": one of several schedulers; empty: the only one
+  std::string advertise;                  // where the other schedulers reach this one; empty: as `listen`
+  uint64_t leader_lease_ms = 5000;        // so long after its last sign another scheduler takes over
+  uint64_t lease_ttl_ms = 5000;
+  bool reflection = false;
+  bool log_events = false;  // each event as a line on stderr
+};
+
+// Declares the scheduler's options in `table`, with the values in `config` as defaults; both must outlive the table's
+// use.
+void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SCHEDULER_CONFIG_SCHEDULER_CONFIG_H_

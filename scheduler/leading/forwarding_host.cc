@@ -1,0 +1,231 @@
+#include "scheduler/leading/forwarding_host.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "process/listen_address.h"
+#include "proto/scheduler_channel.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using grpc::ByteBuffer;
+
+constexpr char kForwardedKey[] = "shoal-forwarded";
+constexpr std::chrono::seconds kStopPatience{1};
+
+// One call: what comes in at the one side goes out at the other. A message is read when the one before it has gone out.
+// Both sides keep the call until gRPC is done with them.
+class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
+ public:
+  explicit ForwardedCall(std::shared_ptr<grpc::GenericStub> leader) : leader_(std::move(leader)) {}
+
+  grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from) {
+    caller_.call = shared_from_this();
+    callee_.call = shared_from_this();
+    to_.set_deadline(from->deadline());
+    to_.AddMetadata(kForwardedKey, "1");
+    leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
+    callee_.StartRead(&from_leader_);
+    callee_.AddHold();  // for what the caller still says
+    callee_.StartCall();
+    caller_.StartRead(&from_caller_);
+    return &caller_;
+  }
+
+  // Any thread.
+  void GiveUp() { to_.TryCancel(); }
+
+ private:
+  struct Caller : grpc::ServerGenericBidiReactor {
+    std::shared_ptr<ForwardedCall> call;
+
+    void OnReadDone(bool ok) override { call->CallerSaid(ok); }
+    void OnWriteDone(bool ok) override { call->CallerHeard(ok); }
+    void OnCancel() override { call->to_.TryCancel(); }
+    void OnDone() override { const std::shared_ptr<ForwardedCall> last = std::move(call); }
+  };
+  struct Callee : grpc::ClientBidiReactor<ByteBuffer, ByteBuffer> {
+    std::shared_ptr<ForwardedCall> call;
+
+    void OnReadDone(bool ok) override { call->LeaderSaid(ok); }
+    void OnWriteDone(bool ok) override { call->LeaderHeard(ok); }
+    void OnDone(const grpc::Status& status) override {
+      const std::shared_ptr<ForwardedCall> last = std::move(call);
+      last->LeaderEnded(status);
+    }
+  };
+
+  void CallerSaid(bool ok) {
+    const std::lock_guard lock(mutex_);
+    if (!holds_callee_) return;  // the leader has ended the call
+    if (ok) {
+      leader_hears_ = true;
+      return callee_.StartWrite(&from_caller_);
+    }
+    callee_.StartWritesDone();
+    LetCalleeGo();
+  }
+  void LeaderHeard(bool ok) {
+    const std::lock_guard lock(mutex_);
+    leader_hears_ = false;
+    if (!ok || leader_is_silent_) return LetCalleeGo();
+    caller_.StartRead(&from_caller_);
+  }
+  void LeaderSaid(bool ok) {
+    const std::lock_guard lock(mutex_);
+    if (ok) {
+      caller_hears_ = true;
+      return caller_.StartWrite(&from_leader_);
+    }
+    leader_is_silent_ = true;
+    if (!leader_hears_) LetCalleeGo();
+  }
+  void CallerHeard(bool ok) {
+    const std::lock_guard lock(mutex_);
+    caller_hears_ = false;
+    if (end_.has_value()) return caller_.Finish(*end_);
+    if (ok) return callee_.StartRead(&from_leader_);
+    to_.TryCancel();
+    leader_is_silent_ = true;
+    if (!leader_hears_) LetCalleeGo();
+  }
+  void LeaderEnded(const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    // Who called and gave up hears nothing any more; so it was us.
+    end_ = status.error_code() == grpc::StatusCode::CANCELLED
+               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
+               : status;
+    if (!caller_hears_) caller_.Finish(*end_);  // else when the message to the caller has gone out
+  }
+  void LetCalleeGo() {
+    if (std::exchange(holds_callee_, false)) callee_.RemoveHold();
+  }
+
+  const std::shared_ptr<grpc::GenericStub> leader_;
+  grpc::ClientContext to_;
+  ByteBuffer from_caller_;
+  ByteBuffer from_leader_;
+  std::mutex mutex_;
+  bool holds_callee_ = true;       // under mutex_, as are the next ones; gRPC must not end it while we may write
+  bool leader_hears_ = false;      // a message to it is under way
+  bool caller_hears_ = false;      // likewise
+  bool leader_is_silent_ = false;  // it says no more
+  std::optional<grpc::Status> end_;
+  Caller caller_;
+  Callee callee_;
+};
+
+class RefusedCall : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedCall(const grpc::Status& why) { Finish(why); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+class ForwardingHost::Service : public grpc::CallbackGenericService {
+ public:
+  // The port that is listened on; 0 if it can't be.
+  int Start(const std::string& listen) {
+    grpc::EnableDefaultHealthCheckService(true);  // a setting of the whole process that gRPC offers no other way
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second scheduler would share the port unnoticed
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterCallbackGenericService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return 0;
+    if (auto* health = server_->GetHealthCheckService()) {
+      health->SetServingStatus(v1::Scheduler::service_full_name(), true);
+      health->SetServingStatus(v1::Status::service_full_name(), true);
+    }
+    return port;
+  }
+
+  void Stop() {
+    if (server_ == nullptr) return;
+    if (auto* health = server_->GetHealthCheckService()) health->Shutdown();
+    {
+      const std::lock_guard lock(mutex_);
+      leader_.reset();
+      GiveCallsUp();
+    }
+    server_->Shutdown(std::chrono::system_clock::now() + kStopPatience);
+    server_->Wait();
+    server_.reset();
+  }
+
+  void SetLeader(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    if (address == leader_address_) return;
+    leader_address_ = address;
+    // A leader that was stopped, or cut off, would keep them.
+    GiveCallsUp();
+    if (address.empty()) {
+      leader_.reset();
+      return;
+    }
+    leader_ = std::make_shared<grpc::GenericStub>(OpenSchedulerChannel(address));
+  }
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    const std::lock_guard lock(mutex_);
+    if (leader_ == nullptr) {
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "no scheduler leads at the moment; try again"});
+    }
+    if (context->client_metadata().contains(kForwardedKey)) {
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "this scheduler leads no more; try again"});
+    }
+    std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
+    const auto call = std::make_shared<ForwardedCall>(leader_);
+    calls_.push_back(call);
+    return call->Begin(context);
+  }
+
+ private:
+  // With mutex_ held. Who called makes them again.
+  void GiveCallsUp() {
+    for (const std::weak_ptr<ForwardedCall>& each : calls_) {
+      if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp();
+    }
+    calls_.clear();
+  }
+
+  std::mutex mutex_;
+  std::string leader_address_;                       // under mutex_
+  std::shared_ptr<grpc::GenericStub> leader_;        // under mutex_
+  std::vector<std::weak_ptr<ForwardedCall>> calls_;  // under mutex_
+  std::unique_ptr<grpc::Server> server_;
+};
+
+absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std::string& listen) {
+  if (absl::Status status = CheckListenAddress(listen); !status.ok()) return status;
+  std::unique_ptr<ForwardingHost> host(new ForwardingHost());
+  const int port = host->service_->Start(listen);
+  if (port == 0) return CannotListen(listen);
+  host->address_ = WithPort(listen, port);
+  return host;
+}
+
+ForwardingHost::ForwardingHost() : service_(std::make_unique<Service>()) {}
+
+ForwardingHost::~ForwardingHost() { Stop(); }
+
+void ForwardingHost::SetLeader(const std::string& address) { service_->SetLeader(address); }
+
+void ForwardingHost::Stop() { service_->Stop(); }
+
+}  // namespace shoal::scheduler

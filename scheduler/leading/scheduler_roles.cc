@@ -1,0 +1,123 @@
+#include "scheduler/leading/scheduler_roles.h"
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "scheduler/store/etcd_store.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenElections{300};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config) {
+  const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
+  if (!target.ok()) return target.status();
+  const bool any_interface = absl::StartsWith(config.listen, "0.0.0.0:") || absl::StartsWith(config.listen, "[::]:");
+  if (any_interface && config.advertise.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("listening on ", config.listen,
+                                                   " with several schedulers: the others need an address to reach this "
+                                                   "one; give --advertise HOST:PORT"));
+  }
+  auto forwarding = ForwardingHost::Listen(config.listen);
+  if (!forwarding.ok()) return forwarding.status();
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding)));
+  roles->thread_ = std::thread([raw = roles.get()] { raw->Run(); });
+  return roles;
+}
+
+SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target,
+                               std::unique_ptr<ForwardingHost> forwarding)
+    : config_(config),
+      address_(forwarding->address()),
+      client_(target),
+      election_(&client_, config.advertise.empty() ? address_ : config.advertise, config.leader_lease_ms),
+      forwarding_(std::move(forwarding)) {}
+
+SchedulerRoles::~SchedulerRoles() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (term_ != nullptr) term_->Stop();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void SchedulerRoles::Run() {
+  do {
+    const absl::StatusOr<Standing> standing = election_.Stand();
+    if (!standing.ok()) {
+      // Who led may still lead: its lease is not ours to judge.
+      Log(absl::StrCat("no election: ", standing.status().message()));
+    } else if (standing->leads) {
+      Lead(*standing);
+      if (!Follow()) return;
+    } else {
+      forwarding_->SetLeader(standing->leader_address);
+      Log(standing->leader_address.empty() ? "nobody leads" : absl::StrCat("follows ", standing->leader_address));
+    }
+  } while (Pause());
+}
+
+void SchedulerRoles::Lead(const Standing& standing) {
+  forwarding_.reset();
+  auto store = std::make_unique<EtcdStore>(&client_, election_.leader_key(), standing.term);
+  const EtcdStore* const in_use = store.get();
+  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term = SchedulerTerm::Start(config_, address_, std::move(store));
+  if (!term.ok()) {
+    Log(absl::StrCat("can't lead: ", term.status().message()));
+    return election_.Resign();
+  }
+  Log(absl::StrCat("leads, term ", standing.term));
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) (*term)->Stop();
+    term_ = *std::move(term);
+  }
+  term_->Run([&] { return in_use->term_is_over() ? 0 : election_.leads_until_ns(); });
+  std::unique_ptr<SchedulerTerm> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = std::move(term_);
+  }
+  ended.reset();
+  election_.Resign();
+  Log(absl::StrCat("leads no more, term ", standing.term));
+}
+
+bool SchedulerRoles::Follow() {
+  while (!IsStopping()) {
+    absl::StatusOr<std::unique_ptr<ForwardingHost>> forwarding = ForwardingHost::Listen(address_);
+    if (forwarding.ok()) {
+      forwarding_ = *std::move(forwarding);
+      return true;
+    }
+    Log(std::string(forwarding.status().message()));
+    if (!Pause()) return false;
+  }
+  return false;
+}
+
+bool SchedulerRoles::Pause() {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, kBetweenElections, [this] { return stopping_; });
+}
+
+bool SchedulerRoles::IsStopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+void SchedulerRoles::Log(const std::string& line) {
+  if (!config_.log_events || line == logged_) return;
+  logged_ = line;
+  std::fprintf(stderr, "scheduler at %s: %s\n", address_.c_str(), line.c_str());
+}
+
+}  // namespace shoal::scheduler

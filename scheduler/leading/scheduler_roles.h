@@ -1,0 +1,62 @@
+// One of several schedulers that share an etcd: it leads, or passes calls on to the one that does.
+//
+// Threads: Start and the destructor from one, the others from any. Starts one thread, which stands for election over
+// and over and serves while it leads; and those of gRPC.
+#ifndef SHOAL_SCHEDULER_LEADING_SCHEDULER_ROLES_H_
+#define SHOAL_SCHEDULER_LEADING_SCHEDULER_ROLES_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "scheduler/config/scheduler_config.h"
+#include "scheduler/leading/etcd_election.h"
+#include "scheduler/leading/forwarding_host.h"
+#include "scheduler/leading/scheduler_term.h"
+#include "scheduler/store/etcd_client.h"
+
+namespace shoal::scheduler {
+
+class SchedulerRoles {
+ public:
+  // Listens when it returns; etcd may come later. InvalidArgument: `config`. Unavailable: the address can't be
+  // listened on.
+  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config);
+  ~SchedulerRoles();  // gives up the lead and stops
+  SchedulerRoles(const SchedulerRoles&) = delete;
+  SchedulerRoles& operator=(const SchedulerRoles&) = delete;
+
+  const std::string& address() const { return address_; }
+
+ private:
+  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding);
+
+  void Run();
+  // Serves for as long as the term lasts.
+  void Lead(const Standing& standing);
+  // Listens again after a term; false: stop.
+  bool Follow();
+  // False: stop.
+  bool Pause();
+  bool IsStopping();
+  void Log(const std::string& line);
+
+  const SchedulerConfig config_;
+  const std::string address_;  // listened on
+  EtcdClient client_;
+  EtcdElection election_;
+  std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
+  std::string logged_;                          // the newest line: what goes on is said once
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;                // under mutex_
+  std::unique_ptr<SchedulerTerm> term_;  // changed under mutex_; null: does not lead
+  std::thread thread_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_LEADING_SCHEDULER_ROLES_H_

@@ -1,0 +1,65 @@
+// One time of being in charge: the state is loaded, the address listened on, requests are answered until it ends.
+//
+// Threads: Start, Run and the destructor from one; Stop from any. Starts gRPC's own threads.
+#ifndef SHOAL_SCHEDULER_LEADING_SCHEDULER_TERM_H_
+#define SHOAL_SCHEDULER_LEADING_SCHEDULER_TERM_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler/config/scheduler_config.h"
+#include "scheduler/loop/scheduler_loop.h"
+#include "scheduler/rpc/grpc_control_host.h"
+#include "scheduler/store/store.h"
+
+namespace shoal::scheduler {
+
+// Lets a thread sleep until something comes or time is up.
+class Waker {
+ public:
+  void Wake();
+  // `deadline_ns`: monotonic clock, kNoDeadline for none.
+  void WaitUntil(uint64_t deadline_ns);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+};
+
+class SchedulerTerm {
+ public:
+  // Errors as of Scheduler::Start.
+  static absl::StatusOr<std::unique_ptr<SchedulerTerm>> Start(const SchedulerConfig& config, const std::string& listen,
+                                                              std::unique_ptr<Store> store);
+  ~SchedulerTerm();  // ends open calls with UNAVAILABLE, waits a second at most for those in flight
+  SchedulerTerm(const SchedulerTerm&) = delete;
+  SchedulerTerm& operator=(const SchedulerTerm&) = delete;
+
+  // "ip:port" with the port that is really listened on.
+  const std::string& address() const { return host_->address(); }
+
+  // Serves until Stop, or until the time that `ends_ns` gives has come (monotonic clock; asked again each round).
+  void Run(const std::function<uint64_t()>& ends_ns);
+  void Stop();
+
+ private:
+  SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
+                std::unique_ptr<SchedulerMachine> machine, bool log_events);
+
+  Waker waker_;  // first: the store's and gRPC's threads use it to their end
+  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<GrpcControlHost> host_;
+  SchedulerLoop loop_;
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_LEADING_SCHEDULER_TERM_H_

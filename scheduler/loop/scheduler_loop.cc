@@ -1,0 +1,46 @@
+#include "scheduler/loop/scheduler_loop.h"
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "scheduler/store/state_codec.h"
+
+namespace shoal::scheduler {
+
+SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, EventLog log)
+    : machine_(std::move(machine)), host_(host), store_(store), log_(std::move(log)) {}
+
+uint64_t SchedulerLoop::RunOnce(const Now& now) {
+  if (const std::optional<Store::Saved> saved = store_->PollSaved()) {
+    Execute(machine_->Step(now, Persisted{saved->number, saved->status}));
+  }
+  // Events before time: a heartbeat that has arrived must not come too late.
+  bool more = true;
+  for (int taken = 0; more && taken < kMaxEventsPerRound; ++taken) {
+    const std::optional<SchedulerEvent> event = host_->Poll();
+    more = event.has_value();
+    if (more) Execute(machine_->Step(now, *event));
+  }
+  Execute(machine_->Tick(now));
+  return more ? now.monotonic_ns : machine_->NextDeadline();
+}
+
+void SchedulerLoop::Execute(std::vector<Action> actions) {
+  for (Action& action : actions) {
+    std::visit(
+        [&](auto& each) {
+          using Kind = std::decay_t<decltype(each)>;
+          if constexpr (std::is_same_v<Kind, Persist>) {
+            store_->StartSave(each.number, EncodeState(each.state));
+          } else if constexpr (std::is_same_v<Kind, EventRecorded>) {
+            if (log_) log_(each.event);
+          } else {
+            host_->Execute(each);
+          }
+        },
+        action);
+  }
+}
+
+}  // namespace shoal::scheduler

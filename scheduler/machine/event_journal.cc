@@ -1,0 +1,26 @@
+#include "scheduler/machine/event_journal.h"
+
+#include <utility>
+
+namespace shoal::scheduler {
+
+void EventJournal::Append(EventRecord event, std::vector<Action>* actions) {
+  event.sequence = next_sequence_++;
+  actions->push_back(EventRecorded{event});
+  for (const WatcherId follower : followers_) actions->push_back(SendEvent{follower, event});
+  events_.push_back(std::move(event));
+  if (events_.size() > kMaxEventsKept) events_.pop_front();
+}
+
+void EventJournal::Open(const EventsOpened& request, std::vector<Action>* actions) {
+  for (const EventRecord& event : events_) {
+    if (event.sequence > request.after_sequence) actions->push_back(SendEvent{request.watcher, event});
+  }
+  if (request.follow) {
+    followers_.insert(request.watcher);
+  } else {
+    actions->push_back(CloseStream{request.watcher, absl::OkStatus()});
+  }
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,36 @@
+// Which servers a group works with, with which shares: the shard map of one group. Pure; any thread.
+#ifndef SHOAL_SCHEDULER_MACHINE_GROUP_PLAN_H_
+#define SHOAL_SCHEDULER_MACHINE_GROUP_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/flow_plan.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "scheduler/machine/scheduler_state.h"
+
+namespace shoal::scheduler {
+
+struct GroupPlan {
+  std::shared_ptr<const ShardMap> map;
+  PortLoad load;
+  bool within_host = false;  // its ranks and servers are on hosts of one name
+  std::string servers;       // for people: "4 servers apart (weight 7), 8 on ranks' hosts (weight 2)"
+};
+
+// Whether a group with ranks on these hosts may use the server. One in a worker's process is used only where a rank of
+// the group is on its host.
+bool MayServe(const ServerState& server, const std::vector<std::string>& hosts);
+
+// `servers` are those that serve the group's job; `hosts` has the host of each rank of the group.
+// InvalidArgument: none of the servers may serve it, or the map can't be made (ShardMap::Make).
+absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
+                                    const std::vector<std::string>& hosts);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_GROUP_PLAN_H_

@@ -1,0 +1,227 @@
+#include "scheduler/machine/group_rounds.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/group_plan.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kMissingShown = 8;
+constexpr uint64_t kLongWaitNs = 10'000'000'000;
+
+std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
+  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ",
+                      max_chunk_bytes == 0 ? std::string("any size") : absl::StrCat(max_chunk_bytes, " bytes"),
+                      " and wire ", std::string(WireFormatName(wire)));
+}
+
+std::string MissingRank(const Job* job, uint32_t rank) {
+  const auto worker = job == nullptr ? std::map<uint32_t, Worker>::const_iterator() : job->workers.find(rank);
+  if (job == nullptr || worker == job->workers.end()) return absl::StrCat("rank ", rank, " (never joined the job)");
+  const RankState& state = worker->second.state;
+  if (state.phase == MemberPhase::kLive) {
+    return absl::StrCat("rank ", rank, " (on host ", state.host, ", in the job, did not ask for the group)");
+  }
+  return absl::StrCat("rank ", rank, " (on host ", state.host, ", ", std::string(MemberPhaseName(state.phase)), ": ",
+                      state.reason, ")");
+}
+
+// All ranks of the round wait.
+bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
+  const std::vector<std::string> hosts = job->HostsOf(round.ranks);
+  const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
+  return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, hosts); });
+}
+
+std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
+  const std::vector<uint32_t> missing = round.MissingRanks();
+  std::string text;
+  for (size_t i = 0; i < std::min(missing.size(), kMissingShown); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", MissingRank(job, missing[i]));
+  }
+  if (missing.size() > kMissingShown) absl::StrAppend(&text, " and ", missing.size() - kMissingShown, " more");
+  const size_t server_count = servers.ServersOf(round.job).size();
+  if (server_count < round.MinServers()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
+                    " servers registered");
+  } else if (missing.empty() && !AnyMayServe(round, servers, job)) {
+    absl::StrAppend(
+        &text, "a server that may serve it: all ", server_count,
+        " of the job are in ranks' processes on other hosts; start a dedicated one, or let its ranks host one");
+  }
+  return text;
+}
+
+// 0: not known.
+uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+}  // namespace
+
+uint32_t GroupRound::MinServers() const {
+  uint32_t most = 1;
+  for (const auto& [rank, waiter] : waiters) most = std::max(most, waiter.min_servers);
+  return most;
+}
+
+std::vector<uint32_t> GroupRound::MissingRanks() const {
+  std::vector<uint32_t> missing;
+  std::ranges::copy_if(ranks, std::back_inserter(missing), [this](uint32_t rank) { return !waiters.contains(rank); });
+  return missing;
+}
+
+LinkFacts GroupRound::Link() const {
+  const bool within_host =
+      std::ranges::all_of(waiters, [](const auto& entry) { return entry.second.link.within_host; });
+  LinkFacts link{.within_host = within_host};
+  for (const auto& [rank, waiter] : waiters) {
+    if (waiter.link.within_host != within_host) continue;
+    link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
+    link.round_trip_ns = LeastKnown(link.round_trip_ns, waiter.link.round_trip_ns);
+    link.message_ns = LeastKnown(link.message_ns, waiter.link.message_ns);
+  }
+  return link;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle handle, const JoinGroup& request) {
+  std::vector<Failure> failures;
+  const uint32_t chunk_bytes = request.max_chunk_bytes;
+  const WireFormat wire = *WireFormatFromNumber(request.wire);
+  const std::pair<JobId, std::string> key(request.job, request.group_name);
+  if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
+    failures.push_back({handle, absl::ResourceExhaustedError(
+                                    absl::StrCat(kMaxRounds, " groups wait for their ranks already; try again"))});
+    return failures;
+  }
+  GroupRound& round = rounds_[key];
+  if (round.waiters.empty()) {
+    round.job = request.job;
+    round.name = request.group_name;
+    round.ranks = request.ranks;
+    round.max_chunk_bytes = chunk_bytes;
+    round.wire = wire;
+  } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes || round.wire != wire) {
+    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+        "the ranks differ on group \"", request.group_name,
+        "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
+        Shape(request.rank, request.ranks, chunk_bytes, wire), "; give the same list, size and wire on every rank"));
+    for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
+    failures.push_back({handle, status});
+    rounds_.erase(key);
+    return failures;
+  }
+  const auto earlier = round.waiters.find(request.rank);
+  if (earlier != round.waiters.end()) {
+    const std::string text = absl::StrCat("rank ", request.rank, " asked again for group \"", request.group_name,
+                                          "\"; the later request counts");
+    // One request, twice, may come in any order: whichever call is still heard is to be made again.
+    const bool same = request.request_number != 0 && earlier->second.request.number == request.request_number &&
+                      earlier->second.request.incarnation == request.incarnation;
+    failures.push_back({earlier->second.handle, same ? absl::UnavailableError(text) : absl::AbortedError(text)});
+  }
+  const uint64_t wait_ms = std::min(request.wait_ms, kMaxGroupWaitMs);
+  round.waiters[request.rank] = {.handle = handle,
+                                 .request = {request.incarnation, request.request_number},
+                                 .min_servers = std::max(request.min_servers, 1u),
+                                 .wait_ms = wait_ms,
+                                 .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,
+                                 .link = request.link};
+  return failures;
+}
+
+std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& servers, const JobRegistry& jobs) {
+  for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
+    GroupRound& round = it->second;
+    if (round.waiters.size() != round.ranks.size()) continue;
+    if (servers.ServersOf(round.job).size() < round.MinServers()) continue;
+    if (!AnyMayServe(round, servers, jobs.Find(round.job))) continue;
+    GroupRound complete = std::move(round);
+    rounds_.erase(it);
+    return complete;
+  }
+  return std::nullopt;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const ServerRegistry& servers,
+                                                      const JobRegistry& jobs) {
+  std::vector<Failure> failures;
+  for (auto it = rounds_.begin(); it != rounds_.end();) {
+    GroupRound& round = it->second;
+    std::string missing;  // as it is before the first of them gives up
+    std::erase_if(round.waiters, [&](const auto& entry) {
+      const GroupWaiter& waiter = entry.second;
+      if (waiter.deadline_ns > now.monotonic_ns) return false;
+      if (missing.empty()) missing = WhatIsMissing(round, servers, jobs.Find(round.job));
+      failures.push_back({waiter.handle, absl::DeadlineExceededError(absl::StrCat(
+                                             "rank ", entry.first, " waited ", Seconds(waiter.wait_ms * 1'000'000),
+                                             " in group \"", round.name, "\" for ", missing))});
+      return true;
+    });
+    it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);
+  }
+  return failures;
+}
+
+std::vector<std::string> GroupRounds::LongWaits(const Now& now, const HeartbeatWorker& rank,
+                                                const ServerRegistry& servers, const JobRegistry& jobs) const {
+  std::vector<std::string> lines;
+  for (auto it = rounds_.lower_bound({rank.job, ""}); it != rounds_.end() && it->first.first == rank.job; ++it) {
+    const auto found = it->second.waiters.find(rank.rank);
+    if (found == it->second.waiters.end() || found->second.deadline_ns <= now.monotonic_ns) continue;
+    const uint64_t wait_ns = found->second.wait_ms * 1'000'000;
+    const uint64_t left_ns = found->second.deadline_ns - now.monotonic_ns;
+    const uint64_t waited_ns = wait_ns - std::min(wait_ns, left_ns);
+    if (waited_ns < std::min(wait_ns / 4, kLongWaitNs)) continue;
+    lines.push_back(absl::StrCat("waiting in group \"", it->second.name, "\" since ", Seconds(waited_ns), ", ",
+                                 Seconds(left_ns), " before its deadline, for ",
+                                 WhatIsMissing(it->second, servers, jobs.Find(rank.job))));
+  }
+  return lines;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::FailJob(JobId job, const absl::Status& status) {
+  std::vector<Failure> failures;
+  auto it = rounds_.lower_bound({job, ""});
+  while (it != rounds_.end() && it->first.first == job) {
+    for (const auto& [rank, waiter] : it->second.waiters) failures.push_back({waiter.handle, status});
+    it = rounds_.erase(it);
+  }
+  return failures;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, uint32_t rank, const absl::Status& status) {
+  std::vector<Failure> failures;
+  auto it = rounds_.lower_bound({job, ""});
+  while (it != rounds_.end() && it->first.first == job) {
+    auto& waiters = it->second.waiters;
+    const auto waiter = waiters.find(rank);
+    if (waiter != waiters.end()) {
+      failures.push_back({waiter->second.handle, status});
+      waiters.erase(waiter);
+    }
+    it = waiters.empty() ? rounds_.erase(it) : std::next(it);
+  }
+  return failures;
+}
+
+void GroupRounds::Forget(RequestHandle handle) {
+  for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
+    auto& waiters = it->second.waiters;
+    if (std::erase_if(waiters, [&](const auto& entry) { return entry.second.handle == handle; }) == 0) continue;
+    if (waiters.empty()) rounds_.erase(it);
+    return;
+  }
+}
+
+uint64_t GroupRounds::next_deadline_ns() const {
+  uint64_t deadline = kNoDeadline;
+  for (const auto& [key, round] : rounds_) {
+    for (const auto& [rank, waiter] : round.waiters) deadline = std::min(deadline, waiter.deadline_ns);
+  }
+  return deadline;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,331 @@
+#include "scheduler/machine/job_registry.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+
+std::string Job::Describe(uint32_t rank) const {
+  const auto worker = workers.find(rank);
+  const std::string where = worker == workers.end() ? "" : absl::StrCat(" on host ", worker->second.state.host);
+  return absl::StrCat("rank ", rank, " of job \"", name, "\"", where);
+}
+
+std::vector<std::string> Job::HostsOf(const std::vector<uint32_t>& ranks) const {
+  std::vector<std::string> hosts;
+  hosts.reserve(ranks.size());
+  for (const uint32_t rank : ranks) hosts.push_back(workers.at(rank).state.host);
+  return hosts;
+}
+
+std::vector<RankLost> Job::LostRanks() const {
+  std::vector<RankLost> lost;
+  for (const auto& [rank, worker] : workers) {
+    if (worker.state.phase != MemberPhase::kLost) continue;
+    lost.push_back({.job = id,
+                    .rank = rank,
+                    .host = worker.state.host,
+                    .reason = worker.state.reason,
+                    .incarnation = worker.state.incarnation});
+  }
+  return lost;
+}
+
+GroupState* Job::FindGroup(GroupId group) {
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+std::vector<GroupMap> Job::GroupMaps() const {
+  std::vector<GroupMap> maps;
+  for (const GroupState& group : groups) {
+    absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+    if (map.ok()) maps.push_back({group.id, std::make_shared<const ShardMap>(*std::move(map))});
+  }
+  return maps;
+}
+
+void JobRegistry::Restore(const Now& now, const std::vector<JobState>& jobs, uint64_t next_job_id) {
+  next_job_id_ = next_job_id;
+  for (const JobState& state : jobs) {
+    Job& job = jobs_[state.id];
+    job.id = state.id;
+    job.name = state.name;
+    job.world_size = state.world_size;
+    job.phase = state.phase;
+    job.started_at_unix_ms = state.started_at_unix_ms;
+    job.groups.assign(state.groups.begin(), state.groups.end());
+    for (const auto& [rank, rank_state] : state.ranks) {
+      Worker& worker = job.workers[rank];
+      worker.state = rank_state;
+      if (rank_state.phase == MemberPhase::kLive) {
+        ++job.live_count;
+        ++live_workers_;
+        GrantLease(now, &worker);
+      } else if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
+        job.failure = absl::StrCat(job.Describe(rank), " was lost: ", rank_state.reason);
+      }
+    }
+    JobId& newest = by_name_[job.name];
+    newest = std::max(newest, job.id);
+  }
+}
+
+const Job* JobRegistry::FindByName(const std::string& name) const {
+  const auto named = by_name_.find(name);
+  return named == by_name_.end() ? nullptr : &jobs_.at(named->second);
+}
+
+// The open job of that name, or a new one.
+absl::StatusOr<Job*> JobRegistry::JobToJoin(const Now& now, const JoinJob& request, Joined* joined) {
+  const auto named = by_name_.find(request.job_name);
+  if (named != by_name_.end()) {
+    Job& job = jobs_.at(named->second);
+    const auto worker = job.workers.find(request.rank);
+    const bool is_live_member = worker != job.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
+                                worker->second.state.incarnation == request.incarnation;
+    if (job.open() || is_live_member) {
+      if (job.world_size == request.world_size) return &job;
+      const auto& [first_rank, first] = *job.workers.begin();
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job \"", job.name, "\" has world size ", job.world_size, " (so said rank ", first_rank, " on host ",
+          first.state.host, "), but rank ", request.rank, " on host ", CleanText(request.host), " has world size ",
+          request.world_size, "; give every rank the same, or this job another name"));
+    }
+  }
+  if (live_job_count() >= kMaxLiveJobs) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are ", kMaxLiveJobs, " jobs already; wait for one to end"));
+  }
+  const JobId id(next_job_id_++);
+  Job& job = jobs_[id];
+  job.id = id;
+  job.name = request.job_name;
+  job.world_size = request.world_size;
+  job.started_at_unix_ms = now.unix_ms;
+  by_name_[job.name] = id;
+  joined->started_job = true;
+  return &job;
+}
+
+absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const JoinJob& request) {
+  const std::string who = absl::StrCat("rank ", request.rank, " of job \"", CleanText(request.job_name), "\"");
+  absl::Status status = CheckControlVersion(request.control_version, request.software_version, who);
+  if (status.ok()) status = CheckRequest(request);
+  if (!status.ok()) return status;
+  if (live_workers_ >= kMaxLiveWorkers) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are ", kMaxLiveWorkers, " workers already"));
+  }
+  Joined joined;
+  const absl::StatusOr<Job*> found = JobToJoin(now, request, &joined);
+  if (!found.ok()) return found.status();
+  Job& job = **found;
+  joined.job = job.id;
+
+  const auto holder = job.workers.find(request.rank);
+  if (holder != job.workers.end() && holder->second.state.phase == MemberPhase::kLive) {
+    if (holder->second.state.incarnation == request.incarnation) {
+      GrantLease(now, &holder->second);
+    } else {
+      joined.held = true;
+    }
+    return joined;
+  }
+  Worker& worker = job.workers[request.rank];
+  worker = Worker();
+  worker.state.incarnation = request.incarnation;
+  worker.state.host = CleanText(request.host);
+  worker.state.pid = request.pid;
+  worker.state.hosts_without_servers = request.hosts_without_servers;
+  GrantLease(now, &worker);
+  ++job.live_count;
+  ++live_workers_;
+  joined.changed = true;
+  if (job.phase == JobPhase::kJoining && job.workers.size() == job.world_size) {
+    job.phase = JobPhase::kRunning;
+    joined.job_runs_now = true;
+  }
+  return joined;
+}
+
+bool JobRegistry::AssignServer(JobId id, uint32_t rank, bool wanted) {
+  Job& job = jobs_.at(id);
+  Worker& worker = job.workers.at(rank);
+  if (!wanted || worker.hosts_server) return worker.hosts_server;
+  worker.hosts_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.hosts_server && other.state.phase == MemberPhase::kLive && other.state.host == worker.state.host;
+  });
+  return worker.hosts_server;
+}
+
+absl::Status JobRegistry::HolderError(const Now& now, const JoinJob& request) const {
+  const Job* job = FindByName(request.job_name);
+  const Worker& worker = job->workers.at(request.rank);
+  return absl::AlreadyExistsError(absl::StrCat(
+      "rank ", request.rank, " of job \"", request.job_name, "\" is held by process ", worker.state.pid, " on host ",
+      worker.state.host, " (heartbeat ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ",
+      request.pid, " on host ", CleanText(request.host), " another rank or job name, or end the other process"));
+}
+
+absl::StatusOr<Job*> JobRegistry::FindMember(JobId id, uint32_t rank, Incarnation incarnation) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no job has id ", id.value(), " here (it is over, or the scheduler lost its state); join again"));
+  }
+  Job& job = found->second;
+  const auto worker = job.workers.find(rank);
+  if (worker == job.workers.end() || worker->second.state.incarnation != incarnation) {
+    return absl::NotFoundError(absl::StrCat("this process is not ", job.Describe(rank), "; join the job first"));
+  }
+  if (worker->second.state.phase != MemberPhase::kLive) {
+    return absl::NotFoundError(absl::StrCat(job.Describe(rank), " is ",
+                                            std::string(MemberPhaseName(worker->second.state.phase)), " (",
+                                            worker->second.state.reason, ")"));
+  }
+  return &job;
+}
+
+absl::Status JobRegistry::Renew(const Now& now, const HeartbeatWorker& request) {
+  const absl::StatusOr<Job*> job = FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return job.status();
+  Worker& worker = (*job)->workers.at(request.rank);
+  worker.load = request.load;
+  worker.load.transports = CleanText(request.load.transports);
+  GrantLease(now, &worker);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request) {
+  const absl::StatusOr<Job*> job = FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return job.status();
+  const std::string reason =
+      request.reason.empty() ? (request.failed ? "it gave up" : "it left") : CleanText(request.reason);
+  return MarkGone(*job, request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft, reason);
+}
+
+std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const Now& now) {
+  std::vector<Gone> gone;
+  if (now.monotonic_ns < next_expiry_ns_) return gone;
+  next_expiry_ns_ = kNoDeadline;
+  std::vector<std::pair<JobId, uint32_t>> expired;
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [rank, worker] : job.workers) {
+      if (worker.state.phase != MemberPhase::kLive) continue;
+      if (worker.lease_expires_ns > now.monotonic_ns) {
+        next_expiry_ns_ = std::min(next_expiry_ns_, worker.lease_expires_ns);
+      } else {
+        expired.emplace_back(id, rank);
+      }
+    }
+  }
+  for (const auto& [id, rank] : expired) {
+    Job& job = jobs_.at(id);
+    const uint64_t silent_ns = now.monotonic_ns - job.workers.at(rank).last_heartbeat_ns;
+    gone.push_back(
+        MarkGone(&job, rank, MemberPhase::kLost,
+                 absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")")));
+  }
+  return gone;
+}
+
+void JobRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [rank, worker] : job.workers) {
+      if (worker.state.phase == MemberPhase::kLive) hosts->insert(worker.state.host);
+    }
+  }
+}
+
+void JobRegistry::RenewAll(const Now& now) {
+  const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
+  for (auto& [id, job] : jobs_) {
+    for (auto& [rank, worker] : job.workers) {
+      if (worker.state.phase == MemberPhase::kLive) worker.lease_expires_ns = expires_ns;
+    }
+  }
+  next_expiry_ns_ = live_workers_ == 0 ? kNoDeadline : expires_ns;
+}
+
+void JobRegistry::AddGroup(Job* job, GroupState group) {
+  // A group that is made again under its name replaces the old one.
+  std::erase_if(job->groups, [&](const GroupState& old) { return old.name == group.name; });
+  job->groups.push_back(std::move(group));
+  if (job->groups.size() > kMaxGroupsPerJob) job->groups.pop_front();
+}
+
+const Job* JobRegistry::Find(JobId id) const {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+uint32_t JobRegistry::live_job_count() const { return static_cast<uint32_t>(jobs_.size() - past_jobs_.size()); }
+
+std::vector<JobState> JobRegistry::States() const {
+  std::vector<JobState> states;
+  for (const auto& [id, job] : jobs_) {
+    if (job.live_count == 0) continue;
+    JobState& state = states.emplace_back();
+    state.id = id;
+    state.name = job.name;
+    state.world_size = job.world_size;
+    state.phase = job.phase;
+    state.started_at_unix_ms = job.started_at_unix_ms;
+    for (const auto& [rank, worker] : job.workers) state.ranks.emplace(rank, worker.state);
+    state.groups.assign(job.groups.begin(), job.groups.end());
+  }
+  return states;
+}
+
+void JobRegistry::GrantLease(const Now& now, Worker* worker) {
+  worker->last_heartbeat_ns = now.monotonic_ns;
+  worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
+}
+
+JobRegistry::Gone JobRegistry::MarkGone(Job* job, uint32_t rank, MemberPhase phase, const std::string& reason) {
+  Gone gone;
+  Worker& worker = job->workers.at(rank);
+  gone.rank = {.job = job->id,
+               .rank = rank,
+               .host = worker.state.host,
+               .reason = reason,
+               .incarnation = worker.state.incarnation};
+  gone.who = job->Describe(rank);
+  gone.job_name = job->name;
+  gone.lost = phase == MemberPhase::kLost;
+  worker.state.phase = phase;
+  worker.state.reason = reason;
+  --job->live_count;
+  --live_workers_;
+  if (gone.lost && job->open()) {
+    job->phase = JobPhase::kFailed;
+    job->failure = absl::StrCat(job->Describe(rank), " was lost: ", reason);
+    gone.failed_job_now = true;
+  }
+  if (job->live_count == 0) {
+    if (job->open()) {
+      job->phase = JobPhase::kEnded;
+      gone.ended_job_now = true;
+    }
+    KeepAsPast(job->id);
+  }
+  return gone;
+}
+
+void JobRegistry::KeepAsPast(JobId id) {
+  past_jobs_.push_back(id);
+  if (past_jobs_.size() <= kMaxPastJobs) return;
+  const auto oldest = jobs_.find(past_jobs_.front());
+  past_jobs_.pop_front();
+  const auto named = by_name_.find(oldest->second.name);
+  if (named != by_name_.end() && named->second == oldest->first) by_name_.erase(named);
+  jobs_.erase(oldest);
+}
+
+}  // namespace shoal::scheduler

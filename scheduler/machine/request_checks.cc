@@ -1,0 +1,164 @@
+#include "scheduler/machine/request_checks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/bucket_plan.h"
+#include "core/colocation.h"
+#include "core/version.h"
+#include "core/wire_format.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kMostShown = 8;
+
+template <typename Value>
+std::string List(const std::vector<Value>& values) {
+  std::string text;
+  const size_t shown = std::min(values.size(), kMostShown);
+  for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", values[i]);
+  if (shown < values.size()) absl::StrAppend(&text, " and ", values.size() - shown, " more");
+  return text;
+}
+
+bool IsPrintable(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+absl::Status CheckName(const std::string& what, const std::string& name) {
+  if (!name.empty() && name.size() <= kMaxNameBytes && IsPrintable(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " \"", CleanText(name), "\" has ", name.size(),
+                                                 " bytes; give one of 1 to ", kMaxNameBytes,
+                                                 " bytes without control characters"));
+}
+
+absl::Status CheckIncarnation(Incarnation incarnation) {
+  if (incarnation.value() != 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("incarnation is 0; draw a random number at the start of the process");
+}
+
+bool IsAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || address.size() > kMaxNameBytes) return false;
+  const std::string port_text = address.substr(colon + 1);
+  uint32_t port = 0;
+  const bool digits =
+      std::all_of(port_text.begin(), port_text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return digits && absl::SimpleAtoi(port_text, &port) && port >= 1 && port <= 65535 &&
+         std::all_of(address.begin(), address.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who) {
+  if (peer_version == kControlVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      who, " speaks control version ", peer_version, " (Shoal ", peer_software.empty() ? "?" : CleanText(peer_software),
+      "), this scheduler speaks ", kControlVersion, " (Shoal ", kSoftwareVersion, "); bring the ",
+      peer_version < kControlVersion ? "former" : "scheduler", " up to date"));
+}
+
+absl::Status CheckRequest(const RegisterServer& request) {
+  if (absl::Status status = CheckName("server name", request.name); !status.ok()) return status;
+  if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
+  if (request.addresses.empty() || request.addresses.size() > kMaxIoThreads) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave ", request.addresses.size(),
+                                                   " addresses; give 1 to ", kMaxIoThreads, ", one per I/O thread"));
+  }
+  for (const std::string& address : request.addresses) {
+    if (!IsAddress(address)) {
+      return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave the address \"",
+                                                     CleanText(address),
+                                                     "\"; give ip:port with a port from 1 to 65535"));
+    }
+  }
+  if (std::set<std::string>(request.addresses.begin(), request.addresses.end()).size() != request.addresses.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave an address twice (",
+                                                   absl::StrJoin(request.addresses, ", "),
+                                                   "); each I/O thread has one of its own"));
+  }
+  if (request.weight > kMaxShardWeight) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", request.name, " has weight ", request.weight, "; give 1 to ", kMaxShardWeight));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const JoinJob& request) {
+  if (absl::Status status = CheckName("job name", request.job_name); !status.ok()) return status;
+  if (absl::Status status = CheckIncarnation(request.incarnation); !status.ok()) return status;
+  if (request.world_size == 0 || request.world_size > kMaxWorldSize) {
+    return absl::InvalidArgumentError(absl::StrCat("world size ", request.world_size, " of job \"", request.job_name,
+                                                   "\" is out of range; give 1 to ", kMaxWorldSize));
+  }
+  if (request.rank >= request.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank, " is out of range: job \"", request.job_name,
+                                                   "\" has world size ", request.world_size, ", so ranks 0 to ",
+                                                   request.world_size - 1));
+  }
+  if (!ColocationFromNumber(request.colocation).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", request.rank, " of job \"", request.job_name, "\" asks for colocation ",
+                     request.colocation, "; give ", static_cast<int>(Colocation::kOff), " (off), ",
+                     static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
+  if (absl::Status status = CheckName("group name", request.group_name); !status.ok()) return status;
+  const std::string who = absl::StrCat("group \"", request.group_name, "\" asked for by rank ", request.rank);
+  if (request.ranks.empty() || request.ranks.size() > world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " lists ", request.ranks.size(), " ranks; list 1 to ", world_size, " (the world size)"));
+  }
+  std::vector<bool> listed(world_size, false);
+  for (const uint32_t rank : request.ranks) {
+    if (rank >= world_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(who, " lists rank ", rank, ", but the job has world size ", world_size));
+    }
+    if (listed[rank]) return absl::InvalidArgumentError(absl::StrCat(who, " lists rank ", rank, " twice"));
+    listed[rank] = true;
+  }
+  if (!listed[request.rank]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " does not list that rank itself (it lists ", RankList(request.ranks), ")"));
+  }
+  const uint32_t chunk_bytes = request.max_chunk_bytes;
+  if (chunk_bytes != 0 && (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " has a chunk size of ", chunk_bytes, " bytes; give ",
+                                                   kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 to have it chosen"));
+  }
+  if (!WireFormatFromNumber(request.wire).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
+        static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
+  }
+  return absl::OkStatus();
+}
+
+std::string CleanText(const std::string& text) {
+  size_t size = std::min(text.size(), kMaxTextBytes);
+  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  std::string clean = text.substr(0, size);
+  for (char& c : clean) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return clean;
+}
+
+std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
+
+std::string RankList(const std::vector<uint32_t>& ranks) { return List(ranks); }
+
+std::string NameList(const std::vector<std::string>& names) { return List(names); }
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,42 @@
+// Checks of what peers send to the scheduler, and how its messages write things. Pure; any thread.
+#ifndef SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
+#define SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "scheduler/machine/scheduler_events.h"
+
+namespace shoal::scheduler {
+
+inline constexpr size_t kMaxNameBytes = 200;
+inline constexpr size_t kMaxTextBytes = 300;
+inline constexpr uint32_t kMaxWorldSize = 65536;
+inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
+inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
+
+// FailedPrecondition names both versions and who has to be brought up to date.
+absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);
+
+// InvalidArgument says which field is wrong, what it holds and what it takes. Each also covers the fields' sizes.
+absl::Status CheckRequest(const RegisterServer& request);
+absl::Status CheckRequest(const JoinJob& request);
+absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
+
+// Text from a peer that goes to logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8 character),
+// control characters become '?'.
+std::string CleanText(const std::string& text);
+
+// "4.2 s".
+std::string Seconds(uint64_t duration_ns);
+
+// "0, 1, 2 and 13 more".
+std::string RankList(const std::vector<uint32_t>& ranks);
+std::string NameList(const std::vector<std::string>& names);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_

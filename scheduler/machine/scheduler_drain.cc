@@ -1,0 +1,42 @@
+// The part of SchedulerMachine that lets servers leave when an operator wants it.
+//
+// The server goes out of the maps at once, so that its groups move as they do when it leaves by itself. It is told with
+// its next heartbeat, and stays a member until it has no group left: an operator sees how far it is.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/scheduler_machine.h"
+
+namespace shoal::scheduler {
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const DrainServer& request) {
+  const absl::StatusOr<bool> drains_now = servers_.Drain(request.name);
+  if (!drains_now.ok()) return ReplyNow(handle, drains_now.status());
+  const ServerState& server = *servers_.FindByName(request.name);
+  if (*drains_now) {
+    Change();
+    Record(now, "server-draining", absl::StrCat("server ", server.name), "an operator asked for it");
+    RebuildMap(now);
+  }
+  AfterSave(Reply{handle, Response(ServerDraining{.server = server.id,
+                                                  .incarnation = server.incarnation,
+                                                  .was_draining = !*drains_now,
+                                                  .groups_kept = GroupsWith(server)})});
+}
+
+uint32_t SchedulerMachine::GroupsWith(const ServerState& server) const {
+  const auto is_of_server = [&](const Shard& shard) {
+    return shard.server == server.id && shard.incarnation == server.incarnation;
+  };
+  uint32_t groups = 0;
+  for (const auto& [id, job] : jobs_.jobs()) {
+    if (!job.open()) continue;
+    for (const GroupState& group : job.groups) {
+      if (std::any_of(group.shards.begin(), group.shards.end(), is_of_server)) ++groups;
+    }
+  }
+  return groups;
+}
+
+}  // namespace shoal::scheduler

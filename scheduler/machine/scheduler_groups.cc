@@ -1,0 +1,114 @@
+// The part of SchedulerMachine that opens groups, and tells a rank again what it could not hear.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/frame.h"
+#include "core/token.h"
+#include "scheduler/machine/group_plan.h"
+#include "scheduler/machine/request_checks.h"
+#include "scheduler/machine/scheduler_machine.h"
+
+namespace shoal::scheduler {
+
+void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGroup& request) {
+  const absl::StatusOr<Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) return ReplyNow(handle, status);
+  if ((*job)->phase == JobPhase::kFailed) return ReplyNow(handle, absl::AbortedError((*job)->failure));
+  if (AnswerAgain(now, handle, request, **job)) return;
+  ReplyNow(rounds_.Add(now, handle, request));
+  CompleteGroups(now);
+}
+
+bool SchedulerMachine::AnswerAgain(const Now& now, RequestHandle handle, const JoinGroup& request, const Job& job) {
+  if (request.request_number == 0) return false;
+  const GroupRequestId id{request.incarnation, request.request_number};
+  for (const GroupState& group : job.groups) {
+    const std::vector<GroupRequestId>& answered = group.opening.answered;
+    const auto found = std::find(answered.begin(), answered.end(), id);
+    if (found == answered.end()) continue;
+    const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+    if (!map.ok()) {
+      ReplyNow(handle, map.status());
+    } else {
+      TellOpened(now, handle, job, group, static_cast<uint32_t>(found - answered.begin()),
+                 std::make_shared<const ShardMap>(*map));
+    }
+    return true;
+  }
+  return false;
+}
+
+void SchedulerMachine::CompleteGroups(const Now& now) {
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) OpenGroup(now, *round);
+}
+
+void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
+  GroupState group{.id = GroupId(next_group_id_++),
+                   .name = round.name,
+                   .epoch = map_->epoch(),
+                   .ranks = round.ranks,
+                   .wire = round.wire};
+  Change();
+  // All waiters are live members, so the first of them finds the job.
+  const auto& [first_rank, first] = *round.waiters.begin();
+  Job* job = *jobs_.FindMember(round.job, first_rank, first.request.incarnation);
+  const absl::StatusOr<GroupPlan> plan =
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job->HostsOf(round.ranks));
+  if (!plan.ok()) {
+    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
+    return;
+  }
+  LinkFacts link = round.Link();
+  if (link == LinkFacts() && plan->within_host) link = WithinOneHost();
+  // Within one host nothing meets at a port, but at the threads that add up.
+  const PortLoad load = link.within_host ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
+                                                        static_cast<uint32_t>(plan->map->shards().size()))
+                                         : plan->load;
+  const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
+  group.shards = plan->map->shards();
+  group.max_chunk_bytes = flow.chunk_bytes;
+  group.opening = {.epoch = map_->epoch(),
+                   .credit_chunks = flow.credit_chunks,
+                   .look_ahead_chunks = flow.look_ahead_chunks,
+                   .link = link,
+                   .busiest_port = load.busiest_port};
+  for (const uint32_t rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
+  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
+    TellOpened(now, round.waiters.at(round.ranks[i]).handle, *job, group, i, plan->map);
+  }
+  const std::string ahead =
+      flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " in all");
+  Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
+         absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
+                      " bytes under way", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
+                      link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
+  jobs_.AddGroup(job, std::move(group));
+}
+
+void SchedulerMachine::TellOpened(const Now& now, RequestHandle handle, const Job& job, const GroupState& group,
+                                  uint32_t rank, const std::shared_ptr<const ShardMap>& map) {
+  const GroupOpening& opening = group.opening;
+  GroupToken token;
+  token.job = job.id;
+  token.group = group.id;
+  token.epoch = opening.epoch;
+  token.incarnation = opening.answered[rank].incarnation;
+  token.rank = Rank(rank);
+  token.group_size = static_cast<uint32_t>(group.ranks.size());
+  token.max_chunk_bytes = group.max_chunk_bytes;
+  token.credit_chunks = opening.credit_chunks;
+  token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
+  SignToken(token_key_, &token);
+  AfterSave(Reply{handle, Response(GroupJoined{.group = group.id,
+                                               .token = EncodeToken(token),
+                                               .map = map,
+                                               .hosts = job.HostsOf(group.ranks),
+                                               .look_ahead_chunks = opening.look_ahead_chunks,
+                                               .link = opening.link,
+                                               .busiest_port = opening.busiest_port})});
+}
+
+}  // namespace shoal::scheduler

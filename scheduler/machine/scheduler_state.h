@@ -1,0 +1,146 @@
+// What a scheduler must still know after a restart, as plain values. state_codec.h turns it into bytes and back.
+//
+// Times of leases are not in it: after a restart every known member gets one full lease to show up again.
+#ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_STATE_H_
+#define SHOAL_SCHEDULER_MACHINE_SCHEDULER_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/flow_plan.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "core/token.h"
+#include "core/wire_format.h"
+
+namespace shoal::scheduler {
+
+// Of a server or of a rank. Numbers are stored: never renumber.
+enum class MemberPhase : uint8_t { kLive = 1, kLost = 2, kLeft = 3 };
+
+// Of a job. kJoining: some ranks have not come yet. kFailed: a rank was lost. kEnded: all ranks left. Never renumber.
+enum class JobPhase : uint8_t { kJoining = 1, kRunning = 2, kFailed = 3, kEnded = 4 };
+
+constexpr std::string_view MemberPhaseName(MemberPhase phase) {
+  return phase == MemberPhase::kLive ? "live" : phase == MemberPhase::kLost ? "lost" : "left";
+}
+
+constexpr std::string_view JobPhaseName(JobPhase phase) {
+  return phase == JobPhase::kJoining   ? "joining"
+         : phase == JobPhase::kRunning ? "running"
+         : phase == JobPhase::kFailed  ? "failed"
+                                       : "ended";
+}
+
+struct ServerState {
+  ServerId id;
+  std::string name;
+  Incarnation incarnation;
+  Incarnation evicted_incarnation;  // whose place this one took over while it was live; 0: none
+  MemberPhase phase = MemberPhase::kLive;
+  bool draining = false;  // this incarnation was asked to leave, so it is in no map
+  std::string reason;     // why it is not live
+  std::string host;
+  std::vector<std::string> addresses;
+  uint32_t weight = 1;
+  uint64_t slot_memory_bytes = 0;
+  std::string transports;
+  std::string software_version;
+  uint64_t registered_at_unix_ms = 0;
+  JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
+
+  friend bool operator==(const ServerState&, const ServerState&) = default;
+};
+
+constexpr std::string_view ServerStateName(const ServerState& server) {
+  return server.phase == MemberPhase::kLive && server.draining ? "draining" : MemberPhaseName(server.phase);
+}
+
+struct RankState {
+  Incarnation incarnation;
+  MemberPhase phase = MemberPhase::kLive;
+  std::string reason;  // why it is not live
+  std::string host;
+  uint32_t pid = 0;
+  bool hosts_without_servers = false;  // would host a server for its job if there is no other
+
+  friend bool operator==(const RankState&, const RankState&) = default;
+};
+
+// One life of a server that a group does without, because a rank of it can't reach it.
+struct ExcludedServer {
+  ServerId server;
+  Incarnation incarnation;
+
+  friend bool operator==(const ExcludedServer&, const ExcludedServer&) = default;
+};
+
+// A request for a group: a process numbers its own, and repeats one under its number until it has the answer.
+struct GroupRequestId {
+  Incarnation incarnation;
+  uint64_t number = 0;  // 0: it is not repeated
+
+  friend bool operator==(const GroupRequestId&, const GroupRequestId&) = default;
+};
+
+// What a group's ranks were told when it opened, for those of them that could not hear it.
+struct GroupOpening {
+  Epoch epoch;  // of the first map, which the tokens name
+  uint32_t credit_chunks = 0;
+  uint32_t look_ahead_chunks = 0;
+  LinkFacts link;
+  double busiest_port = 1;
+  std::vector<GroupRequestId> answered;  // by rank of the group
+
+  friend bool operator==(const GroupOpening&, const GroupOpening&) = default;
+};
+
+struct GroupState {
+  GroupId id;
+  std::string name;
+  Epoch epoch;                // of its map
+  std::vector<Shard> shards;  // of its map
+  std::vector<ExcludedServer> excluded;
+  std::vector<uint32_t> ranks;  // of the job, in group order
+  uint32_t max_chunk_bytes = 0;
+  WireFormat wire = WireFormat::kAsIs;
+  GroupOpening opening;
+
+  friend bool operator==(const GroupState&, const GroupState&) = default;
+};
+
+struct JobState {
+  JobId id;
+  std::string name;
+  uint32_t world_size = 0;
+  JobPhase phase = JobPhase::kJoining;
+  uint64_t started_at_unix_ms = 0;
+  std::map<uint32_t, RankState> ranks;  // those that joined
+  std::vector<GroupState> groups;       // open ones
+
+  friend bool operator==(const JobState&, const JobState&) = default;
+};
+
+// Where a new cluster starts to count servers, jobs and groups: a scheduler that lost its state must not give the ids
+// that servers and running jobs still go by to others. Any number in, one of ten digits at most out.
+inline uint64_t FirstIdOfNewCluster(uint64_t random) { return 1 + random % (uint64_t{1} << 31); }
+
+struct PersistedState {
+  std::string cluster_id;
+  TokenKey token_key{};
+  Epoch epoch;
+  uint64_t next_server_id = 1;
+  uint64_t next_job_id = 1;
+  uint64_t next_group_id = 1;
+  std::vector<ServerState> servers;  // by id
+  std::vector<JobState> jobs;        // by id; only those with a live rank
+
+  friend bool operator==(const PersistedState&, const PersistedState&) = default;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_SCHEDULER_STATE_H_

@@ -1,0 +1,319 @@
+#include "scheduler/machine/server_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kMaxRefusalReasons = 64;
+
+// A server may name as many reasons as it likes; what is kept is bounded.
+ServerLoad BoundedLoad(const ServerLoad& load) {
+  ServerLoad bounded = load;
+  bounded.transports = CleanText(load.transports);
+  bounded.refusals_by_reason.clear();
+  for (const auto& [reason, count] : load.refusals_by_reason) {
+    if (bounded.refusals_by_reason.size() == kMaxRefusalReasons) break;
+    bounded.refusals_by_reason.emplace(CleanText(reason), count);
+  }
+  return bounded;
+}
+
+bool IsInMaps(const ServerState& server) { return server.phase == MemberPhase::kLive && !server.draining; }
+
+}  // namespace
+
+void ServerRegistry::Restore(const Now& now, const std::vector<ServerState>& servers, uint64_t next_server_id) {
+  next_server_id_ = next_server_id;
+  for (const ServerState& state : servers) {
+    Server& server = servers_[state.id];
+    server.state = state;
+    by_name_[state.name] = state.id;
+    if (state.phase == MemberPhase::kLive) {
+      ++live_count_;
+      GrantLease(now, &server);
+    } else {
+      server.gone_order = next_gone_order_++;
+    }
+  }
+}
+
+absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
+  size_t shards = request.addresses.size();
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive || server.state.name == request.name) continue;
+    // Servers of different jobs are never in one map.
+    const bool may_meet = server.state.job == JobId() || server.state.job == request.job;
+    if (may_meet) shards += server.state.addresses.size();
+    for (const std::string& address : request.addresses) {
+      const auto& taken = server.state.addresses;
+      if (std::find(taken.begin(), taken.end(), address) == taken.end()) continue;
+      return absl::AlreadyExistsError(absl::StrCat(
+          "address ", address, " of server ", request.name, " is registered by the live server ", server.state.name,
+          " on host ", server.state.host, "; if that one is gone, try again after its lease of ",
+          Seconds(lease_ttl_ns_), ", else give this one its own --advertise address"));
+    }
+  }
+  if (shards > kMaxShards) {
+    return absl::ResourceExhaustedError(absl::StrCat("server ", request.name, " would be shard number ", shards,
+                                                     "; a cluster has at most ", kMaxShards,
+                                                     ": give the servers fewer I/O threads"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now& now, const RegisterServer& request) {
+  absl::Status status = CheckControlVersion(request.control_version, request.software_version,
+                                            absl::StrCat("server \"", CleanText(request.name), "\""));
+  if (status.ok()) status = CheckRequest(request);
+  if (status.ok()) status = CheckRoom(request);
+  if (!status.ok()) return status;
+
+  const auto [name, is_new] = by_name_.try_emplace(request.name, next_server_id_);
+  if (is_new) ++next_server_id_;
+  Server& server = servers_[name->second];
+  const ServerState before = server.state;
+  const bool was_live = !is_new && before.phase == MemberPhase::kLive;
+  if (!is_new && request.incarnation == before.evicted_incarnation) {
+    return absl::AlreadyExistsError(absl::StrCat("another process on host ", before.host, " took the place of server ",
+                                                 request.name, "; end this process or give it another --name"));
+  }
+  ServerState& state = server.state;
+  state.id = name->second;
+  state.name = request.name;
+  state.incarnation = request.incarnation;
+  if (was_live && before.incarnation != request.incarnation) state.evicted_incarnation = before.incarnation;
+  state.phase = MemberPhase::kLive;
+  state.reason.clear();
+  state.host = CleanText(request.host);
+  state.addresses = request.addresses;
+  state.weight = std::max(request.weight, 1u);
+  state.slot_memory_bytes = request.slot_memory_bytes;
+  state.job = request.job;
+  state.transports = CleanText(request.transports);
+  state.software_version = CleanText(request.software_version);
+  if (before.incarnation != request.incarnation) {
+    state.draining = false;
+    state.registered_at_unix_ms = now.unix_ms;
+    server.load = ServerLoad();
+  }
+  if (!was_live) ++live_count_;
+  GrantLease(now, &server);
+
+  Registration registration;
+  registration.server = state.id;
+  if (is_new) {
+    registration.change = Change::kNew;
+  } else if (!was_live) {
+    registration.change = Change::kReturned;
+  } else if (!(before == state)) {
+    registration.change = Change::kReplaced;
+  }
+  return registration;
+}
+
+absl::Status ServerRegistry::Renew(const Now& now, const HeartbeatServer& request) {
+  const auto found = servers_.find(request.server);
+  if (found == servers_.end()) {
+    return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " here; register again"));
+  }
+  Server& server = found->second;
+  if (server.state.incarnation != request.incarnation) {
+    return absl::AbortedError(absl::StrCat("another process on host ", server.state.host, " took the place of server ",
+                                           server.state.name, "; end this process or give it another --name"));
+  }
+  if (server.state.phase != MemberPhase::kLive) {
+    return absl::NotFoundError(absl::StrCat("server ", server.state.name, " is ",
+                                            std::string(MemberPhaseName(server.state.phase)), " (", server.state.reason,
+                                            "); register again"));
+  }
+  server.load = BoundedLoad(request.load);
+  GrantLease(now, &server);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request) {
+  const auto found = servers_.find(request.server);
+  if (found == servers_.end() || found->second.state.incarnation != request.incarnation) {
+    return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " and incarnation ",
+                                            request.incarnation.value(), " here; nothing to deregister"));
+  }
+  const bool was_live = found->second.state.phase == MemberPhase::kLive;
+  if (was_live) {
+    MarkGone(&found->second, MemberPhase::kLeft, request.reason.empty() ? "deregistered" : CleanText(request.reason));
+  }
+  return was_live;
+}
+
+absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    std::vector<std::string> live;
+    for (const auto& [id, server] : servers_) {
+      if (server.state.phase == MemberPhase::kLive) live.push_back(server.state.name);
+    }
+    return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
+                                            "\"; live are: ", live.empty() ? "none" : NameList(live)));
+  }
+  ServerState& state = servers_.at(found->second).state;
+  if (state.phase != MemberPhase::kLive) {
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " is ",
+                                                      std::string(MemberPhaseName(state.phase)), " (", state.reason,
+                                                      "); there is nothing to drain"));
+  }
+  if (state.job != JobId()) {
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " lives in a rank's process on host ",
+                                                      state.host, ", for job ", state.job.value(),
+                                                      " alone, and leaves with that rank"));
+  }
+  return !std::exchange(state.draining, true);
+}
+
+const ServerState* ServerRegistry::FindByName(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : Find(found->second);
+}
+
+std::vector<ServerState> ServerRegistry::ExpireLeases(const Now& now) {
+  std::vector<ServerState> lost;
+  if (now.monotonic_ns < next_expiry_ns_) return lost;
+  next_expiry_ns_ = kNoDeadline;
+  std::vector<ServerId> expired;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase != MemberPhase::kLive) continue;
+    if (server.lease_expires_ns > now.monotonic_ns) {
+      next_expiry_ns_ = std::min(next_expiry_ns_, server.lease_expires_ns);
+    } else {
+      expired.push_back(id);
+    }
+  }
+  for (const ServerId id : expired) {
+    Server& server = servers_.at(id);
+    const uint64_t silent_ns = now.monotonic_ns - server.last_heartbeat_ns;
+    lost.push_back(server.state);
+    lost.back().phase = MemberPhase::kLost;
+    lost.back().reason = absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
+    MarkGone(&server, MemberPhase::kLost, lost.back().reason);
+  }
+  return lost;
+}
+
+void ServerRegistry::RenewAll(const Now& now) {
+  const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
+  for (auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive) server.lease_expires_ns = expires_ns;
+  }
+  next_expiry_ns_ = live_count_ == 0 ? kNoDeadline : expires_ns;
+}
+
+void ServerRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive) hosts->insert(server.state.host);
+  }
+}
+
+const ServerState* ServerRegistry::Find(ServerId id) const {
+  const auto found = servers_.find(id);
+  return found == servers_.end() ? nullptr : &found->second.state;
+}
+
+std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
+  std::vector<const ServerState*> found;
+  for (const auto& [id, server] : servers_) {
+    const bool serves = server.state.job == JobId() || server.state.job == job;
+    if (IsInMaps(server.state) && serves) found.push_back(&server.state);
+  }
+  return found;
+}
+
+uint32_t ServerRegistry::dedicated_count() const { return static_cast<uint32_t>(ServersOf(JobId()).size()); }
+
+bool ServerRegistry::AnyDedicatedOn(const std::string& host) const {
+  const std::vector<const ServerState*> dedicated = ServersOf(JobId());
+  return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->host == host; });
+}
+
+std::string ServerRegistry::DescribeLastGone() const {
+  const Server* last = nullptr;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive && server.state.draining) {
+      return absl::StrCat("server ", server.state.name, " drains");
+    }
+    if (server.state.phase == MemberPhase::kLive) continue;
+    if (last == nullptr || server.gone_order > last->gone_order) last = &server;
+  }
+  if (last == nullptr) return "none is known";
+  return absl::StrCat("server ", last->state.name, " is ", std::string(MemberPhaseName(last->state.phase)), " (",
+                      last->state.reason, ")");
+}
+
+uint32_t ServerRegistry::lost_count() const {
+  return static_cast<uint32_t>(std::count_if(servers_.begin(), servers_.end(), [](const auto& entry) {
+    return entry.second.state.phase == MemberPhase::kLost;
+  }));
+}
+
+std::vector<Shard> ServerRegistry::LiveShards() const {
+  std::vector<Shard> shards;
+  for (const auto& [id, server] : servers_) {
+    if (!IsInMaps(server.state) || server.state.job != JobId()) continue;
+    for (const std::string& address : server.state.addresses) {
+      shards.push_back({.server = id,
+                        .incarnation = server.state.incarnation,
+                        .server_name = server.state.name,
+                        .address = address,
+                        .weight = server.state.weight});
+    }
+  }
+  return shards;
+}
+
+std::vector<ServerState> ServerRegistry::States() const {
+  std::vector<ServerState> states;
+  for (const auto& [id, server] : servers_) states.push_back(server.state);
+  return states;
+}
+
+std::vector<ServerView> ServerRegistry::Views(const Now& now) const {
+  std::vector<ServerView> views;
+  for (const auto& [id, server] : servers_) {
+    views.push_back({.state = server.state,
+                     .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / 1'000'000,
+                     .load = server.load});
+  }
+  return views;
+}
+
+void ServerRegistry::GrantLease(const Now& now, Server* server) {
+  server->last_heartbeat_ns = now.monotonic_ns;
+  server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
+  next_expiry_ns_ = std::min(next_expiry_ns_, server->lease_expires_ns);
+}
+
+void ServerRegistry::MarkGone(Server* server, MemberPhase phase, const std::string& reason) {
+  server->state.phase = phase;
+  server->state.reason = reason;
+  server->gone_order = next_gone_order_++;
+  --live_count_;
+  ForgetOldest();
+}
+
+void ServerRegistry::ForgetOldest() {
+  if (servers_.size() - live_count_ <= kMaxGoneServers) return;
+  const auto order = [](const Server& server) {
+    return std::make_pair(server.state.job == JobId(), server.gone_order);
+  };
+  auto oldest = servers_.end();
+  for (auto it = servers_.begin(); it != servers_.end(); ++it) {
+    if (it->second.state.phase == MemberPhase::kLive) continue;
+    if (oldest == servers_.end() || order(it->second) < order(oldest->second)) oldest = it;
+  }
+  by_name_.erase(oldest->second.state.name);
+  servers_.erase(oldest);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,285 @@
+#include "scheduler/rpc/control_messages.h"
+
+#include <string>
+
+#include "core/version.h"
+
+namespace shoal::scheduler {
+namespace {
+
+ServerLoad FromMessage(const v1::ServerLoad& message) {
+  return {.bytes_in = message.bytes_in(),
+          .bytes_out = message.bytes_out(),
+          .chunks_reduced = message.chunks_reduced(),
+          .refusals = message.refusals(),
+          .groups_open = message.groups_open(),
+          .peers = message.peers(),
+          .shared_memory_peers = message.shared_memory_peers(),
+          .transports = message.transports(),
+          .corrupted_payloads = message.corrupted_payloads(),
+          .slot_memory_used_bytes = message.slot_memory_used_bytes(),
+          .refusals_by_reason = {message.refusals_by_reason().begin(), message.refusals_by_reason().end()}};
+}
+
+void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
+  message->set_bytes_in(load.bytes_in);
+  message->set_bytes_out(load.bytes_out);
+  message->set_chunks_reduced(load.chunks_reduced);
+  message->set_refusals(load.refusals);
+  message->set_groups_open(load.groups_open);
+  message->set_peers(load.peers);
+  message->set_shared_memory_peers(load.shared_memory_peers);
+  message->set_transports(load.transports);
+  message->set_corrupted_payloads(load.corrupted_payloads);
+  message->set_slot_memory_used_bytes(load.slot_memory_used_bytes);
+  message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
+}
+
+void ToMessage(const RankView& view, v1::RankStatus* message) {
+  message->set_rank(view.rank);
+  message->set_host(view.state.host);
+  message->set_pid(view.state.pid);
+  message->set_incarnation(view.state.incarnation.value());
+  message->set_state(std::string(MemberPhaseName(view.state.phase)));
+  message->set_reason(view.state.reason);
+  message->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
+  v1::WorkerLoad* load = message->mutable_load();
+  load->set_ops_completed(view.load.ops_completed);
+  load->set_ops_failed(view.load.ops_failed);
+  load->set_bytes_pushed(view.load.bytes_pushed);
+  load->set_bytes_pulled(view.load.bytes_pulled);
+  load->set_op_time_ns_total(view.load.op_time_ns_total);
+  load->set_transports(view.load.transports);
+}
+
+void ToMessage(const GroupView& view, v1::GroupStatus* message) {
+  message->set_group_id(view.state.id.value());
+  message->set_name(view.state.name);
+  message->set_epoch(view.state.epoch.value());
+  for (const uint32_t rank : view.state.ranks) message->add_ranks(rank);
+  message->set_max_chunk_bytes(view.state.max_chunk_bytes);
+  message->set_state(view.open ? "open" : "waiting");
+  message->set_wire(std::string(WireFormatName(view.state.wire)));
+  for (const uint32_t rank : view.missing_ranks) message->add_missing_ranks(rank);
+}
+
+}  // namespace
+
+RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
+  return {.control_version = message.control_version(),
+          .software_version = message.software_version(),
+          .name = message.name(),
+          .incarnation = Incarnation(message.incarnation()),
+          .addresses = {message.addresses().begin(), message.addresses().end()},
+          .weight = message.weight(),
+          .host = message.host(),
+          .slot_memory_bytes = message.slot_memory_bytes(),
+          .transports = message.transports(),
+          .job = JobId(message.job_id())};
+}
+
+HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
+  return {.server = ServerId(message.server_id()),
+          .incarnation = Incarnation(message.incarnation()),
+          .load = FromMessage(message.load())};
+}
+
+DeregisterServer FromMessage(const v1::DeregisterServerRequest& message) {
+  return {.server = ServerId(message.server_id()),
+          .incarnation = Incarnation(message.incarnation()),
+          .reason = message.reason()};
+}
+
+JoinJob FromMessage(const v1::JoinJobRequest& message) {
+  return {.control_version = message.control_version(),
+          .software_version = message.software_version(),
+          .job_name = message.job_name(),
+          .world_size = message.world_size(),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .host = message.host(),
+          .pid = message.pid(),
+          .colocation = message.colocation(),
+          .hosts_without_servers = message.hosts_without_servers()};
+}
+
+JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .group_name = message.group_name(),
+          .ranks = {message.ranks().begin(), message.ranks().end()},
+          .max_chunk_bytes = message.max_chunk_bytes(),
+          .min_servers = message.min_servers(),
+          .wait_ms = message.wait_ms(),
+          .link = FromMessage(message.link()),
+          .wire = message.wire(),
+          .request_number = message.request_number()};
+}
+
+HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .load = {.ops_completed = message.load().ops_completed(),
+                   .ops_failed = message.load().ops_failed(),
+                   .bytes_pushed = message.load().bytes_pushed(),
+                   .bytes_pulled = message.load().bytes_pulled(),
+                   .op_time_ns_total = message.load().op_time_ns_total(),
+                   .transports = message.load().transports()}};
+}
+
+LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .reason = message.reason(),
+          .failed = message.failed()};
+}
+
+ReportServer FromMessage(const v1::ReportServerRequest& message) {
+  return {.job = JobId(message.job_id()),
+          .rank = message.rank(),
+          .incarnation = Incarnation(message.incarnation()),
+          .group = GroupId(message.group_id()),
+          .epoch = Epoch(message.epoch()),
+          .server = ServerId(message.server_id()),
+          .server_incarnation = Incarnation(message.server_incarnation()),
+          .reachable = message.reachable(),
+          .reason = message.reason()};
+}
+
+DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }
+GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
+ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
+ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
+GetShardMap FromMessage(const v1::GetShardMapRequest&) { return {}; }
+
+void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* message) {
+  message->set_server_id(response.server.value());
+  message->set_lease_ttl_ms(response.lease_ttl_ms);
+  message->set_token_key(response.token_key.data(), response.token_key.size());
+  message->set_epoch(response.epoch.value());
+}
+
+void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* message) {
+  message->set_lease_ttl_ms(response.lease_ttl_ms);
+  message->set_epoch(response.epoch.value());
+  message->set_drain(response.drain);
+}
+
+void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message) {
+  message->set_server_id(response.server.value());
+  message->set_incarnation(response.incarnation.value());
+  message->set_was_draining(response.was_draining);
+  message->set_groups_kept(response.groups_kept);
+}
+
+void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
+void ToMessage(const Done&, v1::LeaveJobResponse*) {}
+void ToMessage(const Done&, v1::ReportServerResponse*) {}
+
+void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
+  message->set_job_id(response.job.value());
+  message->set_lease_ttl_ms(response.lease_ttl_ms);
+  message->set_server_count(response.server_count);
+  message->set_host_server(response.host_server);
+}
+
+void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
+  message->set_group_id(response.group.value());
+  message->set_token(response.token.data(), response.token.size());
+  ToMessage(*response.map, message->mutable_map());
+  for (const std::string& host : response.hosts) message->add_hosts(host);
+  message->set_look_ahead_chunks(response.look_ahead_chunks);
+  ToMessage(response.link, message->mutable_link());
+  message->set_busiest_port(response.busiest_port);
+}
+
+void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {
+  message->set_lease_ttl_ms(response.lease_ttl_ms);
+  for (const std::string& wait : response.waits) message->add_waits(wait);
+}
+
+void ToMessage(const ClusterView& response, v1::Cluster* message) {
+  message->set_cluster_id(response.cluster_id);
+  message->set_software_version(kSoftwareVersion);
+  message->set_epoch(response.epoch.value());
+  message->set_servers_live(response.servers_live);
+  message->set_servers_lost(response.servers_lost);
+  message->set_jobs(response.jobs);
+  message->set_workers(response.workers);
+  message->set_started_at_unix_ms(response.started_at_unix_ms);
+  message->set_lease_ttl_ms(response.lease_ttl_ms);
+  message->set_store(response.store);
+}
+
+void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message) {
+  for (const ServerView& view : response) {
+    v1::ServerStatus* server = message->add_servers();
+    server->set_server_id(view.state.id.value());
+    server->set_name(view.state.name);
+    server->set_incarnation(view.state.incarnation.value());
+    server->set_host(view.state.host);
+    for (const std::string& address : view.state.addresses) server->add_addresses(address);
+    server->set_state(std::string(ServerStateName(view.state)));
+    server->set_reason(view.state.reason);
+    server->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
+    server->set_registered_at_unix_ms(view.state.registered_at_unix_ms);
+    server->set_slot_memory_bytes(view.state.slot_memory_bytes);
+    server->set_software_version(view.state.software_version);
+    server->set_transports(view.state.transports);
+    server->set_job_id(view.state.job.value());
+    ToMessage(view.load, server->mutable_load());
+  }
+}
+
+void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* message) {
+  for (const JobView& view : response) {
+    v1::JobStatus* job = message->add_jobs();
+    job->set_job_id(view.job.value());
+    job->set_name(view.name);
+    job->set_world_size(view.world_size);
+    job->set_state(std::string(JobPhaseName(view.phase)));
+    job->set_started_at_unix_ms(view.started_at_unix_ms);
+    for (const RankView& rank : view.ranks) ToMessage(rank, job->add_ranks());
+    for (const GroupView& group : view.groups) ToMessage(group, job->add_groups());
+  }
+}
+
+void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message) {
+  ToMessage(*response, message);
+}
+
+void ToMessage(const GroupMap& group, v1::GroupMap* message) {
+  message->set_group_id(group.group.value());
+  ToMessage(*group.map, message->mutable_map());
+}
+
+void ToMessage(const HostRequest& request, v1::HostRequest* message) {
+  for (const uint32_t rank : request.ranks) message->add_ranks(rank);
+  message->set_reason(request.reason);
+}
+
+void ToMessage(const RankLost& lost, v1::RankLost* message) {
+  message->set_job_id(lost.job.value());
+  message->set_rank(lost.rank);
+  message->set_host(lost.host);
+  message->set_reason(lost.reason);
+  message->set_incarnation(lost.incarnation.value());
+}
+
+void ToMessage(const EventRecord& event, v1::Event* message) {
+  message->set_sequence(event.sequence);
+  message->set_at_unix_ms(event.at_unix_ms);
+  message->set_kind(event.kind);
+  message->set_subject(event.subject);
+  message->set_reason(event.reason);
+  message->set_epoch(event.epoch.value());
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+}  // namespace shoal::scheduler

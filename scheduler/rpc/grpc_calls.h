@@ -1,0 +1,245 @@
+// The calls and streams that gRPC has open, between gRPC's threads and the loop's.
+//
+// Threads: everything here may be called from any. A call lives until gRPC is done with it; whoever takes it out of the
+// table finishes it, so it is finished exactly once.
+#ifndef SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_
+#define SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scheduler/machine/scheduler_events.h"
+#include "scheduler/rpc/control_messages.h"
+
+namespace shoal::scheduler {
+
+inline constexpr size_t kMaxQueuedEvents = 8192;
+inline constexpr size_t kMaxOpenCalls = 131072;
+inline constexpr size_t kMaxOpenStreams = 65536;
+inline constexpr size_t kMaxQueuedStreamEvents = 4096;
+
+// A unary call that waits for its reply.
+class PendingCall {
+ public:
+  virtual ~PendingCall() = default;
+  virtual void Complete(const absl::StatusOr<Response>& response) = 0;
+};
+
+// An open stream.
+class OpenStream {
+ public:
+  virtual ~OpenStream() = default;
+  virtual void Send(const SendWatch&) {}
+  virtual void Send(const SendEvent&) {}
+  // Sends what is queued, then ends the stream.
+  virtual void Close(const absl::Status& status) = 0;
+};
+
+class GrpcCalls {
+ public:
+  // Takes a request in. Not OK: refuse the caller with it at once.
+  absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle);
+  // The handle's call, now the caller's to finish; nullptr if somebody else has it.
+  std::shared_ptr<PendingCall> TakeCall(RequestHandle handle);
+  // As TakeCall, and the loop learns that nobody waits any more.
+  std::shared_ptr<PendingCall> CancelCall(RequestHandle handle);
+
+  // `event` is given the new watcher's id.
+  template <typename Opened>
+  absl::Status AddStream(std::shared_ptr<OpenStream> stream, Opened event, WatcherId* watcher);
+  std::shared_ptr<OpenStream> FindStream(WatcherId watcher);
+  void StreamIsDone(WatcherId watcher);
+
+  std::optional<SchedulerEvent> Poll();
+  void SetWake(std::function<void()> wake);
+
+  // Refuses what comes from now on and ends all that is open.
+  void CloseAll(const absl::Status& status);
+
+ private:
+  absl::Status CheckRoom() const;   // with the lock
+  void Push(SchedulerEvent event);  // with the lock
+
+  std::mutex mutex_;
+  std::deque<SchedulerEvent> queue_;
+  std::map<RequestHandle, std::shared_ptr<PendingCall>> calls_;
+  std::map<WatcherId, std::shared_ptr<OpenStream>> streams_;
+  std::function<void()> wake_;
+  absl::Status closed_;
+  uint64_t next_number_ = 1;
+};
+
+// gRPC's side of a unary call with this response message.
+template <typename Message>
+class UnaryCall : public grpc::ServerUnaryReactor,
+                  public PendingCall,
+                  public std::enable_shared_from_this<UnaryCall<Message>> {
+ public:
+  UnaryCall(GrpcCalls* calls, Message* message) : calls_(calls), message_(message) {}
+
+  void Begin(Request request) {
+    self_ = this->shared_from_this();
+    const absl::Status status = calls_->AddCall(self_, std::move(request), &handle_);
+    if (!status.ok()) Finish(ToGrpcStatus(status));
+  }
+
+  void Complete(const absl::StatusOr<Response>& response) override {
+    if (response.ok()) {
+      std::visit([this](const auto& value) { Fill(value); }, *response);
+      Finish(grpc::Status::OK);
+    } else {
+      Finish(ToGrpcStatus(response.status()));
+    }
+  }
+
+ private:
+  template <typename Value>
+  void Fill(const Value& value) {
+    if constexpr (requires { ToMessage(value, message_); }) ToMessage(value, message_);
+  }
+
+  void OnCancel() override {
+    if (calls_->CancelCall(handle_) != nullptr) Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { self_.reset(); }
+
+  GrpcCalls* const calls_;
+  Message* const message_;
+  RequestHandle handle_;
+  std::shared_ptr<UnaryCall> self_;  // until gRPC is done
+};
+
+// gRPC's side of a stream: one write at a time, then the next message that the subclass has.
+template <typename Message>
+class StreamCall : public grpc::ServerWriteReactor<Message>,
+                   public OpenStream,
+                   public std::enable_shared_from_this<StreamCall<Message>> {
+ public:
+  explicit StreamCall(GrpcCalls* calls) : calls_(calls) {}
+
+  template <typename Opened>
+  void Begin(Opened event) {
+    self_ = this->shared_from_this();
+    const absl::Status status = calls_->AddStream(self_, event, &watcher_);
+    if (!status.ok()) Close(status);
+  }
+
+  void Close(const absl::Status& status) override {
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      if (!ending_.has_value()) ending_ = ToGrpcStatus(status);
+    }
+    Continue();
+  }
+
+ protected:
+  // Moves the next message to send into `message`; false if there is none. Called with mutex_ held.
+  virtual bool TakeNext(Message* message) = 0;
+
+  // Starts a write or ends the stream, if that is due and nothing is under way.
+  void Continue() {
+    bool write = false;
+    grpc::Status status;
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      if (writing_ || finished_) return;
+      message_.Clear();
+      if (!cancelled_ && TakeNext(&message_)) {
+        writing_ = write = true;
+      } else if (cancelled_ || ending_.has_value()) {
+        finished_ = true;
+        status = cancelled_ ? grpc::Status::CANCELLED : *ending_;
+      } else {
+        return;
+      }
+    }
+    write ? this->StartWrite(&message_) : this->Finish(status);
+  }
+
+  std::mutex mutex_;
+
+ private:
+  void OnWriteDone(bool ok) override {
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      writing_ = false;
+      cancelled_ = cancelled_ || !ok;
+    }
+    Continue();
+  }
+  void OnCancel() override {
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      cancelled_ = true;
+    }
+    Continue();
+  }
+  void OnDone() override {
+    calls_->StreamIsDone(watcher_);
+    self_.reset();
+  }
+
+  GrpcCalls* const calls_;
+  WatcherId watcher_;
+  Message message_;  // the one that is being written
+  bool writing_ = false;
+  bool cancelled_ = false;
+  bool finished_ = false;
+  std::optional<grpc::Status> ending_;
+  std::shared_ptr<StreamCall> self_;  // until gRPC is done
+};
+
+class WatchStream : public StreamCall<v1::WatchResponse> {
+ public:
+  using StreamCall::StreamCall;
+  void Send(const SendWatch& update) override;
+
+ protected:
+  bool TakeNext(v1::WatchResponse* message) override;
+
+ private:
+  std::shared_ptr<const ShardMap> map_;  // newest that is not sent yet
+  std::vector<RankLost> lost_ranks_;
+  std::map<GroupId, GroupMap> groups_;  // likewise, the newest map of each
+  std::optional<HostRequest> host_;     // likewise
+};
+
+class EventStream : public StreamCall<v1::Event> {
+ public:
+  using StreamCall::StreamCall;
+  void Send(const SendEvent& event) override;
+
+ protected:
+  bool TakeNext(v1::Event* message) override;
+
+ private:
+  std::deque<EventRecord> events_;
+  bool too_slow_ = false;  // some were dropped, so nothing may follow
+};
+
+template <typename Opened>
+absl::Status GrpcCalls::AddStream(std::shared_ptr<OpenStream> stream, Opened event, WatcherId* watcher) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  if (absl::Status status = CheckRoom(); !status.ok()) return status;
+  if (streams_.size() >= kMaxOpenStreams) return absl::ResourceExhaustedError("too many streams are open");
+  *watcher = WatcherId(next_number_++);
+  event.watcher = *watcher;
+  streams_[*watcher] = std::move(stream);
+  Push(event);
+  return absl::OkStatus();
+}
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_

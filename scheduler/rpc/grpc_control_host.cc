@@ -1,0 +1,212 @@
+#include "scheduler/rpc/grpc_control_host.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <utility>
+
+#include "process/listen_address.h"
+#include "scheduler/rpc/grpc_calls.h"
+#include "shoal/v1/admin.grpc.pb.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using grpc::CallbackServerContext;
+
+constexpr int kKeepaliveTimeMs = 20'000;  // a watcher whose machine is gone is noticed
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kMinPeerPingIntervalMs = 5'000;
+constexpr std::chrono::seconds kStopPatience{1};
+
+template <typename Message, typename RequestMessage>
+grpc::ServerUnaryReactor* BeginCall(GrpcCalls* calls, const RequestMessage* request, Message* response) {
+  const auto call = std::make_shared<UnaryCall<Message>>(calls, response);
+  call->Begin(FromMessage(*request));
+  return call.get();
+}
+
+class SchedulerService : public v1::Scheduler::CallbackService {
+ public:
+  explicit SchedulerService(GrpcCalls* calls) : calls_(calls) {}
+
+  grpc::ServerUnaryReactor* RegisterServer(CallbackServerContext*, const v1::RegisterServerRequest* request,
+                                           v1::RegisterServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* HeartbeatServer(CallbackServerContext*, const v1::HeartbeatServerRequest* request,
+                                            v1::HeartbeatServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* DeregisterServer(CallbackServerContext*, const v1::DeregisterServerRequest* request,
+                                             v1::DeregisterServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* JoinJob(CallbackServerContext*, const v1::JoinJobRequest* request,
+                                    v1::JoinJobResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* JoinGroup(CallbackServerContext*, const v1::JoinGroupRequest* request,
+                                      v1::JoinGroupResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* HeartbeatWorker(CallbackServerContext*, const v1::HeartbeatWorkerRequest* request,
+                                            v1::HeartbeatWorkerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* LeaveJob(CallbackServerContext*, const v1::LeaveJobRequest* request,
+                                     v1::LeaveJobResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* ReportServer(CallbackServerContext*, const v1::ReportServerRequest* request,
+                                         v1::ReportServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
+    const auto stream = std::make_shared<WatchStream>(calls_);
+    stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id())});
+    return stream.get();
+  }
+
+ private:
+  GrpcCalls* const calls_;
+};
+
+class StatusService : public v1::Status::CallbackService {
+ public:
+  explicit StatusService(GrpcCalls* calls) : calls_(calls) {}
+
+  grpc::ServerUnaryReactor* GetCluster(CallbackServerContext*, const v1::GetClusterRequest* request,
+                                       v1::Cluster* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* ListServers(CallbackServerContext*, const v1::ListServersRequest* request,
+                                        v1::ListServersResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* ListJobs(CallbackServerContext*, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* GetShardMap(CallbackServerContext*, const v1::GetShardMapRequest* request,
+                                        v1::ShardMap* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerWriteReactor<v1::Event>* ListEvents(CallbackServerContext*,
+                                                  const v1::ListEventsRequest* request) override {
+    const auto stream = std::make_shared<EventStream>(calls_);
+    stream->Begin(EventsOpened{WatcherId(), request->follow(), request->after_sequence()});
+    return stream.get();
+  }
+
+ private:
+  GrpcCalls* const calls_;
+};
+
+class AdminService : public v1::Admin::CallbackService {
+ public:
+  explicit AdminService(GrpcCalls* calls) : calls_(calls) {}
+
+  grpc::ServerUnaryReactor* DrainServer(CallbackServerContext*, const v1::DrainServerRequest* request,
+                                        v1::DrainServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+
+ private:
+  GrpcCalls* const calls_;
+};
+
+}  // namespace
+
+class GrpcControlHost::Services {
+ public:
+  Services() : scheduler_(&calls_), admin_(&calls_), status_(&calls_) {}
+
+  GrpcCalls& calls() { return calls_; }
+
+  // The port that is listened on; 0 if it can't be.
+  int Start(const std::string& listen, bool reflection) {
+    // Both are settings of the whole process that gRPC offers no other way.
+    grpc::EnableDefaultHealthCheckService(true);
+    if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // or a second scheduler would share the port unnoticed
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPeerPingIntervalMs);
+    builder.RegisterService(&scheduler_);
+    builder.RegisterService(&admin_);
+    builder.RegisterService(&status_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return 0;
+    SetServing();
+    return port;
+  }
+
+  void Stop() {
+    if (server_ == nullptr) return;
+    if (auto* health = server_->GetHealthCheckService()) health->Shutdown();
+    calls_.CloseAll(absl::UnavailableError("the scheduler is stopping"));
+    server_->Shutdown(std::chrono::system_clock::now() + kStopPatience);
+    server_->Wait();
+    server_.reset();
+  }
+
+ private:
+  void SetServing() {
+    auto* health = server_->GetHealthCheckService();
+    if (health == nullptr) return;
+    health->SetServingStatus(v1::Scheduler::service_full_name(), true);
+    health->SetServingStatus(v1::Status::service_full_name(), true);
+  }
+
+  GrpcCalls calls_;
+  SchedulerService scheduler_;
+  AdminService admin_;
+  StatusService status_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+absl::StatusOr<std::unique_ptr<GrpcControlHost>> GrpcControlHost::Listen(const std::string& listen, bool reflection) {
+  if (absl::Status status = CheckListenAddress(listen); !status.ok()) return status;
+  std::unique_ptr<GrpcControlHost> host(new GrpcControlHost());
+  const int port = host->services_->Start(listen, reflection);
+  if (port == 0) return CannotListen(listen);
+  host->address_ = WithPort(listen, port);
+  return host;
+}
+
+GrpcControlHost::GrpcControlHost() : services_(std::make_unique<Services>()) {}
+
+GrpcControlHost::~GrpcControlHost() { Stop(); }
+
+void GrpcControlHost::Stop() { services_->Stop(); }
+
+std::optional<SchedulerEvent> GrpcControlHost::Poll() { return services_->calls().Poll(); }
+
+void GrpcControlHost::Execute(const Reply& reply) {
+  if (const auto call = services_->calls().TakeCall(reply.handle)) call->Complete(reply.response);
+}
+
+void GrpcControlHost::Execute(const SendWatch& update) {
+  if (const auto stream = services_->calls().FindStream(update.watcher)) stream->Send(update);
+}
+
+void GrpcControlHost::Execute(const SendEvent& event) {
+  if (const auto stream = services_->calls().FindStream(event.watcher)) stream->Send(event);
+}
+
+void GrpcControlHost::Execute(const CloseStream& close) {
+  if (const auto stream = services_->calls().FindStream(close.watcher)) stream->Close(close.status);
+}
+
+void GrpcControlHost::SetWake(std::function<void()> wake) { services_->calls().SetWake(std::move(wake)); }
+
+}  // namespace shoal::scheduler

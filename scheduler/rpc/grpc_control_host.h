@@ -1,0 +1,50 @@
+// The control host over gRPC: the services of proto/shoal/v1, the standard health service, reflection on request.
+//
+// Threads: as ControlHost says; handlers run on gRPC's own threads and only convert and queue. A full queue refuses
+// with RESOURCE_EXHAUSTED.
+#ifndef SHOAL_SCHEDULER_RPC_GRPC_CONTROL_HOST_H_
+#define SHOAL_SCHEDULER_RPC_GRPC_CONTROL_HOST_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler/rpc/control_host.h"
+
+namespace shoal::scheduler {
+
+class GrpcControlHost : public ControlHost {
+ public:
+  // `listen`: "ip:port", port 0 for any. InvalidArgument: no such form. Unavailable: it can't be listened on (in use,
+  // or not an address of this machine).
+  static absl::StatusOr<std::unique_ptr<GrpcControlHost>> Listen(const std::string& listen, bool reflection);
+
+  ~GrpcControlHost() override;  // stops
+
+  // With the port that is really listened on.
+  const std::string& address() const { return address_; }
+
+  // Ends open calls and streams with UNAVAILABLE and stops listening; waits a second at most for calls in flight.
+  void Stop();
+
+  std::optional<SchedulerEvent> Poll() override;
+  void Execute(const Reply& reply) override;
+  void Execute(const SendWatch& update) override;
+  void Execute(const SendEvent& event) override;
+  void Execute(const CloseStream& close) override;
+  void SetWake(std::function<void()> wake) override;
+
+ private:
+  class Services;
+
+  GrpcControlHost();
+
+  std::string address_;
+  std::unique_ptr<Services> services_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_RPC_GRPC_CONTROL_HOST_H_

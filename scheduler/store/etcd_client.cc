@@ -1,0 +1,172 @@
+#include "scheduler/store/etcd_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr char kScheme[] = "etcd://";
+// An endpoint that says nothing must leave time to ask the next one.
+constexpr milliseconds kLongestAttempt{1000};
+
+bool IsAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
+         port <= 65535;
+}
+
+// Another endpoint may know better.
+bool AskNext(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+}  // namespace
+
+absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store) {
+  const std::string form = "give etcd://HOST:PORT[,HOST:PORT...][/PREFIX]";
+  if (!absl::StartsWith(store, kScheme)) {
+    return absl::InvalidArgumentError(absl::StrCat("the store \"", store, "\" is none that there is; ", form));
+  }
+  const std::string rest = store.substr(sizeof(kScheme) - 1);
+  const size_t slash = rest.find('/');
+  EtcdTarget target;
+  target.endpoints = absl::StrSplit(rest.substr(0, slash), ',');
+  for (const std::string& endpoint : target.endpoints) {
+    if (IsAddress(endpoint)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the store \"", store, "\" names \"", endpoint, "\", which is not HOST:PORT; ", form));
+  }
+  target.prefix = slash == std::string::npos ? "/shoal" : rest.substr(slash);
+  while (!target.prefix.empty() && target.prefix.back() == '/') target.prefix.pop_back();
+  target.prefix.push_back('/');
+  return target;
+}
+
+EtcdClient::EtcdClient(const EtcdTarget& target) : target_(target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // For so long a connection may take: an etcd that is just starting takes one and leaves it unanswered.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetMaxReceiveMessageSize(-1);
+  for (const std::string& address : target_.endpoints) {
+    const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    endpoints_.push_back(
+        {.address = address, .kv = etcdserverpb::KV::NewStub(channel), .lease = etcdserverpb::Lease::NewStub(channel)});
+  }
+}
+
+std::string EtcdClient::Describe() const {
+  return absl::StrCat("etcd at ", absl::StrJoin(target_.endpoints, ", "), ", keys under ", target_.prefix);
+}
+
+absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, const Attempt& attempt) {
+  const steady_clock::time_point deadline = steady_clock::now() + milliseconds(timeout_ms);
+  const milliseconds attempt_time = std::min(kLongestAttempt, milliseconds(timeout_ms / endpoints_.size() + 1));
+  std::string last;
+  for (;;) {
+    size_t index = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      index = current_;
+    }
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) {
+      return absl::UnavailableError(absl::StrCat("can't ", what, ": ", Describe(), " does not answer (",
+                                                 last.empty() ? "no time left" : last,
+                                                 "); is it running and has it a majority?"));
+    }
+    Endpoint& endpoint = endpoints_[index];
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::min(left, attempt_time));
+    context.set_wait_for_ready(true);  // else nobody drives a connection that is being made until the next call
+    const grpc::Status status = attempt(endpoint, &context);
+    if (status.ok()) return absl::OkStatus();
+    if (!AskNext(status)) {
+      return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                          absl::StrCat("can't ", what, ": etcd at ", endpoint.address, ": ", status.error_message()));
+    }
+    last = absl::StrCat(endpoint.address, ": ", status.error_message());
+    const std::lock_guard lock(mutex_);
+    if (current_ == index) current_ = (index + 1) % endpoints_.size();
+  }
+}
+
+absl::StatusOr<etcdserverpb::TxnResponse> EtcdClient::Transact(const etcdserverpb::TxnRequest& request,
+                                                               uint64_t timeout_ms) {
+  etcdserverpb::TxnResponse response;
+  const absl::Status status = Call("write to etcd", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+    return endpoint.kv->Txn(context, request, &response);
+  });
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<etcdserverpb::RangeResponse> EtcdClient::Read(const etcdserverpb::RangeRequest& request,
+                                                             uint64_t timeout_ms) {
+  etcdserverpb::RangeResponse response;
+  const absl::Status status = Call("read from etcd", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+    return endpoint.kv->Range(context, request, &response);
+  });
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<EtcdClient::Lease> EtcdClient::GrantLease(uint64_t ttl_ms, uint64_t timeout_ms) {
+  etcdserverpb::LeaseGrantRequest request;
+  request.set_ttl(static_cast<int64_t>((ttl_ms + 999) / 1000));
+  etcdserverpb::LeaseGrantResponse response;
+  const absl::Status status = Call("get a lease", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+    return endpoint.lease->LeaseGrant(context, request, &response);
+  });
+  if (!status.ok()) return status;
+  if (!response.error().empty()) return absl::UnavailableError(absl::StrCat("etcd gives no lease: ", response.error()));
+  return Lease{.id = response.id(), .ttl_ms = static_cast<uint64_t>(response.ttl()) * 1000};
+}
+
+absl::Status EtcdClient::RenewLease(int64_t id, uint64_t timeout_ms) {
+  etcdserverpb::LeaseKeepAliveRequest request;
+  request.set_id(id);
+  etcdserverpb::LeaseKeepAliveResponse response;
+  const absl::Status status =
+      Call("renew the lease", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+        const auto stream = endpoint.lease->LeaseKeepAlive(context);
+        const bool answered = stream->Write(request) && stream->Read(&response);
+        if (answered) {
+          context->TryCancel();  // one question a stream: the next may go to another endpoint
+          stream->Finish();
+          return grpc::Status::OK;
+        }
+        const grpc::Status ended = stream->Finish();
+        return ended.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the stream ended") : ended;
+      });
+  if (!status.ok()) return status;
+  return response.ttl() > 0 ? absl::OkStatus() : absl::NotFoundError("the lease is over");
+}
+
+absl::Status EtcdClient::RevokeLease(int64_t id, uint64_t timeout_ms) {
+  etcdserverpb::LeaseRevokeRequest request;
+  request.set_id(id);
+  etcdserverpb::LeaseRevokeResponse response;
+  return Call("give the lease back", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+    return endpoint.lease->LeaseRevoke(context, request, &response);
+  });
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,73 @@
+// Calls to an etcd cluster: transactions and leases, each with a deadline.
+//
+// Endpoints take turns: a call goes to the endpoint that answered last and, where that can't be reached or has no
+// leader, to the next ones until the deadline. So a transaction may have been done although its answer was lost:
+// callers write such that doing it again is harmless.
+//
+// Threads: any. Blocks, for `timeout_ms` at most.
+#ifndef SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_
+#define SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "etcd/v3.grpc.pb.h"
+
+namespace shoal::scheduler {
+
+// "etcd://10.0.0.1:2379,10.0.0.2:2379/shoal/prod"
+struct EtcdTarget {
+  std::vector<std::string> endpoints;  // "host:port"
+  std::string prefix;                  // of every key, begins and ends with '/'
+};
+
+// InvalidArgument says what is wrong with `store`. No path: prefix "/shoal/".
+absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store);
+
+class EtcdClient {
+ public:
+  explicit EtcdClient(const EtcdTarget& target);
+  EtcdClient(const EtcdClient&) = delete;
+  EtcdClient& operator=(const EtcdClient&) = delete;
+
+  const EtcdTarget& target() const { return target_; }
+  std::string Describe() const;  // "etcd at 10.0.0.1:2379, 10.0.0.2:2379, keys under /shoal/prod/"
+
+  // Errors of all: those of etcd, with its text. Unavailable, DeadlineExceeded: no endpoint answered in time.
+  absl::StatusOr<etcdserverpb::TxnResponse> Transact(const etcdserverpb::TxnRequest& request, uint64_t timeout_ms);
+  absl::StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request, uint64_t timeout_ms);
+  struct Lease {
+    int64_t id = 0;
+    uint64_t ttl_ms = 0;  // etcd may give more than was asked for
+  };
+  absl::StatusOr<Lease> GrantLease(uint64_t ttl_ms, uint64_t timeout_ms);
+  // NotFound: the lease is over.
+  absl::Status RenewLease(int64_t id, uint64_t timeout_ms);
+  absl::Status RevokeLease(int64_t id, uint64_t timeout_ms);
+
+ private:
+  struct Endpoint {
+    std::string address;
+    std::unique_ptr<etcdserverpb::KV::Stub> kv;
+    std::unique_ptr<etcdserverpb::Lease::Stub> lease;
+  };
+  using Attempt = std::function<grpc::Status(Endpoint& endpoint, grpc::ClientContext* context)>;
+
+  absl::Status Call(const std::string& what, uint64_t timeout_ms, const Attempt& attempt);
+
+  const EtcdTarget target_;
+  std::vector<Endpoint> endpoints_;
+  std::mutex mutex_;
+  size_t current_ = 0;  // under mutex_; the endpoint that answered last
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_

@@ -1,0 +1,53 @@
+// The state in etcd, written only while the writer's term lasts (etcd_election.h).
+//
+// A state may be larger than etcd takes in one request, so it is kept in pieces under PREFIXstate/GENERATION/ and a key
+// PREFIXstate that names the generation; the transaction that writes the last piece moves that key and removes older
+// generations. Who reads sees one whole state or the one before.
+#ifndef SHOAL_SCHEDULER_STORE_ETCD_STORE_H_
+#define SHOAL_SCHEDULER_STORE_ETCD_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "scheduler/store/etcd_client.h"
+#include "scheduler/store/save_thread.h"
+#include "scheduler/store/store.h"
+
+namespace shoal::scheduler {
+
+class EtcdStore : public Store {
+ public:
+  // Writes are done while `leader_key` was created at revision `term`. `client` outlives this.
+  EtcdStore(EtcdClient* client, const std::string& leader_key, int64_t term);
+
+  // Unavailable: etcd does not answer.
+  absl::StatusOr<std::optional<std::string>> Load() override;
+  // FailedPrecondition in the outcome: the term is over, another scheduler leads.
+  void StartSave(uint64_t number, std::string state) override { thread_.StartSave(number, std::move(state)); }
+  std::optional<Saved> PollSaved() override { return thread_.PollSaved(); }
+  void SetWake(std::function<void()> wake) override { thread_.SetWake(std::move(wake)); }
+  std::string Describe() const override { return client_->Describe(); }
+
+  // Any thread: a write was refused as the term is over.
+  bool term_is_over() const { return term_is_over_.load(std::memory_order_acquire); }
+
+ private:
+  absl::Status Write(const std::string& state);
+  absl::Status WritePiece(etcdserverpb::TxnRequest request);
+  etcdserverpb::TxnRequest PutPiece(const std::string& key, const std::string& piece) const;
+
+  EtcdClient* const client_;
+  const std::string leader_key_;
+  const int64_t term_;
+  const std::string state_key_;
+  uint64_t generation_ = 0;  // of the save thread
+  std::atomic<bool> term_is_over_ = false;
+  SaveThread thread_;  // last: it ends first
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_STORE_ETCD_STORE_H_

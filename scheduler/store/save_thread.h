@@ -1,0 +1,54 @@
+// The thread on which a store saves, so that the scheduler's loop never waits for a disk or a network.
+//
+// Threads: all functions from the store's user, as Store says; `write` and `wake` are called from the thread itself.
+#ifndef SHOAL_SCHEDULER_STORE_SAVE_THREAD_H_
+#define SHOAL_SCHEDULER_STORE_SAVE_THREAD_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "scheduler/store/store.h"
+
+namespace shoal::scheduler {
+
+class SaveThread {
+ public:
+  using Write = std::function<absl::Status(const std::string& state)>;  // blocks
+
+  explicit SaveThread(Write write);
+  ~SaveThread();  // after the save under way
+  SaveThread(const SaveThread&) = delete;
+  SaveThread& operator=(const SaveThread&) = delete;
+
+  // As the functions of Store.
+  void StartSave(uint64_t number, std::string state);
+  std::optional<Store::Saved> PollSaved();
+  void SetWake(std::function<void()> wake);
+
+ private:
+  struct Order {
+    uint64_t number = 0;
+    std::string state;
+  };
+
+  void WriteOrders();
+
+  const Write write_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Order> order_;  // under mutex_, as are the next ones
+  std::optional<Store::Saved> saved_;
+  std::function<void()> wake_;
+  bool closing_ = false;
+  std::thread writer_;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_STORE_SAVE_THREAD_H_

@@ -1,0 +1,230 @@
+#include "scheduler/store/state_codec.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/shared_messages.h"
+#include "shoal/v1/state.pb.h"
+
+namespace shoal::scheduler {
+namespace {
+
+absl::Status Contradiction(const std::string& what) {
+  return absl::DataLossError(absl::StrCat("the saved state is damaged: ", what));
+}
+
+bool IsMemberPhase(uint32_t phase) {
+  return phase >= static_cast<uint32_t>(MemberPhase::kLive) && phase <= static_cast<uint32_t>(MemberPhase::kLeft);
+}
+
+bool IsJobPhase(uint32_t phase) {
+  return phase >= static_cast<uint32_t>(JobPhase::kJoining) && phase <= static_cast<uint32_t>(JobPhase::kEnded);
+}
+
+void Encode(const ServerState& server, v1::StoredServer* stored) {
+  stored->set_server_id(server.id.value());
+  stored->set_name(server.name);
+  stored->set_incarnation(server.incarnation.value());
+  stored->set_evicted_incarnation(server.evicted_incarnation.value());
+  stored->set_phase(static_cast<uint32_t>(server.phase));
+  stored->set_reason(server.reason);
+  stored->set_host(server.host);
+  for (const std::string& address : server.addresses) stored->add_addresses(address);
+  stored->set_weight(server.weight);
+  stored->set_slot_memory_bytes(server.slot_memory_bytes);
+  stored->set_transports(server.transports);
+  stored->set_software_version(server.software_version);
+  stored->set_registered_at_unix_ms(server.registered_at_unix_ms);
+  stored->set_job_id(server.job.value());
+  stored->set_draining(server.draining);
+}
+
+void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
+  stored->set_epoch(opening.epoch.value());
+  stored->set_credit_chunks(opening.credit_chunks);
+  stored->set_look_ahead_chunks(opening.look_ahead_chunks);
+  ToMessage(opening.link, stored->mutable_link());
+  stored->set_busiest_port(opening.busiest_port);
+  for (const GroupRequestId& request : opening.answered) {
+    v1::StoredGroupRequest* stored_request = stored->add_answered();
+    stored_request->set_incarnation(request.incarnation.value());
+    stored_request->set_number(request.number);
+  }
+}
+
+void Encode(const GroupState& group, v1::StoredGroup* stored) {
+  stored->set_group_id(group.id.value());
+  stored->set_name(group.name);
+  stored->set_epoch(group.epoch.value());
+  for (const uint32_t rank : group.ranks) stored->add_ranks(rank);
+  stored->set_max_chunk_bytes(group.max_chunk_bytes);
+  stored->set_wire(static_cast<uint32_t>(group.wire));
+  for (const Shard& shard : group.shards) ToMessage(shard, stored->add_shards());
+  for (const ExcludedServer& excluded : group.excluded) {
+    v1::StoredExclusion* stored_exclusion = stored->add_excluded();
+    stored_exclusion->set_server_id(excluded.server.value());
+    stored_exclusion->set_incarnation(excluded.incarnation.value());
+  }
+  Encode(group.opening, stored->mutable_opening());
+}
+
+void Encode(const JobState& job, v1::StoredJob* stored) {
+  stored->set_job_id(job.id.value());
+  stored->set_name(job.name);
+  stored->set_world_size(job.world_size);
+  stored->set_phase(static_cast<uint32_t>(job.phase));
+  stored->set_started_at_unix_ms(job.started_at_unix_ms);
+  for (const auto& [number, rank] : job.ranks) {
+    v1::StoredRank* stored_rank = stored->add_ranks();
+    stored_rank->set_rank(number);
+    stored_rank->set_incarnation(rank.incarnation.value());
+    stored_rank->set_phase(static_cast<uint32_t>(rank.phase));
+    stored_rank->set_reason(rank.reason);
+    stored_rank->set_host(rank.host);
+    stored_rank->set_pid(rank.pid);
+    stored_rank->set_hosts_without_servers(rank.hosts_without_servers);
+  }
+  for (const GroupState& group : job.groups) Encode(group, stored->add_groups());
+}
+
+absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
+  if (!IsMemberPhase(stored.phase())) return Contradiction(absl::StrCat("server ", stored.name(), " has no phase"));
+  ServerState server;
+  server.id = ServerId(stored.server_id());
+  server.name = stored.name();
+  server.incarnation = Incarnation(stored.incarnation());
+  server.evicted_incarnation = Incarnation(stored.evicted_incarnation());
+  server.phase = static_cast<MemberPhase>(stored.phase());
+  server.reason = stored.reason();
+  server.host = stored.host();
+  server.addresses.assign(stored.addresses().begin(), stored.addresses().end());
+  server.weight = stored.weight();
+  server.slot_memory_bytes = stored.slot_memory_bytes();
+  server.transports = stored.transports();
+  server.software_version = stored.software_version();
+  server.registered_at_unix_ms = stored.registered_at_unix_ms();
+  server.job = JobId(stored.job_id());
+  server.draining = stored.draining();
+  return server;
+}
+
+GroupOpening Decode(const v1::StoredOpening& stored) {
+  GroupOpening opening;
+  opening.epoch = Epoch(stored.epoch());
+  opening.credit_chunks = stored.credit_chunks();
+  opening.look_ahead_chunks = stored.look_ahead_chunks();
+  opening.link = FromMessage(stored.link());
+  opening.busiest_port = stored.busiest_port() >= 1 ? stored.busiest_port() : 1;
+  for (const v1::StoredGroupRequest& request : stored.answered()) {
+    opening.answered.push_back({Incarnation(request.incarnation()), request.number()});
+  }
+  return opening;
+}
+
+absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::string& of_job) {
+  const std::optional<WireFormat> wire = WireFormatFromNumber(stored.wire());
+  if (!wire.has_value()) {
+    return Contradiction(absl::StrCat("a group of ", of_job, " has the unknown wire ", stored.wire()));
+  }
+  GroupState group;
+  group.id = GroupId(stored.group_id());
+  group.name = stored.name();
+  group.epoch = Epoch(stored.epoch());
+  group.ranks.assign(stored.ranks().begin(), stored.ranks().end());
+  group.max_chunk_bytes = stored.max_chunk_bytes();
+  group.wire = *wire;
+  for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
+  for (const v1::StoredExclusion& excluded : stored.excluded()) {
+    group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
+  }
+  group.opening = Decode(stored.opening());
+  return group;
+}
+
+absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
+  const std::string who = absl::StrCat("job \"", stored.name(), "\"");
+  if (!IsJobPhase(stored.phase())) return Contradiction(absl::StrCat(who, " has no phase"));
+  JobState job;
+  job.id = JobId(stored.job_id());
+  job.name = stored.name();
+  job.world_size = stored.world_size();
+  job.phase = static_cast<JobPhase>(stored.phase());
+  job.started_at_unix_ms = stored.started_at_unix_ms();
+  for (const v1::StoredRank& rank : stored.ranks()) {
+    if (rank.rank() >= job.world_size || !IsMemberPhase(rank.phase())) {
+      return Contradiction(absl::StrCat("rank ", rank.rank(), " of ", who, " is out of range or has no phase"));
+    }
+    RankState state;
+    state.incarnation = Incarnation(rank.incarnation());
+    state.phase = static_cast<MemberPhase>(rank.phase());
+    state.reason = rank.reason();
+    state.host = rank.host();
+    state.pid = rank.pid();
+    state.hosts_without_servers = rank.hosts_without_servers();
+    job.ranks.emplace(rank.rank(), std::move(state));
+  }
+  for (const v1::StoredGroup& group : stored.groups()) {
+    absl::StatusOr<GroupState> state = Decode(group, who);
+    if (!state.ok()) return state.status();
+    const bool all_joined =
+        std::all_of(state->ranks.begin(), state->ranks.end(), [&](uint32_t rank) { return job.ranks.contains(rank); });
+    const size_t answered = state->opening.answered.size();
+    if (!all_joined || (answered != 0 && answered != state->ranks.size())) {
+      return Contradiction(absl::StrCat("group \"", state->name, "\" of ", who, " has ranks that never joined it"));
+    }
+    job.groups.push_back(*std::move(state));
+  }
+  return job;
+}
+
+}  // namespace
+
+std::string EncodeState(const PersistedState& state) {
+  v1::SchedulerState stored;
+  stored.set_cluster_id(state.cluster_id);
+  stored.set_token_key(state.token_key.data(), state.token_key.size());
+  stored.set_epoch(state.epoch.value());
+  stored.set_next_server_id(state.next_server_id);
+  stored.set_next_job_id(state.next_job_id);
+  stored.set_next_group_id(state.next_group_id);
+  for (const ServerState& server : state.servers) Encode(server, stored.add_servers());
+  for (const JobState& job : state.jobs) Encode(job, stored.add_jobs());
+  return stored.SerializeAsString();
+}
+
+absl::StatusOr<PersistedState> DecodeState(const std::string& bytes) {
+  v1::SchedulerState stored;
+  if (!stored.ParseFromString(bytes)) return Contradiction("it is no scheduler's state");
+  PersistedState state;
+  if (stored.cluster_id().empty() || stored.token_key().size() != state.token_key.size()) {
+    return Contradiction("cluster id or token key is missing");
+  }
+  state.cluster_id = stored.cluster_id();
+  std::memcpy(state.token_key.data(), stored.token_key().data(), state.token_key.size());
+  state.epoch = Epoch(stored.epoch());
+  state.next_server_id = stored.next_server_id();
+  state.next_job_id = stored.next_job_id();
+  state.next_group_id = stored.next_group_id();
+  for (const v1::StoredServer& each : stored.servers()) {
+    absl::StatusOr<ServerState> server = Decode(each);
+    if (!server.ok()) return server.status();
+    if (server->id.value() >= state.next_server_id) {
+      return Contradiction(absl::StrCat("server ", server->name, " has an id that was not given out yet"));
+    }
+    state.servers.push_back(*std::move(server));
+  }
+  for (const v1::StoredJob& each : stored.jobs()) {
+    absl::StatusOr<JobState> job = Decode(each);
+    if (!job.ok()) return job.status();
+    if (job->id.value() >= state.next_job_id) {
+      return Contradiction(absl::StrCat("job \"", job->name, "\" has an id that was not given out yet"));
+    }
+    state.jobs.push_back(*std::move(job));
+  }
+  return state;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,52 @@
+// One I/O thread of a server: Poll -> Step -> Execute around a ServerMachine, its transport and its reducer.
+//
+// Thread: one thread calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may sleep until
+// NextDeadlineNs() or the transport's wake_fd. Owns the slot memory; everything is sized at construction.
+#ifndef SHOAL_SERVER_LOOP_SERVER_LOOP_H_
+#define SHOAL_SERVER_LOOP_SERVER_LOOP_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/now.h"
+#include "net/transport.h"
+#include "server/loop/loans.h"
+#include "server/loop/reducer.h"
+#include "server/machine/server_machine.h"
+
+namespace shoal {
+
+class ServerLoop {
+ public:
+  // `slot_memory` has options.slot_memory_bytes bytes and, like transport and reducer, outlives the loop.
+  ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
+             std::span<std::byte> slot_memory);
+
+  // Takes in what happened and does what follows. True if anything happened: call again before sleeping.
+  bool RunOnce(Now now);
+
+  uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
+  bool last_op_was_small() const { return machine_.last_op_was_small(); }
+  void Drain() { machine_.Drain(); }
+  void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
+  ServerCounters counters() const;
+  OpenGroups open_groups() const { return machine_.open_groups(); }
+
+ private:
+  void Execute(Now now);
+  void OnReduced(uint64_t token, Now now);
+
+  ServerMachine machine_;
+  Transport* transport_;
+  Reducer* reducer_;
+  std::span<std::byte> slot_memory_;
+  Loans loans_;
+  ServerActions actions_;
+  ServerActions executing_;
+  std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_LOOP_SERVER_LOOP_H_

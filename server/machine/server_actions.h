@@ -1,0 +1,89 @@
+// What a server machine is asked to do, and what it asks of its loop.
+//
+// Plain values. Buffers are offsets into the loop's slot memory: the machine never sees memory.
+#ifndef SHOAL_SERVER_MACHINE_SERVER_ACTIONS_H_
+#define SHOAL_SERVER_MACHINE_SERVER_ACTIONS_H_
+
+#include <array>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "core/frame.h"
+#include "core/transport_event.h"
+#include "reduce/reduce.h"
+
+namespace shoal {
+
+struct SendNoteAction {
+  PeerId peer;
+  Note note;
+};
+
+struct AcceptAction {
+  OfferId offer;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+  bool into_slot = false;  // it is sent on from there: not to be borrowed
+};
+
+struct DeclineAction {
+  OfferId offer;
+};
+
+struct SendPayloadAction {
+  PeerId peer;
+  FrameHeaderBytes header;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+};
+
+// Reduce input_count arrays of `elements` that start at offset, offset + stride_bytes, ...; the result replaces the
+// first.
+struct ReduceAction {
+  ReduceSpec spec;
+  uint64_t offset = 0;
+  uint64_t stride_bytes = 0;
+  uint32_t input_count = 0;
+  uint32_t elements = 0;
+  uint64_t token = 0;
+};
+
+// Contributions that were accepted into [offset, offset + bytes) won't be reduced: whoever lent them can have them
+// back.
+struct ForgetInputsAction {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct ClosePeerAction {
+  PeerId peer;
+};
+
+using ServerAction = std::variant<SendNoteAction, AcceptAction, DeclineAction, SendPayloadAction, ReduceAction,
+                                  ForgetInputsAction, ClosePeerAction>;
+using ServerActions = std::vector<ServerAction>;
+
+// Counters since the start, gauges as they are now.
+struct ServerCounters {
+  uint64_t bytes_in = 0;   // payload landed
+  uint64_t bytes_out = 0;  // payload of results sent
+  uint64_t contributions_landed = 0;
+  uint64_t chunks_reduced = 0;
+  uint64_t groups_failed = 0;
+  uint32_t groups_open = 0;
+  uint32_t peers = 0;
+  uint32_t shared_memory_peers = 0;  // of them
+  std::string transports;            // what the connections use now, for people
+  uint64_t corrupted_payloads = 0;   // contributions that arrived other than they were sent, as far as that is checked
+  uint64_t slot_memory_used_bytes = 0;
+  std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
+
+  uint64_t RefusalTotal() const;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_MACHINE_SERVER_ACTIONS_H_

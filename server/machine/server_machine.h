@@ -1,0 +1,172 @@
+// What one I/O thread of a reduction server decides: who may contribute, what is accepted where, when a chunk is
+// summed, who gets the result, and what is refused.
+//
+// Pure: events and time in, actions out; no clock, memory or network. One thread. Nothing a peer sends can abort it or
+// make it grow: sizes are checked against the op's registered layout, tables are bounded, a refusal is a note with a
+// reason.
+//
+// Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
+// bye. A hello of a newer epoch starts that epoch: what was gathered is given up, and ranks that hold results from
+// before are asked for them (docs/adr/0009). A group that can't go on (a rank was lost, ranks disagree on an op) is
+// failed as a whole: every member is told why once.
+#ifndef SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
+#define SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/now.h"
+#include "core/token.h"
+#include "server/machine/buffer_pool.h"
+#include "server/machine/open_groups.h"
+#include "server/machine/server_actions.h"
+#include "server/machine/server_group.h"
+
+namespace shoal {
+
+struct ServerMachineOptions {
+  std::string server_name;
+  Incarnation incarnation;
+  TokenKey token_key{};
+  uint64_t slot_memory_bytes = 0;  // of this I/O thread
+  uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
+  uint32_t max_groups = 256;
+  uint64_t waiting_report_ns = kNsPerS / 4;  // after so long a chunk's contributors are told who is missing
+  // How long a rank whose connection broke may take to come back in a new epoch, before its group is failed.
+  uint64_t return_patience_ns = kNsPerS;
+};
+
+class ServerMachine {
+ public:
+  explicit ServerMachine(const ServerMachineOptions& options);
+
+  void OnTransportEvent(const TransportEvent& event, Now now, ServerActions* actions);
+  // The ReduceAction with this token is done.
+  void OnReduced(uint64_t token, Now now, ServerActions* actions);
+  // Does what is due by `now`; call it when NextDeadlineNs() has come (earlier is harmless).
+  void Tick(Now now, ServerActions* actions);
+  uint64_t NextDeadlineNs() const;
+
+  // From now on no new group is opened; open ones go on.
+  void Drain() { draining_ = true; }
+  // Tokens are checked with this key from now on; open groups go on. For a scheduler that lost its state.
+  void SetTokenKey(const TokenKey& key) { options_.token_key = key; }
+
+  // Whether the newest push was of a small op; see core/small_op.h.
+  bool last_op_was_small() const { return last_op_was_small_; }
+
+  ServerCounters counters() const;
+  OpenGroups open_groups() const;
+
+ private:
+  struct Membership {
+    uint32_t group_index;
+    Rank rank;
+  };
+  struct Peer {
+    bool said_bye = false;
+    std::string closed_because;  // we cut it off
+    std::vector<Membership> memberships;
+  };
+  struct GroupCell {
+    uint16_t generation = 0;
+    std::unique_ptr<ServerGroup> group;  // null: the cell is free
+  };
+  struct OperationToken {
+    uint16_t group_index = 0;
+    uint16_t generation = 0;
+    uint16_t slot = 0;
+    uint16_t rank = 0;
+  };
+
+  // A group that failed and was over before all of its ranks had said hello: those who come now are told. (Not one
+  // whose ranks left in good order: a late rank may have nothing to reduce either.)
+  struct EndedGroup {
+    GroupId id;
+    std::string why;
+  };
+  static constexpr size_t kMaxEndedGroups = 1024;
+  static constexpr uint64_t kFailedGroupPatienceNs = kNsPerS;
+
+  static uint64_t Pack(OperationToken token);
+  static OperationToken Unpack(uint64_t packed);
+
+  void OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnNote(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnHello(PeerId peer, const FrameHeader& header, std::span<const std::byte> body, Now now,
+               ServerActions* actions);
+  void OnLeave(PeerId peer, const FrameHeader& header, ServerActions* actions);
+  void OnBye(PeerId peer, ServerActions* actions);
+  void OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions);
+  void OnOffered(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnLanded(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnSent(const TransportEvent& event, Now now, ServerActions* actions);
+
+  absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
+  // Index of the group's cell, opened if need be; -1 with a refusal and its text.
+  int OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text);
+  // Gives up what the group gathered, and starts the epoch.
+  void MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions);
+  // A slot that will be neither reduced nor replied.
+  static void AbandonSlot(ServerGroup* group, uint32_t slot, ServerActions* actions);
+  // Asks a rank whether it has the result of the slot's chunk, if it may have.
+  static void AskFor(const ServerGroup& group, uint32_t slot, Rank rank, ServerActions* actions);
+  // Tells all members how far all have come, when it is time to.
+  void AnnounceCommit(ServerGroup* group, ServerActions* actions);
+  // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
+  Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
+
+  // The op of a push, and whether the push still counts.
+  static Refusal Admit(ServerGroup* group, const FrameHeader& push, OpRecord** record);
+  // Puts a push into a slot. False: no slot is free now.
+  bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
+                 ServerActions* actions);
+  void RetryPending(uint32_t group_index, Now now, ServerActions* actions);
+  // An older chunk takes the slot. Those who pushed are told to push again.
+  void Preempt(ServerGroup* group, uint32_t slot, ServerActions* actions);
+  // Sends a chunk's result, which lies at the place of `source`, to those who contributed.
+  void SendResult(OperationToken token, Rank source, Now now, ServerActions* actions);
+  void RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                   ServerActions* actions);
+  void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                  ServerActions* actions);
+  void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
+  std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
+
+  void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
+  void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
+  void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
+  // Failed groups are left by all members when their time is over, whatever those do.
+  void ReleaseFailed(Now now, ServerActions* actions);
+  void GiveUpMissing(Now now, ServerActions* actions);
+  // Tells who waits for whom: those who contributed to a chunk, and those who want to leave when all have their
+  // results.
+  void ReportWaiting(Now now, ServerActions* actions);
+  void ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const;
+  void ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const;
+  // Of a slot that will not be reduced.
+  static void ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions);
+  ServerGroup* Lookup(OperationToken token);
+
+  ServerMachineOptions options_;
+  BufferPool pool_;
+  bool draining_ = false;
+  std::vector<GroupCell> groups_;
+  absl::flat_hash_map<GroupId, uint32_t> group_index_;  // looked up, never walked
+  absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
+  std::deque<EndedGroup> ended_groups_;                 // the newest
+  uint64_t next_report_ns_ = kNoDeadline;
+  uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before
+  uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
+  bool last_op_was_small_ = false;
+  std::vector<Rank> receivers_;  // scratch of SendResult
+  ServerCounters counters_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_

@@ -1,0 +1,343 @@
+// The part of ServerMachine that concerns peers and groups: who is let in, who left, and how a group ends.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/flow_plan.h"
+#include "server/machine/server_machine.h"
+
+namespace shoal {
+namespace {
+
+// For a token that says nothing of credit.
+constexpr uint32_t kDefaultWindowBytes = 1 << 20;
+
+}  // namespace
+
+void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions) {
+  const auto found = peers_.find(event.peer);
+  if (found == peers_.end()) return;
+  const Peer peer = std::move(found->second);
+  peers_.erase(found);
+  for (const Membership& membership : peer.memberships) {
+    MemberGone(membership.group_index, membership.rank, actions);
+    if (groups_[membership.group_index].group->failed) {
+      ReleaseIfOver(membership.group_index, actions);
+      continue;
+    }
+    if (!peer.closed_because.empty()) {
+      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank,
+                absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
+                actions);
+    } else if (!peer.said_bye) {
+      ServerGroup::Member& member = groups_[membership.group_index].group->members[membership.rank.value()];
+      member.presence = ServerGroup::Presence::kMissing;
+      member.lost_at_ns = now.monotonic_ns + options_.return_patience_ns;
+      member.lost_because = absl::StrCat(
+          "server ", options_.server_name,
+          " lost its connection: ", event.status.ok() ? "it was closed without a goodbye" : event.status.message());
+      next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
+    }
+    ReleaseIfOver(membership.group_index, actions);
+  }
+}
+
+void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* actions) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
+  if (!header.ok()) return CloseMalformed(event.peer, OfferId(0), header.status(), actions);
+  const std::span<const std::byte> body = event.bytes.subspan(kFrameHeaderBytes);
+  switch (header->type) {
+    case FrameType::kHello:
+      return OnHello(event.peer, *header, body, now, actions);
+    case FrameType::kLeaveGroup:
+      return OnLeave(event.peer, *header, actions);
+    case FrameType::kBye:
+      return OnBye(event.peer, actions);
+    case FrameType::kProbe:
+      return OnProbe(event.peer, *header, actions);
+    case FrameType::kCommit: {
+      uint32_t group_index = 0;
+      Rank rank;
+      const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
+      if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
+      ServerGroup& group = *groups_[group_index].group;
+      group.members[rank.value()].waits_for_commit = header->op;
+      group.members[rank.value()].waits_since_ns = now.monotonic_ns;
+      group.NoteWatermarks(rank, *header);
+      if (header->op != OpNumber(0)) group.somebody_waits_for_commit = true;
+      return AnnounceCommit(&group, actions);
+    }
+    case FrameType::kGroupFailed: {
+      uint32_t group_index = 0;
+      Rank rank;
+      const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
+      if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
+      return FailGroup(group_index, FrameType::kGroupFailed, rank, DecodeText(body), actions);
+    }
+    default:
+      return CloseMalformed(event.peer, OfferId(0),
+                            absl::InvalidArgumentError(
+                                absl::StrCat("a ", std::string(FrameTypeName(header->type)), " frame to a server")),
+                            actions);
+  }
+}
+
+absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupToken& token, Now now,
+                                       Refusal* refusal) const {
+  *refusal = Refusal::kBadToken;
+  if (absl::Status status = CheckToken(options_.token_key, token, now.unix_ms / 1000); !status.ok()) return status;
+  if (token.group != header.group || token.epoch > header.epoch || token.rank != header.rank) {
+    return absl::InvalidArgumentError("the hello's group or rank is not the token's, or its epoch is older");
+  }
+  const auto found = group_index_.find(token.group);
+  if (found == group_index_.end()) {
+    const auto ended = std::find_if(ended_groups_.begin(), ended_groups_.end(),
+                                    [&](const EndedGroup& group) { return group.id == token.group; });
+    if (ended != ended_groups_.end()) {
+      *refusal = Refusal::kGroupFailedBefore;
+      return absl::AbortedError(ended->why);
+    }
+    if (!draining_) return absl::OkStatus();
+    *refusal = Refusal::kDraining;
+    return absl::UnavailableError(absl::StrCat("server ", options_.server_name, " is draining and opens no new group"));
+  }
+  const ServerGroup& group = *groups_[found->second].group;
+  if (!group.Agrees(token)) {
+    return absl::InvalidArgumentError("the token describes the group unlike the other ranks' tokens");
+  }
+  if (group.failed) {
+    *refusal = Refusal::kGroupFailedBefore;
+    return absl::AbortedError(group.failure);
+  }
+  if (header.epoch > group.epoch()) return absl::OkStatus();
+  if (header.epoch < group.epoch()) {
+    *refusal = Refusal::kStaleEpoch;
+    return absl::AbortedError(absl::StrCat("the group is in epoch ", group.epoch().value(), " already"));
+  }
+  if (group.members[token.rank.value()].presence != ServerGroup::Presence::kAbsent) {
+    *refusal = Refusal::kRankTaken;
+    return absl::AlreadyExistsError(
+        absl::StrCat("rank ", token.rank.value(), " of the group said hello on another connection before"));
+  }
+  return absl::OkStatus();
+}
+
+int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text) {
+  const auto found = group_index_.find(token.group);
+  if (found != group_index_.end()) return static_cast<int>(found->second);
+  *refusal = Refusal::kNoSlotMemory;
+  const auto cell = std::find_if(groups_.begin(), groups_.end(), [](const GroupCell& c) { return c.group == nullptr; });
+  if (cell == groups_.end()) {
+    *text = absl::StrCat("server ", options_.server_name, " has its limit of ", groups_.size(), " groups open");
+    return -1;
+  }
+  uint32_t credit = token.credit_chunks;
+  if (options_.window_bytes != 0 || credit == 0) {
+    credit = (options_.window_bytes == 0 ? kDefaultWindowBytes : options_.window_bytes) / token.max_chunk_bytes;
+  }
+  credit = std::clamp<uint32_t>(credit, 2, kMaxCreditChunks);
+  std::optional<uint64_t> region;
+  for (; credit >= 1; credit /= 2) {
+    region = pool_.Allocate(ServerGroup::RegionBytes(credit, token.group_size, token.max_chunk_bytes));
+    if (region.has_value()) break;
+  }
+  if (!region.has_value()) {
+    *text = absl::StrCat("server ", options_.server_name, " has no memory for the slots of a group of ",
+                         token.group_size, " ranks with ", token.max_chunk_bytes, "-byte chunks: it needs ",
+                         ServerGroup::RegionBytes(1, token.group_size, token.max_chunk_bytes), " bytes, ",
+                         pool_.capacity_bytes() - pool_.used_bytes(), " of ", pool_.capacity_bytes(),
+                         " are free: start the server with more --slot-memory or use smaller chunks");
+    return -1;
+  }
+  const auto index = static_cast<uint32_t>(cell - groups_.begin());
+  ++cell->generation;
+  cell->group = std::make_unique<ServerGroup>(token, epoch, credit, *region);
+  group_index_[token.group] = index;
+  return static_cast<int>(index);
+}
+
+void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span<const std::byte> body, Now now,
+                            ServerActions* actions) {
+  const auto peer = peers_.find(peer_id);
+  if (peer == peers_.end()) return;
+  const absl::StatusOr<GroupToken> token = DecodeToken(body);
+  if (!token.ok()) return CloseMalformed(peer_id, OfferId(0), token.status(), actions);
+  Refusal refusal = Refusal::kNone;
+  if (absl::Status status = CheckHello(header, *token, now, &refusal); !status.ok()) {
+    const absl::string_view text = status.message();
+    return RefuseNote(peer_id, header, refusal, std::string_view(text.data(), text.size()), actions);
+  }
+  std::string text;
+  const int index = OpenGroup(*token, header.epoch, &refusal, &text);
+  if (index < 0) return RefuseNote(peer_id, header, refusal, text, actions);
+  ServerGroup& group = *groups_[static_cast<size_t>(index)].group;
+  if (header.epoch > group.epoch()) MoveGroup(static_cast<uint32_t>(index), header.epoch, actions);
+  ServerGroup::Member& member = group.members[token->rank.value()];
+  member.presence = ServerGroup::Presence::kPresent;
+  member.peer = peer_id;
+  member.incarnation = token->incarnation;
+  member.newest_result = header.op;
+  group.newest_result = std::max(group.newest_result, header.op);
+  group.NoteWatermarks(token->rank, header);
+  AnnounceCommit(&group, actions);
+  peer->second.memberships.push_back({static_cast<uint32_t>(index), token->rank});
+  if (next_report_ns_ == kNoDeadline) next_report_ns_ = now.monotonic_ns + options_.waiting_report_ns;
+  FrameHeader welcome = header;
+  welcome.type = FrameType::kWelcome;
+  actions->push_back(SendNoteAction{
+      peer_id, MakeWelcome(welcome, {.incarnation = options_.incarnation, .credit_chunks = group.credit_chunks()})});
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AskFor(group, slot, token->rank, actions);
+}
+
+void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {
+  ServerGroup& group = *groups_[group_index].group;
+  for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
+  group.pending.clear();
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (group.members[r].presence != ServerGroup::Presence::kPresent) continue;
+    std::erase_if(peers_[group.members[r].peer].memberships, [&](const Membership& membership) {
+      return membership.group_index == group_index && membership.rank == Rank(r);
+    });
+  }
+  group.MoveTo(epoch);
+}
+
+void ServerMachine::AbandonSlot(ServerGroup* group, uint32_t index, ServerActions* actions) {
+  ChunkSlot& slot = group->slots[index];
+  if (slot.state() == ChunkSlot::State::kGathering) ForgetInputs(*group, index, actions);
+  if (slot.state() != ChunkSlot::State::kFree) slot.Abandon();
+}
+
+void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, ServerActions* actions) {
+  const ServerGroup::Member& member = group.members[rank.value()];
+  const ChunkSlot& slot = group.slots[index];
+  if (member.presence != ServerGroup::Presence::kPresent || slot.op() > member.newest_result ||
+      slot.state() != ChunkSlot::State::kGathering || slot.abandoned() || slot.Offered(rank)) {
+    return;
+  }
+  const FrameHeader header{.type = FrameType::kAsk,
+                           .group = group.id(),
+                           .epoch = group.epoch(),
+                           .op = slot.op(),
+                           .chunk = slot.chunk(),
+                           .rank = rank};
+  actions->push_back(SendNoteAction{member.peer, MakeNote(header)});
+}
+
+// A worker measures its way here. It has said hello to no group yet.
+void ServerMachine::OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions) {
+  actions->push_back(SendNoteAction{peer, MakeNote({.type = FrameType::kProbe, .chunk = header.chunk})});
+}
+
+void ServerMachine::OnLeave(PeerId peer_id, const FrameHeader& header, ServerActions* actions) {
+  uint32_t group_index = 0;
+  Rank rank;
+  const Refusal refusal = FindMember(peer_id, header, &group_index, &rank);
+  if (refusal != Refusal::kNone) return RefuseNote(peer_id, header, refusal, "", actions);
+  std::erase_if(peers_[peer_id].memberships,
+                [&](const Membership& member) { return member.group_index == group_index && member.rank == rank; });
+  MemberGone(group_index, rank, actions);
+  ReleaseIfOver(group_index, actions);
+}
+
+void ServerMachine::OnBye(PeerId peer_id, ServerActions* actions) {
+  const auto peer = peers_.find(peer_id);
+  if (peer == peers_.end()) return;
+  peer->second.said_bye = true;
+  for (const Membership& membership : peer->second.memberships) {
+    MemberGone(membership.group_index, membership.rank, actions);
+    ReleaseIfOver(membership.group_index, actions);
+  }
+  peer->second.memberships.clear();
+  actions->push_back(SendNoteAction{peer_id, MakeNote({.type = FrameType::kBye})});
+}
+
+Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const {
+  const auto found = group_index_.find(header.group);
+  if (found == group_index_.end()) return Refusal::kUnknownGroup;
+  const ServerGroup& group = *groups_[found->second].group;
+  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;
+  if (header.rank.value() >= group.size()) return Refusal::kWrongRank;
+  const ServerGroup::Member& member = group.members[header.rank.value()];
+  if (member.presence != ServerGroup::Presence::kPresent || member.peer != peer) {
+    const bool said_hello = std::any_of(group.members.begin(), group.members.end(), [peer](const auto& other) {
+      return other.presence == ServerGroup::Presence::kPresent && other.peer == peer;
+    });
+    return said_hello ? Refusal::kWrongRank : Refusal::kUnknownGroup;
+  }
+  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;
+  *group_index = found->second;
+  *rank = header.rank;
+  return Refusal::kNone;
+}
+
+void ServerMachine::RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                               ServerActions* actions) {
+  ++counters_.refusals[static_cast<size_t>(refusal)];
+  FrameHeader reply = header;
+  reply.type = FrameType::kRefuse;
+  reply.refusal = refusal;
+  actions->push_back(SendNoteAction{peer, MakeTextNote(reply, text)});
+}
+
+// Who does not speak the protocol can't be told apart from an attacker: he is told why and cut off.
+void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions) {
+  const Refusal refusal =
+      why.code() == absl::StatusCode::kFailedPrecondition ? Refusal::kOtherVersion : Refusal::kMalformed;
+  if (offer != OfferId(0)) actions->push_back(DeclineAction{offer});
+  const absl::string_view text = why.message();
+  RefuseNote(peer, FrameHeader{.type = FrameType::kRefuse}, refusal, std::string_view(text.data(), text.size()),
+             actions);
+  actions->push_back(ClosePeerAction{peer});
+  if (const auto found = peers_.find(peer); found != peers_.end()) found->second.closed_because = std::string(text);
+}
+
+void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, std::string text,
+                              ServerActions* actions) {
+  ServerGroup& group = *groups_[group_index].group;
+  if (group.failed) return;
+  group.failed = true;
+  group.failure = std::move(text);
+  ++counters_.groups_failed;
+  next_release_ns_ = 0;
+  for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
+  group.pending.clear();
+  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
+  const FrameHeader header{.type = type, .group = group.id(), .epoch = group.epoch(), .rank = rank};
+  for (const ServerGroup::Member& member : group.members) {
+    if (member.presence != ServerGroup::Presence::kPresent) continue;
+    actions->push_back(SendNoteAction{member.peer, MakeTextNote(header, group.failure)});
+  }
+}
+
+void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
+  const bool waited_for = group->somebody_waits_for_commit && group->TakeCommitsWaitedFor();
+  if (!group->ledger.TakeAnnouncement() && !waited_for) return;
+  FrameHeader header{.type = FrameType::kCommit,
+                     .group = group->id(),
+                     .epoch = group->epoch(),
+                     .commit_watermark = group->ledger.watermark()};
+  for (uint32_t r = 0; r < group->size(); ++r) {
+    if (group->members[r].presence != ServerGroup::Presence::kPresent) continue;
+    header.rank = Rank(r);
+    actions->push_back(SendNoteAction{group->members[r].peer, MakeNote(header)});
+  }
+}
+
+void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* actions) {
+  ServerGroup& group = *groups_[group_index].group;
+  group.members[rank.value()].presence = ServerGroup::Presence::kGone;
+  std::erase_if(group.pending, [&](const ServerGroup::PendingPush& push) {
+    if (push.header.rank != rank) return false;
+    actions->push_back(DeclineAction{push.offer});
+    return true;
+  });
+}
+
+void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions) {
+  actions->push_back(
+      ForgetInputsAction{.offset = group.BufferOffset(slot, Rank(0)), .bytes = group.size() * group.stride_bytes()});
+}
+
+}  // namespace shoal

@@ -1,0 +1,17 @@
+// The ControlLink over gRPC.
+#ifndef SHOAL_SERVER_RPC_GRPC_CONTROL_LINK_H_
+#define SHOAL_SERVER_RPC_GRPC_CONTROL_LINK_H_
+
+#include <memory>
+#include <string>
+
+#include "server/lease/control_link.h"
+
+namespace shoal {
+
+// `scheduler` is "host:port". Connects with the first call.
+std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler);
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_RPC_GRPC_CONTROL_LINK_H_

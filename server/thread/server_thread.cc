@@ -1,0 +1,172 @@
+#include "server/thread/server_thread.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "process/clock.h"
+#include "process/start_thread.h"
+#include "server/loop/inline_reducer.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kPublishIntervalNs = 100 * kNsPerMs;
+
+}  // namespace
+
+ServerThread::ServerThread(const ServerThreadOptions& options, std::unique_ptr<OwnedMemory> memory,
+                           std::unique_ptr<WakeUp> wake_up)
+    : options_(options), memory_(std::move(memory)), wake_up_(std::move(wake_up)) {}
+
+absl::StatusOr<std::unique_ptr<ServerThread>> ServerThread::Start(const ServerThreadOptions& options) {
+  absl::StatusOr<std::unique_ptr<OwnedMemory>> memory = OwnedMemory::Make("shoal-slots", options.slot_memory_bytes);
+  if (!memory.ok()) {
+    return absl::Status(memory.status().code(),
+                        absl::StrCat("no memory for the slots of an I/O thread: ", memory.status().message(),
+                                     "; give a smaller --slot-memory or raise the process's limits"));
+  }
+  absl::StatusOr<std::unique_ptr<WakeUp>> wake_up = WakeUp::Make();
+  if (!wake_up.ok()) return wake_up.status();
+  std::unique_ptr<ServerThread> thread(new ServerThread(options, *std::move(memory), *std::move(wake_up)));
+  if (options.place.has_value()) thread->placed_ = PreferNode(thread->memory_->bytes(), *options.place);
+  // A std::function must be copyable, so the promise is shared.
+  const auto promise = std::make_shared<std::promise<absl::StatusOr<Listening>>>();
+  std::future<absl::StatusOr<Listening>> future = promise->get_future();
+  absl::StatusOr<std::thread> started = StartThread(absl::StrCat("shoal-io-", options.index),
+                                                    [self = thread.get(), promise] { self->Run(promise.get()); });
+  if (!started.ok()) return started.status();
+  thread->thread_ = *std::move(started);
+  absl::StatusOr<Listening> listening = future.get();
+  if (!listening.ok()) return listening.status();
+  thread->address_ = std::move(listening->address);
+  thread->transport_name_ = std::move(listening->transport_name);
+  thread->placed_.Update(listening->moved);
+  return thread;
+}
+
+ServerThread::~ServerThread() { Stop(); }
+
+template <typename Change>
+void ServerThread::Order(Change change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change(&orders_);
+  }
+  has_orders_.store(true, std::memory_order_release);
+  wake_up_->Signal();
+}
+
+void ServerThread::Serve(const ServerMachineOptions& options) {
+  Order([&](Orders* orders) { orders->serve = options; });
+}
+
+void ServerThread::SetTokenKey(const TokenKey& key) {
+  Order([&](Orders* orders) { orders->token_key = key; });
+}
+
+void ServerThread::Drain() {
+  Order([](Orders* orders) { orders->drain = true; });
+}
+
+void ServerThread::Stop() {
+  if (!thread_.joinable()) return;
+  Order([](Orders* orders) { orders->stop = true; });
+  thread_.join();
+}
+
+ServerCounters ServerThread::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+bool ServerThread::drained() const {
+  const std::lock_guard lock(mutex_);
+  return drained_;
+}
+
+OpenGroups ServerThread::open_groups() const {
+  const std::lock_guard lock(mutex_);
+  return open_groups_;
+}
+
+void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
+  // Before anything is allocated here.
+  const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Transport>> made =
+      MakeDataPlaneTransport({.network = options_.transport, .same_host = options_.same_host, .region = memory_.get()});
+  if (!made.ok()) return listening->set_value(made.status());
+  const std::unique_ptr<Transport> transport = *std::move(made);
+  listening->set_value(
+      Listening{.address = transport->listen_address(), .transport_name = transport->description(), .moved = moved});
+  std::optional<ServerMachineOptions> machine_options = AwaitServe();
+  if (!machine_options.has_value()) return;
+  machine_options->slot_memory_bytes = memory_->bytes().size();
+  InlineReducer reducer;
+  ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes());
+  RunLoop(transport.get(), &loop);
+}
+
+// Peers that connect this early wait in the listener's backlog.
+std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
+  while (true) {
+    WaitReadable({wake_up_->fd()}, std::nullopt);
+    wake_up_->Drain();
+    const std::lock_guard lock(mutex_);
+    if (orders_.stop) return std::nullopt;
+    if (orders_.serve.has_value()) return orders_.serve;
+  }
+}
+
+void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
+  uint64_t progress_ns = 0;
+  uint64_t published_ns = 0;
+  while (!has_orders_.exchange(false, std::memory_order_acquire) || TakeOrders(loop)) {
+    const Now now = ReadNow();
+    const bool progress = loop->RunOnce(now);
+    if (progress) {
+      progress_ns = now.monotonic_ns;
+      if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
+    } else if (loop->last_op_was_small() && now.monotonic_ns - progress_ns < options_.spin_ns) {
+      sched_yield();
+      continue;
+    }
+    Publish(*loop);
+    published_ns = now.monotonic_ns;
+    if (progress || !transport->Arm()) continue;
+    std::optional<int64_t> timeout_ns;
+    if (const uint64_t deadline_ns = loop->NextDeadlineNs(); deadline_ns != kNoDeadline) {
+      timeout_ns = static_cast<int64_t>(deadline_ns) - static_cast<int64_t>(now.monotonic_ns);
+    }
+    WaitReadable({transport->wake_fd(), wake_up_->fd()}, timeout_ns);
+    wake_up_->Drain();
+  }
+}
+
+bool ServerThread::TakeOrders(ServerLoop* loop) {
+  Orders orders;
+  {
+    const std::lock_guard lock(mutex_);
+    orders = std::exchange(orders_, {});
+  }
+  if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
+  if (orders.drain) {
+    draining_ = true;
+    loop->Drain();
+  }
+  return !orders.stop;
+}
+
+void ServerThread::Publish(const ServerLoop& loop) {
+  const ServerCounters counters = loop.counters();
+  OpenGroups open_groups = draining_ ? loop.open_groups() : OpenGroups();
+  const std::lock_guard lock(mutex_);
+  counters_ = counters;
+  open_groups_ = std::move(open_groups);
+  drained_ = draining_ && counters.groups_open == 0;
+}
+
+}  // namespace shoal

@@ -1,0 +1,112 @@
+// One I/O thread of a server with all that it owns: transport, slot memory, reducer and loop.
+//
+// Threads: the thread makes and destroys its transport itself and is the only one that touches what it owns; the
+// functions below may be called from any other thread, one at a time. They hand over orders and read what was published
+// last.
+#ifndef SHOAL_SERVER_THREAD_SERVER_THREAD_H_
+#define SHOAL_SERVER_THREAD_SERVER_THREAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "core/token.h"
+#include "net/data_plane/data_plane.h"
+#include "net/transport.h"
+#include "net/wake_up.h"
+#include "server/loop/server_loop.h"
+#include "server/thread/memory_nodes.h"
+
+namespace shoal {
+
+struct ServerThreadOptions {
+  uint32_t index = 0;
+  UcxTransportOptions transport;
+  bool same_host = true;
+  uint64_t slot_memory_bytes = 0;
+  uint64_t spin_ns = 0;
+  std::optional<MemoryNode> place;  // of thread and slots; none: as the kernel likes
+};
+
+class ServerThread {
+ public:
+  // Listens when it returns, and answers from Serve on. Errors of MakeDataPlaneTransport, OwnedMemory and WakeUp.
+  static absl::StatusOr<std::unique_ptr<ServerThread>> Start(const ServerThreadOptions& options);
+  ~ServerThread();  // stops
+  ServerThread(const ServerThread&) = delete;
+  ServerThread& operator=(const ServerThread&) = delete;
+
+  const std::string& address() const { return address_; }                // "ip:port"
+  const std::string& transport_name() const { return transport_name_; }  // for people
+  // How thread and slots got to their place, if one was given: what the kernel refused costs speed alone.
+  const absl::Status& placed() const { return placed_; }
+
+  // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
+  void Serve(const ServerMachineOptions& options);
+  void SetTokenKey(const TokenKey& key);
+  // No new group is opened from now on.
+  void Drain();
+  // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
+  void Stop();
+
+  // As of at most kPublishIntervalNs ago.
+  ServerCounters counters() const;
+  // True once the thread has taken Drain in and no group is open.
+  bool drained() const;
+  // After Drain; as old.
+  OpenGroups open_groups() const;
+
+ private:
+  struct Listening {
+    std::string address;
+    std::string transport_name;
+    absl::Status moved;  // to its place
+  };
+  struct Orders {
+    std::optional<ServerMachineOptions> serve;
+    std::optional<TokenKey> token_key;
+    bool drain = false;
+    bool stop = false;
+  };
+
+  ServerThread(const ServerThreadOptions& options, std::unique_ptr<OwnedMemory> memory,
+               std::unique_ptr<WakeUp> wake_up);
+
+  template <typename Change>
+  void Order(Change change);
+
+  // The rest runs on the thread.
+  void Run(std::promise<absl::StatusOr<Listening>>* listening);
+  std::optional<ServerMachineOptions> AwaitServe();
+  void RunLoop(Transport* transport, ServerLoop* loop);
+  // False: stop.
+  bool TakeOrders(ServerLoop* loop);
+  void Publish(const ServerLoop& loop);
+
+  const ServerThreadOptions options_;
+  const std::unique_ptr<OwnedMemory> memory_;
+  const std::unique_ptr<WakeUp> wake_up_;
+  std::string address_;
+  std::string transport_name_;
+  absl::Status placed_;
+
+  std::atomic<bool> has_orders_ = false;
+  mutable std::mutex mutex_;
+  Orders orders_;            // under mutex_
+  ServerCounters counters_;  // under mutex_
+  bool drained_ = false;     // under mutex_
+  OpenGroups open_groups_;   // under mutex_
+
+  bool draining_ = false;  // of the thread alone
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_THREAD_SERVER_THREAD_H_

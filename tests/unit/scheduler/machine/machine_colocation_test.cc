@@ -1,0 +1,210 @@
+// Servers that ranks host for their own job: who is asked to, who may use them, and with which shares.
+#include "core/colocation.h"
+#include "core/token.h"
+#include "scheduler/store/state_codec.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+JoinJob Offer(const std::string& job, uint32_t world_size, uint32_t rank, Colocation colocation = Colocation::kAuto) {
+  JoinJob request = Join(job, world_size, rank, 100 + rank);
+  request.colocation = static_cast<uint32_t>(colocation);
+  return request;
+}
+
+RegisterServer ServerOfRank(JobId job, uint32_t rank) {
+  RegisterServer request = Server("node" + std::to_string(rank) + "-job" + std::to_string(job.value()), 500 + rank,
+                                  static_cast<uint32_t>(5000 + 100 * job.value() + rank));
+  request.host = "node" + std::to_string(rank);
+  request.job = job;
+  return request;
+}
+
+class MachineColocationTest : public ::testing::Test {
+ protected:
+  void AddDedicated(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      harness_.Ask<ServerRegistered>(Server("dedicated-" + std::to_string(i), 10 + i, 1000 + i));
+    }
+  }
+
+  // All ranks join and those that are asked to host register a server. How many were asked.
+  uint32_t JoinAndHost(uint32_t world_size, Colocation colocation = Colocation::kAuto) {
+    uint32_t hosting = 0;
+    for (uint32_t rank = 0; rank < world_size; ++rank) {
+      const auto joined = harness_.Ask<JobJoined>(Offer("gpt", world_size, rank, colocation));
+      job_ = joined.job;
+      if (!joined.host_server) continue;
+      ++hosting;
+      harness_.Ask<ServerRegistered>(ServerOfRank(job_, rank));
+    }
+    return hosting;
+  }
+
+  GroupJoined OpenGroup(std::vector<uint32_t> ranks) {
+    std::vector<RequestHandle> handles;
+    for (const uint32_t rank : ranks) handles.push_back(harness_.Send(Group(job_, rank, 100 + rank, ranks)));
+    return harness_.Get<GroupJoined>(handles.front());
+  }
+
+  // By name of the server.
+  static std::map<std::string, uint32_t> Weights(const GroupJoined& group) {
+    std::map<std::string, uint32_t> weights;
+    for (const Shard& shard : group.map->shards()) weights[shard.server_name] = shard.weight;
+    return weights;
+  }
+
+  MachineHarness harness_;
+  JobId job_;
+};
+
+TEST_F(MachineColocationTest, AutoAsksEveryHostWhereServersAreFewerThanRanks) {
+  AddDedicated(3);
+  EXPECT_EQ(JoinAndHost(4), 4u);
+}
+
+TEST_F(MachineColocationTest, AutoAsksNobodyWhereThereAreEnoughServers) {
+  AddDedicated(4);
+  EXPECT_EQ(JoinAndHost(4), 0u);
+}
+
+TEST_F(MachineColocationTest, AutoAsksNobodyOnAHostThatHasAServer) {
+  RegisterServer server = Server("here", 11, 1);
+  server.host = "node2";
+  harness_.Ask<ServerRegistered>(server);
+  EXPECT_EQ(JoinAndHost(4), 3u);
+}
+
+TEST_F(MachineColocationTest, OnAsksEveryHostAndOffNobody) {
+  AddDedicated(8);
+  EXPECT_EQ(JoinAndHost(2, Colocation::kOff), 0u);
+  EXPECT_FALSE(harness_.Ask<JobJoined>(Offer("other", 2, 0, Colocation::kOff)).host_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("another", 2, 0, Colocation::kOn)).host_server);
+}
+
+TEST_F(MachineColocationTest, OneRankOfAHostIsAskedAndKeepsItsAnswer) {
+  JoinJob second = Offer("gpt", 3, 1);
+  second.host = "node0";
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).host_server);
+  EXPECT_FALSE(harness_.Ask<JobJoined>(second).host_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 2)).host_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).host_server) << "the same process asked again";
+  EXPECT_FALSE(harness_.Ask<JobJoined>(second).host_server);
+}
+
+TEST_F(MachineColocationTest, WithoutAnyDedicatedServerTheRanksServersCarryEqualShares) {
+  ASSERT_EQ(JoinAndHost(4), 4u);
+  const GroupJoined group = OpenGroup({0, 1, 2, 3});
+  ASSERT_EQ(group.map->shards().size(), 4u);
+  for (const auto& [name, weight] : Weights(group)) EXPECT_EQ(weight, 1u) << name;
+  EXPECT_EQ(group.look_ahead_chunks, 0u) << "equal shares need no pacing";
+}
+
+TEST_F(MachineColocationTest, WeightsFollowTheFormulaAndEveryRankGetsTheSame) {
+  AddDedicated(4);
+  ASSERT_EQ(JoinAndHost(8), 8u);
+  const GroupJoined group = OpenGroup({0, 1, 2, 3, 4, 5, 6, 7});
+  ASSERT_EQ(group.map->shards().size(), 12u);
+  for (const auto& [name, weight] : Weights(group)) {
+    EXPECT_EQ(weight, name.starts_with("dedicated") ? 7u : 2u) << name;
+  }
+  EXPECT_GT(group.look_ahead_chunks, 12u);
+  EXPECT_THAT(harness_.events().back().reason,
+              AllOf(HasSubstr("4 servers apart (weight 7)"), HasSubstr("8 servers on ranks' hosts (weight 2)")));
+}
+
+TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnHostsAlone) {
+  AddDedicated(1);
+  ASSERT_EQ(JoinAndHost(4), 4u);
+  const std::map<std::string, uint32_t> weights = Weights(OpenGroup({1, 3}));
+  EXPECT_EQ(weights.size(), 3u);
+  EXPECT_TRUE(weights.contains("node1-job1"));
+  EXPECT_TRUE(weights.contains("node3-job1"));
+  EXPECT_TRUE(weights.contains("dedicated-0"));
+}
+
+TEST_F(MachineColocationTest, AGroupWaitsForAServerOnAHostOfItsOwn) {
+  for (const uint32_t rank : {0u, 1u}) job_ = harness_.Ask<JobJoined>(Offer("gpt", 2, rank)).job;
+  harness_.Ask<ServerRegistered>(ServerOfRank(job_, 0));
+  const RequestHandle gives_up = harness_.Send(Group(job_, 1, 101, {1}, 100));
+  harness_.Advance(101);
+  EXPECT_THAT(std::string(harness_.StatusOf(gives_up).message()),
+              HasSubstr("for a server that may serve it: all 1 of the job are in ranks' processes on other hosts"));
+  const RequestHandle waits = harness_.Send(Group(job_, 1, 101, {1}));
+  EXPECT_FALSE(harness_.HasReply(waits));
+  harness_.Ask<ServerRegistered>(ServerOfRank(job_, 1));
+  EXPECT_EQ(harness_.Get<GroupJoined>(waits).map->shards().size(), 1u);
+}
+
+TEST_F(MachineColocationTest, OtherJobsDontUseOrCountThem) {
+  ASSERT_EQ(JoinAndHost(2), 2u);
+  EXPECT_EQ(harness_.Ask<JobJoined>(Offer("gpt", 2, 0)).server_count, 2u);
+  const auto other = harness_.Ask<JobJoined>(Join("bert", 1, 0, 300));
+  EXPECT_EQ(other.server_count, 0u);
+  const RequestHandle waiting = harness_.Send(Group(other.job, 0, 300, {0}));
+  EXPECT_FALSE(harness_.HasReply(waiting)) << "no server serves that job";
+  const auto map = harness_.Ask<std::shared_ptr<const ShardMap>>(GetShardMap());
+  EXPECT_THAT(map->shards(), IsEmpty()) << "the cluster's map has the servers that serve all";
+  AddDedicated(1);
+  EXPECT_EQ(harness_.Get<GroupJoined>(waiting).map->shards().size(), 1u);
+}
+
+TEST_F(MachineColocationTest, AServerForAJobThatIsNotOpenIsRefused) {
+  const absl::Status unknown = harness_.Try(ServerOfRank(JobId(77), 0));
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("job 77, which is not open here"));
+  JoinAndHost(1);
+  harness_.Send(Leave(job_, 0, 100));
+  EXPECT_EQ(harness_.Try(ServerOfRank(job_, 0)).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(MachineColocationTest, AnUnknownColocationIsRefused) {
+  JoinJob request = Join("gpt", 1, 0, 100);
+  request.colocation = 9;
+  const absl::Status status = harness_.Try(request);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("asks for colocation 9; give 0 (off), 1 (auto) or 2 (on)"));
+}
+
+TEST_F(MachineColocationTest, ARestartedSchedulerKnowsWhoseServersTheyAre) {
+  AddDedicated(2);
+  ASSERT_EQ(JoinAndHost(4), 4u);
+  const absl::StatusOr<PersistedState> state = DecodeState(EncodeState(*harness_.last_saved()));
+  ASSERT_TRUE(state.ok()) << state.status();
+  MachineHarness restarted(*state);
+  const auto views = restarted.Ask<std::vector<ServerView>>(ListServers());
+  EXPECT_EQ(std::count_if(views.begin(), views.end(), [&](const ServerView& view) { return view.state.job == job_; }),
+            4);
+  EXPECT_EQ(restarted.Ask<JobJoined>(Offer("gpt", 4, 0)).server_count, 6u);
+}
+
+TEST_F(MachineColocationTest, ServersOfEndedJobsMakeRoomBeforeDedicatedOnes) {
+  AddDedicated(1);
+  const auto dedicated = harness_.Ask<ServerRegistered>(Server("old", 99, 9));
+  DeregisterServer gone;
+  gone.server = dedicated.server;
+  gone.incarnation = Incarnation(99);
+  ASSERT_TRUE(harness_.Try(gone).ok());
+  ASSERT_EQ(JoinAndHost(1, Colocation::kOn), 1u);
+  for (uint32_t i = 0; i < kMaxGoneServers + 10; ++i) {
+    RegisterServer server = ServerOfRank(job_, 0);
+    server.name = "passing-" + std::to_string(i);
+    server.addresses = {"10.0.0.2:" + std::to_string(1 + i)};
+    gone.server = harness_.Ask<ServerRegistered>(server).server;
+    gone.incarnation = server.incarnation;
+    ASSERT_TRUE(harness_.Try(gone).ok());
+  }
+  std::vector<std::string> names;
+  for (const ServerView& view : harness_.Ask<std::vector<ServerView>>(ListServers())) names.push_back(view.state.name);
+  EXPECT_THAT(names, Contains("old"));
+  EXPECT_EQ(names.size(), kMaxGoneServers + 2);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,371 @@
+// Servers: registration, leases, the shard map, what is persisted before what, restarts.
+#include <algorithm>
+
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+HeartbeatServer BeatServer(ServerId server, uint64_t incarnation) { return {server, Incarnation(incarnation), {}}; }
+
+std::shared_ptr<const ShardMap> Map(MachineHarness& harness) {
+  return harness.Ask<std::shared_ptr<const ShardMap>>(GetShardMap());
+}
+
+TEST(MachineServersTest, RegisteringGivesIdKeyAndANewMap) {
+  MachineHarness harness;
+  EXPECT_TRUE(Map(harness)->empty());
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  RegisterServer two_threads = Server("b", 12, 2);
+  two_threads.addresses.push_back("10.0.0.1:3");
+  two_threads.weight = 4;
+  const auto b = harness.Ask<ServerRegistered>(two_threads);
+  EXPECT_EQ(a.epoch, Epoch(1));
+  EXPECT_EQ(b.epoch, Epoch(2));
+  EXPECT_EQ(a.lease_ttl_ms, kTtlMs);
+  EXPECT_EQ(a.token_key, NewState().token_key);
+  EXPECT_NE(a.server, b.server);
+  const auto map = Map(harness);
+  EXPECT_EQ(map->epoch(), Epoch(2));
+  ASSERT_EQ(map->shards().size(), 3u);
+  EXPECT_EQ(map->shards()[1].server_name, "b");
+  EXPECT_EQ(map->shards()[1].weight, 4u);
+  EXPECT_EQ(map->shards()[0].weight, 1u) << "weight 0 means 1";
+}
+
+TEST(MachineServersTest, RegisteringAgainIsIdempotent) {
+  MachineHarness harness;
+  const auto first = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const size_t events = harness.events().size();
+  const auto second = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  EXPECT_EQ(first.server, second.server);
+  EXPECT_EQ(first.epoch, second.epoch);
+  EXPECT_EQ(harness.events().size(), events);
+}
+
+TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
+  struct Case {
+    const char* what;
+    void (*spoil)(RegisterServer*);
+    absl::StatusCode code;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"version", [](RegisterServer* r) { r->control_version = 9; }, absl::StatusCode::kFailedPrecondition,
+       "speaks control version 9"},
+      {"old version", [](RegisterServer* r) { r->control_version = 0; }, absl::StatusCode::kFailedPrecondition,
+       "this scheduler speaks 2"},
+      {"no name", [](RegisterServer* r) { r->name.clear(); }, absl::StatusCode::kInvalidArgument, "server name"},
+      {"long name", [](RegisterServer* r) { r->name.assign(201, 'x'); }, absl::StatusCode::kInvalidArgument, "201"},
+      {"control characters", [](RegisterServer* r) { r->name = "a\nb"; }, absl::StatusCode::kInvalidArgument, "a?b"},
+      {"incarnation", [](RegisterServer* r) { r->incarnation = Incarnation(); }, absl::StatusCode::kInvalidArgument,
+       "incarnation is 0"},
+      {"no address", [](RegisterServer* r) { r->addresses.clear(); }, absl::StatusCode::kInvalidArgument,
+       "gave 0 addresses"},
+      {"port 0", [](RegisterServer* r) { r->addresses = {"10.0.0.1:0"}; }, absl::StatusCode::kInvalidArgument,
+       "10.0.0.1:0"},
+      {"no port", [](RegisterServer* r) { r->addresses = {"10.0.0.1"}; }, absl::StatusCode::kInvalidArgument,
+       "ip:port"},
+      {"same address twice",
+       [](RegisterServer* r) {
+         r->addresses = {"10.0.0.1:9", "10.0.0.1:9"};
+       },
+       absl::StatusCode::kInvalidArgument, "twice"},
+      {"weight", [](RegisterServer* r) { r->weight = 65; }, absl::StatusCode::kInvalidArgument, "weight 65"},
+      {"taken address", [](RegisterServer* r) { r->addresses = {"10.0.0.1:1"}; }, absl::StatusCode::kAlreadyExists,
+       "live server a on host host-a"},
+  };
+  MachineHarness harness;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  for (const Case& c : cases) {
+    RegisterServer request = Server("b", 12, 2);
+    c.spoil(&request);
+    const absl::Status status = harness.Try(request);
+    EXPECT_EQ(status.code(), c.code) << c.what << ": " << status;
+    EXPECT_THAT(Text(status), HasSubstr(c.message));
+  }
+  EXPECT_EQ(Map(harness)->epoch(), Epoch(1)) << "a refusal changes nothing";
+}
+
+TEST(MachineServersTest, AServerThatBeatsStaysAndOneThatDoesNotIsLost) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  const WatcherId watcher = harness.Watch();
+  for (int i = 0; i < 4; ++i) {
+    harness.Advance(kTtlMs / 3);
+    EXPECT_EQ(harness.Ask<ServerRenewed>(BeatServer(a.server, 11)).lease_ttl_ms, kTtlMs);
+  }
+  const auto map = Map(harness);
+  EXPECT_EQ(map->epoch(), Epoch(3));
+  ASSERT_EQ(map->shards().size(), 1u);
+  EXPECT_EQ(map->shards()[0].server_name, "a");
+  ASSERT_EQ(harness.watched(watcher).size(), 2u);
+  EXPECT_EQ(harness.watched(watcher)[0].map->epoch(), Epoch(2));
+  EXPECT_EQ(harness.watched(watcher)[1].map->epoch(), Epoch(3));
+  const absl::Status status = harness.Try(BeatServer(b.server, 12));
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Text(status), HasSubstr("no heartbeat for 5.0 s (lease 5.0 s)); register again"));
+  const auto views = harness.Ask<std::vector<ServerView>>(ListServers());
+  EXPECT_EQ(views[1].state.phase, MemberPhase::kLost);
+  EXPECT_THAT(harness.EventKinds(), Contains("server-lost"));
+
+  const auto back = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  EXPECT_EQ(back.server, b.server) << "a server keeps its id";
+  EXPECT_EQ(back.epoch, Epoch(4));
+  EXPECT_THAT(harness.EventKinds(), Contains("server-returned"));
+}
+
+TEST(MachineServersTest, LeaseRunsOutExactlyAtItsEnd) {
+  MachineHarness harness;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  EXPECT_EQ(harness.machine().NextDeadline(), harness.now().monotonic_ns + kTtlMs * kMs);
+  harness.Advance(kTtlMs - 1);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+  harness.Advance(1);
+  EXPECT_EQ(Map(harness)->shards().size(), 0u);
+  EXPECT_EQ(harness.machine().NextDeadline(), kNoDeadline);
+}
+
+TEST(MachineServersTest, ServersLostTogetherGiveOneMap) {
+  MachineHarness harness;
+  const auto last = harness.Ask<ServerRegistered>(Server("s0", 9, 9)).server;
+  for (uint32_t i = 1; i <= 5; ++i) harness.Ask<ServerRegistered>(Server("s" + std::to_string(i), i, i));
+  harness.Advance(kTtlMs / 2);
+  harness.Ask<ServerRenewed>(BeatServer(last, 9));
+  harness.Advance(kTtlMs / 2);
+  EXPECT_EQ(Map(harness)->epoch(), Epoch(7));
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+}
+
+TEST(MachineServersTest, F12MembersOnSeveralHostsThatFallSilentTogetherAreNotBlamed) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  const auto job = harness.Ask<JobJoined>(Join("j", 1, 0, 21)).job;
+  harness.Advance(kTtlMs / 3);
+  harness.Ask<ServerRenewed>(BeatServer(b.server, 12));
+  harness.Advance(100 * kTtlMs + kTtlMs / 2);
+  EXPECT_EQ(Map(harness)->shards().size(), 2u);
+  EXPECT_EQ(std::ranges::count(harness.EventKinds(), "scheduler-cut-off"), 1) << "said once";
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  EXPECT_THAT(harness.EventKinds(), Contains("scheduler-reached"));
+  harness.Advance(kTtlMs / 2);
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs / 2 - 1);
+  EXPECT_TRUE(harness.Try(Beat(job, 0, 21)).ok()) << "one full lease since the first was heard again";
+  harness.Advance(1);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u) << "but who does not come within it is lost";
+}
+
+TEST(MachineServersTest, MembersOfOneHostThatFallSilentTogetherAreLost) {
+  MachineHarness harness;
+  RegisterServer second = Server("b", 12, 2);
+  second.host = Server("a", 11, 1).host;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  harness.Ask<ServerRegistered>(second);
+  harness.Advance(kTtlMs);
+  EXPECT_EQ(Map(harness)->shards().size(), 0u);
+}
+
+TEST(MachineServersTest, ASilenceShorterThanALeaseIsNobodysEnd) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  harness.Advance(kTtlMs - 1);
+  harness.Ask<ServerRenewed>(BeatServer(a.server, 11));
+  harness.Advance(kTtlMs / 2);  // the other one takes longer to connect again
+  harness.Ask<ServerRenewed>(BeatServer(b.server, 12));
+  EXPECT_EQ(Map(harness)->shards().size(), 2u);
+}
+
+TEST(MachineServersTest, AStalledSchedulerBlamesNobody) {
+  MachineHarness harness;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto job = harness.Ask<JobJoined>(Join("j", 1, 0, 21));
+  harness.Stall(60'000);
+  EXPECT_EQ(Map(harness)->shards().size(), 1u);
+  EXPECT_TRUE(harness.Try(Beat(job.job, 0, 21)).ok());
+  EXPECT_THAT(harness.EventKinds(), Contains("scheduler-stalled"));
+  harness.Advance(kTtlMs / 2);
+  EXPECT_TRUE(harness.Try(Beat(job.job, 0, 21)).ok());
+  harness.Advance(kTtlMs / 2);
+  EXPECT_EQ(Map(harness)->shards().size(), 0u) << "but they have to come within one more lease";
+}
+
+TEST(MachineServersTest, ARestartedServerTakesItsPlaceOver) {
+  MachineHarness harness;
+  const auto old = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto fresh = harness.Ask<ServerRegistered>(Server("a", 12, 2));
+  EXPECT_EQ(old.server, fresh.server);
+  EXPECT_EQ(fresh.epoch, Epoch(2));
+  ASSERT_EQ(Map(harness)->shards().size(), 1u);
+  EXPECT_EQ(Map(harness)->shards()[0].incarnation, Incarnation(12));
+  EXPECT_EQ(harness.Try(BeatServer(old.server, 11)).code(), absl::StatusCode::kAborted);
+  const absl::Status status = harness.Try(Server("a", 11, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << "or the two would evict each other for ever";
+  EXPECT_THAT(Text(status), HasSubstr("took the place of server a"));
+}
+
+TEST(MachineServersTest, DeregisteringRemovesWithTheReason) {
+  MachineHarness harness;
+  const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  EXPECT_EQ(harness.Try(DeregisterServer{a.server, Incarnation(99), ""}).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(harness.Try(DeregisterServer{a.server, Incarnation(11), "drained"}).ok());
+  EXPECT_TRUE(harness.Try(DeregisterServer{a.server, Incarnation(11), "drained"}).ok()) << "idempotent";
+  EXPECT_EQ(Map(harness)->epoch(), Epoch(2));
+  const auto views = harness.Ask<std::vector<ServerView>>(ListServers());
+  EXPECT_EQ(views[0].state.phase, MemberPhase::kLeft);
+  EXPECT_EQ(views[0].state.reason, "drained");
+  EXPECT_EQ(harness.Try(BeatServer(a.server, 11)).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(MachineServersTest, GoneServersAreForgottenInTheEnd) {
+  MachineHarness harness;
+  for (uint32_t i = 1; i <= kMaxGoneServers + 20; ++i) {
+    const auto server = harness.Ask<ServerRegistered>(Server("s" + std::to_string(i), i, i));
+    EXPECT_TRUE(harness.Try(DeregisterServer{server.server, Incarnation(i), ""}).ok());
+  }
+  EXPECT_EQ(harness.Ask<std::vector<ServerView>>(ListServers()).size(), kMaxGoneServers);
+}
+
+// ---- persist, then persisted, then the consequences ----
+
+TEST(MachinePersistTest, NothingIsAnsweredOrPublishedBeforeItIsSaved) {
+  MachineHarness harness;
+  const WatcherId watcher = harness.Watch();
+  harness.watched(watcher).clear();
+  harness.set_save_at_once(false);
+  const RequestHandle handle = harness.Send(Server("a", 11, 1));
+  EXPECT_TRUE(harness.save_under_way());
+  EXPECT_FALSE(harness.HasReply(handle));
+  EXPECT_THAT(harness.watched(watcher), IsEmpty());
+  EXPECT_THAT(harness.EventKinds(), Not(Contains("map-published")));
+  EXPECT_EQ(Map(harness)->epoch(), Epoch(0)) << "nor shown";
+  harness.FinishSave();
+  EXPECT_TRUE(harness.HasReply(handle));
+  ASSERT_EQ(harness.watched(watcher).size(), 1u);
+  EXPECT_EQ(harness.watched(watcher)[0].map->epoch(), Epoch(1));
+  EXPECT_EQ(harness.last_saved()->epoch, Epoch(1));
+  EXPECT_THAT(harness.EventKinds(), Contains("map-published"));
+}
+
+TEST(MachinePersistTest, ChangesDuringASaveGoIntoTheNextTogether) {
+  MachineHarness harness;
+  harness.set_save_at_once(false);
+  const RequestHandle a = harness.Send(Server("a", 11, 1));
+  const RequestHandle b = harness.Send(Server("b", 12, 2));
+  const RequestHandle c = harness.Send(Server("c", 13, 3));
+  const RequestHandle a_again = harness.Send(Server("a", 11, 1));
+  harness.FinishSave();
+  EXPECT_TRUE(harness.HasReply(a));
+  EXPECT_FALSE(harness.HasReply(b));
+  EXPECT_FALSE(harness.HasReply(a_again)) << "an idempotent answer tells of an epoch that isn't saved yet";
+  EXPECT_TRUE(harness.save_under_way());
+  harness.FinishSave();
+  EXPECT_TRUE(harness.HasReply(b) && harness.HasReply(c) && harness.HasReply(a_again));
+  EXPECT_FALSE(harness.save_under_way());
+  EXPECT_EQ(harness.last_saved()->servers.size(), 3u);
+}
+
+TEST(MachinePersistTest, AFailedSaveIsToldAndTriedAgain) {
+  MachineHarness harness;
+  const WatcherId watcher = harness.Watch();
+  harness.watched(watcher).clear();
+  harness.set_save_at_once(false);
+  const RequestHandle a = harness.Send(Server("a", 11, 1));
+  harness.FinishSave(absl::ResourceExhaustedError("can't write /state: No space left on device"));
+  EXPECT_EQ(harness.StatusOf(a).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Text(harness.StatusOf(a)), HasSubstr("No space left on device"));
+  EXPECT_THAT(harness.watched(watcher), IsEmpty());
+  EXPECT_THAT(harness.EventKinds(), Contains("save-failed"));
+  EXPECT_FALSE(harness.save_under_way());
+  harness.Advance(kSaveRetryNs / kMs);
+  ASSERT_TRUE(harness.save_under_way());
+  harness.FinishSave();
+  ASSERT_EQ(harness.watched(watcher).size(), 1u);
+  EXPECT_EQ(harness.watched(watcher)[0].map->epoch(), Epoch(1));
+}
+
+TEST(MachinePersistTest, ANewClusterIsSavedBeforeTheFirstAnswer) {
+  MachineHarness harness;
+  ASSERT_TRUE(harness.last_saved().has_value());
+  EXPECT_EQ(harness.last_saved()->cluster_id, "test");
+}
+
+// ---- restart ----
+
+TEST(MachineRestartTest, KnownServersKeepTheirPlaceWithoutANewMap) {
+  MachineHarness before;
+  const auto a = before.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = before.Ask<ServerRegistered>(Server("b", 12, 2));
+  MachineHarness after(before.last_saved());
+  EXPECT_FALSE(after.save_under_way());
+  EXPECT_EQ(Map(after)->epoch(), Epoch(2));
+  EXPECT_EQ(Map(after)->Digest(), Map(before)->Digest());
+  after.Advance(kTtlMs - 1);
+  EXPECT_TRUE(after.Try(BeatServer(a.server, 11)).ok()) << "one full lease to show up again";
+  EXPECT_EQ(after.Ask<ServerRegistered>(Server("b", 12, 2)).server, b.server);
+  EXPECT_EQ(Map(after)->epoch(), Epoch(2)) << "coming again changes nothing";
+  after.Advance(kTtlMs / 2);
+  EXPECT_TRUE(after.Try(BeatServer(b.server, 12)).ok());
+  after.Advance(kTtlMs / 2);
+  EXPECT_EQ(Map(after)->epoch(), Epoch(3)) << "one lost at last";
+  const auto c = after.Ask<ServerRegistered>(Server("c", 13, 3));
+  EXPECT_GT(c.server, b.server) << "ids go on";
+}
+
+TEST(MachineRestartTest, AStateThatContradictsItselfIsRefused) {
+  MachineHarness before;
+  before.Ask<ServerRegistered>(Server("a", 11, 1));
+  before.Ask<ServerRegistered>(Server("b", 12, 2));
+  PersistedState state = *before.last_saved();
+  state.servers[1].addresses = state.servers[0].addresses;
+  const auto machine = SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, state, false, Now());
+  EXPECT_EQ(machine.status().code(), absl::StatusCode::kDataLoss);
+}
+
+// ---- events ----
+
+TEST(MachineEventsTest, BacklogThenFollow) {
+  MachineHarness harness;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  harness.StepEvent(EventsOpened{WatcherId(900), false, 0});
+  const auto& backlog = harness.followed().at(WatcherId(900));
+  ASSERT_EQ(backlog.size(), 3u);
+  EXPECT_EQ(backlog[0].kind, "scheduler-started");
+  EXPECT_EQ(backlog[1].kind, "server-registered");
+  EXPECT_EQ(backlog[2].kind, "map-published");
+  EXPECT_EQ(backlog[2].epoch, Epoch(1));
+  EXPECT_EQ(backlog[2].sequence, 3u);
+  EXPECT_TRUE(harness.closed().at(WatcherId(900)).ok());
+
+  harness.StepEvent(EventsOpened{WatcherId(901), true, 2});
+  harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  const auto& followed = harness.followed().at(WatcherId(901));
+  ASSERT_EQ(followed.size(), 3u);
+  EXPECT_EQ(followed[0].sequence, 3u);
+  EXPECT_EQ(followed[2].sequence, 5u);
+  harness.StepEvent(StreamClosed{WatcherId(901)});
+  harness.Ask<ServerRegistered>(Server("c", 13, 3));
+  EXPECT_EQ(followed.size(), 3u);
+}
+
+TEST(MachineEventsTest, ClosedWatchersGetNoMore) {
+  MachineHarness harness;
+  const WatcherId watcher = harness.Watch();
+  harness.StepEvent(StreamClosed{watcher});
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  EXPECT_EQ(harness.watched(watcher).size(), 1u);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

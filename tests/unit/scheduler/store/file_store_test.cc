@@ -1,0 +1,195 @@
+// The state file: what it survives and what it refuses; and the bytes in it.
+#include "scheduler/store/file_store.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "scheduler/store/state_codec.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStoreTest() {
+    std::string pattern = ::testing::TempDir() + "/shoal-file-store-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/state";
+  }
+  ~FileStoreTest() override { std::filesystem::remove_all(folder_); }
+
+  absl::Status Save(const std::string& state) {
+    auto store = FileStore::Open(path_);
+    if (!store.ok()) return store.status();
+    std::promise<void> done;
+    (*store)->SetWake([&] { done.set_value(); });
+    (*store)->StartSave(1, state);
+    done.get_future().wait();
+    return (*store)->PollSaved()->status;
+  }
+
+  absl::StatusOr<std::optional<std::string>> Load() {
+    auto store = FileStore::Open(path_);
+    if (!store.ok()) return store.status();
+    return (*store)->Load();
+  }
+
+  std::string ReadFile() {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  void WriteFile(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(FileStoreTest, AnotherProcessFindsTheState) {
+  ASSERT_TRUE(Save("hello").ok());
+  EXPECT_EQ(**Load(), "hello");
+}
+
+TEST_F(FileStoreTest, AnyDamageIsNoticedAndNamed) {
+  ASSERT_TRUE(Save("hello, state").ok());
+  const std::string good = ReadFile();
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x10);
+    WriteFile(path_, bad);
+    const absl::Status status = Load().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << "byte " << i;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
+  }
+  for (size_t size = 0; size < good.size(); ++size) {
+    WriteFile(path_, good.substr(0, size));
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kDataLoss) << "cut to " << size;
+  }
+  WriteFile(path_, good + "x");
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(FileStoreTest, AForeignFileIsRefusedAndLeftAlone) {
+  WriteFile(path_, "dear diary, today I trained a model and it was good");
+  const absl::Status status = Load().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not a state"));
+  EXPECT_THAT(ReadFile(), HasSubstr("dear diary"));
+}
+
+TEST_F(FileStoreTest, AHalfWrittenNewFileDoesNotMatter) {
+  ASSERT_TRUE(Save("good").ok());
+  WriteFile(path_ + ".new", "half of the ne");
+  EXPECT_EQ(**Load(), "good");
+  ASSERT_TRUE(Save("better").ok());
+  EXPECT_EQ(**Load(), "better");
+}
+
+TEST_F(FileStoreTest, OnlyOneSchedulerAtATime) {
+  const auto first = FileStore::Open(path_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status status = FileStore::Open(path_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("in use by another scheduler"));
+}
+
+TEST_F(FileStoreTest, NoFolderIsToldAtOnce) {
+  const absl::Status status = FileStore::Open(folder_ + "/missing/state").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("missing/state"));
+}
+
+TEST_F(FileStoreTest, AFailedSaveIsToldAndKeepsTheFormerState) {
+  ASSERT_TRUE(Save("former").ok());
+  std::filesystem::create_directory(path_ + ".new");  // so that the new file can't be created
+  EXPECT_FALSE(Save("latter").ok());
+  std::filesystem::remove(path_ + ".new");
+  EXPECT_EQ(**Load(), "former");
+}
+
+TEST(StateCodecTest, WhatIsSavedComesBack) {
+  PersistedState state;
+  state.cluster_id = "0123456789abcdef";
+  state.token_key.fill(std::byte{0x5a});
+  state.epoch = Epoch(17);
+  state.next_server_id = 4;
+  state.next_job_id = 6;
+  state.next_group_id = 8;
+  ServerState server;
+  server.id = ServerId(3);
+  server.name = "shoal-0";
+  server.incarnation = Incarnation(UINT64_MAX);
+  server.evicted_incarnation = Incarnation(5);
+  server.draining = true;
+  server.phase = MemberPhase::kLost;
+  server.reason = "no heartbeat";
+  server.host = "h";
+  server.addresses = {"1.2.3.4:5", "1.2.3.4:6"};
+  server.weight = 2;
+  server.slot_memory_bytes = 1ull << 40;
+  server.transports = "tcp";
+  server.software_version = "0.1.0";
+  server.registered_at_unix_ms = 99;
+  state.servers = {server};
+  JobState job;
+  job.id = JobId(5);
+  job.name = "gpt";
+  job.world_size = 4;
+  job.phase = JobPhase::kFailed;
+  job.started_at_unix_ms = 1234;
+  job.ranks[0] = {.incarnation = Incarnation(8), .host = "g"};
+  job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .host = "h", .pid = 7};
+  job.groups = {{.id = GroupId(7),
+                 .name = "world",
+                 .epoch = Epoch(2),
+                 .ranks = {3, 0},
+                 .max_chunk_bytes = 65536,
+                 .wire = WireFormat::kBfloat16,
+                 .opening = {.epoch = Epoch(1),
+                             .credit_chunks = 3,
+                             .look_ahead_chunks = 5,
+                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_host = true},
+                             .busiest_port = 1.5,
+                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
+  state.jobs = {job};
+  const auto decoded = DecodeState(EncodeState(state));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, state);
+}
+
+TEST(StateCodecTest, NonsenseIsRefused) {
+  PersistedState good;
+  good.cluster_id = "c";
+  struct Case {
+    const char* message;
+    std::function<void(PersistedState*)> spoil;
+  };
+  const Case cases[] = {
+      {"cluster id", [](PersistedState* s) { s->cluster_id.clear(); }},
+      {"not given out", [](PersistedState* s) { s->servers.emplace_back().id = ServerId(1); }},
+      {"no phase", [](PersistedState* s) { s->servers.emplace_back().phase = static_cast<MemberPhase>(9); }},
+      {"not given out", [](PersistedState* s) { s->jobs.emplace_back().id = JobId(1); }},
+      {"no phase", [](PersistedState* s) { s->jobs.emplace_back().phase = static_cast<JobPhase>(0); }},
+      {"out of range", [](PersistedState* s) { s->jobs.emplace_back().ranks[0]; }},
+      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.ranks = {0}}}; }},
+      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
+  };
+  for (const Case& c : cases) {
+    PersistedState state = good;
+    c.spoil(&state);
+    const absl::Status status = DecodeState(EncodeState(state)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << c.message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+  }
+  EXPECT_EQ(DecodeState("\xff\xff\xff\xff garbage").status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,108 @@
+#include "tests/unit/worker/library/worker_cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <thread>
+#include <utility>
+
+namespace shoal {
+
+Cluster::Cluster(int server_count) {
+  shoal_error error = {};
+  EXPECT_EQ(shoal_host_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
+  scheduler_address_ = shoal_host_address(scheduler_);
+  for (int i = 0; i < server_count; ++i) {
+    shoal_host_server_options options = {};
+    options.struct_size = sizeof(options);
+    options.scheduler = scheduler_address_.c_str();
+    options.advertise = "127.0.0.1";
+    shoal_host* server = nullptr;
+    EXPECT_EQ(shoal_host_server(&options, &server, &error), SHOAL_OK) << error.message;
+    servers_.push_back(server);
+  }
+}
+
+Cluster::~Cluster() {
+  for (shoal_host* server : servers_) shoal_host_stop(server);
+  shoal_host_stop(scheduler_);
+}
+
+void Cluster::StopServer(size_t server) { shoal_host_stop(std::exchange(servers_[server], nullptr)); }
+
+shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size) {
+  shoal_worker_options options = {};
+  options.struct_size = sizeof(options);
+  options.scheduler = cluster.scheduler().c_str();
+  options.job_name = job;
+  options.rank = rank;
+  options.world_size = world_size;
+  return options;
+}
+
+TestRank::TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size) : rank_(rank) {
+  const std::string host = "node-" + std::to_string(rank);
+  shoal_worker_options options = WorkerOptions(cluster, job.c_str(), rank, world_size);
+  options.host_name = host.c_str();
+  options.min_servers = 2;
+  shoal_error error = {};
+  EXPECT_EQ(shoal_worker_connect(&options, &worker_, &error), SHOAL_OK) << error.message;
+}
+
+TestRank::~TestRank() {
+  shoal_group_close(group_);
+  shoal_worker_close(worker_);
+}
+
+void TestRank::OpenGroup() {
+  shoal_group_options options = {};
+  options.struct_size = sizeof(options);
+  options.name = "all";
+  shoal_error error = {};
+  EXPECT_EQ(shoal_group_create(worker_, &options, &group_, &error), SHOAL_OK) << error.message;
+}
+
+void TestRank::Close() { shoal_worker_close(std::exchange(worker_, nullptr)); }
+
+shoal_op* TestRank::Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal) {
+  shoal_all_reduce_options options = {};
+  options.struct_size = sizeof(options);
+  options.dtype = SHOAL_FLOAT32;
+  options.op = SHOAL_SUM;
+  options.timeout_ms = timeout_ms;
+  shoal_op* op = nullptr;
+  shoal_error error = {};
+  const shoal_code code = shoal_all_reduce(group_, data->data(), data->size(), &options, &op, &error);
+  if (refusal != nullptr) {
+    *refusal = {code, code == SHOAL_OK ? "" : error.message};
+  } else {
+    EXPECT_EQ(code, SHOAL_OK) << error.message;
+  }
+  return op;
+}
+
+Outcome TestRank::Finish(shoal_op* op) {
+  shoal_error error = {};
+  const shoal_code code = shoal_op_wait(op, UINT64_MAX, &error);
+  EXPECT_EQ(error.code, code);
+  EXPECT_EQ(shoal_op_done(op), 1);
+  shoal_op_release(op);
+  return {code, error.message};
+}
+
+void RunRanks(const Cluster& cluster, const std::string& job, uint32_t world_size,
+              const std::function<void(TestRank&)>& body) {
+  std::vector<std::thread> threads;
+  std::barrier all_open(world_size);  // so that a test knows who hears of a failure
+  for (uint32_t rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      TestRank test_rank(cluster, job, rank, world_size);
+      test_rank.OpenGroup();
+      all_open.arrive_and_wait();
+      if (test_rank.group() != nullptr) body(test_rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace shoal

@@ -1,0 +1,72 @@
+// A scheduler, servers and ranks in the test's own process, all through the C ABI.
+#ifndef SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
+#define SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shoal/worker.h"
+
+namespace shoal {
+
+class Cluster {
+ public:
+  explicit Cluster(int server_count);
+  ~Cluster();
+
+  const std::string& scheduler() const { return scheduler_address_; }
+  // "ip:port" of the server's only I/O thread.
+  std::string server_address(size_t server) const { return shoal_host_address(servers_[server]); }
+  void StopServer(size_t server);
+
+ private:
+  shoal_host* scheduler_ = nullptr;
+  std::string scheduler_address_;
+  std::vector<shoal_host*> servers_;
+};
+
+shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size);
+
+// How a call or an op ended.
+struct Outcome {
+  shoal_code code = SHOAL_UNKNOWN;
+  std::string message;
+};
+
+// One rank with a group of all ranks. Everything is released at the end.
+class TestRank {
+ public:
+  TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size);
+  ~TestRank();
+  TestRank(const TestRank&) = delete;
+  TestRank& operator=(const TestRank&) = delete;
+
+  // To be called on all ranks at the same time.
+  void OpenGroup();
+  void Close();  // the worker, before the group
+
+  // Starts an all-reduce of float32 sums; nullptr if it was refused, with why in `refusal`.
+  shoal_op* Start(std::vector<float>* data, uint64_t timeout_ms, Outcome* refusal = nullptr);
+  // Waits until the op's deadline at most and releases it.
+  static Outcome Finish(shoal_op* op);
+  Outcome AllReduce(std::vector<float>* data, uint64_t timeout_ms) { return Finish(Start(data, timeout_ms)); }
+
+  uint32_t rank() const { return rank_; }
+  shoal_worker* worker() const { return worker_; }
+  shoal_group* group() const { return group_; }
+
+ private:
+  const uint32_t rank_;
+  shoal_worker* worker_ = nullptr;
+  shoal_group* group_ = nullptr;
+};
+
+// Runs `body` for ranks 0 .. world_size-1 of a new job, each on a thread of its own with its group open.
+void RunRanks(const Cluster& cluster, const std::string& job, uint32_t world_size,
+              const std::function<void(TestRank&)>& body);
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_UNIT_WORKER_LIBRARY_WORKER_CLUSTER_H_

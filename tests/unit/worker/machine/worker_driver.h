@@ -1,0 +1,262 @@
+// Drives a WorkerMachine by hand: commands and events in, actions sorted by kind and outcomes out.
+//
+// Server k of the map is reached by connection k as peer 100 + k (plus 1000 for each reconnection). What the machine
+// asked for stays listed until a test takes it or Clear()s it.
+#ifndef SHOAL_TESTS_UNIT_WORKER_MACHINE_WORKER_DRIVER_H_
+#define SHOAL_TESTS_UNIT_WORKER_MACHINE_WORKER_DRIVER_H_
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/bucket_plan.h"
+#include "gtest/gtest.h"
+#include "worker/machine/worker_machine.h"
+
+namespace shoal {
+
+struct SentNote {
+  PeerId peer;
+  FrameHeader header;
+  std::vector<std::byte> body;
+
+  std::string text() const { return DecodeText(body); }
+};
+
+class WorkerDriver {
+ public:
+  static std::shared_ptr<const ShardMap> Map(uint32_t servers, uint64_t epoch = 3) {
+    std::vector<Shard> shards;
+    for (uint32_t k = 0; k < servers; ++k) {
+      shards.push_back({.server = ServerId(k + 1),
+                        .incarnation = Incarnation(50 + k),
+                        .server_name = absl::StrCat("server-", k),
+                        .address = absl::StrCat("10.0.0.", k, ":7000")});
+    }
+    return std::make_shared<ShardMap>(*ShardMap::Make(Epoch(epoch), std::move(shards)));
+  }
+
+  static std::shared_ptr<GroupInfo> Info(uint32_t rank, uint32_t size, uint32_t servers, uint64_t id = 1) {
+    auto info = std::make_shared<GroupInfo>();
+    info->id = GroupId(id);
+    info->name = "world";
+    info->rank = Rank(rank);
+    for (uint32_t r = 0; r < size; ++r) {
+      info->job_ranks.push_back(r);
+      info->hosts.push_back(absl::StrCat("node-", r));
+    }
+    info->max_chunk_bytes = 1024;
+    info->token.assign(kGroupTokenBytes, std::byte{6});
+    info->map = Map(servers);
+    return info;
+  }
+
+  explicit WorkerDriver(const WorkerMachineOptions& options = {}) : machine_(options), memory_(1 << 20) {}
+
+  // ---- commands ----
+
+  void Command(const WorkerCommand& command) {
+    machine_.OnCommand(command, now, &actions_, &outcomes_);
+    Settle();
+  }
+  void Open(std::shared_ptr<const GroupInfo> info, uint16_t handle = 0, uint64_t deadline_ns = 60 * kNsPerS) {
+    Command(OpenGroupCommand{GroupHandle(handle), std::move(info), deadline_ns});
+  }
+  void Submit(uint64_t ticket, uint64_t elements, uint16_t handle = 0, uint64_t deadline_ns = kNoDeadline) {
+    Command(SubmitCommand{.group = GroupHandle(handle),
+                          .ticket = ticket,
+                          .data = memory_.data() + (ticket % 16) * (64 << 10),
+                          .element_count = elements,
+                          .submitted_ns = now.monotonic_ns,
+                          .deadline_ns = deadline_ns});
+  }
+
+  // ---- events ----
+
+  PeerId ServerPeer(uint32_t server) const { return PeerId(100 + server + 1000 * lives_[server]); }
+  void Up(uint32_t server) { Give({.kind = TransportEventKind::kPeerUp, .peer = ServerPeer(server)}); }
+  void Down(uint32_t server, absl::Status why = absl::UnavailableError("connection reset")) {
+    const PeerId peer = ServerPeer(server);
+    ++lives_[server];
+    Give({.kind = TransportEventKind::kPeerDown, .peer = peer, .status = std::move(why)});
+  }
+  void GiveNote(uint32_t server, const Note& note) {
+    Give({.kind = TransportEventKind::kNote, .peer = ServerPeer(server), .bytes = note.view()});
+  }
+  static FrameHeader Header(FrameType type, uint32_t rank = 0, uint64_t group = 1, uint64_t epoch = 3) {
+    FrameHeader header;
+    header.type = type;
+    header.group = GroupId(group);
+    header.epoch = Epoch(epoch);
+    header.rank = Rank(rank);
+    return header;
+  }
+  void Welcome(uint32_t server, uint32_t credit, uint32_t rank = 0, uint64_t group = 1, uint64_t epoch = 3) {
+    GiveNote(server, MakeWelcome(Header(FrameType::kWelcome, rank, group, epoch), {Incarnation(50 + server), credit}));
+  }
+  // Opens a group of rank 0 with every server up and welcoming.
+  void OpenAll(uint32_t size, uint32_t servers, uint32_t credit, uint16_t handle = 0, uint64_t id = 1) {
+    Open(Info(0, size, servers, id), handle);
+    for (uint32_t k = 0; k < servers; ++k) {
+      if (connected_.at(k)) continue;
+      connected_[k] = true;
+      Up(k);
+    }
+    for (uint32_t k = 0; k < servers; ++k) Welcome(k, credit, 0, id);
+    ASSERT_EQ(opened.size(), 1u);
+    ASSERT_TRUE(opened[0].status.ok()) << opened[0].status;
+    Clear();
+  }
+  void Sent(const WorkerSendAction& send, absl::Status status = absl::OkStatus()) {
+    Give({.kind = TransportEventKind::kSent, .token = send.token, .status = std::move(status)});
+  }
+  // The server's answer to a push: the result, offered.
+  OfferId OfferResult(const WorkerSendAction& send, uint32_t size, uint64_t commit_watermark = 0) {
+    FrameHeader header = *DecodeHeader(send.header);
+    header.type = FrameType::kResult;
+    header.commit_watermark = OpNumber(commit_watermark);
+    header.landed_watermark = OpNumber(0);
+    header.contributors = size;
+    return Offer(send.peer, header, send.bytes);
+  }
+  OfferId Offer(PeerId peer, const FrameHeader& header, uint64_t payload_bytes) {
+    const OfferId offer(next_offer_++);
+    const FrameHeaderBytes bytes = EncodeHeader(header);
+    Give({.kind = TransportEventKind::kOffered,
+          .peer = peer,
+          .offer = offer,
+          .payload_bytes = payload_bytes,
+          .bytes = bytes});
+    return offer;
+  }
+  void Land(const WorkerAcceptAction& accept, absl::Status status = absl::OkStatus()) {
+    Give({.kind = TransportEventKind::kLanded, .token = accept.token, .status = std::move(status)});
+  }
+  // Everything pushed is answered, in the order pushed, and whatever that lets go out as well.
+  void AnswerAll(uint32_t size) {
+    while (!sends.empty()) {
+      for (const WorkerSendAction& send : std::exchange(sends, {})) {
+        Sent(send);
+        OfferResult(send, size);
+      }
+      for (const WorkerAcceptAction& accept : std::exchange(accepts, {})) Land(accept);
+    }
+  }
+  void TickAt(uint64_t monotonic_ns) {
+    now.monotonic_ns = monotonic_ns;
+    Settle();
+  }
+
+  void Give(const TransportEvent& event) {
+    machine_.OnTransportEvent(event, now, &actions_, &outcomes_);
+    Settle();
+  }
+
+  // ---- what came out ----
+
+  void Clear() {
+    connects.clear();
+    notes.clear();
+    sends.clear();
+    accepts.clear();
+    copies.clear();
+    narrows.clear();
+    widens.clear();
+    declines.clear();
+    closes.clear();
+    opened.clear();
+    done.clear();
+    closed.clear();
+    troubles.clear();
+    waits.clear();
+    shutdowns = 0;
+  }
+  std::vector<SentNote> NotesOf(FrameType type) const {
+    std::vector<SentNote> found;
+    std::copy_if(notes.begin(), notes.end(), std::back_inserter(found),
+                 [type](const SentNote& note) { return note.header.type == type; });
+    return found;
+  }
+  static FrameHeader HeaderOf(const WorkerSendAction& send) { return *DecodeHeader(send.header); }
+  const std::byte* memory(uint64_t ticket) const { return memory_.data() + (ticket % 16) * (64 << 10); }
+  WorkerMachine& machine() { return machine_; }
+
+  Now now{.monotonic_ns = kNsPerS};
+  uint64_t last_accept_token = 0;
+  bool accepts_at_once = false;  // the transport's answer for every offer
+  // Servers in it can't even be tried: Connect fails at once.
+  std::vector<uint32_t> unconnectable;
+  std::vector<uint32_t> connects;
+  std::vector<SentNote> notes;
+  std::vector<WorkerSendAction> sends;
+  std::vector<WorkerAcceptAction> accepts;
+  std::vector<WorkerCopyAction> copies;
+  std::vector<WorkerNarrowAction> narrows;
+  std::vector<WorkerWidenAction> widens;
+  std::vector<OfferId> declines;
+  std::vector<PeerId> closes;
+  std::vector<GroupOpened> opened;
+  std::vector<OpDone> done;
+  std::vector<GroupClosed> closed;
+  std::vector<LinkFacts> measured;
+  std::vector<ServerTrouble> troubles;
+  std::vector<std::string> waits;
+  int shutdowns = 0;
+
+ private:
+  // What a loop does after events.
+  void Settle() {
+    machine_.Tick(now, &actions_, &outcomes_);
+    for (const WorkerAction& action : std::exchange(actions_, {})) Sort(action);
+    for (const WorkerOutcome& outcome : std::exchange(outcomes_, {})) Sort(outcome);
+  }
+  void Sort(const WorkerAction& action) {
+    if (const auto* connect = std::get_if<WorkerConnectAction>(&action)) {
+      connects.push_back(connect->connection);
+      const bool fails = std::count(unconnectable.begin(), unconnectable.end(), connect->connection) > 0;
+      machine_.OnConnecting(connect->connection,
+                            fails ? absl::StatusOr<PeerId>(absl::InvalidArgumentError("not an address"))
+                                  : absl::StatusOr<PeerId>(ServerPeer(connect->connection)),
+                            now);
+    }
+    if (const auto* note = std::get_if<WorkerSendNoteAction>(&action)) {
+      const std::span<const std::byte> body = note->note.view().subspan(kFrameHeaderBytes);
+      notes.push_back({note->peer, *DecodeHeader(note->note.view()), {body.begin(), body.end()}});
+    }
+    if (const auto* send = std::get_if<WorkerSendAction>(&action)) sends.push_back(*send);
+    if (const auto* narrow = std::get_if<WorkerNarrowAction>(&action)) narrows.push_back(*narrow);
+    if (const auto* widen = std::get_if<WorkerWidenAction>(&action)) widens.push_back(*widen);
+    if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) {
+      machine_.OnAccepted(accept->token, accepts_at_once);
+      accepts.push_back(*accept);
+      last_accept_token = accept->token;
+    }
+    if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
+    if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
+    if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);
+  }
+  void Sort(const WorkerOutcome& outcome) {
+    if (const auto* group = std::get_if<GroupOpened>(&outcome)) opened.push_back(*group);
+    if (const auto* op = std::get_if<OpDone>(&outcome)) done.push_back(*op);
+    if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
+    if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
+    if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
+    if (const auto* wait = std::get_if<StillWaiting>(&outcome)) waits.push_back(wait->line);
+    if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
+  }
+
+  WorkerMachine machine_;
+  std::vector<std::byte> memory_;
+  WorkerActions actions_;
+  WorkerOutcomes outcomes_;
+  std::vector<uint64_t> lives_ = std::vector<uint64_t>(8, 0);
+  std::vector<bool> connected_ = std::vector<bool>(8, false);
+  uint64_t next_offer_ = 1;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_UNIT_WORKER_MACHINE_WORKER_DRIVER_H_

@@ -1,0 +1,406 @@
+// How a worker machine fails: who is named, what the servers are told, and when memory is given back.
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/machine/worker_driver.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What is said of an op of 100 numbers that ends with its group.
+constexpr char kLacked[] = "; all-reduce 1 of group 'world' (100 float32): 0 of 1 chunks are back";
+
+TEST(WorkerFailure, ALostServerFailsTheGroupAndIsNamed) {
+  WorkerDriver worker({.survive_server_loss = false});
+  worker.OpenAll(2, 2, 4);
+  worker.Submit(1, 100);
+  const WorkerSendAction send = worker.sends.at(0);
+  const uint32_t owner = send.peer == worker.ServerPeer(0) ? 0 : 1;
+  worker.Sent(send);
+  worker.Down(owner, absl::UnavailableError("connection reset by peer"));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status,
+            absl::UnavailableError(absl::StrCat("server server-", owner, " (10.0.0.", owner,
+                                                ":7000) was lost: connection reset by peer", kLacked)));
+  const std::vector<SentNote> notes = worker.NotesOf(FrameType::kGroupFailed);
+  ASSERT_EQ(notes.size(), 1u) << "the other server is told, so that it tells the other ranks";
+  EXPECT_EQ(notes[0].peer, worker.ServerPeer(1 - owner));
+  EXPECT_THAT(notes[0].text(), HasSubstr("was lost: connection reset by peer"));
+  worker.Submit(2, 100);
+  EXPECT_THAT(std::string(worker.done.at(1).status.message()), HasSubstr("was lost: connection reset by peer"))
+      << "what comes later hears the same";
+}
+
+TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
+  WorkerDriver worker;
+  worker.OpenAll(3, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  worker.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kRankLost, 2), "connection reset"));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status,
+            absl::AbortedError(absl::StrCat("rank 2 on node-2 was lost: connection reset", kLacked)));
+}
+
+TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
+  WorkerDriver worker;
+  std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 2, 1);
+  info->job_ranks = {4, 7};
+  worker.Open(info);
+  worker.Up(0);
+  worker.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kRankLost, 1), "gone"));
+  EXPECT_EQ(worker.opened.at(0).status, absl::AbortedError("rank 1 (rank 7 of the job) on node-1 was lost: gone"));
+}
+
+TEST(WorkerFailure, TheSchedulersWordFailsTheGroupsOfThatRankOnly) {
+  WorkerDriver worker;
+  worker.OpenAll(3, 1, 4, 0, 1);
+  std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 2, 1, 2);
+  worker.Open(info, 1);
+  worker.Welcome(0, 4, 0, 2);
+  worker.Submit(1, 100, 0);
+  worker.Submit(2, 100, 1);
+  worker.Sent(worker.sends.at(0));
+  worker.Sent(worker.sends.at(1));
+  worker.Command(RankLostCommand{2, "node-2", "no heartbeat for 10 s"});
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].ticket, 1u);
+  EXPECT_EQ(worker.done[0].status,
+            absl::AbortedError(absl::StrCat("rank 2 of the job on node-2 was lost: no heartbeat for 10 s", kLacked)));
+}
+
+TEST(WorkerFailure, ADisagreementIsReportedInTheServersWords) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+  refusal.refusal = Refusal::kLayoutMismatch;
+  worker.GiveNote(0, MakeTextNote(refusal, "the ranks disagree on op 1"));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status, absl::AbortedError(absl::StrCat(
+                                       "server server-0 (10.0.0.0:7000) refused group 'world' (layout-mismatch): the "
+                                       "ranks disagree on op 1",
+                                       kLacked)));
+}
+
+TEST(WorkerFailure, RefusalsOfAHelloEndTheOpeningWithTheRightCode) {
+  const std::vector<std::pair<Refusal, absl::StatusCode>> cases = {
+      {Refusal::kNoSlotMemory, absl::StatusCode::kResourceExhausted},
+      {Refusal::kBadToken, absl::StatusCode::kUnauthenticated},
+      {Refusal::kRankTaken, absl::StatusCode::kAlreadyExists},
+      {Refusal::kGroupFailedBefore, absl::StatusCode::kAborted},
+  };
+  for (const auto& [reason, code] : cases) {
+    WorkerDriver worker;
+    worker.Open(WorkerDriver::Info(0, 2, 1));
+    worker.Up(0);
+    FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+    refusal.refusal = reason;
+    worker.GiveNote(0, MakeTextNote(refusal, "because"));
+    ASSERT_EQ(worker.opened.size(), 1u);
+    EXPECT_EQ(worker.opened[0].status.code(), code) << RefusalName(reason);
+    EXPECT_THAT(std::string(worker.opened[0].status.message()),
+                HasSubstr(absl::StrCat("refused group 'world' (", std::string(RefusalName(reason)), "): because")));
+  }
+}
+
+TEST(WorkerFailure, AServerOfAnotherVersionEndsTheOpeningWithBothNumbers) {
+  WorkerDriver worker;
+  worker.Open(WorkerDriver::Info(0, 2, 1));
+  worker.Up(0);
+  worker.GiveNote(0, MakeTextNote({.type = FrameType::kRefuse, .refusal = Refusal::kOtherVersion},
+                                  "the peer speaks wire version 1, this process 3"));
+  ASSERT_EQ(worker.opened.size(), 1u);
+  EXPECT_EQ(worker.opened[0].status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(worker.opened[0].status.message()), HasSubstr("wire version 1, this process 3"));
+}
+
+TEST(WorkerFailure, RefusedCopiesAreHarmless) {
+  WorkerDriver worker;
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, 100);
+  for (Refusal reason : {Refusal::kDuplicate, Refusal::kStaleOp}) {
+    FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+    refusal.refusal = reason;
+    worker.GiveNote(0, MakeNote(refusal));
+  }
+  EXPECT_TRUE(worker.done.empty());
+  worker.AnswerAll(1);
+  EXPECT_TRUE(worker.done.at(0).status.ok());
+}
+
+// A group that failed here may still be refused there; that says nothing about a group that is being opened.
+TEST(WorkerFailure, ALateRefusalOfAGroupThatEndedDoesNotHurtTheNextOne) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4, 0, 1);
+  worker.Command(AbortGroupCommand{GroupHandle(0), "no reason"});
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  worker.Open(WorkerDriver::Info(0, 2, 1, 2), 1);
+  FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse, 0, 1);
+  refusal.refusal = Refusal::kGroupFailedBefore;
+  worker.GiveNote(0, MakeTextNote(refusal, "no reason"));
+  EXPECT_TRUE(worker.opened.empty()) << worker.opened[0].status;
+  worker.Welcome(0, 4, 0, 2);
+  EXPECT_TRUE(worker.opened.at(0).status.ok());
+}
+
+TEST(WorkerFailure, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
+  WorkerDriver worker;
+  worker.OpenAll(12, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
+  header.op = OpNumber(1);
+  Waiting waiting{.missing_count = 3, .listed_count = 2};
+  waiting.ranks[0] = Rank(4);
+  waiting.ranks[1] = Rank(9);
+  worker.GiveNote(0, MakeWaiting(header, waiting));
+  worker.TickAt(worker.now.monotonic_ns + 5 * kNsPerS - 1);
+  EXPECT_TRUE(worker.done.empty());
+  EXPECT_EQ(worker.machine().NextDeadlineNs(), worker.now.monotonic_ns + 1);
+  worker.TickAt(worker.machine().NextDeadlineNs());
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status,
+            absl::DeadlineExceededError(
+                "all-reduce 1 of group 'world' (100 float32) is not done after 5 s: server server-0 (10.0.0.0:7000) "
+                "waits for rank 4 on node-4, rank 9 on node-9 and 1 more, which made fewer calls or stopped"));
+  EXPECT_EQ(worker.done[0].duration_ns, 5 * kNsPerS);
+}
+
+TEST(WorkerFailure, ARankThatCameAfterAllIsNotBlamed) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 2 * 256, 0, worker.now.monotonic_ns + 5 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
+  header.op = OpNumber(1);
+  worker.GiveNote(0, MakeWaiting(header, {.missing_count = 1, .listed_count = 1, .ranks = {Rank(1)}}));
+  worker.OfferResult(worker.sends.at(0), 2);
+  worker.Land(worker.accepts.at(0));
+  worker.TickAt(worker.machine().NextDeadlineNs());
+  worker.TickAt(6 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("1 of 2 chunks are back; no answer from server server-0 (10.0.0.0:7000)"));
+}
+
+TEST(WorkerFailure, TheDeadlineOfAnOpNamesTheServersThatDoNotAnswer) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 3, 4);
+  worker.Submit(1, 3 * 256, 0, worker.now.monotonic_ns + 5 * kNsPerS);
+  ASSERT_EQ(worker.sends.size(), 3u);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  uint32_t silent = 0;
+  for (const WorkerSendAction& send : worker.sends) {
+    if (send.peer == worker.ServerPeer(2)) continue;
+    worker.OfferResult(send, 2);
+    ++silent;
+  }
+  ASSERT_EQ(silent, 2u);
+  for (const WorkerAcceptAction& accept : std::exchange(worker.accepts, {})) worker.Land(accept);
+  worker.TickAt(worker.now.monotonic_ns + 5 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("2 of 3 chunks are back; no answer from server server-2 (10.0.0.2:7000)"));
+  EXPECT_EQ(worker.NotesOf(FrameType::kGroupFailed).size(), 3u);
+}
+
+TEST(WorkerFailure, AnAbortTellsTheServersWhy) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 2, 4);
+  worker.Command(AbortGroupCommand{GroupHandle(0), "the watchdog barked"});
+  const std::vector<SentNote> notes = worker.NotesOf(FrameType::kGroupFailed);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].text(), "the group was aborted: the watchdog barked");
+  worker.Submit(1, 10);
+  EXPECT_EQ(worker.done.at(0).status, absl::CancelledError("the group was aborted: the watchdog barked"));
+  worker.Command(AbortGroupCommand{GroupHandle(7), "no such group"});
+}
+
+// Clause T2 of the transport: until it says so, the memory is the network's; the caller gets it back with OpDone.
+TEST(WorkerFailure, NoOpEndsBeforeTheNetworkIsDoneWithItsMemory) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 2 * 256);
+  worker.Submit(2, 100);
+  const std::vector<WorkerSendAction> sends = worker.sends;
+  ASSERT_EQ(sends.size(), 3u);
+  worker.Sent(sends[0]);
+  worker.OfferResult(sends[0], 2);
+  const WorkerAcceptAction landing = worker.accepts.at(0);
+  const OfferId held = worker.OfferResult(sends[1], 2);
+  worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
+  EXPECT_THAT(worker.declines, ElementsAre(held)) << "a held result will not be taken any more";
+  EXPECT_TRUE(worker.done.empty());
+  worker.Sent(sends[2]);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].ticket, 2u);
+  worker.Sent(sends[1]);
+  EXPECT_EQ(worker.done.size(), 1u) << "the result of chunk 0 is still being written";
+  worker.Land(landing);
+  ASSERT_EQ(worker.done.size(), 2u);
+  EXPECT_EQ(worker.done[1].ticket, 1u);
+  EXPECT_EQ(worker.done[1].status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST(WorkerFailure, AConnectionThatHoldsMemoryBackTooLongIsCut) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 2, 4);
+  worker.Submit(1, 100);
+  const WorkerSendAction send = worker.sends.at(0);
+  worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
+  const uint64_t cut_ns = worker.machine().NextDeadlineNs();
+  EXPECT_EQ(cut_ns, worker.now.monotonic_ns + kNsPerS);
+  worker.TickAt(cut_ns);
+  EXPECT_THAT(worker.closes, ElementsAre(send.peer)) << "only the one that holds memory";
+  EXPECT_TRUE(worker.done.empty());
+  worker.Sent(send, absl::CancelledError("closed"));
+  EXPECT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.machine().NextDeadlineNs(), kNoDeadline);
+}
+
+TEST(WorkerFailure, APushThatTheNetworkDidNotTakeFailsTheGroup) {
+  WorkerDriver worker({.survive_server_loss = false});
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0), absl::ResourceExhaustedError("1024 sends wait"));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status, absl::UnavailableError(absl::StrCat(
+                                       "a push to server server-0 (10.0.0.0:7000) failed: 1024 sends wait", kLacked)));
+}
+
+TEST(WorkerFailure, AResultThatDidNotArriveFailsTheGroup) {
+  WorkerDriver worker({.survive_server_loss = false});
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  worker.OfferResult(worker.sends.at(0), 1);
+  worker.Land(worker.accepts.at(0), absl::UnavailableError("cut"));
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("did not arrive: cut"));
+}
+
+TEST(WorkerFailure, AResultThatDoesNotFitWhatWasPushedIsNeverTaken) {
+  const auto fails = [](auto change, uint64_t payload_bytes = 400) {
+    WorkerDriver worker;
+    worker.OpenAll(2, 1, 4);
+    worker.Submit(1, 100);
+    worker.Sent(worker.sends.at(0));
+    FrameHeader header = WorkerDriver::HeaderOf(worker.sends.at(0));
+    header.type = FrameType::kResult;
+    header.contributors = 2;
+    change(&header);
+    worker.Offer(worker.ServerPeer(0), header, payload_bytes);
+    EXPECT_TRUE(worker.accepts.empty());
+    EXPECT_EQ(worker.declines.size(), 1u);
+    return worker.done.size() == 1 && absl::IsInternal(worker.done[0].status);
+  };
+  EXPECT_TRUE(fails([](FrameHeader*) {}, 404));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->contributors = 1; })) << "a sum without somebody is no sum";
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->bucket_elements = 101; }));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->chunk_elements = 99; }, 396));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->dtype = DataType::kInt32; }));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->reduce_op = ReduceOp::kMax; }));
+  EXPECT_TRUE(fails([](FrameHeader* h) { h->rank = Rank(1); }));
+}
+
+TEST(Invariant, I4AResultOfAnotherEpochIsNeverTaken) {
+  WorkerDriver worker;
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader header = WorkerDriver::HeaderOf(worker.sends.at(0));
+  header.type = FrameType::kResult;
+  header.contributors = 1;
+  header.epoch = Epoch(2);
+  const OfferId offer = worker.Offer(worker.ServerPeer(0), header, 400);
+  EXPECT_THAT(worker.declines, ElementsAre(offer));
+  EXPECT_TRUE(worker.accepts.empty());
+}
+
+TEST(WorkerFailure, ResultsForWhatEndedAreDroppedAndCounted) {
+  WorkerDriver worker;
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, 100);
+  const WorkerSendAction send = worker.sends.at(0);
+  worker.AnswerAll(1);
+  const OfferId offer = worker.OfferResult(send, 1);
+  EXPECT_THAT(worker.declines, ElementsAre(offer));
+  EXPECT_EQ(worker.machine().counters().refusals, 1u);
+}
+
+TEST(WorkerFailure, AnOpThatCannotBeCutFailsAloneAndTakesNoNumber) {
+  WorkerDriver worker;
+  worker.OpenAll(1, 1, 4);
+  worker.Submit(1, uint64_t{1} << 60);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_EQ(worker.done[0].status.code(), absl::StatusCode::kInvalidArgument);
+  worker.Submit(2, 100);
+  EXPECT_EQ(WorkerDriver::HeaderOf(worker.sends.at(0)).op, OpNumber(1));
+}
+
+TEST(WorkerFailure, AFailedSubmitThatWasStampedLaterThanNowTookNoTime) {
+  WorkerDriver worker;
+  worker.Command(SubmitCommand{.group = GroupHandle(3), .ticket = 1, .submitted_ns = worker.now.monotonic_ns + 5});
+  EXPECT_EQ(worker.done.at(0).duration_ns, 0u);
+}
+
+TEST(WorkerFailure, AServerThatWritesGarbageIsCutOffAndNamed) {
+  WorkerDriver worker({.survive_server_loss = false});
+  worker.OpenAll(1, 1, 4);
+  Note garbage;
+  garbage.bytes.fill(std::byte{'x'});
+  garbage.size = 100;
+  worker.GiveNote(0, garbage);
+  EXPECT_THAT(worker.closes, ElementsAre(worker.ServerPeer(0)));
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0), absl::CancelledError("closed"));
+  worker.Down(0, absl::OkStatus());
+  EXPECT_EQ(worker.done.size(), 1u);
+}
+
+// Whatever a server sends, a worker neither crashes nor takes a result into memory that is not the op's.
+TEST(Invariant, I7NothingThatAServerSendsCanAbortAWorker) {
+  std::mt19937_64 random(31);
+  for (int round = 0; round < 200; ++round) {
+    WorkerDriver worker;
+    worker.OpenAll(2, 2, 4);
+    worker.Submit(1, 5 * 256);
+    for (int step = 0; step < 60; ++step) {
+      FrameHeader header = worker.sends.empty() ? WorkerDriver::Header(FrameType::kResult)
+                                                : WorkerDriver::HeaderOf(worker.sends[random() % worker.sends.size()]);
+      header.type = random() % 2 == 0 ? FrameType::kResult : static_cast<FrameType>(1 + random() % 13);
+      header.contributors = 2;
+      FrameHeaderBytes bytes = EncodeHeader(header);
+      for (uint64_t i = random() % 3; i > 0; --i) bytes[random() % bytes.size()] = std::byte(random());
+      const auto server = static_cast<uint32_t>(random() % 2);
+      if (random() % 3 == 0) {
+        Note note = MakeTextNote(header, std::string(random() % 60, '\1'));
+        std::copy(bytes.begin(), bytes.end(), note.bytes.begin());
+        if (random() % 6 == 0) note.size = random() % note.size;
+        worker.GiveNote(server, note);
+      } else if (absl::StatusOr<FrameHeader> decoded = DecodeHeader(bytes); decoded.ok()) {
+        worker.Offer(worker.ServerPeer(server), *decoded, random() % 2 == 0 ? 1024 : random());
+      }
+      for (const WorkerAcceptAction& accept : std::exchange(worker.accepts, {})) {
+        ASSERT_GE(accept.data_at_once, worker.memory(1));
+        ASSERT_LE(accept.data_at_once + accept.bytes, worker.memory(1) + 5 * 1024);
+        worker.Land(accept);
+      }
+      if (random() % 3 == 0 && !worker.sends.empty()) {
+        worker.Sent(worker.sends.back());
+        worker.sends.pop_back();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,274 @@
+// What a worker says while it waits: after a while, not too often, and with the name of whom it waits for.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/machine/worker_driver.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kChunkElements = 256;
+
+// Lets that much time pass, with the machine run when it wants to be.
+void Pass(WorkerDriver* worker, uint64_t ns) {
+  const uint64_t end_ns = worker->now.monotonic_ns + ns;
+  while (worker->machine().NextDeadlineNs() <= end_ns) {
+    worker->TickAt(std::max(worker->machine().NextDeadlineNs(), worker->now.monotonic_ns));
+  }
+  worker->TickAt(end_ns);
+}
+
+void SayRankIsMissing(WorkerDriver* worker, uint32_t rank, uint64_t op) {
+  FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
+  header.op = OpNumber(op);
+  worker->GiveNote(0, MakeWaiting(header, {.missing_count = 1, .listed_count = 1, .ranks = {Rank(rank)}}));
+}
+
+TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 4);
+  worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 8 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  worker.OfferResult(worker.sends[0], 4);
+  worker.Land(worker.accepts.at(0));
+  SayRankIsMissing(&worker, 3, 1);
+  Pass(&worker, 2 * kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre("waiting for rank 3 on node-3 since 2 s, 6 s before its deadline: all-reduce 1 of "
+                          "group 'world' (512 float32), 1 of 2 chunks are back, the first that is not: "
+                          "chunk 1"));
+  EXPECT_EQ(worker.machine().counters().waits_reported, 1u);
+}
+
+TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
+  worker.Sent(worker.sends.at(0));
+  SayRankIsMissing(&worker, 1, 1);
+  Pass(&worker, 10 * kNsPerS - 1);
+  EXPECT_THAT(worker.waits, IsEmpty());
+  Pass(&worker, 1);
+  EXPECT_EQ(worker.waits.size(), 1u);
+  Pass(&worker, 10 * kNsPerS);
+  EXPECT_EQ(worker.waits.size(), 2u);
+  Pass(&worker, 20 * kNsPerS);
+  EXPECT_EQ(worker.waits.size(), 3u);
+  Pass(&worker, 600 * kNsPerS);
+  EXPECT_EQ(worker.waits.size(), 3u + 1u + 9u) << "after 80 s, and each minute from there";
+}
+
+TEST(WorkerWaiting, OpsThatEndInTimeAreNotSpokenOf) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  for (uint64_t i = 1; i <= 5; ++i) {
+    worker.Submit(i, 100, 0, worker.now.monotonic_ns + 60 * kNsPerS);
+    Pass(&worker, 9 * kNsPerS);
+    worker.AnswerAll(2);
+  }
+  Pass(&worker, 60 * kNsPerS);
+  EXPECT_EQ(worker.done.size(), 5u);
+  EXPECT_THAT(worker.waits, IsEmpty());
+}
+
+TEST(WorkerWaiting, AServerThatDoesNotAnswerIsNamed) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 2, 4);
+  worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  for (const WorkerSendAction& send : worker.sends) {
+    if (send.peer == worker.ServerPeer(1)) continue;
+    worker.OfferResult(send, 2);
+  }
+  worker.Land(worker.accepts.at(0));
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(AllOf(HasSubstr("waiting for server server-1 (10.0.0.1:7000) (no answer)"),
+                                              HasSubstr("1 of 2 chunks are back"))));
+}
+
+TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  worker.Down(0, absl::UnavailableError("connection reset"));
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for a new map from the scheduler (server server-0 "
+                                                  "(10.0.0.0:7000) was lost: connection reset) since 1 s")));
+}
+
+TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
+  worker.Sent(worker.sends.at(0));
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for a reduction server (none is left) since 1 s")));
+}
+
+TEST(WorkerWaiting, AServerOfTheNewMapThatDoesNotComeUpIsNamed) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 2 * kChunkElements, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
+  worker.Welcome(0, 4, 0, 1, 4);
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("server server-1 (10.0.0.1:7000) (no connection yet)")));
+}
+
+TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
+  WorkerDriver worker;
+  worker.Open(WorkerDriver::Info(0, 2, 2), 0, worker.now.monotonic_ns + 20 * kNsPerS);
+  worker.Up(0);
+  worker.Welcome(0, 4);
+  Pass(&worker, 5 * kNsPerS);
+  EXPECT_THAT(
+      worker.waits,
+      ElementsAre("waiting for servers since 5 s, 15 s before its deadline: group 'world' is not open on server "
+                  "server-1 (10.0.0.1:7000) (no connection yet)"));
+  worker.Up(1);
+  worker.Welcome(1, 4);
+  Pass(&worker, 60 * kNsPerS);
+  EXPECT_EQ(worker.waits.size(), 1u) << "it is open";
+}
+
+// Closed here with the results of two ops, which another rank may lack.
+void CloseWithTwoOps(WorkerDriver* worker) {
+  for (uint64_t op = 1; op <= 2; ++op) {
+    worker->Submit(op, 100);
+    worker->AnswerAll(4);
+  }
+  worker->Command(CloseGroupCommand{GroupHandle(0)});
+}
+
+TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre("waiting for rank 3 on node-3 since 7.5 s, 22.5 s before its deadline: group 'world' is "
+                          "closed here, and stays until all ranks have their results of all-reduces 1 to 2"));
+  FrameHeader commit = WorkerDriver::Header(FrameType::kCommit);
+  commit.commit_watermark = OpNumber(1);
+  worker.GiveNote(0, MakeNote(commit));
+  worker.waits.clear();
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("results of all-reduce 2")));
+}
+
+TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 2, 2);
+  CloseWithTwoOps(&worker);
+  worker.Down(1);
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre(AllOf(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer), a new map from the "
+                                          "scheduler (server server-1 (10.0.0.1:7000) was lost: connection reset) "
+                                          "since 7.5 s"))));
+}
+
+TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  worker.Submit(1, 100);
+  worker.AnswerAll(4);
+  SayRankIsMissing(&worker, 3, 1);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  Pass(&worker, 8 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer) since")));
+}
+
+TEST(WorkerWaiting, LeavingAllTheSameIsSaidOnceWithTheRankThatMayLackResults) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, 30 * kNsPerS - 1);
+  worker.waits.clear();
+  Pass(&worker, 60 * kNsPerS);
+  EXPECT_EQ(worker.closed.size(), 1u);
+  EXPECT_THAT(worker.waits, ElementsAre("group 'world' is left here after 30 s all the same, although rank 3 on "
+                                        "node-3 may lack results of all-reduces 1 to 2"));
+}
+
+TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
+  WorkerDriver worker;
+  worker.OpenAll(4, 1, 2);
+  CloseWithTwoOps(&worker);
+  Pass(&worker, kNsPerS);
+  worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
+  SayRankIsMissing(&worker, 3, 2);
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits,
+              ElementsAre(HasSubstr("waiting for rank 3 on node-3 since 0.5 s, 1.5 s before its deadline"),
+                          HasSubstr("waiting for rank 3 on node-3 since 1 s")));
+  worker.waits.clear();
+  Pass(&worker, kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is left here after 2 s all the same"),
+                                        "closing without waiting any longer for the goodbye of server server-0 "
+                                        "(10.0.0.0:7000)"));
+}
+
+TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupIn) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
+  worker.Welcome(0, 4, 0, 1, 4);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  Pass(&worker, 4 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("the group is not open on server server-1 (10.0.0.1:7000) (no connection yet)"));
+}
+
+TEST(WorkerWaiting, AGroupThatOpensWhileNoServerIsLeftSaysSo) {
+  WorkerDriver worker;
+  worker.Open(WorkerDriver::Info(0, 2, 1), 0, worker.now.monotonic_ns + 20 * kNsPerS);
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
+  Pass(&worker, 5 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is not open: no reduction server is left")));
+}
+
+TEST(WorkerWaiting, AFailedGroupIsSilent) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 100 * kNsPerS);
+  worker.Sent(worker.sends.at(0));
+  worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
+  Pass(&worker, 99 * kNsPerS);
+  EXPECT_THAT(worker.waits, IsEmpty());
+}
+
+TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
+  WorkerDriver worker;
+  worker.OpenAll(3, 1, 8);
+  worker.Submit(1, 3 * kChunkElements);
+  worker.Submit(2, 100);
+  for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
+  worker.OfferResult(worker.sends.at(0), 3);
+  worker.Land(worker.accepts.at(0));
+  worker.Command(RankLostCommand{.job_rank = 2, .host = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
+  ASSERT_EQ(worker.done.size(), 2u);
+  const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5.0 s (lease 5.0 s); ";
+  EXPECT_EQ(
+      worker.done[0].status,
+      absl::AbortedError(why + "all-reduce 1 of group 'world' (768 float32): 1 of 3 chunks are back, the first that "
+                               "is not: chunk 1"));
+  EXPECT_EQ(worker.done[1].status,
+            absl::AbortedError(why + "all-reduce 2 of group 'world' (100 float32): 0 of 1 chunks are back"));
+}
+
+}  // namespace
+}  // namespace shoal

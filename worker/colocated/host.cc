@@ -1,0 +1,46 @@
+#include "worker/colocated/host.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "process/node_name.h"
+
+namespace shoal {
+
+absl::StatusOr<std::unique_ptr<Host>> Host::StartScheduler(const std::string& listen) {
+  SchedulerConfig config;
+  config.listen = listen;
+  absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(config);
+  if (!scheduler.ok()) return scheduler.status();
+  std::unique_ptr<Host> host(new Host);
+  host->scheduler_ = *std::move(scheduler);
+  host->address_ = host->scheduler_->address();
+  return host;
+}
+
+absl::StatusOr<std::unique_ptr<Host>> Host::StartServer(ServerConfig config) {
+  static std::atomic<uint32_t> servers_started = 0;
+  if (config.name.empty()) {
+    config.name = absl::StrCat(NodeName(), "-", getpid(), "-", ++servers_started);
+  }
+  // What goes wrong comes back as a status; the program's own output stays its own.
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [](std::string_view) {});
+  if (!server.ok()) return server.status();
+  std::unique_ptr<Host> host(new Host);
+  host->server_ = *std::move(server);
+  host->address_ = absl::StrJoin(host->server_->addresses(), ",");
+  return host;
+}
+
+Host::~Host() { Stop(); }
+
+void Host::Stop() {
+  if (server_ != nullptr) server_->Stop("the process that hosts it stopped it");
+  if (scheduler_ != nullptr) scheduler_->Stop();
+}
+
+}  // namespace shoal

@@ -1,0 +1,43 @@
+// A scheduler or a server that lives inside this process: the set-up with nothing else running.
+//
+// Thread: any, Stop from one at a time.
+#ifndef SHOAL_WORKER_COLOCATED_HOST_H_
+#define SHOAL_WORKER_COLOCATED_HOST_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "scheduler/scheduler.h"
+#include "server/server.h"
+
+namespace shoal {
+
+class Host {
+ public:
+  // `listen` is "ip:port", port 0 for any free one. Its state is in memory. Errors: those of Scheduler::Start.
+  static absl::StatusOr<std::unique_ptr<Host>> StartScheduler(const std::string& listen);
+  // An empty name becomes one that no other server of this machine has. Errors: those of Server::Start.
+  static absl::StatusOr<std::unique_ptr<Host>> StartServer(ServerConfig config);
+
+  ~Host();  // stops
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  // "ip:port" of a scheduler, "ip:port,ip:port" of a server's I/O threads.
+  const std::string& address() const { return address_; }
+
+  // Ends what was hosted. A server leaves the cluster first, but does not wait for the groups that use it.
+  void Stop();
+
+ private:
+  Host() = default;
+
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Server> server_;
+  std::string address_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_COLOCATED_HOST_H_

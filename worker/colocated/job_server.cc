@@ -1,0 +1,80 @@
+#include "worker/colocated/job_server.h"
+
+#include <atomic>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/wait_report.h"
+#include "process/clock.h"
+#include "process/node_address.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxHostNameBytes = 100;  // of a server's name, which has a limit
+constexpr std::chrono::milliseconds kDrainPoll(10);
+
+// What a server says while it registers is about the scheduler that it waits for.
+struct Registering {
+  WaitReport wait;
+  std::atomic<bool> over = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const JobServerOptions& options, NoticeLog* notices) {
+  const auto explain = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("rank ", options.rank, " on ", options.host_name,
+                                                    " was to host a server for its job, but: ", status.message(),
+                                                    "; mend it, or switch the ranks' servers off (colocation)"));
+  };
+  ServerConfig config;
+  config.scheduler = options.scheduler;
+  config.advertise = options.address;
+  if (config.advertise.empty()) {
+    absl::StatusOr<std::string> address = OwnAddress(options.net_device, options.scheduler);
+    if (!address.ok()) return explain(address.status());
+    config.advertise = *std::move(address);
+  }
+  config.name =
+      absl::StrCat(options.host_name.substr(0, kMaxHostNameBytes), "-job", options.job.value(), "-rank", options.rank);
+  config.job = options.job;
+  config.host_name = options.host_name;
+  config.net_device = options.net_device;
+  config.transports = options.transports;
+  config.network_only = options.network_only;
+  config.timeout_ms = options.timeout_ms;
+  const uint64_t since_ns = MonotonicNs();
+  const auto registering = std::make_shared<Registering>();
+  registering->wait = WaitReport(since_ns, since_ns + options.timeout_ms * kNsPerMs);
+  // What goes wrong comes back as a status; the program's own output stays its own.
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](std::string_view line) {
+    const uint64_t now_ns = MonotonicNs();
+    if (registering->over || !registering->wait.TakeDue(now_ns)) return;
+    notices->Say(absl::StrCat("to host a server for its job, it waits since ", registering->wait.Text(now_ns), ": ",
+                              std::string(line)));
+  });
+  registering->over = true;
+  if (!server.ok()) return explain(server.status());
+  return std::unique_ptr<JobServer>(new JobServer(*std::move(server), notices));
+}
+
+void JobServer::Leave(uint64_t wait_ms) {
+  const uint64_t since_ns = MonotonicNs();
+  const uint64_t until_ns = since_ns + wait_ms * kNsPerMs;
+  WaitReport wait(since_ns, until_ns);
+  server_->Drain("its rank leaves the job");
+  for (uint64_t now_ns = since_ns; now_ns < until_ns && !server_->drained(); now_ns = MonotonicNs()) {
+    if (wait.TakeDue(now_ns)) {
+      notices_->Say(absl::StrCat("waiting for those who use the server of this rank since ", wait.Text(now_ns), ": ",
+                                 server_->open_groups()));
+    }
+    std::this_thread::sleep_for(kDrainPoll);
+  }
+  server_->Stop("its rank left the job");
+}
+
+}  // namespace shoal

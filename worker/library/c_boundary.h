@@ -1,0 +1,59 @@
+// What every public C function does at the boundary: errors become shoal_error, exceptions stop here, arguments are
+// checked for what C can't say.
+#ifndef SHOAL_WORKER_LIBRARY_C_BOUNDARY_H_
+#define SHOAL_WORKER_LIBRARY_C_BOUNDARY_H_
+
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "shoal/worker.h"
+#include "worker/library/fork_guard.h"
+
+namespace shoal {
+
+// Writes `status` to `error` (which may be NULL) and returns its code. Never throws.
+shoal_code Report(const absl::Status& status, shoal_error* error) noexcept;
+
+// OK, or FailedPrecondition in a child of the process that made the handles.
+absl::Status CheckNotForked();
+
+// The text of a C string argument. InvalidArgument: NULL, empty, or longer than `max_bytes`.
+absl::StatusOr<std::string> RequiredText(const char* text, const char* what, size_t max_bytes);
+
+// A NULL or empty string means `otherwise`.
+std::string OptionalText(const char* text, const std::string& otherwise);
+
+// InvalidArgument: NULL, or of another size than this library's.
+template <typename Struct>
+absl::Status CheckStruct(const Struct* value, const char* name) {
+  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is NULL"));
+  if (value->struct_size == sizeof(Struct)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, "->struct_size is ", value->struct_size,
+                                                 ", but this library's struct has ", sizeof(Struct),
+                                                 " bytes; set it to sizeof, and use the header of this version"));
+}
+
+// Runs `body` (which returns absl::Status) and reports how it ended.
+template <typename Body>
+shoal_code Guarded(shoal_error* error, Body body) noexcept {
+  try {
+    absl::Status status = CheckNotForked();
+    if (status.ok()) status = body();
+    return Report(status, error);
+  } catch (const std::bad_alloc&) {
+    return Report(absl::ResourceExhaustedError("out of memory"), error);
+  } catch (const std::exception& exception) {
+    return Report(absl::InternalError(exception.what()), error);
+  } catch (...) {
+    return Report(absl::InternalError("unknown exception"), error);
+  }
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LIBRARY_C_BOUNDARY_H_

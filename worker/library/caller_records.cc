@@ -1,0 +1,108 @@
+#include "worker/library/caller_records.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "process/clock.h"
+
+namespace shoal {
+
+void CallerGroup::SetOpened(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (opened_) return;
+  opened_ = true;
+  opened_status_ = status;
+  changed_.notify_all();
+}
+
+absl::Status CallerGroup::WaitOpened(uint64_t deadline_ns) {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return opened_; })) return opened_status_;
+  return absl::InternalError(
+      absl::StrCat("group '", info_->name, "': the I/O thread does not answer; please report this"));
+}
+
+void CallerGroup::SetClosed() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+void CallerGroup::WaitClosed() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return closed_; });
+}
+
+void CallerGroup::SetFailure(const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = why;
+  has_failure_.store(true, std::memory_order_release);
+}
+
+absl::Status CallerGroup::failure() const {
+  if (!has_failure_.load(std::memory_order_acquire)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+absl::Status CallerGroup::AddOp() {
+  if (ops_in_flight_.fetch_add(1, std::memory_order_relaxed) < kMaxOpsInFlight) return absl::OkStatus();
+  RemoveOp();
+  return absl::ResourceExhaustedError(absl::StrCat("group '", info_->name, "' has ", kMaxOpsInFlight,
+                                                   " ops in flight (completions that were not fetched count too); "
+                                                   "wait for one before the next"));
+}
+
+void CallerOp::Complete(absl::Status status, uint64_t duration_ns) {
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(status);
+  duration_ns_ = duration_ns;
+  done_.store(true, std::memory_order_release);
+  completed_.notify_all();
+}
+
+bool CallerOp::WaitUntil(uint64_t deadline_ns) {
+  if (done()) return true;
+  std::unique_lock lock(mutex_);
+  return completed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return done(); });
+}
+
+void CompletionQueue::Push(std::shared_ptr<CallerOp> op) {
+  const std::lock_guard lock(mutex_);
+  ops_.push_back(std::move(op));
+  changed_.notify_one();
+}
+
+absl::StatusOr<std::shared_ptr<CallerOp>> CompletionQueue::Pop(uint64_t deadline_ns) {
+  std::unique_lock lock(mutex_);
+  const bool changed = changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return closed_ || !ops_.empty(); });
+  if (!changed) return absl::DeadlineExceededError("no op completed in that time");
+  if (ops_.empty()) return absl::CancelledError("the worker is closed, no more completions will come");
+  std::shared_ptr<CallerOp> op = std::move(ops_.front());
+  ops_.pop_front();
+  op->group().RemoveOp();
+  return op;
+}
+
+void CompletionQueue::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+void CountersRequest::Answer(WorkerCounters counters) {
+  const std::lock_guard lock(mutex_);
+  counters_ = std::move(counters);
+  answered_ = true;
+  changed_.notify_all();
+}
+
+bool CountersRequest::Wait(uint64_t deadline_ns, WorkerCounters* counters) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return answered_; })) return false;
+  *counters = std::move(counters_);
+  return true;
+}
+
+}  // namespace shoal

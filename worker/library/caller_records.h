@@ -1,0 +1,137 @@
+// What callers of the library wait on: records of ops and groups that the loop fills in.
+//
+// Thread: any. Ownership: shared between the caller's handle and the loop's tables, so a handle may be released first.
+#ifndef SHOAL_WORKER_LIBRARY_CALLER_RECORDS_H_
+#define SHOAL_WORKER_LIBRARY_CALLER_RECORDS_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/machine/worker_events.h"
+
+namespace shoal {
+
+// Of one group. An op counts until it is complete, one with `notify` until its completion was fetched.
+inline constexpr uint32_t kMaxOpsInFlight = 4096;
+
+class CallerGroup {
+ public:
+  CallerGroup(GroupHandle handle, std::shared_ptr<const GroupInfo> info) : handle_(handle), info_(std::move(info)) {}
+
+  GroupHandle handle() const { return handle_; }
+  const GroupInfo& info() const { return *info_; }
+
+  // How opening ended; the first word counts.
+  void SetOpened(const absl::Status& status);
+  // How opening ended; Internal if nothing was said until the deadline (the I/O thread is stuck).
+  absl::Status WaitOpened(uint64_t deadline_ns);
+
+  // Once: nothing of the group is left in the machine.
+  void SetClosed();
+  void WaitClosed();
+
+  // The first failure stays; later submits end with it at once.
+  void SetFailure(const absl::Status& why);
+  // OK, or why the group takes no more ops.
+  absl::Status failure() const;
+
+  // ResourceExhausted: kMaxOpsInFlight are in flight.
+  absl::Status AddOp();
+  void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
+  uint32_t ops_in_flight() const { return ops_in_flight_.load(std::memory_order_relaxed); }
+
+ private:
+  const GroupHandle handle_;
+  const std::shared_ptr<const GroupInfo> info_;
+  std::atomic<uint32_t> ops_in_flight_ = 0;
+  std::atomic<bool> has_failure_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool opened_ = false;
+  absl::Status opened_status_;
+  bool closed_ = false;
+  absl::Status failure_;
+};
+
+class CallerOp {
+ public:
+  CallerOp(std::shared_ptr<CallerGroup> group, uint64_t ticket, uint64_t bytes, uint64_t deadline_ns, bool notify,
+           uint64_t user_data)
+      : group_(std::move(group)),
+        ticket_(ticket),
+        bytes_(bytes),
+        deadline_ns_(deadline_ns),
+        notify_(notify),
+        user_data_(user_data) {}
+
+  CallerGroup& group() const { return *group_; }
+  uint64_t ticket() const { return ticket_; }
+  uint64_t bytes() const { return bytes_; }  // of its tensor
+  uint64_t deadline_ns() const { return deadline_ns_; }
+  bool notify() const { return notify_; }
+  uint64_t user_data() const { return user_data_; }
+
+  // Once, by the I/O thread.
+  void Complete(absl::Status status, uint64_t duration_ns);
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // False: not complete by then.
+  bool WaitUntil(uint64_t deadline_ns);
+  // Of an op that is done.
+  const absl::Status& status() const { return status_; }
+  uint64_t duration_ns() const { return duration_ns_; }
+
+ private:
+  const std::shared_ptr<CallerGroup> group_;
+  const uint64_t ticket_;
+  const uint64_t bytes_;
+  const uint64_t deadline_ns_;
+  const bool notify_;
+  const uint64_t user_data_;
+
+  std::mutex mutex_;
+  std::condition_variable completed_;
+  std::atomic<bool> done_ = false;
+  absl::Status status_;
+  uint64_t duration_ns_ = 0;
+};
+
+// Completed ops that somebody wants to be told of, in the order of completion.
+class CompletionQueue {
+ public:
+  void Push(std::shared_ptr<CallerOp> op);
+  // DeadlineExceeded: none came. Cancelled: Close was called and all were fetched.
+  absl::StatusOr<std::shared_ptr<CallerOp>> Pop(uint64_t deadline_ns);
+  void Close();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<CallerOp>> ops_;
+  bool closed_ = false;
+};
+
+// A question for the machine's counters.
+class CountersRequest {
+ public:
+  void Answer(WorkerCounters counters);
+  // False: no answer until the deadline.
+  bool Wait(uint64_t deadline_ns, WorkerCounters* counters);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool answered_ = false;
+  WorkerCounters counters_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LIBRARY_CALLER_RECORDS_H_

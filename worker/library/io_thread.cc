@@ -1,0 +1,282 @@
+#include "worker/library/io_thread.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "core/small_op.h"
+#include "net/wake_up.h"
+#include "process/clock.h"
+#include "process/start_thread.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kOpenGraceMs = 5'000;
+constexpr uint64_t kCountersTimeoutMs = 5'000;
+// How long the I/O thread stands back without another look: callers of small ops mostly come with the next at once.
+constexpr uint64_t kStandBackNs = 1'000'000;
+
+// What the I/O thread does after a round.
+enum class Rest : uint8_t { kNone, kStandBack, kYield, kSleep };
+
+bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
+
+}  // namespace
+
+IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
+                   CompletionQueue* completions, TroubleQueue* troubles, NoticeLog* notices)
+    : transport_(std::move(transport)),
+      completions_(completions),
+      troubles_(troubles),
+      notices_(notices),
+      queue_(transport_.get()),
+      loop_(std::make_unique<WorkerLoop>(options, transport_.get())),
+      groups_(kMaxWorkerGroups) {}
+
+absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
+                                                          const WorkerMachineOptions& options,
+                                                          CompletionQueue* completions, TroubleQueue* troubles,
+                                                          NoticeLog* notices) {
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, troubles, notices));
+  absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
+  if (!thread.ok()) return thread.status();
+  io->thread_ = *std::move(thread);
+  return io;
+}
+
+IoThread::~IoThread() { Stop(0); }
+
+absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr<const GroupInfo> info,
+                                                                 uint64_t deadline_ns) {
+  GroupHandle handle;
+  {
+    const std::lock_guard lock(mutex_);
+    if (handles_in_use_.all()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next"));
+    }
+    uint16_t free = 0;
+    while (handles_in_use_[free]) ++free;
+    handles_in_use_.set(free);
+    handle = GroupHandle(free);
+  }
+  auto group = std::make_shared<CallerGroup>(handle, info);
+  absl::Status status = queue_.OpenGroup({.group = handle, .info = std::move(info), .deadline_ns = deadline_ns}, group);
+  if (status.ok()) status = group->WaitOpened(deadline_ns + kOpenGraceMs * kNsPerMs);
+  if (!status.ok()) return status;
+  return group;
+}
+
+LinkFacts IoThread::MeasureLink(const Shard& shard, uint64_t timeout_ms) {
+  const auto measurement = std::make_shared<std::promise<LinkFacts>>();
+  {
+    const std::lock_guard lock(mutex_);
+    measurement_ = measurement;
+  }
+  const absl::Status status = queue_.Post(MeasureLinkCommand{
+      .server_name = shard.server_name, .address = shard.address, .deadline_ns = DeadlineIn(timeout_ms)});
+  std::future<LinkFacts> future = measurement->get_future();
+  // The machine answers in time unless the thread has ended.
+  if (!status.ok() ||
+      future.wait_for(std::chrono::milliseconds(timeout_ms + kOpenGraceMs)) != std::future_status::ready) {
+    return {};
+  }
+  return future.get();
+}
+
+absl::StatusOr<WorkerCounters> IoThread::Counters() {
+  auto request = std::make_shared<CountersRequest>();
+  if (!queue_.Ask(request).ok()) {
+    const std::lock_guard lock(mutex_);
+    return last_counters_;
+  }
+  WorkerCounters counters;
+  if (request->Wait(DeadlineIn(kCountersTimeoutMs), &counters)) return counters;
+  return absl::UnavailableError("the worker's I/O thread does not answer; please report this");
+}
+
+void IoThread::Stop(uint64_t goodbye_ms) {
+  queue_.Close({.deadline_ns = DeadlineIn(goodbye_ms)});
+  const std::lock_guard lock(stop_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op) {
+  const bool looked_after = IsSmall(*op) && !op->notify();
+  if (absl::Status status = queue_.Submit(command, op, looked_after); !status.ok()) return status;
+  // So the op is on its way now, whenever its caller comes to wait for it. With large ops open the I/O thread is at
+  // work, and a round may take long.
+  if (looked_after && !has_large_ops_.load()) TryRound();
+  return absl::OkStatus();
+}
+
+bool IoThread::Wait(CallerOp* op, uint64_t deadline_ns) {
+  if (!op->done() && IsSmall(*op)) RunRoundsUntilDone(op, deadline_ns);
+  return op->WaitUntil(deadline_ns);
+}
+
+void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
+  callers_looking_.fetch_add(1);
+  uint64_t sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
+  while (!op->done() && MonotonicNs() < sleep_ns) {
+    if (TryRound()) sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
+    if (!op->done()) sched_yield();
+  }
+  callers_looking_.fetch_sub(1);
+  // Somebody has to see to what is open. With nothing open the I/O thread looks again when it has stood back long
+  // enough.
+  if (has_ops_.load()) queue_.ComeBack();
+}
+
+bool IoThread::TryRound() {
+  const std::unique_lock turn(turn_, std::try_to_lock);
+  return turn.owns_lock() && !asleep_ && !shutdown_done_ && RunRound();
+}
+
+bool IoThread::RunRound() noexcept {
+  queue_.Take(&batch_);
+  Register(&batch_);
+  const bool progress = loop_->RunOnce(ReadNow(), batch_.commands, &outcomes_);
+  Deliver(outcomes_);
+  outcomes_.clear();
+  for (const auto& request : batch_.counters_requests) request->Answer(loop_->counters());
+  if (progress) progress_ns_ = MonotonicNs();
+  has_ops_.store(!ops_.empty());
+  has_large_ops_.store(ops_.size() > small_ops_);
+  return progress;
+}
+
+void IoThread::Run() {
+  while (true) {
+    Rest rest = Rest::kNone;
+    std::optional<int64_t> timeout_ns;
+    {
+      const std::lock_guard turn(turn_);
+      asleep_ = false;
+      const bool progress = !shutdown_done_ && RunRound();
+      if (shutdown_done_) break;
+      if (callers_looking_.load() > 0) {
+        rest = Rest::kStandBack;
+      } else if (!progress && small_ops_ > 0 && MonotonicNs() - progress_ns_ < kSmallOpSpinNs) {
+        rest = Rest::kYield;
+      } else if (!progress && PrepareToSleep(&timeout_ns)) {
+        asleep_ = true;
+        rest = Rest::kSleep;
+      }
+    }
+    if (rest == Rest::kStandBack) queue_.StandBack(kStandBackNs);
+    if (rest == Rest::kYield) sched_yield();
+    if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd()}, timeout_ns);
+  }
+  const std::lock_guard turn(turn_);
+  EndWhatIsLeft();
+}
+
+bool IoThread::PrepareToSleep(std::optional<int64_t>* timeout_ns) {
+  // The second look: a call between the first and Arm has woken a transport that was not armed yet.
+  if (!queue_.PrepareToSleep() || !transport_->Arm() || !queue_.PrepareToSleep()) return false;
+  const uint64_t deadline_ns = loop_->NextDeadlineNs();
+  if (deadline_ns != kNoDeadline) *timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
+  return true;
+}
+
+void IoThread::Register(SubmittedBatch* batch) {
+  for (std::shared_ptr<CallerOp>& op : batch->ops) {
+    const uint64_t ticket = op->ticket();
+    small_ops_ += IsSmall(*op) ? 1 : 0;
+    ops_[ticket] = std::move(op);
+  }
+  for (std::shared_ptr<CallerGroup>& group : batch->groups) {
+    const uint16_t handle = group->handle().value();
+    groups_[handle] = std::move(group);
+  }
+}
+
+void IoThread::Deliver(const WorkerOutcomes& outcomes) {
+  for (const WorkerOutcome& outcome : outcomes) {
+    if (const auto* done = std::get_if<OpDone>(&outcome)) {
+      Deliver(*done);
+    } else if (const auto* opened = std::get_if<GroupOpened>(&outcome)) {
+      Deliver(*opened);
+    } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
+      Deliver(*closed);
+    } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
+      Deliver(*measured);
+    } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
+      troubles_->Push(*trouble);
+    } else if (const auto* waiting = std::get_if<StillWaiting>(&outcome)) {
+      notices_->Say(waiting->line);
+    } else {
+      shutdown_done_ = true;
+    }
+  }
+}
+
+void IoThread::Deliver(const GroupOpened& outcome) {
+  groups_[outcome.group.value()]->SetOpened(outcome.status);
+  if (!outcome.status.ok()) Deliver(GroupClosed{outcome.group});
+}
+
+void IoThread::Deliver(const OpDone& outcome) {
+  const auto found = ops_.find(outcome.ticket);
+  if (found == ops_.end()) return;
+  const std::shared_ptr<CallerOp> op = std::move(found->second);
+  ops_.erase(found);
+  // A failed op fails its group; arguments that can't be reduced were refused before they came here.
+  if (!outcome.status.ok()) op->group().SetFailure(outcome.status);
+  Complete(op, outcome.status, outcome.duration_ns);
+}
+
+void IoThread::Deliver(const GroupClosed& outcome) {
+  std::shared_ptr<CallerGroup>& group = groups_[outcome.group.value()];
+  if (group == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    handles_in_use_.reset(outcome.group.value());
+  }
+  group->SetClosed();
+  group.reset();
+}
+
+void IoThread::Deliver(const LinkMeasured& outcome) {
+  const std::lock_guard lock(mutex_);
+  if (measurement_ != nullptr) measurement_->set_value(outcome.link);
+  measurement_ = nullptr;
+}
+
+void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {
+  small_ops_ -= IsSmall(*op) ? 1 : 0;
+  if (!op->notify()) op->group().RemoveOp();
+  op->Complete(status, duration_ns);
+  if (op->notify()) completions_->Push(op);
+}
+
+// The machine ended all it knew of. This is for calls that came after its last word, and for memory that the network
+// gives back only with the transport.
+void IoThread::EndWhatIsLeft() {
+  queue_.Take(&batch_);
+  Register(&batch_);
+  const absl::Status closed = absl::CancelledError("the worker is closed");
+  {
+    const std::lock_guard lock(mutex_);
+    last_counters_ = loop_->counters();
+    for (const auto& request : batch_.counters_requests) request->Answer(last_counters_);
+  }
+  transport_.reset();
+  loop_.reset();
+  for (const auto& [ticket, op] : ops_) Complete(op, closed, 0);
+  ops_.clear();
+  for (std::shared_ptr<CallerGroup>& group : groups_) {
+    if (group == nullptr) continue;
+    group->SetFailure(closed);
+    group->SetOpened(closed);
+    group->SetClosed();
+    group.reset();
+  }
+}
+
+}  // namespace shoal

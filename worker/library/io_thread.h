@@ -1,0 +1,120 @@
+// The worker's I/O thread: drives a WorkerLoop over a transport, and tells callers what came of their calls.
+//
+// Thread: any, but Stop from one at a time. The transport and the loop belong to whoever has the turn: the thread that
+// Start makes, or, while that one stands back, a caller who waits for a small op (docs/adr/0016).
+#ifndef SHOAL_WORKER_LIBRARY_IO_THREAD_H_
+#define SHOAL_WORKER_LIBRARY_IO_THREAD_H_
+
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "net/transport.h"
+#include "process/notice_log.h"
+#include "worker/library/caller_records.h"
+#include "worker/library/submit_queue.h"
+#include "worker/library/trouble_queue.h"
+#include "worker/loop/worker_loop.h"
+
+namespace shoal {
+
+class IoThread {
+ public:
+  // `completions`, `troubles` and `notices` outlive the thread. ResourceExhausted: the process can't have another
+  // thread.
+  static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
+                                                         const WorkerMachineOptions& options,
+                                                         CompletionQueue* completions, TroubleQueue* troubles,
+                                                         NoticeLog* notices);
+  ~IoThread();  // stops
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  // Measures the way to a server, for at most `timeout_ms`. Zeros where nothing could be measured. One at a time.
+  LinkFacts MeasureLink(const Shard& shard, uint64_t timeout_ms);
+
+  // Opens a group on its servers and waits for that. Errors: those of the machine; ResourceExhausted: kMaxWorkerGroups
+  // are open; Cancelled: stopped.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> OpenGroup(std::shared_ptr<const GroupInfo> info, uint64_t deadline_ns);
+
+  // Errors: those of SubmitQueue::Submit.
+  absl::Status Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op);
+  // False: not complete by then. For a small op the caller runs the loop's rounds itself for a while before it sleeps.
+  bool Wait(CallerOp* op, uint64_t deadline_ns);
+
+  SubmitQueue& queue() { return queue_; }
+
+  // As they are now; of a stopped thread as they were at its end. Unavailable: the thread does not answer.
+  absl::StatusOr<WorkerCounters> Counters();
+
+  // Ends open ops with Cancelled, says goodbye to the servers (giving up after `goodbye_ms`) and joins the thread. Then
+  // every op is complete and every group closed. Idempotent.
+  void Stop(uint64_t goodbye_ms);
+
+ private:
+  IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options, CompletionQueue* completions,
+           TroubleQueue* troubles, NoticeLog* notices);
+
+  void Run();
+  // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
+  // caller runs it: it ends the process.
+  bool RunRound() noexcept;
+  // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
+  bool TryRound();
+  void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
+  // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
+  void Register(SubmittedBatch* batch);
+  void Deliver(const WorkerOutcomes& outcomes);
+  void Deliver(const GroupOpened& outcome);
+  void Deliver(const OpDone& outcome);
+  void Deliver(const GroupClosed& outcome);
+  void Deliver(const LinkMeasured& outcome);
+  void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
+  // Under turn_. False: don't sleep, something waits.
+  bool PrepareToSleep(std::optional<int64_t>* timeout_ns);
+  void EndWhatIsLeft();
+
+  std::unique_ptr<Transport> transport_;
+  CompletionQueue* const completions_;
+  TroubleQueue* const troubles_;
+  NoticeLog* const notices_;
+  SubmitQueue queue_;
+  std::unique_ptr<WorkerLoop> loop_;
+
+  std::atomic<uint32_t> callers_looking_ = 0;  // that run rounds
+  std::atomic<bool> has_ops_ = false;          // written under turn_
+  std::atomic<bool> has_large_ops_ = false;    // likewise
+
+  std::mutex turn_;
+  // All under turn_.
+  SubmittedBatch batch_;
+  WorkerOutcomes outcomes_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
+  std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
+  size_t small_ops_ = 0;                                          // of ops_
+  uint64_t progress_ns_ = 0;                                      // when the loop last had something to do
+  bool asleep_ = false;  // the transport is armed: a round would take what is to wake the I/O thread
+  bool shutdown_done_ = false;
+
+  std::mutex mutex_;
+  std::bitset<kMaxWorkerGroups> handles_in_use_;          // under mutex_
+  WorkerCounters last_counters_;                          // under mutex_; set when the thread ends
+  std::shared_ptr<std::promise<LinkFacts>> measurement_;  // under mutex_; null: nobody waits for one
+
+  std::mutex stop_mutex_;
+  std::thread thread_;  // joined under stop_mutex_
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LIBRARY_IO_THREAD_H_

@@ -1,0 +1,99 @@
+#include "worker/library/submit_queue.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+void SubmittedBatch::Clear() {
+  commands.clear();
+  ops.clear();
+  groups.clear();
+  counters_requests.clear();
+}
+
+absl::Status SubmitQueue::CheckOpen() const {
+  return closed_ ? absl::CancelledError("the worker is closed") : absl::OkStatus();
+}
+
+void SubmitQueue::WakeUp() {
+  if (std::exchange(sleeps_, false)) transport_->Wake();
+  come_back_ = true;
+  came_back_.notify_one();
+}
+
+absl::Status SubmitQueue::Submit(const SubmitCommand& command, std::shared_ptr<CallerOp> op, bool looked_after) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  if (waiting_.ops.size() >= kMaxQueuedOps) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxQueuedOps, " ops wait for the worker's I/O thread; wait for one before the next"));
+  }
+  waiting_.ops.push_back(std::move(op));
+  waiting_.commands.emplace_back(command);
+  if (sleeps_ || !looked_after) WakeUp();
+  return absl::OkStatus();
+}
+
+absl::Status SubmitQueue::OpenGroup(OpenGroupCommand command, std::shared_ptr<CallerGroup> group) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  waiting_.groups.push_back(std::move(group));
+  waiting_.commands.emplace_back(std::move(command));
+  WakeUp();
+  return absl::OkStatus();
+}
+
+absl::Status SubmitQueue::Post(WorkerCommand command) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  waiting_.commands.push_back(std::move(command));
+  WakeUp();
+  return absl::OkStatus();
+}
+
+absl::Status SubmitQueue::Ask(std::shared_ptr<CountersRequest> request) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  waiting_.counters_requests.push_back(std::move(request));
+  WakeUp();
+  return absl::OkStatus();
+}
+
+void SubmitQueue::Close(const ShutdownCommand& last) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  closed_ = true;
+  waiting_.commands.emplace_back(last);
+  WakeUp();
+}
+
+void SubmitQueue::ComeBack() {
+  const std::lock_guard lock(mutex_);
+  come_back_ = true;
+  came_back_.notify_one();
+}
+
+void SubmitQueue::Take(SubmittedBatch* batch) {
+  batch->Clear();
+  const std::lock_guard lock(mutex_);
+  sleeps_ = false;
+  std::swap(*batch, waiting_);
+}
+
+bool SubmitQueue::PrepareToSleep() {
+  const std::lock_guard lock(mutex_);
+  if (!waiting_.commands.empty() || !waiting_.counters_requests.empty()) return false;
+  sleeps_ = true;
+  return true;
+}
+
+void SubmitQueue::StandBack(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return come_back_; });
+  come_back_ = false;
+}
+
+}  // namespace shoal

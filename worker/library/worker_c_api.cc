@@ -1,0 +1,421 @@
+// The public C functions for jobs, groups and all-reduces (worker/include/shoal/worker.h): arguments are checked here,
+// all else is WorkerClient's.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/bucket_plan.h"
+#include "core/version.h"
+#include "process/clock.h"
+#include "process/node_name.h"
+#include "process/scheduler_address.h"
+#include "worker/library/c_boundary.h"
+#include "worker/library/worker_client.h"
+#include "worker/machine/op_plan.h"
+
+// The handle stays when its worker is closed: a thread may be on its way into shoal_next_completion, and must learn
+// there that it's over.
+struct shoal_worker {
+  std::mutex mutex;
+  std::shared_ptr<shoal::WorkerClient> client;  // under mutex; nullptr: closed
+};
+
+struct shoal_group {
+  std::shared_ptr<shoal::WorkerClient> client;
+  std::shared_ptr<shoal::CallerGroup> group;
+};
+
+struct shoal_op {
+  std::shared_ptr<shoal::WorkerClient> client;
+  std::shared_ptr<shoal::CallerOp> op;
+};
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxNameBytes = 200;
+constexpr uint64_t kDefaultTimeoutMs = 30'000;
+// After its deadline an op waits for the network to give its memory back; then it ends.
+constexpr uint64_t kOpGraceMs = 10'000;
+
+// Keeps a closed worker's handle reachable: a few bytes for each worker that a process ever had.
+void KeepClosedHandle(shoal_worker* worker) {
+  static std::mutex mutex;
+  static auto* const closed = new std::vector<shoal_worker*>;
+  const std::lock_guard lock(mutex);
+  closed->push_back(worker);
+}
+
+absl::StatusOr<std::shared_ptr<WorkerClient>> ClientOf(shoal_worker* worker) {
+  if (worker == nullptr) return absl::InvalidArgumentError("worker is NULL");
+  const std::lock_guard lock(worker->mutex);
+  if (worker->client == nullptr) return absl::CancelledError("the worker is closed");
+  return worker->client;
+}
+
+// Whatever number the caller stored there, a C enum holds it, but to C++ it must not be an enum then.
+template <typename Enum>
+int NumberOf(const Enum& value) {
+  int number = 0;
+  static_assert(sizeof(value) == sizeof(number));
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
+absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* options) {
+  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxNameBytes);
+  if (!scheduler.ok()) return scheduler.status();
+  if (const auto target = SchedulerTarget(*scheduler); !target.ok()) return target.status();
+  absl::StatusOr<std::string> job_name = RequiredText(options->job_name, "options->job_name", kMaxNameBytes);
+  if (!job_name.ok()) return job_name.status();
+  if (options->world_size == 0 || options->rank >= options->world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", options->rank, " is not below the world size ",
+                                                   options->world_size, "; ranks count from 0"));
+  }
+  const int colocation_number = NumberOf(options->colocation);
+  const auto colocation =
+      colocation_number < 0 ? std::nullopt : ColocationFromNumber(static_cast<uint32_t>(colocation_number));
+  if (!colocation.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->colocation is ", colocation_number, "; see shoal_colocation"));
+  }
+  const int without_servers = NumberOf(options->without_servers);
+  if (without_servers != SHOAL_WITHOUT_SERVERS_WAIT && without_servers != SHOAL_WITHOUT_SERVERS_HOST) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->without_servers is ", without_servers, "; see shoal_without_servers"));
+  }
+  return WorkerClientOptions{
+      .scheduler = *std::move(scheduler),
+      .job_name = *std::move(job_name),
+      .rank = options->rank,
+      .world_size = options->world_size,
+      .host_name = OptionalText(options->host_name, NodeName()),
+      .min_servers = std::max(options->min_servers, 1u),
+      .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,
+      .net_device = OptionalText(options->net_device, ""),
+      .transports = OptionalText(options->transports, "tcp"),
+      .network_only = options->network_only != 0,
+      .colocation = *colocation,
+      .server_address = OptionalText(options->server_address, ""),
+      .fail_on_server_loss = options->fail_on_server_loss != 0,
+      .checksums = options->checksums != 0,
+      .host_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_HOST,
+      .quiet = options->quiet != 0,
+  };
+}
+
+absl::Status CheckMembers(const shoal_group_options& options) {
+  if (options.ranks == nullptr && options.rank_count != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->ranks is NULL, but rank_count is ", options.rank_count, "; NULL means all ranks"));
+  }
+  if (options.ranks != nullptr && options.rank_count == 0) {
+    return absl::InvalidArgumentError("options->rank_count is 0; list the group's ranks, this one among them");
+  }
+  const uint32_t chunk_bytes = options.max_chunk_bytes;
+  if (chunk_bytes != 0 && (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("options->max_chunk_bytes is ", chunk_bytes, "; give ",
+                                                   kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 for the default"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WireFormat> ReadWire(const shoal_group_options& options) {
+  const int number = NumberOf(options.wire);
+  const auto wire = number < 0 ? std::nullopt : WireFormatFromNumber(static_cast<uint32_t>(number));
+  if (wire.has_value()) return *wire;
+  return absl::InvalidArgumentError(absl::StrCat("options->wire is ", number, "; see shoal_wire"));
+}
+
+absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype) {
+  const int number = NumberOf(dtype);
+  const auto type = number < 0 || number > UINT8_MAX ? std::nullopt : DataTypeFromWire(static_cast<uint8_t>(number));
+  if (type.has_value()) return *type;
+  return absl::InvalidArgumentError(absl::StrCat("dtype is ", number, "; see shoal_dtype"));
+}
+
+absl::Status FillPlan(const GroupInfo& group, uint64_t count, shoal_dtype dtype, shoal_plan* plan) {
+  if (absl::Status status = CheckStruct(plan, "plan"); !status.ok()) return status;
+  const absl::StatusOr<DataType> type = ReadDtype(dtype);
+  if (!type.ok()) return type.status();
+  const absl::StatusOr<OpPlan> op = PlanOp(group, count, *type);
+  if (!op.ok()) return op.status();
+  *plan = {.struct_size = sizeof(*plan),
+           .chunk_count = op->chunk_count,
+           .chunk_bytes = op->chunk_bytes,
+           .shards_used = op->shards_used,
+           .window_chunks = group.credit_chunks,
+           .look_ahead_chunks = group.look_ahead_chunks,
+           .link_bytes_per_s = group.link.bytes_per_s,
+           .round_trip_ns = group.link.round_trip_ns,
+           .message_ns = group.link.message_ns,
+           .predicted_ns = op->predicted_ns};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_all_reduce_options* options) {
+  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  // Whatever number the caller stored there, a C enum holds it, but to C++ it must not be an enum then.
+  int dtype_number = 0;
+  int op_number = 0;
+  std::memcpy(&dtype_number, &options->dtype, sizeof(dtype_number));
+  std::memcpy(&op_number, &options->op, sizeof(op_number));
+  // UINT8_MAX is none of them.
+  const auto as_byte = [](int number) {
+    return static_cast<uint8_t>(number >= 0 && number < UINT8_MAX ? number : UINT8_MAX);
+  };
+  const std::optional<DataType> dtype = DataTypeFromWire(as_byte(dtype_number));
+  const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(as_byte(op_number));
+  if (!dtype.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("options->dtype is ", dtype_number, "; see shoal_dtype"));
+  }
+  if (!reduce_op.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("options->op is ", op_number, "; see shoal_reduce_op"));
+  }
+  if (*reduce_op == ReduceOp::kPremulSum && !std::isfinite(options->premul_factor)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options->premul_factor is ", options->premul_factor, "; give a finite number"));
+  }
+  const size_t element_bytes = DataTypeSize(*dtype);
+  if (count > 0 && data == nullptr) return absl::InvalidArgumentError("data is NULL");
+  if (count > static_cast<uint64_t>(PTRDIFF_MAX) / element_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("count ", count, " of ", element_bytes, "-byte elements is more than memory can hold"));
+  }
+  if (reinterpret_cast<uintptr_t>(data) % element_bytes != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data is not aligned for its elements of ", element_bytes, " bytes; copy it to memory that is"));
+  }
+  return AllReduceCall{
+      .data = static_cast<std::byte*>(data),
+      .element_count = count,
+      .dtype = *dtype,
+      .reduce_op = *reduce_op,
+      .premul_factor = *reduce_op == ReduceOp::kPremulSum ? options->premul_factor : 1.0,
+      .timeout_ms = options->timeout_ms,
+      .notify = options->notify != 0,
+      .user_data = options->user_data,
+  };
+}
+
+template <size_t kSize>
+void CopyText(const std::string& text, char (&target)[kSize]) {
+  const size_t size = std::min(text.size(), kSize - 1);
+  std::memcpy(target, text.data(), size);
+  target[size] = '\0';
+}
+
+}  // namespace
+}  // namespace shoal
+
+extern "C" {
+
+uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
+
+const char* shoal_version(void) { return shoal::kSoftwareVersion; }
+
+const char* shoal_code_name(shoal_code code) {
+  static const char* const kNames[] = {
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
+  const auto number = static_cast<size_t>(code);
+  return number < std::size(kNames) ? kNames[number] : "no shoal_code";
+}
+
+shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (worker == nullptr) return absl::InvalidArgumentError("worker is NULL");
+    const absl::StatusOr<shoal::WorkerClientOptions> read = shoal::ReadOptions(options);
+    if (!read.ok()) return read.status();
+    shoal::MarkFutureChildren();
+    auto handle = std::make_unique<shoal_worker>();
+    absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::WorkerClient::Connect(*read);
+    if (!client.ok()) return client.status();
+    handle->client = *std::move(client);
+    *worker = handle.release();
+    return absl::OkStatus();
+  });
+}
+
+void shoal_worker_close(shoal_worker* worker) {
+  if (worker == nullptr) return;
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    std::shared_ptr<shoal::WorkerClient> client;
+    {
+      const std::lock_guard lock(worker->mutex);
+      client = std::exchange(worker->client, nullptr);
+    }
+    if (client == nullptr) return absl::OkStatus();
+    client->Close();
+    shoal::KeepClosedHandle(worker);
+    return absl::OkStatus();
+  });
+}
+
+shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
+                              shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+    if (absl::Status status = shoal::CheckStruct(options, "options"); !status.ok()) return status;
+    const absl::StatusOr<std::string> name = shoal::RequiredText(options->name, "options->name", shoal::kMaxNameBytes);
+    if (!name.ok()) return name.status();
+    if (absl::Status status = shoal::CheckMembers(*options); !status.ok()) return status;
+    const absl::StatusOr<shoal::WireFormat> wire = shoal::ReadWire(*options);
+    if (!wire.ok()) return wire.status();
+    const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+    if (!client.ok()) return client.status();
+    std::vector<uint32_t> ranks(options->ranks, options->ranks + options->rank_count);
+    auto handle = std::make_unique<shoal_group>();
+    handle->client = *client;
+    absl::StatusOr<std::shared_ptr<shoal::CallerGroup>> created =
+        (*client)->CreateGroup(*name, std::move(ranks), options->max_chunk_bytes, *wire, options->timeout_ms);
+    if (!created.ok()) return created.status();
+    handle->group = *std::move(created);
+    *group = handle.release();
+    return absl::OkStatus();
+  });
+}
+
+uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().rank.value(); }
+
+uint32_t shoal_group_size(const shoal_group* group) {
+  return group == nullptr ? 0 : static_cast<uint32_t>(group->group->info().job_ranks.size());
+}
+
+shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
+                            shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+    return shoal::FillPlan(group->group->info(), count, dtype, plan);
+  });
+}
+
+void shoal_group_abort(shoal_group* group, const char* reason) {
+  if (group == nullptr) return;
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    group->client->AbortGroup(group->group.get(), shoal::OptionalText(reason, "no reason given"));
+    return absl::OkStatus();
+  });
+}
+
+void shoal_group_close(shoal_group* group) {
+  if (group == nullptr) return;
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    const std::unique_ptr<shoal_group> freed(group);
+    group->client->CloseGroup(group->group.get());
+    return absl::OkStatus();
+  });
+}
+
+shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count, const shoal_all_reduce_options* options,
+                            shoal_op** op, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
+    const absl::StatusOr<shoal::AllReduceCall> call = shoal::ReadCall(data, count, options);
+    if (!call.ok()) return call.status();
+    if (op == nullptr && !call->notify) {
+      return absl::InvalidArgumentError("op is NULL and notify is 0: nobody could learn when the memory is free");
+    }
+    std::unique_ptr<shoal_op> handle = op == nullptr ? nullptr : std::make_unique<shoal_op>();
+    absl::StatusOr<std::shared_ptr<shoal::CallerOp>> started = group->client->AllReduce(group->group, *call);
+    if (!started.ok()) return started.status();
+    if (op == nullptr) return absl::OkStatus();
+    handle->client = group->client;
+    handle->op = *std::move(started);
+    *op = handle.release();
+    return absl::OkStatus();
+  });
+}
+
+shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (op == nullptr) return absl::InvalidArgumentError("op is NULL");
+    shoal::CallerOp& waited = *op->op;
+    const bool until_its_deadline = timeout_ms == UINT64_MAX;
+    const uint64_t deadline_ns =
+        until_its_deadline ? waited.deadline_ns() + shoal::kOpGraceMs * shoal::kNsPerMs : shoal::DeadlineIn(timeout_ms);
+    if (op->client->Wait(&waited, deadline_ns)) return waited.status();
+    return absl::DeadlineExceededError(
+        until_its_deadline ? "the all-reduce is open long after its deadline; please report this"
+                           : absl::StrCat("the all-reduce is still open after waiting ", timeout_ms, " ms"));
+  });
+}
+
+int shoal_op_done(const shoal_op* op) { return op != nullptr && op->op->done() ? 1 : 0; }
+
+uint64_t shoal_op_duration_ns(const shoal_op* op) {
+  return op != nullptr && op->op->done() ? op->op->duration_ns() : 0;
+}
+
+void shoal_op_release(shoal_op* op) {
+  if (!shoal::IsMarkedChild()) delete op;
+}
+
+shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeout_ms, shoal_completion* completion) {
+  return shoal::Guarded(nullptr, [&]() -> absl::Status {
+    if (completion == nullptr) return absl::InvalidArgumentError("completion is NULL");
+    const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+    if (!client.ok()) return client.status();
+    const absl::StatusOr<std::shared_ptr<shoal::CallerOp>> op =
+        (*client)->completions().Pop(shoal::DeadlineIn(timeout_ms));
+    if (!op.ok()) return op.status();
+    completion->user_data = (*op)->user_data();
+    completion->duration_ns = (*op)->duration_ns();
+    shoal::Report((*op)->status(), &completion->result);
+    return absl::OkStatus();
+  });
+}
+
+shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics) {
+  return shoal::Guarded(nullptr, [&]() -> absl::Status {
+    if (absl::Status status = shoal::CheckStruct(statistics, "statistics"); !status.ok()) return status;
+    const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+    if (!client.ok()) return client.status();
+    const absl::StatusOr<shoal::WorkerStatistics> now = (*client)->Statistics();
+    if (!now.ok()) return now.status();
+    *statistics = {.struct_size = sizeof(shoal_statistics),
+                   .ops_completed = now->counters.ops_completed,
+                   .ops_failed = now->counters.ops_failed,
+                   .bytes_pushed = now->counters.bytes_pushed,
+                   .bytes_pulled = now->counters.bytes_pulled,
+                   .chunks_pushed = now->counters.chunks_pushed,
+                   .refusals = now->counters.refusals,
+                   .op_time_ns_total = now->counters.op_time_ns_total,
+                   .map_epoch = now->map_epoch,
+                   .shard_count = now->shard_count,
+                   .server_count = now->server_count,
+                   .waits_reported = now->counters.waits_reported};
+    return absl::OkStatus();
+  });
+}
+
+uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_server_statistics* entries, uint32_t capacity) {
+  uint32_t shard_count = 0;
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
+    if (!client.ok()) return client.status();
+    const absl::StatusOr<shoal::WorkerStatistics> now = (*client)->Statistics();
+    if (!now.ok()) return now.status();
+    const std::vector<shoal::ShardTraffic>& shards = now->counters.shards;
+    for (size_t i = 0; entries != nullptr && i < std::min<size_t>(capacity, shards.size()); ++i) {
+      shoal::CopyText(shards[i].server_name, entries[i].name);
+      shoal::CopyText(shards[i].address, entries[i].address);
+      entries[i].bytes_pushed = shards[i].bytes_pushed;
+      entries[i].bytes_pulled = shards[i].bytes_pulled;
+      shoal::CopyText(shards[i].transport, entries[i].transport);
+    }
+    shard_count = static_cast<uint32_t>(shards.size());
+    return absl::OkStatus();
+  });
+  return shard_count;
+}
+
+}  // extern "C"

@@ -1,0 +1,276 @@
+#include "worker/library/worker_client.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/bucket_plan.h"
+#include "core/wait_report.h"
+#include "net/data_plane/data_plane.h"
+#include "process/clock.h"
+#include "process/node_address.h"
+#include "process/socket_address.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kGoodbyeMs = 2000;
+constexpr uint64_t kLeaveTimeoutMs = 2000;
+// The scheduler has just asked for it, so it is there; a close must not wait longer.
+constexpr uint64_t kLateServerTimeoutMs = 5000;
+// 512 KiB take that long at 4 Mbit/s.
+constexpr uint64_t kMeasureTimeoutMs = 1000;
+
+Incarnation DrawIncarnation() {
+  std::random_device random;
+  uint64_t value = 0;
+  while (value == 0) value = uint64_t{random()} << 32 | random();
+  return Incarnation(value);
+}
+
+bool IsOfThisHost(const std::string& address) {
+  const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
+  return parsed.ok() && !DeviceOfAddress(*parsed).empty();
+}
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options) {
+  DataPlaneOptions data_plane;
+  data_plane.network.net_device = options.net_device;
+  data_plane.network.transports = options.transports;
+  data_plane.same_host = !options.network_only;
+  if (options.checksums) data_plane.checksums = Checksums::kToAll;
+  return MakeDataPlaneTransport(data_plane);
+}
+
+}  // namespace
+
+WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
+    : options_(options),
+      member_({.job_name = options.job_name,
+               .rank = options.rank,
+               .world_size = options.world_size,
+               .incarnation = DrawIncarnation(),
+               .host = options.host_name,
+               .colocation = options.colocation,
+               .hosts_without_servers = options.host_without_servers}),
+      notices_(std::move(notices)),
+      scheduler_(options.scheduler, notices_.get()) {}
+
+absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
+  const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job '", options.job_name, "': ");
+  absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
+  if (!notices.ok()) return notices.status();
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices)));
+  if (absl::Status status = client->Start(); !status.ok()) return status;
+  return client;
+}
+
+absl::Status WorkerClient::Start() {
+  // First what can go wrong in this process alone: nobody else notices then.
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
+  if (!transport.ok()) return transport.status();
+  absl::StatusOr<std::unique_ptr<IoThread>> io =
+      IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
+                      &troubles_, notices_.get());
+  if (!io.ok()) return io.status();
+  const absl::StatusOr<JoinedJob> job = JoinJob();
+  if (!job.ok()) return job.status();
+  job_ = job->id;
+  io_ = *std::move(io);
+  std::optional<JobServerOptions> may_host;
+  if (options_.host_without_servers && job_server_ == nullptr) {
+    may_host = ServerOptions(job_, std::min(options_.timeout_ms, kLateServerTimeoutMs));
+  }
+  absl::StatusOr<std::unique_ptr<JobMembership>> membership =
+      JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_host));
+  if (!membership.ok()) return membership.status();
+  membership_ = *std::move(membership);
+  return absl::OkStatus();
+}
+
+JobServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) const {
+  return {.scheduler = options_.scheduler,
+          .address = options_.server_address,
+          .host_name = options_.host_name,
+          .job = job,
+          .rank = options_.rank,
+          .net_device = options_.net_device,
+          .transports = options_.transports,
+          .network_only = options_.network_only,
+          .timeout_ms = timeout_ms};
+}
+
+absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
+  const uint64_t deadline_ns = DeadlineIn(options_.timeout_ms);
+  // The first answer says whether to host; only with that server the job may have as many as are asked for.
+  const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
+  if (!joined.ok()) return joined;
+  if (joined->host_server) {
+    const uint64_t left_ms = std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1);
+    absl::StatusOr<std::unique_ptr<JobServer>> server =
+        JobServer::Start(ServerOptions(joined->id, left_ms), notices_.get());
+    if (!server.ok()) {
+      const std::string reason(server.status().message());
+      scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
+      return server.status();
+    }
+    job_server_ = *std::move(server);
+  } else if (joined->server_count >= options_.min_servers) {
+    return joined;
+  }
+  return scheduler_.JoinJob(member_, options_.min_servers, deadline_ns);
+}
+
+WorkerClient::~WorkerClient() { Close(); }
+
+void WorkerClient::Close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_) return;
+  closed_ = true;
+  scheduler_.CancelCalls();
+  if (membership_ != nullptr) {
+    membership_->Stop();
+    if (job_server_ == nullptr) job_server_ = membership_->TakeServer();
+  }
+  if (io_ == nullptr) return;  // never joined
+  const absl::StatusOr<WorkerCounters> before = io_->Counters();
+  io_->Stop(kGoodbyeMs);
+  const absl::StatusOr<WorkerCounters> after = io_->Counters();
+  const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
+  const std::string reason = ops_were_open ? "it closed with all-reduces open" : "it closed";
+  LeaveJob(reason, ops_were_open);
+  completions_.Close();
+  // After a failure nobody waits for results: a failed op breaks its group on all ranks.
+  const bool failed = after.ok() && after->ops_failed > 0;
+  if (job_server_ != nullptr) job_server_->Leave(failed ? 0 : kServerGoodbyeMs);
+}
+
+// If nobody hears it, the lease ends the membership.
+void WorkerClient::LeaveJob(const std::string& reason, bool failed) {
+  const uint64_t deadline_ns = DeadlineIn(kLeaveTimeoutMs);
+  WaitReport wait(MonotonicNs(), deadline_ns);
+  absl::Status left = scheduler_.LeaveJob(member_, job_, reason, failed, DeadlineIn(kLeaveTimeoutMs / 2));
+  // One of several schedulers may just have gone; the next call is over a new connection.
+  if (absl::IsUnavailable(left)) left = scheduler_.LeaveJob(member_, job_, reason, failed, deadline_ns);
+  const uint64_t now_ns = MonotonicNs();
+  if (left.ok() || !wait.TakeDue(now_ns)) return;
+  notices_->Say(absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain to tell the scheduler at ",
+                             scheduler_.address(), " that this rank leaves (", left.message(),
+                             "): it will notice when the lease has run out"));
+}
+
+LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
+  const std::lock_guard lock(link_mutex_);
+  if (link_.has_value()) return *link_;
+  const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
+  const std::shared_ptr<const ShardMap> map = membership_->WaitForMap(measure_until_ns);
+  if (map == nullptr || map->empty()) return {};
+  link_ = WithinOneHost();
+  // Neighbours measure at different servers, as far as there are enough on other hosts.
+  for (size_t i = 0; i < map->shards().size(); ++i) {
+    const Shard& shard = map->shards()[(options_.rank + i) % map->shards().size()];
+    if (IsOfThisHost(shard.address)) continue;
+    link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
+    break;
+  }
+  return *link_;
+}
+
+absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
+                                                                       std::vector<uint32_t> ranks,
+                                                                       uint32_t max_chunk_bytes, WireFormat wire,
+                                                                       uint64_t timeout_ms) {
+  if (absl::Status status = membership_->status(); !status.ok()) return status;
+  if (ranks.empty()) {
+    ranks.resize(options_.world_size);
+    std::iota(ranks.begin(), ranks.end(), 0u);
+  }
+  const uint64_t deadline_ns = DeadlineIn(timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
+  const GroupRequest request = {.name = name,
+                                .ranks = std::move(ranks),
+                                .max_chunk_bytes = max_chunk_bytes,
+                                .link = Link(deadline_ns),
+                                .min_servers = options_.min_servers,
+                                .wire = wire};
+  absl::StatusOr<GroupInfo> info = scheduler_.JoinGroup(member_, job_, request, deadline_ns);
+  if (!info.ok()) return info.status();
+  {
+    const std::lock_guard lock(map_mutex_);
+    newest_group_map_ = info->map;
+  }
+  return io_->OpenGroup(std::make_shared<const GroupInfo>(*std::move(info)), deadline_ns);
+}
+
+absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::shared_ptr<CallerGroup>& group,
+                                                                  const AllReduceCall& call) {
+  if (absl::Status failure = group->failure(); !failure.ok()) {
+    if (absl::IsCancelled(failure) || absl::IsAborted(failure)) return failure;
+    return absl::AbortedError(absl::StrCat("group '", group->info().name,
+                                           "' is broken since an earlier all-reduce failed: ", failure.message()));
+  }
+  if (call.element_count > 0) {
+    const absl::StatusOr<BucketPlan> plan =
+        MakeBucketPlan(call.element_count, TypeOnWire(group->info().wire, call.dtype), group->info().max_chunk_bytes);
+    if (!plan.ok()) return plan.status();
+  }
+  if (absl::Status status = group->AddOp(); !status.ok()) return status;
+  const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
+  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
+                                       call.notify, call.user_data);
+  const SubmitCommand command = {.group = group->handle(),
+                                 .ticket = ticket,
+                                 .data = call.data,
+                                 .element_count = call.element_count,
+                                 .dtype = call.dtype,
+                                 .reduce_op = call.reduce_op,
+                                 .premul_factor = call.premul_factor,
+                                 .submitted_ns = MonotonicNs(),
+                                 .deadline_ns = deadline_ns};
+  if (absl::Status status = io_->Submit(command, op); !status.ok()) {
+    group->RemoveOp();
+    return status;
+  }
+  return op;
+}
+
+void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) {
+  group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", reason)));
+  // A worker that is closed has ended the group already.
+  io_->queue().Post(AbortGroupCommand{.group = group->handle(), .reason = reason}).IgnoreError();
+}
+
+void WorkerClient::CloseGroup(CallerGroup* group) {
+  group->SetFailure(absl::CancelledError("the group is closed"));
+  io_->queue().Post(CloseGroupCommand{.group = group->handle()}).IgnoreError();
+  group->WaitClosed();
+}
+
+absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
+  absl::StatusOr<WorkerCounters> counters = io_->Counters();
+  if (!counters.ok()) return counters.status();
+  WorkerStatistics statistics;
+  statistics.counters = *std::move(counters);
+  const std::shared_ptr<const ShardMap> map = NewestMap();
+  if (map == nullptr) return statistics;
+  statistics.map_epoch = map->epoch().value();
+  statistics.shard_count = static_cast<uint32_t>(map->shards().size());
+  std::set<ServerId> servers;
+  for (const Shard& shard : map->shards()) servers.insert(shard.server);
+  statistics.server_count = static_cast<uint32_t>(servers.size());
+  return statistics;
+}
+
+std::shared_ptr<const ShardMap> WorkerClient::NewestMap() const {
+  const std::shared_ptr<const ShardMap> published = membership_->map();
+  const std::lock_guard lock(map_mutex_);
+  if (published == nullptr || newest_group_map_ == nullptr) {
+    return published == nullptr ? newest_group_map_ : published;
+  }
+  return published->epoch() > newest_group_map_->epoch() ? published : newest_group_map_;
+}
+
+}  // namespace shoal

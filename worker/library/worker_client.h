@@ -1,0 +1,135 @@
+// This process's membership in a job, with its groups and ops: what the public C functions stand on.
+//
+// Thread: any, all at the same time. Ownership: handles of callers share a client; Close ends what it does and frees
+// its threads and connections, later calls return Cancelled.
+#ifndef SHOAL_WORKER_LIBRARY_WORKER_CLIENT_H_
+#define SHOAL_WORKER_LIBRARY_WORKER_CLIENT_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/colocated/job_server.h"
+#include "worker/library/caller_records.h"
+#include "worker/library/io_thread.h"
+#include "worker/library/job_membership.h"
+#include "worker/rpc/scheduler_client.h"
+
+namespace shoal {
+
+struct WorkerClientOptions {
+  std::string scheduler;  // "host:port"
+  std::string job_name;
+  uint32_t rank = 0;
+  uint32_t world_size = 0;
+  std::string host_name;
+  uint32_t min_servers = 1;
+  uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
+  std::string net_device;        // empty: UCX chooses
+  std::string transports = "tcp";
+  bool network_only = false;
+  Colocation colocation = Colocation::kOff;  // whether this process would host a server for its job
+  std::string server_address;                // at which that server is reached; empty: found out
+  bool fail_on_server_loss = false;
+  bool checksums = false;
+  bool host_without_servers = false;  // host one for the job when none is left, and don't only wait
+  bool quiet = false;                 // no lines to standard error
+};
+
+struct AllReduceCall {
+  std::byte* data = nullptr;
+  uint64_t element_count = 0;
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  uint64_t timeout_ms = 0;  // 0: the worker's
+  bool notify = false;
+  uint64_t user_data = 0;
+};
+
+struct WorkerStatistics {
+  WorkerCounters counters;
+  uint64_t map_epoch = 0;
+  uint32_t shard_count = 0;
+  uint32_t server_count = 0;
+};
+
+class WorkerClient {
+ public:
+  static constexpr uint64_t kServerGoodbyeMs = 10'000;
+
+  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport, NoticeLog::Start and JobServer::Start.
+  static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
+  ~WorkerClient();  // closes
+  WorkerClient(const WorkerClient&) = delete;
+  WorkerClient& operator=(const WorkerClient&) = delete;
+
+  // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of SchedulerClient::JoinGroup and
+  // IoThread::OpenGroup; FailedPrecondition: the scheduler ended this worker's membership.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(const std::string& name, std::vector<uint32_t> ranks,
+                                                           uint32_t max_chunk_bytes, WireFormat wire,
+                                                           uint64_t timeout_ms);
+
+  // Starts an all-reduce. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
+  // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
+                                                      const AllReduceCall& call);
+
+  // False: not complete by then.
+  bool Wait(CallerOp* op, uint64_t deadline_ns) { return io_->Wait(op, deadline_ns); }
+
+  void AbortGroup(CallerGroup* group, const std::string& reason);
+  // Waits until the group's ops are complete and its end is known.
+  void CloseGroup(CallerGroup* group);
+
+  absl::StatusOr<WorkerStatistics> Statistics();
+  CompletionQueue& completions() { return completions_; }
+
+  // Ends open ops with Cancelled, closes groups, leaves the job and joins all threads. Takes a few seconds at most,
+  // also when nobody answers; a process that hosts a server waits for the other ranks to leave its groups, at most
+  // kServerGoodbyeMs. Idempotent.
+  void Close();
+
+ private:
+  WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
+
+  absl::Status Start();
+  JobServerOptions ServerOptions(JobId job, uint64_t timeout_ms) const;
+  // Joins, and hosts a server if the scheduler says so.
+  absl::StatusOr<JoinedJob> JoinJob();
+  void LeaveJob(const std::string& reason, bool failed);
+  // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
+  LinkFacts Link(uint64_t deadline_ns);
+  // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
+  std::shared_ptr<const ShardMap> NewestMap() const;
+
+  const WorkerClientOptions options_;
+  const JobMember member_;
+  const std::unique_ptr<NoticeLog> notices_;
+  SchedulerClient scheduler_;
+  CompletionQueue completions_;
+  TroubleQueue troubles_;
+  JobId job_;
+  std::unique_ptr<IoThread> io_;
+  std::unique_ptr<JobMembership> membership_;
+  std::unique_ptr<JobServer> job_server_;  // null: not asked to host one
+  std::atomic<uint64_t> next_ticket_ = 1;
+
+  std::mutex link_mutex_;
+  std::optional<LinkFacts> link_;  // under link_mutex_
+
+  mutable std::mutex map_mutex_;
+  std::shared_ptr<const ShardMap> newest_group_map_;  // under map_mutex_
+
+  std::mutex close_mutex_;
+  bool closed_ = false;  // under close_mutex_
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LIBRARY_WORKER_CLIENT_H_

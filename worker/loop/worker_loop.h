@@ -1,0 +1,43 @@
+// The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine and its transport.
+//
+// Thread: one thread at a time calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may
+// sleep until NextDeadlineNs(), a new command, or the transport's wake_fd.
+#ifndef SHOAL_WORKER_LOOP_WORKER_LOOP_H_
+#define SHOAL_WORKER_LOOP_WORKER_LOOP_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/now.h"
+#include "net/transport.h"
+#include "worker/machine/worker_machine.h"
+
+namespace shoal {
+
+class WorkerLoop {
+ public:
+  // `transport` lives as long as RunOnce is called, and is to be destroyed before the loop: until then it may use
+  // memory of the loop (StagingMemory).
+  WorkerLoop(const WorkerMachineOptions& options, Transport* transport);
+
+  // Takes in commands and what happened on the network, does what follows and appends what callers must know to
+  // `outcomes`. True if anything happened: call again before sleeping.
+  bool RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes);
+
+  uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
+  WorkerCounters counters() const;
+
+ private:
+  void Execute(Now now, WorkerOutcomes* outcomes);
+
+  WorkerMachine machine_;
+  Transport* transport_;
+  WorkerActions actions_;
+  WorkerActions executing_;
+  std::vector<TransportEvent> failed_;  // operations that the transport did not take: they end here
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LOOP_WORKER_LOOP_H_

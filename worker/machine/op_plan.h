@@ -1,0 +1,25 @@
+// How an all-reduce of a group would be done, for people and programs that ask beforehand. Pure; any thread.
+#ifndef SHOAL_WORKER_MACHINE_OP_PLAN_H_
+#define SHOAL_WORKER_MACHINE_OP_PLAN_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+#include "worker/machine/worker_events.h"
+
+namespace shoal {
+
+struct OpPlan {
+  uint32_t chunk_count = 0;
+  uint32_t chunk_bytes = 0;  // of every chunk but the last, on the wire
+  uint32_t shards_used = 0;
+  uint64_t predicted_ns = 0;  // 0: the link was not measured
+};
+
+// `element_count` 0: nothing to do. InvalidArgument: it can't be cut into chunks of the group's size.
+absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_OP_PLAN_H_

@@ -1,0 +1,47 @@
+// Memory where a shard's chunks lie on their way between a tensor and the network: one place for each chunk in flight,
+// all of it set aside when the group opens. Contributions pass through it as 16-bit numbers where the group's wire is
+// narrower than its tensors. Results land here first, so that a server's death in the middle leaves the tensor as it
+// was. Also used, with one place, for results that are kept for others.
+//
+// Its content is for the transport and the loop; the machine only hands out addresses. Shared: whoever still has to
+// read a place (an action that was not carried out yet) holds it. The transport must be gone, or done with a place,
+// before the last holder lets go.
+#ifndef SHOAL_WORKER_MACHINE_STAGING_MEMORY_H_
+#define SHOAL_WORKER_MACHINE_STAGING_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+namespace shoal {
+
+class StagingMemory {
+ public:
+  // Of one shard of one group: a larger credit is not used.
+  static constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
+  // How many chunks of at most `max_chunk_bytes` may be in flight to a shard that gives credit for `credit` (1 or
+  // more).
+  static uint32_t Places(uint32_t credit, uint32_t max_chunk_bytes);
+
+  // ResourceExhausted: no memory; the text says for what.
+  static absl::StatusOr<std::shared_ptr<StagingMemory>> Allocate(uint32_t places, uint32_t max_chunk_bytes);
+
+  std::byte* Place(uint32_t place) const { return start_.get() + place * stride_bytes_; }
+
+ private:
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
+
+  StagingMemory(std::byte* start, uint64_t stride_bytes) : start_(start), stride_bytes_(stride_bytes) {}
+
+  const std::unique_ptr<std::byte, FreeMemory> start_;
+  const uint64_t stride_bytes_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_STAGING_MEMORY_H_
