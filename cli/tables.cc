@@ -51,7 +51,7 @@ std::string Trouble(const v1::JobStatus& job) {
   std::vector<std::string> trouble;
   for (const v1::RankStatus& rank : job.ranks()) {
     if (rank.state() != "lost") continue;
-    trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", OrDash(rank.host()), " lost: ", rank.reason()));
+    trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", OrDash(rank.node()), " lost: ", rank.reason()));
   }
   for (const v1::GroupStatus& group : job.groups()) {
     if (group.state() == "waiting") trouble.push_back(MissingText(group));
@@ -107,12 +107,12 @@ std::string ServersText(const v1::ListServersResponse& servers) {
   if (servers.servers().empty()) {
     return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
-  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "HOST", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
+  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "NODE", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
                                  "REFUSED", "CORRUPTED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
   for (const v1::ServerStatus& server : servers.servers()) {
     const v1::ServerLoad& load = server.load();
     rows.push_back(
-        {server.name(), server.state(), JobText(server), OrDash(server.host()), absl::StrJoin(server.addresses(), ","),
+        {server.name(), server.state(), JobText(server), OrDash(server.node()), absl::StrJoin(server.addresses(), ","),
          absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
          BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
          absl::StrCat(load.corrupted_payloads()), absl::StrCat(load.groups_open()), PeersText(load),

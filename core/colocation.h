@@ -12,8 +12,8 @@ namespace shoal {
 
 enum class Colocation : uint8_t {
   kOff = 0,
-  kAuto = 1,  // where the job has more ranks than there are dedicated servers, none of them on the rank's host
-  kOn = 2,    // the first rank of each host
+  kAuto = 1,  // where the job has more ranks than there are dedicated servers, none of them on the rank's node
+  kOn = 2,    // the first rank of each node
 };
 
 // "off", "auto", "on": what people read and type.

@@ -22,7 +22,7 @@ constexpr uint64_t kSmallestChunkBytes = 8 << 10;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;
-// 400 Gbit/s. Between processes of one host the measurement says anything up to infinity.
+// 400 Gbit/s. Between processes of one node the measurement says anything up to infinity.
 constexpr uint64_t kMaxBytesPerSecond = 50'000'000'000;
 constexpr uint64_t kMaxLookAheadChunks = 1 << 20;
 constexpr uint64_t kMaxRoundTripNs = 1'000'000;
@@ -36,9 +36,9 @@ uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(bytes + 0.5); }
 
 }  // namespace
 
-LinkFacts WithinOneHost() {
+LinkFacts WithinOneNode() {
   // Two chunks of 256 KiB under way from each of 4 ranks to each of 2 servers.
-  return {.bytes_per_s = 8'400'000'000, .round_trip_ns = 25'000, .message_ns = 1'900, .within_host = true};
+  return {.bytes_per_s = 8'400'000'000, .round_trip_ns = 25'000, .message_ns = 1'900, .within_node = true};
 }
 
 PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {

@@ -7,7 +7,7 @@
 // credits are the known remedy). So a rank and a shard have the max(n, k)-th part of what a port is sure to hold under
 // way between them, in two chunks: one arrives while the other's sum goes back. On shaped links that law gave 0.97 to
 // 0.99 of the link wherever it held, and 0.5 to 0.8 where it did not (docs/adr/0007). Where a port also carries the
-// traffic of a server on a rank's host, or shares differ, PortLoad says what meets there (docs/adr/0010).
+// traffic of a server on a rank's node, or shares differ, PortLoad says what meets there (docs/adr/0010).
 //
 // Shards with different shares need pacing: left to their credit, all of them would go at one speed, the small ones be
 // done early, and the links of the large ones be busy alone at the end. So no rank pushes a chunk that is more than
@@ -34,18 +34,18 @@ struct LinkFacts {
   uint64_t bytes_per_s = 0;
   uint64_t round_trip_ns = 0;
   uint64_t message_ns = 0;  // what a message costs beyond its bytes: how fast small ones are handled, one after another
-  bool within_host = false;  // it leaves no host: says nothing about the way of ranks elsewhere
+  bool within_node = false;  // it leaves no node: says nothing about the way of ranks elsewhere
 
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };
 
-// Where the server is on the rank's own host. What is measured there says how busy the processors were just then, and
+// Where the server is on the rank's own node. What is measured there says how busy the processors were just then, and
 // comes out between nothing and infinity: these are figures that gave chunks of the best size (docs/adr/0017).
-LinkFacts WithinOneHost();
+LinkFacts WithinOneNode();
 
 // What meets at ports and shards. Unit of busiest_port: what one rank has under way in all.
 struct PortLoad {
-  double busiest_port = 1;   // of all servers' and ranks' hosts; at least 1: a rank takes all results
+  double busiest_port = 1;   // of all servers' and ranks' nodes; at least 1: a rank takes all results
   double largest_share = 0;  // of a shard in every bucket
   uint32_t shard_count = 0;
   bool even = true;  // all shards have the same share

@@ -26,7 +26,7 @@ namespace shoal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kStopGrace = std::chrono::seconds(10);  // for a rank or a host to end after it was told
+constexpr auto kStopGrace = std::chrono::seconds(10);  // for a rank or a service to end after it was told
 constexpr char kLocalAddress[] = "127.0.0.1";
 
 std::string DescribeEnd(int wait_status) {
@@ -90,12 +90,12 @@ class Children {
 };
 
 // A scheduler or server in a process of its own: says its address through one pipe, runs until the other one closes.
-class HostProcess {
+class ServiceProcess {
  public:
-  using StartHost = std::function<shoal_code(shoal_host** host, shoal_error* error)>;
+  using StartService = std::function<shoal_code(shoal_service** service, shoal_error* error)>;
 
-  static absl::StatusOr<HostProcess> Start(const std::string& name, uint32_t timeout_s, Children* children,
-                                           const StartHost& start) {
+  static absl::StatusOr<ServiceProcess> Start(const std::string& name, uint32_t timeout_s, Children* children,
+                                              const StartService& start) {
     int report[2];
     int stop[2];
     if (pipe(report) != 0 || pipe(stop) != 0) {
@@ -104,12 +104,12 @@ class HostProcess {
     absl::Status forked = children->Fork(name, [&] {
       close(report[0]);
       close(stop[1]);
-      return Host(name, start, report[1], stop[0]);
+      return Service(name, start, report[1], stop[0]);
     });
     close(report[1]);
     close(stop[0]);
     if (!forked.ok()) return forked;
-    HostProcess process;
+    ServiceProcess process;
     process.stop_fd_ = stop[1];
     process.address_ = ReadLine(report[0], timeout_s);
     close(report[0]);
@@ -124,20 +124,20 @@ class HostProcess {
 
  private:
   // In the child.
-  static int Host(const std::string& name, const StartHost& start, int report_fd, int stop_fd) {
+  static int Service(const std::string& name, const StartService& start, int report_fd, int stop_fd) {
     shoal_error error{};
-    shoal_host* host = nullptr;
-    if (start(&host, &error) != SHOAL_OK) {
+    shoal_service* service = nullptr;
+    if (start(&service, &error) != SHOAL_OK) {
       std::fprintf(stderr, "shoal-perf %s: %s\n", name.c_str(), error.message);
       return kExitFailed;
     }
-    const std::string line = absl::StrCat(shoal_host_address(host), "\n");
+    const std::string line = absl::StrCat(shoal_service_address(service), "\n");
     if (write(report_fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return kExitFailed;
     close(report_fd);
     char nothing;
     while (read(stop_fd, &nothing, 1) < 0 && errno == EINTR) {
     }
-    shoal_host_stop(host);
+    shoal_service_stop(service);
     return kExitOk;
   }
 
@@ -163,8 +163,8 @@ class HostProcess {
 };
 
 shoal_code StartServer(const PerfOptions& options, const std::string& scheduler, const std::string& name,
-                       shoal_host** host, shoal_error* error) {
-  shoal_host_server_options server{};
+                       shoal_service** service, shoal_error* error) {
+  shoal_server_options server{};
   server.struct_size = sizeof(server);
   server.scheduler = scheduler.c_str();
   server.advertise = kLocalAddress;
@@ -173,32 +173,33 @@ shoal_code StartServer(const PerfOptions& options, const std::string& scheduler,
   server.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   server.network_only = options.network_only ? 1 : 0;
   server.timeout_ms = uint64_t{1000} * options.timeout_s;
-  return shoal_host_server(&server, host, error);
+  return shoal_start_server(&server, service, error);
 }
 
 // Starts a scheduler and options.servers servers; gives the scheduler's address.
 absl::StatusOr<std::string> StartCluster(const PerfOptions& options, Children* children,
-                                         std::vector<HostProcess>* hosts) {
-  absl::StatusOr<HostProcess> scheduler =
-      HostProcess::Start("scheduler", options.timeout_s, children, [](shoal_host** host, shoal_error* error) {
-        return shoal_host_scheduler(absl::StrCat(kLocalAddress, ":0").c_str(), host, error);
+                                         std::vector<ServiceProcess>* services) {
+  absl::StatusOr<ServiceProcess> scheduler =
+      ServiceProcess::Start("scheduler", options.timeout_s, children, [](shoal_service** service, shoal_error* error) {
+        return shoal_start_scheduler(absl::StrCat(kLocalAddress, ":0").c_str(), service, error);
       });
   if (!scheduler.ok()) return scheduler.status();
   const std::string address = scheduler->address();
-  hosts->push_back(*scheduler);
+  services->push_back(*scheduler);
   for (uint32_t i = 0; i < options.servers; ++i) {
     const std::string name = absl::StrCat("shoal-perf-server-", i);
-    absl::StatusOr<HostProcess> server = HostProcess::Start(
-        name, options.timeout_s, children,
-        [&](shoal_host** host, shoal_error* error) { return StartServer(options, address, name, host, error); });
+    absl::StatusOr<ServiceProcess> server =
+        ServiceProcess::Start(name, options.timeout_s, children, [&](shoal_service** service, shoal_error* error) {
+          return StartServer(options, address, name, service, error);
+        });
     if (!server.ok()) return server.status();
-    hosts->push_back(*server);
+    services->push_back(*server);
   }
   return address;
 }
 
-// Waits for all ranks. A host that ends before them is a failure as well.
-int CollectRanks(const PerfOptions& options, Children* ranks, Children* hosts) {
+// Waits for all ranks. A service that ends before them is a failure as well.
+int CollectRanks(const PerfOptions& options, Children* ranks, Children* services) {
   int code = kExitOk;
   Clock::time_point deadline = Clock::time_point::max();
   std::string name;
@@ -207,7 +208,7 @@ int CollectRanks(const PerfOptions& options, Children* ranks, Children* hosts) {
     const Clock::time_point slice = std::min(deadline, Clock::now() + std::chrono::milliseconds(200));
     bool failed = false;
     if (ranks->WaitForOne(slice, &name, &wait_status)) failed = wait_status != 0;
-    if (!failed && hosts->WaitForOne(Clock::now(), &name, &wait_status)) failed = true;
+    if (!failed && services->WaitForOne(Clock::now(), &name, &wait_status)) failed = true;
     if (failed) {
       std::fprintf(stderr, "shoal-perf: %s %s\n", name.c_str(), DescribeEnd(wait_status).c_str());
       code = kExitFailed;
@@ -226,12 +227,12 @@ int CollectRanks(const PerfOptions& options, Children* ranks, Children* hosts) {
 }  // namespace
 
 int RunLocalRanks(const PerfOptions& options, const std::vector<std::string>& arguments) {
-  Children host_children;
+  Children service_children;
   Children rank_children;
-  std::vector<HostProcess> hosts;
+  std::vector<ServiceProcess> services;
   PerfOptions of_rank = options;
   if (options.scheduler.empty()) {
-    const absl::StatusOr<std::string> scheduler = StartCluster(options, &host_children, &hosts);
+    const absl::StatusOr<std::string> scheduler = StartCluster(options, &service_children, &services);
     if (!scheduler.ok()) {
       std::fprintf(stderr, "shoal-perf: %s\n", std::string(scheduler.status().message()).c_str());
       return kExitFailed;
@@ -248,12 +249,12 @@ int RunLocalRanks(const PerfOptions& options, const std::vector<std::string>& ar
       return kExitFailed;
     }
   }
-  const int code = CollectRanks(options, &rank_children, &host_children);
+  const int code = CollectRanks(options, &rank_children, &service_children);
   // Servers first: they say good-bye to the scheduler.
-  for (size_t i = hosts.size(); i-- > 0;) hosts[i].Stop();
+  for (size_t i = services.size(); i-- > 0;) services[i].Stop();
   std::string name;
   int wait_status = 0;
-  while (host_children.WaitForOne(Clock::now() + kStopGrace, &name, &wait_status)) {
+  while (service_children.WaitForOne(Clock::now() + kStopGrace, &name, &wait_status)) {
   }
   return code;
 }

@@ -35,7 +35,7 @@ MachineFacts GatherMachineFacts() {
   MachineFacts facts;
   utsname names{};
   if (uname(&names) == 0) {
-    facts.host_name = names.nodename;
+    facts.node_name = names.nodename;
     facts.kernel = std::string(names.sysname) + " " + names.release;
     facts.architecture = names.machine;
   }

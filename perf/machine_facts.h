@@ -8,7 +8,7 @@
 namespace shoal {
 
 struct MachineFacts {
-  std::string host_name;
+  std::string node_name;
   std::string cpu_model;
   uint32_t cpu_count = 0;  // that this process may use
   std::string kernel;

@@ -73,12 +73,12 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->String("net-device", "", "DEVICE", "UCX device for the data plane, such as eth0 or lo. None: UCX chooses.",
                 &options->net_device);
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
-  table->Flag("network-only", "", "Use the network to servers of this host too, instead of shared memory.",
+  table->Flag("network-only", "", "Use the network to servers of this node too, instead of shared memory.",
               &options->network_only);
   table->String(
       "colocate", "SHOAL_COLOCATE", "auto|on|off",
-      "Whether ranks host servers of this job beside the dedicated ones, one on each host, by shares that fit "
-      "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's host.",
+      "Whether ranks run colocated servers of this job beside the dedicated ones, one on each node, by shares that fit "
+      "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
       &options->colocate_text);
   table->Flag("fail-on-server-loss", "",
               "Keep nothing for other ranks, and fail when a server is lost. For measuring what keeping costs.",
@@ -196,7 +196,8 @@ absl::Status CheckPlace(PerfOptions* options) {
   }
   options->world_size = options->spawn;
   if (!options->scheduler.empty() && options->servers != 0) {
-    return absl::InvalidArgumentError("--servers hosts servers of its own and --scheduler names others: give only one");
+    return absl::InvalidArgumentError(
+        "--servers runs colocated servers of its own and --scheduler names others: give only one");
   }
   if (options->scheduler.empty()) {
     options->servers = std::max(options->servers, 1u);

@@ -41,7 +41,7 @@ struct PerfOptions {
   uint64_t inner_below = 0;  // what PyTorch's inner backend would take, for `explain`
 
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
-  uint32_t servers = 0;  // to host beside them, where no scheduler is given
+  uint32_t servers = 0;  // to node beside them, where no scheduler is given
   std::string scheduler;
   std::string job;
   uint32_t world_size = 0;

@@ -35,7 +35,7 @@ std::string FormatBytes(uint64_t bytes) {
 }
 
 std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
-  std::string text = absl::StrCat("# shoal-perf ", facts.software_version, " on ", facts.machine.host_name, ", ",
+  std::string text = absl::StrCat("# shoal-perf ", facts.software_version, " on ", facts.machine.node_name, ", ",
                                   facts.machine.cpu_model, ", ", facts.machine.cpu_count, " cpus\n");
   absl::StrAppend(&text, "# minBytes ", FormatBytes(options.min_bytes), " maxBytes ", FormatBytes(options.max_bytes),
                   options.step_factor > 1 ? absl::StrCat(" factor ", options.step_factor)

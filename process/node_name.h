@@ -1,4 +1,4 @@
-// What this node is called: its host name. Any thread.
+// What this node is called: its node name. Any thread.
 #ifndef SHOAL_PROCESS_NODE_NAME_H_
 #define SHOAL_PROCESS_NODE_NAME_H_
 

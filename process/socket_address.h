@@ -18,7 +18,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// "10.0.0.7:7070" or "[fd00::7]:7070". InvalidArgument: anything else, host names and port 0 included; the text says
+// "10.0.0.7:7070" or "[fd00::7]:7070". InvalidArgument: anything else, node names and port 0 included; the text says
 // what was expected.
 absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& address);
 

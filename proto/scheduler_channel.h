@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// A channel of its own connections: a new one is the way to leave a connection to a host that is gone without a word,
+// A channel of its own connections: a new one is the way to leave a connection to a node that is gone without a word,
 // which gRPC would keep for many minutes. `target` is from SchedulerTarget. With several addresses it connects to all,
 // and calls go to those that answered: one that takes connections and says nothing holds up nobody.
 std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target);

@@ -19,7 +19,7 @@ LinkFacts FromMessage(const v1::LinkFacts& message) {
   return {.bytes_per_s = message.bytes_per_s(),
           .round_trip_ns = message.round_trip_ns(),
           .message_ns = message.message_ns(),
-          .within_host = message.within_host()};
+          .within_node = message.within_node()};
 }
 
 void ToMessage(const Shard& shard, v1::Shard* message) {
@@ -34,7 +34,7 @@ void ToMessage(const LinkFacts& link, v1::LinkFacts* message) {
   message->set_bytes_per_s(link.bytes_per_s);
   message->set_round_trip_ns(link.round_trip_ns);
   message->set_message_ns(link.message_ns);
-  message->set_within_host(link.within_host);
+  message->set_within_node(link.within_node);
 }
 
 absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& message) {

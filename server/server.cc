@@ -135,7 +135,7 @@ absl::Status Server::Parts::Listen() {
     options.transport.port = config_.port_base == 0 ? uint16_t{0} : static_cast<uint16_t>(config_.port_base + i);
     options.transport.net_device = config_.net_device;
     options.transport.transports = config_.transports;
-    options.same_host = !config_.network_only;
+    options.same_node = !config_.network_only;
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
     options.place = nodes.PlaceOf(i);
@@ -149,10 +149,10 @@ absl::Status Server::Parts::Listen() {
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
   registration_.incarnation = *incarnation;
-  registration_.host = config_.host_name.empty() ? NodeName() : config_.host_name;
+  registration_.node = config_.node_name.empty() ? NodeName() : config_.node_name;
   const std::string& first = registration_.addresses.front();
   registration_.name =
-      config_.name.empty() ? absl::StrCat(registration_.host, "-", first.substr(first.rfind(':') + 1)) : config_.name;
+      config_.name.empty() ? absl::StrCat(registration_.node, "-", first.substr(first.rfind(':') + 1)) : config_.name;
   log_(absl::StrCat("data plane: ", registration_.transports));
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;

@@ -1,5 +1,5 @@
 // A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. What main() runs and
-// what a worker process hosts.
+// what a worker process nodes.
 //
 // Threads: functions from any thread, one at a time. Starts the I/O threads, a thread that keeps the lease, and gRPC's
 // own. Installs no signal handlers, reads no environment, never ends the process.

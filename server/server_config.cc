@@ -45,11 +45,11 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "UCX transports of the data plane, separated by commas; workers need one of them.",
                 &config->transports);
   table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
-              "Use the network between processes of one host too, instead of shared memory.", &config->network_only);
+              "Use the network between processes of one node too, instead of shared memory.", &config->network_only);
   table->Uint32(
       "weight", "SHOAL_SERVER_WEIGHT", "N",
       "Share of the chunks that each I/O thread gets, beside the other servers' weights. In a job with servers on "
-      "its ranks' hosts: rate of this server's link, in units of a rank's.",
+      "its ranks' nodes: rate of this server's link, in units of a rank's.",
       &config->weight, 1, kMaxShardWeight);
   table->Uint32(
       "spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",

@@ -19,7 +19,7 @@ inline constexpr uint64_t kMinSlotMemoryBytesPerIoThread = 64u << 10;
 struct ServerConfig {
   std::string scheduler;  // "host:port"
   std::string advertise;  // IP address that workers connect to
-  std::string name;       // empty: made from the host's name and the first port
+  std::string name;       // empty: made from the node's name and the first port
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 256u << 20;  // of all I/O threads together
   uint64_t window_bytes = 0;                // in flight per worker and I/O thread; 0: as each group was given
@@ -31,10 +31,10 @@ struct ServerConfig {
   uint32_t spin_us = kSmallOpSpinNs / 1000;  // after a small op an I/O thread looks so long for work before it sleeps
   uint64_t timeout_ms = 30'000;              // for registering at the start
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
-  // No options of the program: a process that hosts a server for its own job says which job that is, and the name by
-  // which the job knows this host. 0: serves all. Empty: the host's own name.
+  // No options of the program: a process that runs a colocated server for its own job says which job that is, and the
+  // name by which the job knows this node. 0: serves all. Empty: the node's own name.
   JobId job;
-  std::string host_name;
+  std::string node_name;
 };
 
 // Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.

@@ -31,7 +31,7 @@ void Cluster::Start() {
   world_.After(random.Below(kStartSpreadNs), [this] { StartScheduler(); });
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back({.place = {.name = name, .host = name, .job = JobId()}, .node = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .node = nullptr});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -68,16 +68,16 @@ void Cluster::StartWorker(size_t index) {
       &world_, profile_, worker.place,
       WorkerNode::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
       [this, index](JobId job) {
-        const std::string& host = workers_[index].node->name();
+        const std::string& node = workers_[index].node->name();
         servers_.push_back(
-            {.place = {.name = absl::StrCat(host, "-server"), .host = host, .job = job}, .node = nullptr});
+            {.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .node = nullptr});
         StartServer(servers_.size() - 1);
       });
 }
 
 void Cluster::KillWorker(Worker* worker, bool silently) {
   for (Server& server : servers_) {
-    if (server.node == nullptr || IsDedicated(server) || server.place.host != worker->node->name()) continue;
+    if (server.node == nullptr || IsDedicated(server) || server.place.node != worker->node->name()) continue;
     if (silently) server.node->FallSilent();
     server.node.reset();
   }
@@ -100,7 +100,7 @@ void Cluster::Tend() {
     }
     const bool rank_has_ended =
         !IsDedicated(server) && std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-          return worker.node != nullptr && worker.node->finished() && worker.node->name() == server.place.host;
+          return worker.node != nullptr && worker.node->finished() && worker.node->name() == server.place.node;
         });
     if (rank_has_ended && !server.node->draining()) {
       server.node->Drain();

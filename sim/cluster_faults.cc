@@ -97,7 +97,7 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
   Server& server = servers_[index];
   if (fault.kind == FaultKind::kServerAdd) {
     const std::string name = absl::StrCat("server-", servers_.size());
-    servers_.push_back({.place = {.name = name, .host = name, .job = JobId()}, .node = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .node = nullptr});
     StartServer(servers_.size() - 1);
     return true;
   }

@@ -78,7 +78,7 @@ void DrawJobs(Random& random, uint64_t temper, Profile* profile) {
                              .ops = static_cast<uint32_t>(random.Between(1, 30)),
                              .in_flight = Pick<uint32_t>(random, {1, 2, 8, 30}),
                              .start_ns = random.Chance(200'000) ? random.Below(300'000'000) : 0,
-                             .hosts_servers = temper > 1 && random.Chance(150'000),
+                             .has_colocated_servers = temper > 1 && random.Chance(150'000),
                              .wire = Pick<WireFormat>(random, {WireFormat::kAsIs, WireFormat::kAsIs, WireFormat::kAsIs,
                                                                WireFormat::kBfloat16, WireFormat::kFloat16})});
   }
@@ -125,7 +125,7 @@ uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_b
 
 bool Profile::moves() const {
   return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return IsSurvivable(fault.kind); }) ||
-         std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.hosts_servers; });
+         std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.has_colocated_servers; });
 }
 
 std::string Profile::Describe() const {
@@ -137,7 +137,7 @@ std::string Profile::Describe() const {
                    " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ", job.ops, " ops, ", job.in_flight, " in flight",
-                    job.subgroup ? ", subgroup" : "", job.hosts_servers ? ", hosts servers" : "");
+                    job.subgroup ? ", subgroup" : "", job.has_colocated_servers ? ", runs colocated servers" : "");
     if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
     if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
     absl::StrAppend(&text, "]");

@@ -38,8 +38,8 @@ struct JobProfile {
   bool subgroup = false;  // also a group of every second rank
   uint32_t ops = 1;       // of each group
   uint32_t in_flight = 1;
-  uint64_t start_ns = 0;       // after the others
-  bool hosts_servers = false;  // each rank's process hosts a server for the job
+  uint64_t start_ns = 0;               // after the others
+  bool has_colocated_servers = false;  // each rank's process runs a colocated server for the job
   WireFormat wire = WireFormat::kAsIs;
 };
 

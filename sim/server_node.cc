@@ -73,7 +73,7 @@ uint64_t ServerNode::StepRegistration(Now now) {
     request.name = name();
     request.incarnation = incarnation_;
     request.addresses = addresses_;
-    request.host = place_.host;
+    request.node = place_.node;
     request.job = place_.job;
     request.slot_memory_bytes = profile_.slot_memory_bytes;
     control_->Call(AsCaller(), request, step.timeout_ms * kNsPerMs,

@@ -23,7 +23,7 @@ class ServerNode : public Node {
  public:
   struct Place {
     std::string name;
-    std::string host;
+    std::string node;
     JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
   };
 

@@ -54,7 +54,7 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::in_flight, 1u, smaller);
     AddWith(profile, JobOf, job, &JobProfile::subgroup, false, smaller);
-    AddWith(profile, JobOf, job, &JobProfile::hosts_servers, false, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::has_colocated_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
   }

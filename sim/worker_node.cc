@@ -18,12 +18,12 @@ constexpr int kMostRounds = 100'000;  // without time passing
 }  // namespace
 
 WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-                       std::function<void(JobId)> host_server)
+                       std::function<void(JobId)> colocate_server)
     : Node(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
       profile_(profile),
       place_(place),
       ports_(ports),
-      host_server_(std::move(host_server)),
+      colocate_server_(std::move(colocate_server)),
       incarnation_(world->random().Next()),
       transport_(ports.network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
@@ -53,8 +53,8 @@ void WorkerNode::Join() {
   request.world_size = place_.job.ranks;
   request.rank = place_.rank;
   request.incarnation = incarnation_;
-  request.host = name();
-  request.colocation = static_cast<uint32_t>(place_.job.hosts_servers ? Colocation::kOn : Colocation::kOff);
+  request.node = name();
+  request.colocation = static_cast<uint32_t>(place_.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff);
   ports_.control->Call(AsCaller(), request, kCallTimeoutNs,
                        [this](const absl::StatusOr<scheduler::Response>& response) {
                          if (response.ok()) return Joined(std::get<scheduler::JobJoined>(*response));
@@ -67,7 +67,7 @@ void WorkerNode::Joined(const scheduler::JobJoined& joined) {
   job_ = joined.job;
   ports_.control->Watch(AsCaller(), job_, [this](const scheduler::SendWatch& update) {
     for (const scheduler::RankLost& lost : update.lost_ranks) {
-      commands_.push_back(RankLostCommand{lost.rank, lost.host, lost.reason});
+      commands_.push_back(RankLostCommand{lost.rank, lost.node, lost.reason});
     }
     for (const scheduler::GroupMap& group : update.groups) {
       ports_.checkers->SawMap(group.group, *group.map);
@@ -76,7 +76,7 @@ void WorkerNode::Joined(const scheduler::JobJoined& joined) {
     Wake();
   });
   Heartbeat();
-  if (joined.host_server) host_server_(job_);
+  if (joined.colocate_server) colocate_server_(job_);
   JoinGroups(0);
 }
 
@@ -121,7 +121,7 @@ void WorkerNode::GroupJoined(size_t index, const scheduler::GroupJoined& joined)
   info->name = group.name;
   info->rank = Rank(group.rank);
   info->job_ranks = group.ranks;
-  info->hosts = joined.hosts;
+  info->nodes = joined.nodes;
   info->max_chunk_bytes = profile_.max_chunk_bytes;
   info->look_ahead_chunks = joined.look_ahead_chunks;
   info->wire = place_.job.wire;

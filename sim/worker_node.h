@@ -36,9 +36,9 @@ class WorkerNode : public Node {
     WireAudit* audit;
   };
 
-  // `host_server` is called when the scheduler has asked the process to host a server for the job.
+  // `colocate_server` is called when the scheduler has asked the process to run a colocated server for the job.
   WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-             std::function<void(JobId)> host_server);
+             std::function<void(JobId)> colocate_server);
   // The process dies.
   ~WorkerNode() override;
 
@@ -104,7 +104,7 @@ class WorkerNode : public Node {
   const Profile& profile_;
   const Place place_;
   const Ports ports_;
-  std::function<void(JobId)> host_server_;
+  std::function<void(JobId)> colocate_server_;
   Incarnation incarnation_;
   std::unique_ptr<SimTransport> transport_;
   std::unique_ptr<WorkerLoop> loop_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 
 namespace shoal {
 namespace {
@@ -18,11 +18,11 @@ constexpr int kMaxPollsWithoutNetwork = 16;
 
 class CombinedTransport final : public Transport {
  public:
-  CombinedTransport(std::unique_ptr<ShmTransport> same_host, std::unique_ptr<Transport> network, FileDescriptor epoll)
-      : same_host_(std::move(same_host)), network_(std::move(network)), epoll_(std::move(epoll)) {}
+  CombinedTransport(std::unique_ptr<ShmTransport> same_node, std::unique_ptr<Transport> network, FileDescriptor epoll)
+      : same_node_(std::move(same_node)), network_(std::move(network)), epoll_(std::move(epoll)) {}
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
-    absl::StatusOr<PeerId> peer = same_host_->ConnectIfOnThisHost(address);
+    absl::StatusOr<PeerId> peer = same_node_->ConnectIfOnThisNode(address);
     return absl::IsNotFound(peer.status()) ? network_->Connect(address) : peer;
   }
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
@@ -41,22 +41,22 @@ class CombinedTransport final : public Transport {
   void Decline(OfferId offer) override { Of(offer.value()).Decline(offer); }
   void Close(PeerId peer) override { Of(peer.value()).Close(peer); }
   std::span<const TransportEvent> Poll() override;
-  bool Arm() override { return same_host_->Arm() && network_->Arm(); }
+  bool Arm() override { return same_node_->Arm() && network_->Arm(); }
   int wake_fd() const override { return epoll_.get(); }
-  void Wake() override { same_host_->Wake(); }
+  void Wake() override { same_node_->Wake(); }
   std::string listen_address() const override { return network_->listen_address(); }
   std::string description() const override {
-    return absl::StrCat(network_->description(), ", ", same_host_->description(), " on the same host");
+    return absl::StrCat(network_->description(), ", ", same_node_->description(), " on the same node");
   }
   std::string PeerTransport(PeerId peer) const override {
-    return peer.value() >= kSameHostFirstId ? same_host_->PeerTransport(peer) : network_->PeerTransport(peer);
+    return peer.value() >= kSameNodeFirstId ? same_node_->PeerTransport(peer) : network_->PeerTransport(peer);
   }
-  size_t shared_memory_peers() const override { return same_host_->shared_memory_peers(); }
+  size_t shared_memory_peers() const override { return same_node_->shared_memory_peers(); }
 
  private:
-  Transport& Of(uint64_t id) const { return id >= kSameHostFirstId ? static_cast<Transport&>(*same_host_) : *network_; }
+  Transport& Of(uint64_t id) const { return id >= kSameNodeFirstId ? static_cast<Transport&>(*same_node_) : *network_; }
 
-  const std::unique_ptr<ShmTransport> same_host_;
+  const std::unique_ptr<ShmTransport> same_node_;
   const std::unique_ptr<Transport> network_;
   const FileDescriptor epoll_;
   int polls_without_network_ = 0;
@@ -64,24 +64,24 @@ class CombinedTransport final : public Transport {
 };
 
 std::span<const TransportEvent> CombinedTransport::Poll() {
-  const std::span<const TransportEvent> from_same_host = same_host_->Poll();
-  const bool may_wait = !from_same_host.empty() || same_host_->shared_memory_peers() > 0;
-  if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_host;
+  const std::span<const TransportEvent> from_same_node = same_node_->Poll();
+  const bool may_wait = !from_same_node.empty() || same_node_->shared_memory_peers() > 0;
+  if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_node;
   polls_without_network_ = 0;
   const std::span<const TransportEvent> from_network = network_->Poll();
-  if (from_network.empty()) return from_same_host;
-  if (from_same_host.empty()) return from_network;
-  both_.assign(from_same_host.begin(), from_same_host.end());
+  if (from_network.empty()) return from_same_node;
+  if (from_same_node.empty()) return from_network;
+  both_.assign(from_same_node.begin(), from_same_node.end());
   both_.insert(both_.end(), from_network.begin(), from_network.end());
   return both_;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr<ShmTransport> same_host,
+absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr<ShmTransport> same_node,
                                                                  std::unique_ptr<Transport> network) {
   FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {same_host->wake_fd(), network->wake_fd()}) {
+  for (const int fd : {same_node->wake_fd(), network->wake_fd()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (!epoll.valid() || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr
           absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
     }
   }
-  return std::make_unique<CombinedTransport>(std::move(same_host), std::move(network), std::move(epoll));
+  return std::make_unique<CombinedTransport>(std::move(same_node), std::move(network), std::move(epoll));
 }
 
 }  // namespace shoal

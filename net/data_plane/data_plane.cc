@@ -11,13 +11,13 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Transport>> network = MakeUcxTransport(options.network);
-  if (!network.ok() || !options.same_host) return network;
-  ShmTransportOptions same_host;
-  same_host.listen_address = (*network)->listen_address();
-  same_host.region = options.region;
-  same_host.first_id = kSameHostFirstId;
-  same_host.limits = options.network.limits;
-  absl::StatusOr<std::unique_ptr<ShmTransport>> shm = MakeShmTransport(same_host);
+  if (!network.ok() || !options.same_node) return network;
+  ShmTransportOptions same_node;
+  same_node.listen_address = (*network)->listen_address();
+  same_node.region = options.region;
+  same_node.first_id = kSameNodeFirstId;
+  same_node.limits = options.network.limits;
+  absl::StatusOr<std::unique_ptr<ShmTransport>> shm = MakeShmTransport(same_node);
   // Somebody else's socket at our name (another user's mischief) costs the short way, not the service.
   if (absl::IsUnimplemented(shm.status()) || absl::IsAlreadyExists(shm.status())) return network;
   if (!shm.ok()) return shm.status();

@@ -1,4 +1,4 @@
-// The transport that servers and workers run on: UCX between hosts, shared memory within one, chosen by itself.
+// The transport that servers and workers run on: UCX between nodes, shared memory within one, chosen by itself.
 #ifndef SHOAL_NET_DATA_PLANE_DATA_PLANE_H_
 #define SHOAL_NET_DATA_PLANE_DATA_PLANE_H_
 
@@ -14,9 +14,9 @@ namespace shoal {
 
 struct DataPlaneOptions {
   UcxTransportOptions network;
-  bool same_host = true;  // false: UCX to processes of this host too
+  bool same_node = true;  // false: UCX to processes of this node too
   Checksums checksums = Checksums::kToAskers;
-  OwnedMemory* region = nullptr;  // outlives the transport; payloads in it go to processes of this host uncopied
+  OwnedMemory* region = nullptr;  // outlives the transport; payloads in it go to processes of this node uncopied
 };
 
 // Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the

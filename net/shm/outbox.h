@@ -1,4 +1,4 @@
-// What one side of a same-host connection says to the other: records in a ring that only the sender writes.
+// What one side of a same-node connection says to the other: records in a ring that only the sender writes.
 //
 // An outbox is memory of its sender (shared_memory.h): a header with counters and a ring of records. The receiver reads
 // both, and writes what it has consumed into the header of its own outbox. So nobody writes into another's memory, and

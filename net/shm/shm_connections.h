@@ -24,7 +24,7 @@
 #include "net/event_list.h"
 #include "net/shm/outbox.h"
 #include "net/shm/page_arena.h"
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 #include "net/shm/shm_transport.h"
 #include "net/wake_up.h"
 
@@ -48,7 +48,7 @@ class ShmTransportImpl final : public ShmTransport {
   absl::Status Start();
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override;
-  absl::StatusOr<PeerId> ConnectIfOnThisHost(const std::string& address) override;
+  absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) override;
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override;
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override;

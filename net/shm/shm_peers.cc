@@ -41,7 +41,7 @@ absl::Status ShmTransportImpl::Start() {
   if (!epoll_.valid()) return absl::ResourceExhaustedError(absl::StrCat("no epoll: ", std::strerror(errno)));
   if (absl::Status status = Watch(wake_up_->fd(), kWakeUpKey); !status.ok()) return status;
   if (options_.listen_address.empty()) return absl::OkStatus();
-  absl::StatusOr<FileDescriptor> listener = ListenOnThisHost(options_.listen_address);
+  absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(options_.listen_address);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   return Watch(listener_.get(), kListenerKey);
@@ -80,8 +80,8 @@ ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescripto
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
 
-absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisHost(const std::string& address) {
-  absl::StatusOr<FileDescriptor> socket = ConnectOnThisHost(address);
+absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisNode(const std::string& address) {
+  absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(address);
   if (!socket.ok()) return socket.status();
   if (absl::Status status = CheckRoomForPeer(); !status.ok()) return status;
   Peer* const peer = AddPeer(PeerState::kGreeting, *std::move(socket), address);
@@ -93,9 +93,9 @@ absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisHost(const std::string& 
 
 void ShmTransportImpl::AcceptGuests() {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
-    FileDescriptor socket = AcceptOnThisHost(listener_.get());
+    FileDescriptor socket = AcceptOnThisNode(listener_.get());
     if (!socket.valid()) return;
-    Peer* const peer = AddPeer(PeerState::kGuest, std::move(socket), "a process of this host");
+    Peer* const peer = AddPeer(PeerState::kGuest, std::move(socket), "a process of this node");
     if (peer == nullptr) return;
     if (guests_.size() >= kMaxGuests) ForgetGuest(*peers_.at(guests_.front()));
     guests_.push_back(peer->id);
@@ -117,8 +117,8 @@ void ShmTransportImpl::Greet(Peer& peer) {
   std::array<int, 3> memory_fds = {peer.outbox_memory->fd(), arena_memory_->fd(), -1};
   if (region_bytes != 0) memory_fds[2] = options_.region->fd();
   const absl::Status status = SendGreeting(peer.socket.get(),
-                                           {.magic = kSameHostMagic,
-                                            .layout_version = kSameHostLayoutVersion,
+                                           {.magic = kSameNodeMagic,
+                                            .layout_version = kSameNodeLayoutVersion,
                                             .outbox_bytes = kOutboxBytes,
                                             .arena_bytes = arena_memory_->bytes().size(),
                                             .region_bytes = region_bytes},
@@ -127,7 +127,7 @@ void ShmTransportImpl::Greet(Peer& peer) {
 }
 
 absl::Status ShmTransportImpl::MapMemory(Peer& peer, ReceivedGreeting* received) {
-  const SameHostGreeting& greeting = received->greeting;
+  const SameNodeGreeting& greeting = received->greeting;
   if (greeting.outbox_bytes != kOutboxBytes || greeting.arena_bytes < kStatusPageBytes) {
     return absl::InvalidArgumentError("a greeting with memory of impossible sizes");
   }
@@ -160,7 +160,7 @@ void ShmTransportImpl::OnGreeting(Peer& peer) {
     if (!status.ok()) {
       // Let it say its version; who is turned away for another reason sees the end of the socket.
       if (absl::IsFailedPrecondition(status)) {
-        const SameHostGreeting ours{.magic = kSameHostMagic, .layout_version = kSameHostLayoutVersion};
+        const SameNodeGreeting ours{.magic = kSameNodeMagic, .layout_version = kSameNodeLayoutVersion};
         const int memory_fd = arena_memory_->fd();
         SendGreeting(peer.socket.get(), ours, {&memory_fd, 1}).IgnoreError();
       }

@@ -17,7 +17,7 @@ constexpr int kMaxPollsWithoutSockets = 8;
 
 absl::StatusOr<PeerId> ShmTransportImpl::Connect(const std::string& address) {
   if (absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address); !parsed.ok()) return parsed.status();
-  absl::StatusOr<PeerId> peer = ConnectIfOnThisHost(address);
+  absl::StatusOr<PeerId> peer = ConnectIfOnThisNode(address);
   if (!absl::IsNotFound(peer.status())) return peer;
   const PeerId id(next_id_++);
   pending_.Add(

@@ -1,9 +1,9 @@
-// The transport between processes of one host: payloads stay where they are, or are copied once, in shared memory.
+// The transport between processes of one node: payloads stay where they are, or are copied once, in shared memory.
 //
 // Every process writes only its own memory and lets its peers read it (shared_memory.h): a ring of records per
 // connection (outbox.h), an arena into which Send copies payloads, and one extra region of the caller's, payloads in
 // which are not copied at all. The receiver copies a payload out with Accept, or reads it where it lies with Borrow. A
-// process's death ends its Unix socket, and so the connection, at once (same_host_socket.h).
+// process's death ends its Unix socket, and so the connection, at once (same_node_socket.h).
 //
 // What a peer writes into its memory can't harm: it is copied out and checked against bounds before it is used, and a
 // connection with garbage ends with InvalidArgument. A peer that changes a payload while it is read spoils its own
@@ -35,9 +35,9 @@ struct ShmTransportOptions {
 
 class ShmTransport : public Transport {
  public:
-  // Connect for addresses that may not be of this host. NotFound: nobody of this host and user listens there; no event
+  // Connect for addresses that may not be of this node. NotFound: nobody of this node and user listens there; no event
   // follows.
-  virtual absl::StatusOr<PeerId> ConnectIfOnThisHost(const std::string& address) = 0;
+  virtual absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) = 0;
 };
 
 // AlreadyExists: somebody listens there already. ResourceExhausted: no memory or descriptors. Unimplemented: this

@@ -5,7 +5,7 @@
 // be complete within kGreetingTimeout, and of those that say nothing yet at most kMaxUngreeted are kept (the oldest
 // goes).
 //
-// Silence on the way between the two hosts ends a socket, too: the kernels ask each other (TCP's keepalive). A kernel
+// Silence on the way between the two nodes ends a socket, too: the kernels ask each other (TCP's keepalive). A kernel
 // answers for a process that is busy or stopped, and a question does not stand in line behind UCX's data, so what is
 // noticed is the way alone, also where it is slow. Who dialed notices within 4 s, who listens after 9 s at the
 // earliest: a worker must have told the scheduler, which takes it 2 s more, before the server takes it for lost.

@@ -23,7 +23,7 @@ UcxLanes LanesOf(ucp_ep_h endpoint);
 std::set<std::string> TransportsOf(ucp_context_h context);
 
 inline bool IsTcp(const std::string& transport) { return transport.starts_with("tcp/"); }
-// Through a host channel adapter, which reads and writes registered memory.
+// Through a node channel adapter, which reads and writes registered memory.
 inline bool IsRdma(const std::string& transport) {
   return transport.starts_with("rc_") || transport.starts_with("ud_") || transport.starts_with("dc_");
 }

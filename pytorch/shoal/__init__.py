@@ -3,7 +3,7 @@
     import shoal
     torch.distributed.init_process_group("shoal")
 
-With nothing else running, rank 0 hosts a scheduler and the first rank of each node a reduction server. With
+With nothing else running, rank 0 nodes a scheduler and the first rank of each node a reduction server. With
 SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's cluster are used. `python -m shoal.info` prints the settings.
 """
 

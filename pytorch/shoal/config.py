@@ -81,7 +81,7 @@ def parse_colocation(text: str) -> str:
     return text
 
 
-WITHOUT_SERVERS = ("wait", "host")
+WITHOUT_SERVERS = ("wait", "colocate")
 
 
 def parse_without_servers(text: str) -> str:
@@ -109,7 +109,7 @@ SETTINGS = (
     Setting("job_name", "SHOAL_JOB_NAME", parse_job_name, None,
             "names the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
     Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
-            "wait for so many servers; unset: 1, or one a node when the job hosts them itself"),
+            "wait for so many servers; unset: 1, or one a node when the job runs them itself"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
             "largest piece of a tensor on the wire, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
@@ -121,13 +121,13 @@ SETTINGS = (
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
-            "1: the network to servers of this host too, instead of shared memory"),
+            "1: the network to servers of this node too, instead of shared memory"),
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
             "1: pieces of tensors carry a checksum; one that was changed on its way is sent again, not summed"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
-            "ranks host servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
+            "ranks run colocated servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
     Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
-            "when no server is left: wait for one, or host: ranks host servers of their job then, one a node"),
+            "when no server is left: wait for one, or colocate: ranks run colocated servers of their job then, one a node"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: no lines on standard error about waits that last long"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,

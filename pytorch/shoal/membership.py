@@ -1,6 +1,6 @@
 """This process's membership in a Shoal job: joined by the first process group, left with the last one or at exit.
 
-One membership serves all process groups of the process. It holds what the process hosts (an embedded scheduler, a
+One membership serves all process groups of the process. It holds what the process nodes (an embedded scheduler, a
 server) and stops that only when every rank has left.
 """
 
@@ -19,7 +19,7 @@ from shoal import _C, config, placement
 logger = logging.getLogger("shoal")
 
 JOIN_SECONDS = 300
-# How long a process that hosts something waits for the other ranks to leave; a rank that was killed never says so.
+# How long a process that runs a service waits for the other ranks to leave; a rank that was killed never says so.
 LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
 
 _lock = threading.Lock()
@@ -35,9 +35,9 @@ class Membership:
         self.settings = settings
         self.session: _C.Session | None = None
         self.process_id = os.getpid()
-        self._scheduler_host: _C.Host | None = None
-        self._server_host: _C.Host | None = None
-        self._leave_store: dist.Store | None = None  # only of a job that hosts its own scheduler
+        self._scheduler_service: _C.Service | None = None
+        self._server_service: _C.Service | None = None
+        self._leave_store: dist.Store | None = None  # only of a job that runs its own scheduler
         self._plan: placement.Plan | None = None
         self._rank = 0
         self._world_size = 1
@@ -56,7 +56,7 @@ class Membership:
             self._leave_store = store
         if rank in self._plan.server_ranks:
             processors = len(os.sched_getaffinity(0))
-            self._server_host = _C.host_server(
+            self._server_service = _C.colocate_server(
                 scheduler=self._plan.scheduler,
                 advertise="127.0.0.1" if self._plan.on_one_node else place.address,
                 io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
@@ -72,7 +72,7 @@ class Membership:
         if self.settings.scheduler is None:
             raise ValueError(
                 "a process group with backend shoal beside a default group of another backend needs SHOAL_SCHEDULER: "
-                'only init_process_group("shoal") can host a scheduler and servers by itself'
+                'only init_process_group("shoal") can start a scheduler and servers by itself'
             )
         self._rank, self._world_size = rank, world_size
         self._connect(self.settings.scheduler, self._job_name(), self.settings.min_servers or 1, timeout)
@@ -80,10 +80,10 @@ class Membership:
     def close(self) -> None:
         """Leaves the job. Idempotent; does nothing in a forked child."""
         if os.getpid() == self.process_id and self.session is not None:
-            self.session.close()  # ends in _stop_hosts
+            self.session.close()  # ends in _stop_services
 
-    def stop_hosts(self, others_joined: bool = True) -> None:
-        """Stops what this process hosts: when all ranks have left or LEAVE_TIMEOUT is over, or else at once."""
+    def stop_services(self, others_joined: bool = True) -> None:
+        """Stops what this process nodes: when all ranks have left or LEAVE_TIMEOUT is over, or else at once."""
         global _current
         with _lock:
             if _current is self:
@@ -91,14 +91,14 @@ class Membership:
         store = self._leave_store if others_joined else None
         self._leave_store = None
         if store is not None:
-            self._count_out(store, "left", self._world_size, wait=self._server_host is not None)
-        if self._server_host is not None:
-            self._server_host.stop()
+            self._count_out(store, "left", self._world_size, wait=self._server_service is not None)
+        if self._server_service is not None:
+            self._server_service.stop()
             if store is not None:
                 servers = len(self._plan.server_ranks)
-                self._count_out(store, "stopped", servers, wait=self._scheduler_host is not None)
-        if self._scheduler_host is not None:
-            self._scheduler_host.stop()
+                self._count_out(store, "stopped", servers, wait=self._scheduler_service is not None)
+        if self._scheduler_service is not None:
+            self._scheduler_service.stop()
 
     def _decide(self, places: list[placement.RankPlace]) -> placement.Plan:
         """Runs on rank 0."""
@@ -108,24 +108,24 @@ class Membership:
             )
         server_ranks = placement.server_ranks_of(places)
         on_one_node = len(server_ranks) == 1
-        self._scheduler_host = _C.host_scheduler(("127.0.0.1" if on_one_node else places[0].address) + ":0")
-        address = self._scheduler_host.address
-        logger.info("no scheduler given: rank 0 hosts one at %s, ranks %s host servers", address, server_ranks)
+        self._scheduler_service = _C.start_scheduler(("127.0.0.1" if on_one_node else places[0].address) + ":0")
+        address = self._scheduler_service.address
+        logger.info("no scheduler given: rank 0 runs one at %s, ranks %s run servers", address, server_ranks)
         min_servers = self.settings.min_servers or len(server_ranks)
         return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
 
     def _connect(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> None:
         self.session = _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
-            host_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
+            node_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
             net_device=self._net_device(), transports=self.settings.transports,
             network_only=self.settings.network_only, checksums=self.settings.checksums,
             colocation=config.COLOCATIONS.index(self._colocate()),
-            host_without_servers=self.settings.without_servers == "host", quiet=self.settings.quiet, on_closed=self.stop_hosts,
+            colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet, on_closed=self.stop_services,
         )  # fmt: skip
 
     def _colocate(self) -> str:
-        """Where the job hosts its own scheduler, each node has a server already."""
+        """Where the job runs its own scheduler, each node has a server already."""
         return "off" if self.settings.scheduler is None else self.settings.colocate
 
     def _net_device(self) -> str:
@@ -173,7 +173,7 @@ def for_group(options: dist.distributed_c10d._DistributedBackendOptions) -> Memb
             store = dist.PrefixStore(f"shoal/{generation()}", options.store)
             membership.join_with_store(store, options.group_rank, options.group_size, timeout)
     except BaseException:
-        membership.stop_hosts(others_joined=False)
+        membership.stop_services(others_joined=False)
         raise
     with _lock:
         _current = membership

@@ -1,6 +1,6 @@
-"""Who hosts what when no scheduler is given, agreed through the process group's store.
+"""Which rank runs what when no scheduler is given, agreed through the process group's store.
 
-Every rank says which node it is on and at which address it can be reached. Rank 0 decides from that: it hosts the
+Every rank says which node it is on and at which address it can be reached. Rank 0 decides from that: it nodes the
 scheduler, and the first rank of each node a reduction server. It publishes the plan, or why there is none.
 """
 
@@ -21,7 +21,7 @@ class Plan:
 
     scheduler: str  # "host:port"
     job_name: str
-    server_ranks: list[int]  # ranks that host a server in their process; empty: the cluster has its own
+    server_ranks: list[int]  # ranks that node a server in their process; empty: the cluster has its own
     min_servers: int
     on_one_node: bool
 
@@ -40,7 +40,7 @@ def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
 
 
 def node_identity() -> str:
-    """Ranks with equal identities share a network namespace's host: a host name alone may be used twice."""
+    """Ranks with equal identities share a network namespace's node: a node name alone may be used twice."""
     try:
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -49,7 +49,7 @@ def node_identity() -> str:
 
 
 def local_address(net_device: str) -> str:
-    """This host's IP address that other nodes reach it at: of the device if one is named, else of the route to
+    """This node's IP address that other nodes reach it at: of the device if one is named, else of the route to
     MASTER_ADDR, else of the default route; 127.0.0.1 if there is no network."""
     if net_device and net_device != "lo":
         return device_address(net_device.split(",")[0].split(":")[0])

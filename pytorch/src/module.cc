@@ -1,4 +1,4 @@
-// The Python module shoal._C. Policy (configuration, who hosts what) is in the Python files beside it.
+// The Python module shoal._C. Policy (configuration, who services what) is in the Python files beside it.
 #include <pybind11/chrono.h>
 #include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
@@ -88,14 +88,14 @@ void DefineSession(py::module_& module) {
   py::class_<Group, std::shared_ptr<Group>>(module, "Group");
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
-                       std::string host_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
+                       std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
                        std::string transports, bool network_only, bool checksums, uint32_t colocation,
-                       bool host_without_servers, bool quiet, std::function<void()> on_closed) {
+                       bool colocate_without_servers, bool quiet, std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
                                     .world_size = world_size,
-                                    .host_name = std::move(host_name),
+                                    .node_name = std::move(node_name),
                                     .min_servers = min_servers,
                                     .timeout_ms = timeout_ms,
                                     .net_device = std::move(net_device),
@@ -103,16 +103,16 @@ void DefineSession(py::module_& module) {
                                     .network_only = network_only,
                                     .checksums = checksums,
                                     .colocation = colocation,
-                                    .host_without_servers = host_without_servers,
+                                    .colocate_without_servers = colocate_without_servers,
                                     .quiet = quiet};
              const ShoalLibrary& library = Library();
              py::gil_scoped_release released;
              return Session::Connect(library, options, std::move(on_closed));
            }),
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
-           py::arg("host_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
+           py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("transports"), py::arg("network_only"), py::arg("checksums"), py::arg("colocation"),
-           py::arg("host_without_servers"), py::arg("quiet"), py::arg("on_closed"))
+           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), GilReleased())
       .def("close", &Session::Close, GilReleased())
@@ -120,26 +120,26 @@ void DefineSession(py::module_& module) {
       .def("statistics", &StatisticsToDict);
 }
 
-void DefineHosts(py::module_& module) {
-  py::class_<Host>(module, "Host")
-      .def_property_readonly("address", &Host::address)
-      .def("stop", &Host::Stop, GilReleased());
+void DefineServices(py::module_& module) {
+  py::class_<Service>(module, "Service")
+      .def_property_readonly("address", &Service::address)
+      .def("stop", &Service::Stop, GilReleased());
   module.def(
-      "host_scheduler",
+      "start_scheduler",
       [](const std::string& listen) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
-        return Host::StartScheduler(library, listen);
+        return Service::StartScheduler(library, listen);
       },
       py::arg("listen"));
   module.def(
-      "host_server",
+      "colocate_server",
       [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,
          const std::string& transports, bool network_only, uint64_t timeout_ms) {
         const ShoalLibrary& library = Library();
         py::gil_scoped_release released;
-        return Host::StartServer(library, scheduler, advertise, io_threads, net_device, transports, network_only,
-                                 timeout_ms);
+        return Service::StartServer(library, scheduler, advertise, io_threads, net_device, transports, network_only,
+                                    timeout_ms);
       },
       py::kw_only(), py::arg("scheduler"), py::arg("advertise"), py::arg("io_threads"), py::arg("net_device"),
       py::arg("transports"), py::arg("network_only"), py::arg("timeout_ms"));
@@ -180,7 +180,7 @@ PYBIND11_MODULE(_C, module) {
   py::module_::import("torch");
   DefineErrors(module);
   DefineSession(module);
-  DefineHosts(module);
+  DefineServices(module);
   DefineBackend(module);
   module.def(
       "load_library", [](const std::string& path) { loaded_library = &LoadShoalLibrary(path); }, py::arg("path"));

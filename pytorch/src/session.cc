@@ -29,7 +29,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.job_name = options.job_name.c_str();
   worker_options.rank = options.rank;
   worker_options.world_size = options.world_size;
-  worker_options.host_name = NullIfEmpty(options.host_name);
+  worker_options.node_name = NullIfEmpty(options.node_name);
   worker_options.min_servers = options.min_servers;
   worker_options.timeout_ms = options.timeout_ms;
   worker_options.net_device = NullIfEmpty(options.net_device);
@@ -38,7 +38,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.checksums = options.checksums ? 1 : 0;
   worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
   worker_options.without_servers =
-      options.host_without_servers ? SHOAL_WITHOUT_SERVERS_HOST : SHOAL_WITHOUT_SERVERS_WAIT;
+      options.colocate_without_servers ? SHOAL_WITHOUT_SERVERS_COLOCATE : SHOAL_WITHOUT_SERVERS_WAIT;
   worker_options.quiet = options.quiet ? 1 : 0;
   shoal_worker* worker = nullptr;
   shoal_error error = {};
@@ -251,21 +251,21 @@ std::vector<shoal_server_statistics> Session::ServerStatistics() {
   return entries;
 }
 
-// ---- Host ----
+// ---- Service ----
 
-std::unique_ptr<Host> Host::StartScheduler(const ShoalLibrary& library, const std::string& listen) {
-  shoal_host* host = nullptr;
+std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, const std::string& listen) {
+  shoal_service* service = nullptr;
   shoal_error error = {};
-  library.Check(library.shoal_host_scheduler(listen.c_str(), &host, &error), error,
+  library.Check(library.shoal_start_scheduler(listen.c_str(), &service, &error), error,
                 "can't start the embedded scheduler on " + listen);
-  return std::unique_ptr<Host>(new Host(library, host));
+  return std::unique_ptr<Service>(new Service(library, service));
 }
 
-std::unique_ptr<Host> Host::StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                        const std::string& advertise, uint32_t io_threads,
-                                        const std::string& net_device, const std::string& transports, bool network_only,
-                                        uint64_t timeout_ms) {
-  shoal_host_server_options options = {};
+std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const std::string& scheduler,
+                                              const std::string& advertise, uint32_t io_threads,
+                                              const std::string& net_device, const std::string& transports,
+                                              bool network_only, uint64_t timeout_ms) {
+  shoal_server_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = scheduler.c_str();
   options.advertise = advertise.c_str();
@@ -274,16 +274,16 @@ std::unique_ptr<Host> Host::StartServer(const ShoalLibrary& library, const std::
   options.transports = NullIfEmpty(transports);
   options.network_only = network_only ? 1 : 0;
   options.timeout_ms = timeout_ms;
-  shoal_host* host = nullptr;
+  shoal_service* service = nullptr;
   shoal_error error = {};
-  library.Check(library.shoal_host_server(&options, &host, &error), error,
+  library.Check(library.shoal_start_server(&options, &service, &error), error,
                 "can't start the embedded server on " + advertise);
-  return std::unique_ptr<Host>(new Host(library, host));
+  return std::unique_ptr<Service>(new Service(library, service));
 }
 
-void Host::Stop() {
-  if (host_ == nullptr || getpid() != process_id_) return;
-  library_.shoal_host_stop(std::exchange(host_, nullptr));
+void Service::Stop() {
+  if (service_ == nullptr || getpid() != process_id_) return;
+  library_.shoal_service_stop(std::exchange(service_, nullptr));
 }
 
 }  // namespace shoal::pytorch

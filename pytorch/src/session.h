@@ -44,16 +44,16 @@ struct SessionOptions {
   std::string job_name;
   uint32_t rank = 0;
   uint32_t world_size = 1;
-  std::string host_name;
+  std::string node_name;
   uint32_t min_servers = 0;  // 0: the library's default
   uint64_t timeout_ms = 0;
   std::string net_device;  // empty: UCX chooses
   std::string transports;  // empty: the library's default
   bool network_only = false;
   bool checksums = false;
-  uint32_t colocation = 0;            // a shoal_colocation
-  bool host_without_servers = false;  // else wait for one
-  bool quiet = false;                 // no lines to standard error
+  uint32_t colocation = 0;                // a shoal_colocation
+  bool colocate_without_servers = false;  // else wait for one
+  bool quiet = false;                     // no lines to standard error
 };
 
 class Session;
@@ -146,26 +146,27 @@ class Session : public std::enable_shared_from_this<Session> {
 };
 
 // A scheduler or a server inside this process. Threads: one at a time.
-class Host {
+class Service {
  public:
   // Throw ShoalError.
-  static std::unique_ptr<Host> StartScheduler(const ShoalLibrary& library, const std::string& listen);
-  static std::unique_ptr<Host> StartServer(const ShoalLibrary& library, const std::string& scheduler,
-                                           const std::string& advertise, uint32_t io_threads,
-                                           const std::string& net_device, const std::string& transports,
-                                           bool network_only, uint64_t timeout_ms);
-  ~Host() { Stop(); }
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
+  static std::unique_ptr<Service> StartScheduler(const ShoalLibrary& library, const std::string& listen);
+  static std::unique_ptr<Service> StartServer(const ShoalLibrary& library, const std::string& scheduler,
+                                              const std::string& advertise, uint32_t io_threads,
+                                              const std::string& net_device, const std::string& transports,
+                                              bool network_only, uint64_t timeout_ms);
+  ~Service() { Stop(); }
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
 
-  std::string address() const { return host_ == nullptr ? "" : library_.shoal_host_address(host_); }
+  std::string address() const { return service_ == nullptr ? "" : library_.shoal_service_address(service_); }
   void Stop();
 
  private:
-  Host(const ShoalLibrary& library, shoal_host* host) : library_(library), host_(host), process_id_(getpid()) {}
+  Service(const ShoalLibrary& library, shoal_service* service)
+      : library_(library), service_(service), process_id_(getpid()) {}
 
   const ShoalLibrary& library_;
-  shoal_host* host_;
+  shoal_service* service_;
   const pid_t process_id_;
 };
 

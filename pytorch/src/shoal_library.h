@@ -39,10 +39,10 @@ class ShoalError : public std::runtime_error {
   F(shoal_next_completion)          \
   F(shoal_worker_statistics)        \
   F(shoal_worker_server_statistics) \
-  F(shoal_host_scheduler)           \
-  F(shoal_host_server)              \
-  F(shoal_host_address)             \
-  F(shoal_host_stop)
+  F(shoal_start_scheduler)          \
+  F(shoal_start_server)             \
+  F(shoal_service_address)          \
+  F(shoal_service_stop)
 
 struct ShoalLibrary {
 #define SHOAL_DECLARE_FUNCTION(name) decltype(&::name) name = nullptr;

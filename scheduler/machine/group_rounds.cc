@@ -24,17 +24,17 @@ std::string MissingRank(const Job* job, uint32_t rank) {
   if (job == nullptr || worker == job->workers.end()) return absl::StrCat("rank ", rank, " (never joined the job)");
   const RankState& state = worker->second.state;
   if (state.phase == MemberPhase::kLive) {
-    return absl::StrCat("rank ", rank, " (on host ", state.host, ", in the job, did not ask for the group)");
+    return absl::StrCat("rank ", rank, " (on node ", state.node, ", in the job, did not ask for the group)");
   }
-  return absl::StrCat("rank ", rank, " (on host ", state.host, ", ", std::string(MemberPhaseName(state.phase)), ": ",
+  return absl::StrCat("rank ", rank, " (on node ", state.node, ", ", std::string(MemberPhaseName(state.phase)), ": ",
                       state.reason, ")");
 }
 
 // All ranks of the round wait.
 bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
-  const std::vector<std::string> hosts = job->HostsOf(round.ranks);
+  const std::vector<std::string> nodes = job->NodesOf(round.ranks);
   const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
-  return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, hosts); });
+  return std::any_of(of_job.begin(), of_job.end(), [&](const ServerState* server) { return MayServe(*server, nodes); });
 }
 
 std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
@@ -51,7 +51,7 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
   } else if (missing.empty() && !AnyMayServe(round, servers, job)) {
     absl::StrAppend(
         &text, "a server that may serve it: all ", server_count,
-        " of the job are in ranks' processes on other hosts; start a dedicated one, or let its ranks host one");
+        " of the job are in ranks' processes on other nodes; start a dedicated one, or let its ranks run one");
   }
   return text;
 }
@@ -74,11 +74,11 @@ std::vector<uint32_t> GroupRound::MissingRanks() const {
 }
 
 LinkFacts GroupRound::Link() const {
-  const bool within_host =
-      std::ranges::all_of(waiters, [](const auto& entry) { return entry.second.link.within_host; });
-  LinkFacts link{.within_host = within_host};
+  const bool within_node =
+      std::ranges::all_of(waiters, [](const auto& entry) { return entry.second.link.within_node; });
+  LinkFacts link{.within_node = within_node};
   for (const auto& [rank, waiter] : waiters) {
-    if (waiter.link.within_host != within_host) continue;
+    if (waiter.link.within_node != within_node) continue;
     link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);
     link.round_trip_ns = LeastKnown(link.round_trip_ns, waiter.link.round_trip_ns);
     link.message_ns = LeastKnown(link.message_ns, waiter.link.message_ns);

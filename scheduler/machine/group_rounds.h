@@ -48,7 +48,7 @@ struct GroupRound {
   // Those that have not asked, in group order.
   std::vector<uint32_t> MissingRanks() const;
   // Of the fastest link (ranks that measure at the same time share a server's port), with the shortest round trip and
-  // the cheapest message (others share a processor). What a rank has within its host counts if all have that.
+  // the cheapest message (others share a processor). What a rank has within its node counts if all have that.
   LinkFacts Link() const;
 };
 

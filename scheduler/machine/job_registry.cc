@@ -11,15 +11,15 @@ namespace shoal::scheduler {
 
 std::string Job::Describe(uint32_t rank) const {
   const auto worker = workers.find(rank);
-  const std::string where = worker == workers.end() ? "" : absl::StrCat(" on host ", worker->second.state.host);
+  const std::string where = worker == workers.end() ? "" : absl::StrCat(" on node ", worker->second.state.node);
   return absl::StrCat("rank ", rank, " of job \"", name, "\"", where);
 }
 
-std::vector<std::string> Job::HostsOf(const std::vector<uint32_t>& ranks) const {
-  std::vector<std::string> hosts;
-  hosts.reserve(ranks.size());
-  for (const uint32_t rank : ranks) hosts.push_back(workers.at(rank).state.host);
-  return hosts;
+std::vector<std::string> Job::NodesOf(const std::vector<uint32_t>& ranks) const {
+  std::vector<std::string> nodes;
+  nodes.reserve(ranks.size());
+  for (const uint32_t rank : ranks) nodes.push_back(workers.at(rank).state.node);
+  return nodes;
 }
 
 std::vector<RankLost> Job::LostRanks() const {
@@ -28,7 +28,7 @@ std::vector<RankLost> Job::LostRanks() const {
     if (worker.state.phase != MemberPhase::kLost) continue;
     lost.push_back({.job = id,
                     .rank = rank,
-                    .host = worker.state.host,
+                    .node = worker.state.node,
                     .reason = worker.state.reason,
                     .incarnation = worker.state.incarnation});
   }
@@ -93,8 +93,8 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const Now& now, const JoinJob& reque
       if (job.world_size == request.world_size) return &job;
       const auto& [first_rank, first] = *job.workers.begin();
       return absl::InvalidArgumentError(absl::StrCat(
-          "job \"", job.name, "\" has world size ", job.world_size, " (so said rank ", first_rank, " on host ",
-          first.state.host, "), but rank ", request.rank, " on host ", CleanText(request.host), " has world size ",
+          "job \"", job.name, "\" has world size ", job.world_size, " (so said rank ", first_rank, " on node ",
+          first.state.node, "), but rank ", request.rank, " on node ", CleanText(request.node), " has world size ",
           request.world_size, "; give every rank the same, or this job another name"));
     }
   }
@@ -138,9 +138,9 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   Worker& worker = job.workers[request.rank];
   worker = Worker();
   worker.state.incarnation = request.incarnation;
-  worker.state.host = CleanText(request.host);
+  worker.state.node = CleanText(request.node);
   worker.state.pid = request.pid;
-  worker.state.hosts_without_servers = request.hosts_without_servers;
+  worker.state.colocates_without_servers = request.colocates_without_servers;
   GrantLease(now, &worker);
   ++job.live_count;
   ++live_workers_;
@@ -155,21 +155,22 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
 bool JobRegistry::AssignServer(JobId id, uint32_t rank, bool wanted) {
   Job& job = jobs_.at(id);
   Worker& worker = job.workers.at(rank);
-  if (!wanted || worker.hosts_server) return worker.hosts_server;
-  worker.hosts_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
+  if (!wanted || worker.has_colocated_server) return worker.has_colocated_server;
+  worker.has_colocated_server = std::none_of(job.workers.begin(), job.workers.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
-    return other.hosts_server && other.state.phase == MemberPhase::kLive && other.state.host == worker.state.host;
+    return other.has_colocated_server && other.state.phase == MemberPhase::kLive &&
+           other.state.node == worker.state.node;
   });
-  return worker.hosts_server;
+  return worker.has_colocated_server;
 }
 
 absl::Status JobRegistry::HolderError(const Now& now, const JoinJob& request) const {
   const Job* job = FindByName(request.job_name);
   const Worker& worker = job->workers.at(request.rank);
   return absl::AlreadyExistsError(absl::StrCat(
-      "rank ", request.rank, " of job \"", request.job_name, "\" is held by process ", worker.state.pid, " on host ",
-      worker.state.host, " (heartbeat ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ",
-      request.pid, " on host ", CleanText(request.host), " another rank or job name, or end the other process"));
+      "rank ", request.rank, " of job \"", request.job_name, "\" is held by process ", worker.state.pid, " on node ",
+      worker.state.node, " (heartbeat ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ",
+      request.pid, " on node ", CleanText(request.node), " another rank or job name, or end the other process"));
 }
 
 absl::StatusOr<Job*> JobRegistry::FindMember(JobId id, uint32_t rank, Incarnation incarnation) {
@@ -234,10 +235,10 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const Now& now) {
   return gone;
 }
 
-void JobRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+void JobRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, worker] : job.workers) {
-      if (worker.state.phase == MemberPhase::kLive) hosts->insert(worker.state.host);
+      if (worker.state.phase == MemberPhase::kLive) nodes->insert(worker.state.node);
     }
   }
 }
@@ -293,7 +294,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, uint32_t rank, MemberPhase pha
   Worker& worker = job->workers.at(rank);
   gone.rank = {.job = job->id,
                .rank = rank,
-               .host = worker.state.host,
+               .node = worker.state.node,
                .reason = reason,
                .incarnation = worker.state.incarnation};
   gone.who = job->Describe(rank);

@@ -32,7 +32,7 @@ struct Worker {
   WorkerLoad load;
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
-  bool hosts_server = false;  // was told to
+  bool has_colocated_server = false;  // was told to
 };
 
 struct Job {
@@ -47,10 +47,10 @@ struct Job {
   size_t live_count = 0;
 
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
-  // "rank 3 of job "gpt" on host b".
+  // "rank 3 of job "gpt" on node b".
   std::string Describe(uint32_t rank) const;
   // By rank of a group whose ranks have all joined the job.
-  std::vector<std::string> HostsOf(const std::vector<uint32_t>& ranks) const;
+  std::vector<std::string> NodesOf(const std::vector<uint32_t>& ranks) const;
   std::vector<RankLost> LostRanks() const;
   GroupState* FindGroup(GroupId group);  // nullptr: no such group
   std::vector<GroupMap> GroupMaps() const;
@@ -85,8 +85,8 @@ class JobRegistry {
   // RESOURCE_EXHAUSTED: too many jobs or workers.
   absl::StatusOr<Joined> Join(const Now& now, const JoinJob& request);
 
-  // Whether a live rank is to host a server for its job: if `wanted`, one live rank of each host is. The answer to the
-  // same process stays the same (until the scheduler restarts).
+  // Whether a live rank is to run a colocated server for its job: if `wanted`, one live rank of each node is. The
+  // answer to the same process stays the same (until the scheduler restarts).
   bool AssignServer(JobId job, uint32_t rank, bool wanted);
 
   // ALREADY_EXISTS, naming who holds the rank that `request` wants. Only for a request that Join has just held.
@@ -101,7 +101,7 @@ class JobRegistry {
   absl::StatusOr<Gone> Leave(const LeaveJob& request);
   std::vector<Gone> ExpireLeases(const Now& now);
   void RenewAll(const Now& now);
-  void AddLiveHosts(std::set<std::string>* hosts) const;
+  void AddLiveNodes(std::set<std::string>* nodes) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   void AddGroup(Job* job, GroupState group);

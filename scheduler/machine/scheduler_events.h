@@ -39,7 +39,7 @@ struct RegisterServer {
   Incarnation incarnation;
   std::vector<std::string> addresses;  // one per I/O thread
   uint32_t weight = 0;                 // of each I/O thread; 0 means 1
-  std::string host;
+  std::string node;
   uint64_t slot_memory_bytes = 0;
   std::string transports;
   JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
@@ -79,10 +79,10 @@ struct JoinJob {
   uint32_t world_size = 0;
   uint32_t rank = 0;
   Incarnation incarnation;
-  std::string host;
+  std::string node;
   uint32_t pid = 0;
   uint32_t colocation = 0;  // number of a Colocation
-  bool hosts_without_servers = false;
+  bool colocates_without_servers = false;
 };
 
 struct JoinGroup {
@@ -172,15 +172,15 @@ struct ServerDraining {
 struct JobJoined {
   JobId job;
   uint64_t lease_ttl_ms = 0;
-  uint32_t server_count = 0;  // that serve the job
-  bool host_server = false;   // the process is to host one
+  uint32_t server_count = 0;     // that serve the job
+  bool colocate_server = false;  // the process is to run one
 };
 
 struct GroupJoined {
   GroupId group;
   std::array<std::byte, kGroupTokenBytes> token{};
   std::shared_ptr<const ShardMap> map;
-  std::vector<std::string> hosts;  // by rank of the group
+  std::vector<std::string> nodes;  // by rank of the group
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
   LinkFacts link;                  // that the group was planned with
   double busiest_port = 1;         // core/flow_plan.h
@@ -272,7 +272,7 @@ using SchedulerEvent =
 struct RankLost {
   JobId job;
   uint32_t rank = 0;
-  std::string host;
+  std::string node;
   std::string reason;
   Incarnation incarnation;
 };
@@ -299,8 +299,8 @@ struct GroupMap {
   GroupId group;
   std::shared_ptr<const ShardMap> map;
 };
-// No server is left that serves the job: these ranks are to host one each.
-struct HostRequest {
+// No server is left that serves the job: these ranks are to run one each.
+struct ColocationRequest {
   std::vector<uint32_t> ranks;
   std::string reason;
 };
@@ -309,7 +309,7 @@ struct SendWatch {
   std::shared_ptr<const ShardMap> map = nullptr;  // null: unchanged
   std::vector<RankLost> lost_ranks = {};
   std::vector<GroupMap> groups = {};  // of the watched job, those whose map changed
-  std::optional<HostRequest> host = std::nullopt;
+  std::optional<ColocationRequest> node = std::nullopt;
 };
 struct SendEvent {
   WatcherId watcher;

@@ -55,15 +55,15 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
   const auto& [first_rank, first] = *round.waiters.begin();
   Job* job = *jobs_.FindMember(round.job, first_rank, first.request.incarnation);
   const absl::StatusOr<GroupPlan> plan =
-      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job->HostsOf(round.ranks));
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job->NodesOf(round.ranks));
   if (!plan.ok()) {
     for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
     return;
   }
   LinkFacts link = round.Link();
-  if (link == LinkFacts() && plan->within_host) link = WithinOneHost();
-  // Within one host nothing meets at a port, but at the threads that add up.
-  const PortLoad load = link.within_host ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
+  if (link == LinkFacts() && plan->within_node) link = WithinOneNode();
+  // Within one node nothing meets at a port, but at the threads that add up.
+  const PortLoad load = link.within_node ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
                                                         static_cast<uint32_t>(plan->map->shards().size()))
                                          : plan->load;
   const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
@@ -105,7 +105,7 @@ void SchedulerMachine::TellOpened(const Now& now, RequestHandle handle, const Jo
   AfterSave(Reply{handle, Response(GroupJoined{.group = group.id,
                                                .token = EncodeToken(token),
                                                .map = map,
-                                               .hosts = job.HostsOf(group.ranks),
+                                               .nodes = job.NodesOf(group.ranks),
                                                .look_ahead_chunks = opening.look_ahead_chunks,
                                                .link = opening.link,
                                                .busiest_port = opening.busiest_port})});

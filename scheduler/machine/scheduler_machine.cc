@@ -11,7 +11,7 @@
 namespace shoal::scheduler {
 namespace {
 
-// People's questions are none: they may be asked on this very host.
+// People's questions are none: they may be asked on this very node.
 bool IsSignOfLife(const Request& request) {
   return std::holds_alternative<HeartbeatServer>(request) || std::holds_alternative<HeartbeatWorker>(request) ||
          std::holds_alternative<RegisterServer>(request) || std::holds_alternative<JoinJob>(request);
@@ -100,16 +100,16 @@ bool SchedulerMachine::RenewLeasesAfterStall(const Now& now) {
   return true;
 }
 
-// That several hosts fall silent in one moment is far more likely this host's doing than theirs. Members send three
+// That several nodes fall silent in one moment is far more likely this node's doing than theirs. Members send three
 // heartbeats in a lease, so two of them that nobody has sent are enough to tell.
 bool SchedulerMachine::IsCutOff(const Now& now) const {
   const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
   // Who waits to take a place over has come through the network after its holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
-  std::set<std::string> hosts;
-  servers_.AddLiveHosts(&hosts);
-  jobs_.AddLiveHosts(&hosts);
-  return hosts.size() > 1;
+  std::set<std::string> nodes;
+  servers_.AddLiveNodes(&nodes);
+  jobs_.AddLiveNodes(&nodes);
+  return nodes.size() > 1;
 }
 
 bool SchedulerMachine::RenewLeasesWhileCutOff(const Now& now) {
@@ -118,8 +118,8 @@ bool SchedulerMachine::RenewLeasesWhileCutOff(const Now& now) {
   RenewAllLeases(now);
   if (!std::exchange(cut_off_, true)) {
     Record(now, "scheduler-cut-off", absl::StrCat("cluster ", cluster_id_),
-           absl::StrCat("no member on any host was heard for ", Seconds(now.monotonic_ns - *heard_at_ns_),
-                        ": this host's network is taken for broken and nobody for lost; see to it"));
+           absl::StrCat("no member on any node was heard for ", Seconds(now.monotonic_ns - *heard_at_ns_),
+                        ": this node's network is taken for broken and nobody for lost; see to it"));
   }
   return true;
 }
@@ -219,9 +219,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     for (const auto& [watcher, job] : watchers_) {
       if (job == moved->job) actions_.push_back(SendWatch{.watcher = watcher, .groups = {moved->group}});
     }
-  } else if (const auto* wanted = std::get_if<PublishHostRequest>(&consequence)) {
+  } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
     for (const auto& [watcher, job] : watchers_) {
-      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .host = wanted->request});
+      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .node = wanted->request});
     }
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
     if (saved_ != changes_) {
@@ -239,7 +239,7 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     actions_.push_back(SendWatch{added->watcher, published_,
                                  job == nullptr ? std::vector<RankLost>() : job->LostRanks(),
                                  job == nullptr ? std::vector<GroupMap>() : job->GroupMaps(),
-                                 job == nullptr ? std::nullopt : HostsWanted(*job)});
+                                 job == nullptr ? std::nullopt : ColocationWanted(*job)});
   }
 }
 

@@ -50,7 +50,7 @@ class SchedulerMachine {
 
   // Does what time asks for: call it after the events at hand, at NextDeadline() at the latest. Called much later than
   // that (the process was stopped, the machine slept), it starts every lease anew, as members could not renew theirs.
-  // It also does so while none of members on several hosts is heard: then this host's own network is broken.
+  // It also does so while none of members on several nodes is heard: then this node's own network is broken.
   std::vector<Action> Tick(const Now& now);
 
   // On the monotonic clock; kNoDeadline if nothing is due.
@@ -67,9 +67,9 @@ class SchedulerMachine {
     JobId job;
     GroupMap group;
   };
-  struct PublishHostRequest {
+  struct PublishColocationRequest {
     JobId job;
-    HostRequest request;
+    ColocationRequest request;
   };
   struct AddWatcher {
     WatcherId watcher;
@@ -77,7 +77,7 @@ class SchedulerMachine {
   };
   // What waits for a save, in order.
   using Consequence =
-      std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishHostRequest, AddWatcher, EventRecord>;
+      std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishColocationRequest, AddWatcher, EventRecord>;
   struct Waiting {
     uint64_t after = 0;  // this change must be saved
     Consequence consequence;
@@ -125,9 +125,9 @@ class SchedulerMachine {
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(const Now& now);
   void MoveGroup(const Now& now, const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why);
-  // The ranks of a job that has no server, as far as they would host one; nullopt: nobody is to.
-  std::optional<HostRequest> HostsWanted(const Job& job) const;
-  void AskForHosts(const Now& now);
+  // The ranks of a job that has no server, as far as they would run one; nullopt: nobody is to.
+  std::optional<ColocationRequest> ColocationWanted(const Job& job) const;
+  void AskForColocation(const Now& now);
   // The group's next map, of the live servers that it does not do without. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;

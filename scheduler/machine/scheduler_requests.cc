@@ -29,7 +29,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Regist
     Change();
     const ServerState& server = *servers_.Find(registered->server);
     Record(now, RegistrationKind(registered->change), absl::StrCat("server ", server.name),
-           absl::StrCat("host ", server.host, ", ", server.addresses.size(), " I/O threads, Shoal ",
+           absl::StrCat("node ", server.node, ", ", server.addresses.size(), " I/O threads, Shoal ",
                         server.software_version,
                         server.job == JobId() ? "" : absl::StrCat(", for job ", server.job.value(), " alone")));
     ForgetExclusions(registered->server);
@@ -74,7 +74,7 @@ void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const Deregi
 void SchedulerMachine::RebuildMap(const Now& now) {
   PublishServers(now);
   MoveGroups(now);
-  AskForHosts(now);
+  AskForColocation(now);
 }
 
 void SchedulerMachine::PublishServers(const Now& now) {
@@ -97,7 +97,7 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
            excluded.end();
   });
   const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
-  return PlanGroup(next, servers, job.HostsOf(group.ranks));
+  return PlanGroup(next, servers, job.NodesOf(group.ranks));
 }
 
 void SchedulerMachine::ForgetExclusions(ServerId server) {
@@ -188,21 +188,21 @@ bool SchedulerMachine::TryJoin(const Now& now, RequestHandle handle, const JoinJ
   const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
   if (joined->started_job) {
     Record(now, "job-started", subject,
-           absl::StrCat("world size ", request.world_size, ", first was rank ", request.rank, " on host ",
-                        CleanText(request.host)));
+           absl::StrCat("world size ", request.world_size, ", first was rank ", request.rank, " on node ",
+                        CleanText(request.node)));
   }
   if (joined->job_runs_now)
     Record(now, "job-running", subject, absl::StrCat("all ", request.world_size, " ranks joined"));
-  const bool host_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
   AfterSave(
       Reply{handle, Response(JobJoined{.job = joined->job,
                                        .lease_ttl_ms = settings_.lease_ttl_ms,
                                        .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
-                                       .host_server = host_server})});
+                                       .colocate_server = colocate_server})});
   return true;
 }
 
-// How the shares turn out is decided for each group (core/hybrid_plan.h); here only who is to be asked at all.
+// How the shares turn out is decided for each group (core/server_weights.h); here only who is to be asked at all.
 bool SchedulerMachine::WantsServer(const JoinJob& request) const {
   switch (*ColocationFromNumber(request.colocation)) {
     case Colocation::kOff:
@@ -212,7 +212,7 @@ bool SchedulerMachine::WantsServer(const JoinJob& request) const {
     case Colocation::kAuto:
       break;
   }
-  return servers_.dedicated_count() < request.world_size && !servers_.AnyDedicatedOn(CleanText(request.host));
+  return servers_.dedicated_count() < request.world_size && !servers_.AnyDedicatedOn(CleanText(request.node));
 }
 
 void SchedulerMachine::RetryHeldJoins(const Now& now) {

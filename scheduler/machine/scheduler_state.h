@@ -43,7 +43,7 @@ struct ServerState {
   MemberPhase phase = MemberPhase::kLive;
   bool draining = false;  // this incarnation was asked to leave, so it is in no map
   std::string reason;     // why it is not live
-  std::string host;
+  std::string node;
   std::vector<std::string> addresses;
   uint32_t weight = 1;
   uint64_t slot_memory_bytes = 0;
@@ -63,9 +63,9 @@ struct RankState {
   Incarnation incarnation;
   MemberPhase phase = MemberPhase::kLive;
   std::string reason;  // why it is not live
-  std::string host;
+  std::string node;
   uint32_t pid = 0;
-  bool hosts_without_servers = false;  // would host a server for its job if there is no other
+  bool colocates_without_servers = false;  // would run a colocated server for its job if there is no other
 
   friend bool operator==(const RankState&, const RankState&) = default;
 };

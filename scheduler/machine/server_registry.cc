@@ -54,7 +54,7 @@ absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
       if (std::find(taken.begin(), taken.end(), address) == taken.end()) continue;
       return absl::AlreadyExistsError(absl::StrCat(
           "address ", address, " of server ", request.name, " is registered by the live server ", server.state.name,
-          " on host ", server.state.host, "; if that one is gone, try again after its lease of ",
+          " on node ", server.state.node, "; if that one is gone, try again after its lease of ",
           Seconds(lease_ttl_ns_), ", else give this one its own --advertise address"));
     }
   }
@@ -79,7 +79,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
   const ServerState before = server.state;
   const bool was_live = !is_new && before.phase == MemberPhase::kLive;
   if (!is_new && request.incarnation == before.evicted_incarnation) {
-    return absl::AlreadyExistsError(absl::StrCat("another process on host ", before.host, " took the place of server ",
+    return absl::AlreadyExistsError(absl::StrCat("another process on node ", before.node, " took the place of server ",
                                                  request.name, "; end this process or give it another --name"));
   }
   ServerState& state = server.state;
@@ -89,7 +89,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
   if (was_live && before.incarnation != request.incarnation) state.evicted_incarnation = before.incarnation;
   state.phase = MemberPhase::kLive;
   state.reason.clear();
-  state.host = CleanText(request.host);
+  state.node = CleanText(request.node);
   state.addresses = request.addresses;
   state.weight = std::max(request.weight, 1u);
   state.slot_memory_bytes = request.slot_memory_bytes;
@@ -123,7 +123,7 @@ absl::Status ServerRegistry::Renew(const Now& now, const HeartbeatServer& reques
   }
   Server& server = found->second;
   if (server.state.incarnation != request.incarnation) {
-    return absl::AbortedError(absl::StrCat("another process on host ", server.state.host, " took the place of server ",
+    return absl::AbortedError(absl::StrCat("another process on node ", server.state.node, " took the place of server ",
                                            server.state.name, "; end this process or give it another --name"));
   }
   if (server.state.phase != MemberPhase::kLive) {
@@ -166,8 +166,8 @@ absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
                                                       "); there is nothing to drain"));
   }
   if (state.job != JobId()) {
-    return absl::FailedPreconditionError(absl::StrCat("server ", name, " lives in a rank's process on host ",
-                                                      state.host, ", for job ", state.job.value(),
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " lives in a rank's process on node ",
+                                                      state.node, ", for job ", state.job.value(),
                                                       " alone, and leaves with that rank"));
   }
   return !std::exchange(state.draining, true);
@@ -210,9 +210,9 @@ void ServerRegistry::RenewAll(const Now& now) {
   next_expiry_ns_ = live_count_ == 0 ? kNoDeadline : expires_ns;
 }
 
-void ServerRegistry::AddLiveHosts(std::set<std::string>* hosts) const {
+void ServerRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
   for (const auto& [id, server] : servers_) {
-    if (server.state.phase == MemberPhase::kLive) hosts->insert(server.state.host);
+    if (server.state.phase == MemberPhase::kLive) nodes->insert(server.state.node);
   }
 }
 
@@ -232,9 +232,9 @@ std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
 
 uint32_t ServerRegistry::dedicated_count() const { return static_cast<uint32_t>(ServersOf(JobId()).size()); }
 
-bool ServerRegistry::AnyDedicatedOn(const std::string& host) const {
+bool ServerRegistry::AnyDedicatedOn(const std::string& node) const {
   const std::vector<const ServerState*> dedicated = ServersOf(JobId());
-  return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->host == host; });
+  return std::any_of(dedicated.begin(), dedicated.end(), [&](const ServerState* state) { return state->node == node; });
 }
 
 std::string ServerRegistry::DescribeLastGone() const {

@@ -49,7 +49,7 @@ class ServerRegistry {
   absl::StatusOr<bool> Deregister(const DeregisterServer& request);
 
   // The live server of that name is taken out of the maps; true if it was in them till now. NOT_FOUND: no server has
-  // the name. FAILED_PRECONDITION: it is not live, or a rank of a job hosts it.
+  // the name. FAILED_PRECONDITION: it is not live, or it is colocated with a rank of a job.
   absl::StatusOr<bool> Drain(const std::string& name);
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
@@ -67,8 +67,8 @@ class ServerRegistry {
   std::vector<const ServerState*> ServersOf(JobId job) const;
   // Of those that serve all jobs.
   uint32_t dedicated_count() const;
-  bool AnyDedicatedOn(const std::string& host) const;
-  void AddLiveHosts(std::set<std::string>* hosts) const;
+  bool AnyDedicatedOn(const std::string& node) const;
+  void AddLiveNodes(std::set<std::string>* nodes) const;
   // For people, of the server that went last or drains: "server a is lost (no heartbeat for 5.2 s)".
   std::string DescribeLastGone() const;
   uint32_t lost_count() const;

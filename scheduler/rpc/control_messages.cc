@@ -37,7 +37,7 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
 
 void ToMessage(const RankView& view, v1::RankStatus* message) {
   message->set_rank(view.rank);
-  message->set_host(view.state.host);
+  message->set_node(view.state.node);
   message->set_pid(view.state.pid);
   message->set_incarnation(view.state.incarnation.value());
   message->set_state(std::string(MemberPhaseName(view.state.phase)));
@@ -72,7 +72,7 @@ RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
           .incarnation = Incarnation(message.incarnation()),
           .addresses = {message.addresses().begin(), message.addresses().end()},
           .weight = message.weight(),
-          .host = message.host(),
+          .node = message.node(),
           .slot_memory_bytes = message.slot_memory_bytes(),
           .transports = message.transports(),
           .job = JobId(message.job_id())};
@@ -97,10 +97,10 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .world_size = message.world_size(),
           .rank = message.rank(),
           .incarnation = Incarnation(message.incarnation()),
-          .host = message.host(),
+          .node = message.node(),
           .pid = message.pid(),
           .colocation = message.colocation(),
-          .hosts_without_servers = message.hosts_without_servers()};
+          .colocates_without_servers = message.colocates_without_servers()};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -183,14 +183,14 @@ void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_server_count(response.server_count);
-  message->set_host_server(response.host_server);
+  message->set_colocate_server(response.colocate_server);
 }
 
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   message->set_group_id(response.group.value());
   message->set_token(response.token.data(), response.token.size());
   ToMessage(*response.map, message->mutable_map());
-  for (const std::string& host : response.hosts) message->add_hosts(host);
+  for (const std::string& node : response.nodes) message->add_nodes(node);
   message->set_look_ahead_chunks(response.look_ahead_chunks);
   ToMessage(response.link, message->mutable_link());
   message->set_busiest_port(response.busiest_port);
@@ -220,7 +220,7 @@ void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse*
     server->set_server_id(view.state.id.value());
     server->set_name(view.state.name);
     server->set_incarnation(view.state.incarnation.value());
-    server->set_host(view.state.host);
+    server->set_node(view.state.node);
     for (const std::string& address : view.state.addresses) server->add_addresses(address);
     server->set_state(std::string(ServerStateName(view.state)));
     server->set_reason(view.state.reason);
@@ -256,7 +256,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   ToMessage(*group.map, message->mutable_map());
 }
 
-void ToMessage(const HostRequest& request, v1::HostRequest* message) {
+void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {
   for (const uint32_t rank : request.ranks) message->add_ranks(rank);
   message->set_reason(request.reason);
 }
@@ -264,7 +264,7 @@ void ToMessage(const HostRequest& request, v1::HostRequest* message) {
 void ToMessage(const RankLost& lost, v1::RankLost* message) {
   message->set_job_id(lost.job.value());
   message->set_rank(lost.rank);
-  message->set_host(lost.host);
+  message->set_node(lost.node);
   message->set_reason(lost.reason);
   message->set_incarnation(lost.incarnation.value());
 }

@@ -46,7 +46,7 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message);
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message);
-void ToMessage(const HostRequest& request, v1::HostRequest* message);
+void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message);
 void ToMessage(const RankLost& lost, v1::RankLost* message);
 void ToMessage(const EventRecord& event, v1::Event* message);
 

@@ -31,7 +31,7 @@ void Encode(const ServerState& server, v1::StoredServer* stored) {
   stored->set_evicted_incarnation(server.evicted_incarnation.value());
   stored->set_phase(static_cast<uint32_t>(server.phase));
   stored->set_reason(server.reason);
-  stored->set_host(server.host);
+  stored->set_node(server.node);
   for (const std::string& address : server.addresses) stored->add_addresses(address);
   stored->set_weight(server.weight);
   stored->set_slot_memory_bytes(server.slot_memory_bytes);
@@ -83,9 +83,9 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_incarnation(rank.incarnation.value());
     stored_rank->set_phase(static_cast<uint32_t>(rank.phase));
     stored_rank->set_reason(rank.reason);
-    stored_rank->set_host(rank.host);
+    stored_rank->set_node(rank.node);
     stored_rank->set_pid(rank.pid);
-    stored_rank->set_hosts_without_servers(rank.hosts_without_servers);
+    stored_rank->set_colocates_without_servers(rank.colocates_without_servers);
   }
   for (const GroupState& group : job.groups) Encode(group, stored->add_groups());
 }
@@ -99,7 +99,7 @@ absl::StatusOr<ServerState> Decode(const v1::StoredServer& stored) {
   server.evicted_incarnation = Incarnation(stored.evicted_incarnation());
   server.phase = static_cast<MemberPhase>(stored.phase());
   server.reason = stored.reason();
-  server.host = stored.host();
+  server.node = stored.node();
   server.addresses.assign(stored.addresses().begin(), stored.addresses().end());
   server.weight = stored.weight();
   server.slot_memory_bytes = stored.slot_memory_bytes();
@@ -161,9 +161,9 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.incarnation = Incarnation(rank.incarnation());
     state.phase = static_cast<MemberPhase>(rank.phase());
     state.reason = rank.reason();
-    state.host = rank.host();
+    state.node = rank.node();
     state.pid = rank.pid();
-    state.hosts_without_servers = rank.hosts_without_servers();
+    state.colocates_without_servers = rank.colocates_without_servers();
     job.ranks.emplace(rank.rank(), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {

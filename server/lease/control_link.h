@@ -24,7 +24,7 @@ struct ServerRegistration {
   Incarnation incarnation;
   std::vector<std::string> addresses;  // "ip:port", one per I/O thread
   uint32_t weight = 1;
-  std::string host;
+  std::string node;
   uint64_t slot_memory_bytes = 0;
   std::string transports;  // for people
   JobId job;               // the only one that it serves; 0: serves all

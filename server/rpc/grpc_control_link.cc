@@ -59,7 +59,7 @@ class GrpcControlLink : public ControlLink {
     request.set_incarnation(registration.incarnation.value());
     for (const std::string& address : registration.addresses) request.add_addresses(address);
     request.set_weight(registration.weight);
-    request.set_host(registration.host);
+    request.set_node(registration.node);
     request.set_slot_memory_bytes(registration.slot_memory_bytes);
     request.set_transports(registration.transports);
     request.set_job_id(registration.job.value());

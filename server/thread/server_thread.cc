@@ -97,7 +97,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   // Before anything is allocated here.
   const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
   absl::StatusOr<std::unique_ptr<Transport>> made =
-      MakeDataPlaneTransport({.network = options_.transport, .same_host = options_.same_host, .region = memory_.get()});
+      MakeDataPlaneTransport({.network = options_.transport, .same_node = options_.same_node, .region = memory_.get()});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
   listening->set_value(

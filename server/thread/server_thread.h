@@ -28,7 +28,7 @@ namespace shoal {
 struct ServerThreadOptions {
   uint32_t index = 0;
   UcxTransportOptions transport;
-  bool same_host = true;
+  bool same_node = true;
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
   std::optional<MemoryNode> place;  // of thread and slots; none: as the kernel likes

@@ -124,7 +124,7 @@ TEST(ChecksumOverSharedMemory, NothingThatWasChangedIsLentOrTakenAtOnce) {
     Node to(MakeChecksumTransport(MakeShmTransport(options).value(), Checksums::kToAskers));
     options.listen_address = "";
     std::unique_ptr<ShmTransport> plain = MakeShmTransport(options).value();
-    const PeerId to_peer = plain->ConnectIfOnThisHost("127.0.0.1:1").value();
+    const PeerId to_peer = plain->ConnectIfOnThisNode("127.0.0.1:1").value();
     Node from(std::move(plain));
     const auto poll_until = [&](const std::function<bool()>& done) {
       for (int round = 0; round < 1'000'000 && !done(); ++round) {

@@ -1,4 +1,4 @@
-// The transport that the product runs on: UCX between hosts, shared memory within one, here over the loopback device.
+// The transport that the product runs on: UCX between nodes, shared memory within one, here over the loopback device.
 #include "net/data_plane/combined_transport.h"
 
 #include <atomic>
@@ -11,12 +11,12 @@
 namespace shoal {
 namespace {
 
-std::unique_ptr<Transport> MakeDataPlane(const TransportSetup& setup, bool same_host) {
+std::unique_ptr<Transport> MakeDataPlane(const TransportSetup& setup, bool same_node) {
   DataPlaneOptions options;
   if (setup.listen) options.network.listen_ip = "127.0.0.1";
   options.network.net_device = "lo";
   options.network.limits = setup.limits;
-  options.same_host = same_host;
+  options.same_node = same_node;
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeDataPlaneTransport(options);
   EXPECT_TRUE(transport.ok()) << transport.status();
   return transport.ok() ? *std::move(transport) : nullptr;
@@ -31,7 +31,7 @@ TransportKind DataPlaneKind() {
 INSTANTIATE_TEST_SUITE_P(DataPlane, TransportSuite, testing::Values(DataPlaneKind()), TransportKindName);
 INSTANTIATE_TEST_SUITE_P(DataPlane, TransportWakeSuite, testing::Values(DataPlaneKind()), TransportKindName);
 
-bool IsBySharedMemory(PeerId peer) { return peer.value() >= kSameHostFirstId; }
+bool IsBySharedMemory(PeerId peer) { return peer.value() >= kSameNodeFirstId; }
 
 bool PollUntil(std::initializer_list<Node*> nodes, const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -136,10 +136,10 @@ TEST(CombinedTransport, NoEventIsLostWithBothSidesBusy) {
     });
     hub_ok = gone == 2;
   });
-  const auto ask = [&](bool same_host) {
-    const std::unique_ptr<Transport> transport = MakeDataPlane({.listen = false}, same_host);
+  const auto ask = [&](bool same_node) {
+    const std::unique_ptr<Transport> transport = MakeDataPlane({.listen = false}, same_node);
     const PeerId peer = *transport->Connect(address);
-    EXPECT_EQ(IsBySharedMemory(peer), same_host);
+    EXPECT_EQ(IsBySharedMemory(peer), same_node);
     int rounds = 0;
     const bool answered = RunAsleep(*transport, [&](const TransportEvent& event) {
       if (event.kind != TransportEventKind::kPeerUp && event.kind != TransportEventKind::kNote) return false;
@@ -147,7 +147,7 @@ TEST(CombinedTransport, NoEventIsLostWithBothSidesBusy) {
       EXPECT_TRUE(transport->SendNote(peer, AsBytes("ask")).ok());
       return false;
     });
-    EXPECT_TRUE(answered) << "an event was lost after " << rounds << " rounds, same host: " << same_host;
+    EXPECT_TRUE(answered) << "an event was lost after " << rounds << " rounds, same node: " << same_node;
   };
   std::thread near([&] { ask(true); });
   ask(false);

@@ -1,4 +1,4 @@
-// Starts same_host_peer and sees that it ends, with all that it started.
+// Starts same_node_peer and sees that it ends, with all that it started.
 #ifndef SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_
 #define SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_
 
@@ -24,7 +24,7 @@ class PeerProcess {
     if (getppid() != parent) _exit(1);
     // Our sockets: a copy of one in the child would keep its connection alive.
     close_range(3, ~0u, 0);
-    execl(SHOAL_SAME_HOST_PEER, SHOAL_SAME_HOST_PEER, address.c_str(), mode, user.empty() ? nullptr : user.c_str(),
+    execl(SHOAL_SAME_NODE_PEER, SHOAL_SAME_NODE_PEER, address.c_str(), mode, user.empty() ? nullptr : user.c_str(),
           nullptr);
     _exit(1);
   }

@@ -12,7 +12,7 @@
 
 #include "net/shm/outbox.h"
 #include "net/shm/page_arena.h"
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 #include "net/shm/shared_memory.h"
 #include "tests/conformance/transport_harness.h"
 

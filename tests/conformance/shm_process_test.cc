@@ -1,8 +1,8 @@
-// Real processes of this host that are killed or stopped in the middle of traffic. Clauses as in net/transport.h.
+// Real processes of this node that are killed or stopped in the middle of traffic. Clauses as in net/transport.h.
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 #include "tests/conformance/peer_process.h"
 #include "tests/conformance/shm_under_test.h"
 #include "tests/conformance/transport_harness.h"
@@ -152,7 +152,7 @@ TEST_F(ShmProcess, MemoryThatADeadProcessHadBorrowedIsUsedAgain) {
   node_.ExpectPeerOrder();
 }
 
-// Connects to the Unix socket of `address`, unlike ConnectOnThisHost without looking who listens there, and says a
+// Connects to the Unix socket of `address`, unlike ConnectOnThisNode without looking who listens there, and says a
 // byte. True if it is hung up on.
 bool IsHungUpOn(const std::string& address) {
   const int stranger = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -175,7 +175,7 @@ TEST_F(ShmProcess, AnotherUsersProcessIsTurnedAway) {
   if (child == 0) {
     alarm(20);
     if (setresuid(65534, 65534, 65534) != 0) _exit(2);
-    if (!absl::IsNotFound(ConnectOnThisHost(address).status())) _exit(3);
+    if (!absl::IsNotFound(ConnectOnThisNode(address).status())) _exit(3);
     _exit(IsHungUpOn(address) ? 0 : 4);
   }
   int status = 0;

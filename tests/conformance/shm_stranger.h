@@ -1,4 +1,4 @@
-// Somebody who connects to a same-host transport with its own greeting pieces, and says and writes what a test likes.
+// Somebody who connects to a same-node transport with its own greeting pieces, and says and writes what a test likes.
 #ifndef SHOAL_TESTS_CONFORMANCE_SHM_STRANGER_H_
 #define SHOAL_TESTS_CONFORMANCE_SHM_STRANGER_H_
 
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "net/shm/outbox.h"
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 #include "net/shm/shared_memory.h"
 #include "net/shm/shm_connections.h"
 
@@ -32,15 +32,15 @@ class Stranger {
         socket_(std::move(socket)) {}
 
   static Stranger ConnectTo(const std::string& address) {
-    absl::StatusOr<FileDescriptor> socket = ConnectOnThisHost(address);
+    absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(address);
     EXPECT_TRUE(socket.ok()) << socket.status();
     return Stranger(socket.ok() ? *std::move(socket) : FileDescriptor());
   }
 
   // What an honest peer says.
-  static SameHostGreeting Greeting() {
-    return {.magic = kSameHostMagic,
-            .layout_version = kSameHostLayoutVersion,
+  static SameNodeGreeting Greeting() {
+    return {.magic = kSameNodeMagic,
+            .layout_version = kSameNodeLayoutVersion,
             .outbox_bytes = kOutboxBytes,
             .arena_bytes = kArenaBytes};
   }
@@ -66,7 +66,7 @@ class Stranger {
     }
     [[maybe_unused]] const ssize_t sent = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
-  void Greet(const SameHostGreeting& greeting, const std::vector<int>& memory) const {
+  void Greet(const SameNodeGreeting& greeting, const std::vector<int>& memory) const {
     Say(std::as_bytes(std::span(&greeting, 1)), memory);
   }
 

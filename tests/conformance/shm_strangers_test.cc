@@ -1,4 +1,4 @@
-// Strangers at the door of a same-host transport: greetings that are none, other versions, and who says nothing at all.
+// Strangers at the door of a same-node transport: greetings that are none, other versions, and who says nothing at all.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -68,9 +68,9 @@ TEST_F(ShmStrangers, WhoseGreetingIsNoneAreTurnedAway) {
   for (const size_t size : {1, 8, 15, 16, 39, 40, 41, 4096}) {
     cases.push_back({absl::StrCat(size, " bytes of noise"), [size](Stranger& s) { s.Say(Pattern(size, size)); }});
   }
-  const auto greeting = [&](const char* what, std::function<void(SameHostGreeting*, std::vector<int>*)> change) {
+  const auto greeting = [&](const char* what, std::function<void(SameNodeGreeting*, std::vector<int>*)> change) {
     cases.push_back({what, [change](Stranger& s) {
-                       SameHostGreeting said = Stranger::Greeting();
+                       SameNodeGreeting said = Stranger::Greeting();
                        std::vector<int> memory = s.Memory();
                        change(&said, &memory);
                        s.Greet(said, memory);
@@ -116,13 +116,13 @@ TEST_F(ShmStrangers, WhoseGreetingIsNoneAreTurnedAway) {
 
 TEST_F(ShmStrangers, OfAnotherVersionAreToldOurs) {
   Stranger stranger = Stranger::ConnectTo(address());
-  SameHostGreeting said = Stranger::Greeting();
+  SameNodeGreeting said = Stranger::Greeting();
   said.layout_version += 1;
   stranger.Greet(said, stranger.Memory());
   absl::Status status;
   ASSERT_TRUE(PollUntil([&] { return recv(stranger.socket(), &said, sizeof(said), MSG_PEEK | MSG_DONTWAIT) >= 0; }));
-  EXPECT_EQ(said.magic, kSameHostMagic);
-  EXPECT_EQ(said.layout_version, kSameHostLayoutVersion);
+  EXPECT_EQ(said.magic, kSameNodeMagic);
+  EXPECT_EQ(said.layout_version, kSameNodeLayoutVersion);
   EXPECT_TRUE(PollUntil([&] { return stranger.HasEnded(); }));
   EXPECT_EQ(node_.Count(TransportEventKind::kPeerUp), 0u);
   ExpectServed();
@@ -140,16 +140,16 @@ TEST_F(ShmStrangers, ThatListenAreReportedWithWhatIsWrong) {
       {absl::StatusCode::kInvalidArgument, [](Stranger& s) { s.Greet(Stranger::Greeting(), {}); }},
       {absl::StatusCode::kFailedPrecondition,
        [](Stranger& s) {
-         SameHostGreeting said = Stranger::Greeting();
+         SameNodeGreeting said = Stranger::Greeting();
          said.layout_version = 7;
          s.Greet(said, {s.Memory()[1]});
        }},
   };
   for (const Case& c : cases) {
     const std::string where = NextAddress();
-    const FileDescriptor listener = *ListenOnThisHost(where);
+    const FileDescriptor listener = *ListenOnThisNode(where);
     const PeerId peer = *friend_.transport().Connect(where);
-    Stranger stranger(AcceptOnThisHost(listener.get()));
+    Stranger stranger(AcceptOnThisNode(listener.get()));
     c.say(stranger);
     ASSERT_TRUE(PollUntil([&] { return friend_.IsDown(peer); }));
     EXPECT_FALSE(friend_.IsUp(peer));
@@ -162,7 +162,7 @@ TEST_F(ShmStrangers, ThatListenAreReportedWithWhatIsWrong) {
 
 TEST_F(ShmStrangers, ThatListenAndNeverGreetCanBeGivenUp) {
   const std::string where = NextAddress();
-  const FileDescriptor listener = *ListenOnThisHost(where);
+  const FileDescriptor listener = *ListenOnThisNode(where);
   const PeerId peer = *friend_.transport().Connect(where);
   for (int i = 0; i < 100; ++i) friend_.Poll();
   EXPECT_FALSE(friend_.IsUp(peer) || friend_.IsDown(peer));
@@ -182,7 +182,7 @@ TEST_F(ShmStrangers, ThatSayNothingDontKeepOthersOut) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   std::vector<FileDescriptor> mute;
   for (size_t i = 0; i < kMute; ++i) {
-    absl::StatusOr<FileDescriptor> socket = ConnectOnThisHost(address());
+    absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(address());
     ASSERT_TRUE(socket.ok()) << socket.status();
     mute.push_back(*std::move(socket));
     if (i % 50 == 0) node_.Poll();

@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// Every test process has its own addresses: their Unix sockets' names are shared with all processes of the host.
+// Every test process has its own addresses: their Unix sockets' names are shared with all processes of the node.
 inline std::string NextAddress() {
   static int next = 0;
   const int pid = getpid();

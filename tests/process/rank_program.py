@@ -33,7 +33,7 @@ class WorkerOptions(SizedStructure):
         ("job_name", c_char_p),
         ("rank", c_uint32),
         ("world_size", c_uint32),
-        ("host_name", c_char_p),
+        ("node_name", c_char_p),
         ("min_servers", c_uint32),
         ("timeout_ms", c_uint64),
         ("net_device", c_char_p),
@@ -49,7 +49,7 @@ class WorkerOptions(SizedStructure):
 
 
 COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
-WITHOUT_SERVERS = {"wait": 0, "host": 1}
+WITHOUT_SERVERS = {"wait": 0, "colocate": 1}
 WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 
 
@@ -77,7 +77,7 @@ class AllReduceOptions(SizedStructure):
     ]
 
 
-class HostServerOptions(SizedStructure):
+class ServerOptions(SizedStructure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("scheduler", c_char_p),
@@ -102,9 +102,9 @@ class Library:
     def __init__(self, path: str):
         self.handle = ctypes.CDLL(path)
         self.handle.shoal_code_name.restype = c_char_p
-        self.handle.shoal_host_address.restype = c_char_p
-        self.handle.shoal_host_address.argtypes = [c_void_p]
-        for name in ("shoal_op_release", "shoal_group_close", "shoal_worker_close", "shoal_host_stop"):
+        self.handle.shoal_service_address.restype = c_char_p
+        self.handle.shoal_service_address.argtypes = [c_void_p]
+        for name in ("shoal_op_release", "shoal_group_close", "shoal_worker_close", "shoal_service_stop"):
             getattr(self.handle, name).argtypes = [c_void_p]
 
     def call(self, name: str, *arguments) -> None:
@@ -130,18 +130,18 @@ def all_reduce(library: Library, group: c_void_p, data: array.array, timeout_ms:
         library.handle.shoal_op_release(operation)
 
 
-def host_cluster(library: Library, servers: int) -> tuple[str, list[c_void_p]]:
+def start_cluster_inside(library: Library, servers: int) -> tuple[str, list[c_void_p]]:
     """A scheduler and servers inside this process."""
     scheduler = c_void_p()
-    library.call("shoal_host_scheduler", b"127.0.0.1:0", byref(scheduler))
-    address = library.handle.shoal_host_address(scheduler)
-    hosts = [scheduler]
+    library.call("shoal_start_scheduler", b"127.0.0.1:0", byref(scheduler))
+    address = library.handle.shoal_service_address(scheduler)
+    services = [scheduler]
     for _ in range(servers):
         server = c_void_p()
-        options = HostServerOptions(scheduler=address, advertise=b"127.0.0.1")
-        library.call("shoal_host_server", byref(options), byref(server))
-        hosts.append(server)
-    return address.decode(), hosts
+        options = ServerOptions(scheduler=address, advertise=b"127.0.0.1")
+        library.call("shoal_start_server", byref(options), byref(server))
+        services.append(server)
+    return address.decode(), services
 
 
 def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace) -> None:
@@ -157,10 +157,10 @@ def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace
 
 
 def run(library: Library, options: argparse.Namespace) -> None:
-    hosts = []
-    if options.host_servers:
-        options.scheduler, hosts = host_cluster(library, options.host_servers)
-        print(f"hosting {options.scheduler}", flush=True)
+    services = []
+    if options.own_servers:
+        options.scheduler, services = start_cluster_inside(library, options.own_servers)
+        print(f"scheduler at {options.scheduler}", flush=True)
     worker = c_void_p()
     group = c_void_p()
     worker_options = WorkerOptions(
@@ -173,7 +173,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         network_only=options.network_only,
         net_device=options.net_device.encode() or None,
         transports=options.transports.encode() or None,
-        host_name=options.host_name.encode() or None,
+        node_name=options.node_name.encode() or None,
         colocation=COLOCATIONS[options.colocate],
         checksums=not options.no_checksums,
         without_servers=WITHOUT_SERVERS[options.without_servers],
@@ -188,17 +188,17 @@ def run(library: Library, options: argparse.Namespace) -> None:
     finally:
         library.handle.shoal_group_close(group)
         library.handle.shoal_worker_close(worker)
-        if hosts:
-            sys.stdin.readline()  # the other ranks still need what is hosted here
-        for host in reversed(hosts):
-            library.handle.shoal_host_stop(host)
+        if services:
+            sys.stdin.readline()  # the other ranks still need what runs here
+        for service in reversed(services):
+            library.handle.shoal_service_stop(service)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--scheduler", default="")
-    parser.add_argument("--host-servers", type=int, default=0)
+    parser.add_argument("--own-servers", type=int, default=0)
     parser.add_argument("--job", default="test")
     parser.add_argument("--world-size", type=int, required=True)
     parser.add_argument("--rank", type=int, required=True)
@@ -212,7 +212,7 @@ def main() -> int:
     parser.add_argument("--no-checksums", action="store_true")
     parser.add_argument("--net-device", default="")
     parser.add_argument("--transports", default="")
-    parser.add_argument("--host-name", default="", help="another than this machine's, for the placement")
+    parser.add_argument("--node-name", default="", help="another than this machine's, for the placement")
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")

@@ -13,8 +13,8 @@ COUNT = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no mul
 
 
 def start_ranks(cluster: Cluster, *options: str) -> list[Process]:
-    """Each says that it is on a host of its own, so each is asked for a server."""
-    return [cluster.start_rank(r, WORLD_SIZE, "--host-name", f"node-{r}", *options) for r in range(WORLD_SIZE)]
+    """Each says that it is on a node of its own, so each is asked for a server."""
+    return [cluster.start_rank(r, WORLD_SIZE, "--node-name", f"node-{r}", *options) for r in range(WORLD_SIZE)]
 
 
 def group_opened(cluster: Cluster, job: str) -> str:
@@ -26,7 +26,7 @@ def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
     cluster.start_scheduler()
     found: dict[str, set[str]] = {}
     found["ranks alone"] = digests(start_ranks(cluster, "--job", "alone", "--colocate", "auto", *COUNT))
-    assert "4 servers on ranks' hosts (weight 1)" in group_opened(cluster, "alone")
+    assert "4 servers on ranks' nodes (weight 1)" in group_opened(cluster, "alone")
     for servers in (1, 2, 3):
         cluster.start_server(f"apart-{servers}")
         job = f"both-{servers}"
@@ -34,9 +34,9 @@ def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
         # Unlike this machine's name, which the dedicated servers give.
         found[job] = digests(start_ranks(cluster, *options))
         reason = group_opened(cluster, job)
-        assert f"{servers} servers apart" in reason and "4 servers on ranks' hosts" in reason, reason
+        assert f"{servers} servers apart" in reason and "4 servers on ranks' nodes" in reason, reason
     found["apart alone"] = digests(start_ranks(cluster, "--job", "apart", "--min-servers", "3", *COUNT))
-    assert "on ranks' hosts" not in group_opened(cluster, "apart")
+    assert "on ranks' nodes" not in group_opened(cluster, "apart")
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 

@@ -46,12 +46,12 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
             job = f"{servers} servers, {chunk_bytes} bytes, run {number}"
             options = ["--job", job, "--chunk-bytes", str(chunk_bytes), "--min-servers", str(servers), *count]
             found[job] = digests(cluster.start_ranks(WORLD_SIZE, *options))
-    host = cluster.start_rank(0, WORLD_SIZE, "--host-servers", "2", "--min-servers", "2", *count)
-    cluster.scheduler_address = host.wait_for_line(r"^hosting (\S+)$").group(1)
+    node = cluster.start_rank(0, WORLD_SIZE, "--own-servers", "2", "--min-servers", "2", *count)
+    cluster.scheduler_address = node.wait_for_line(r"^scheduler at (\S+)$").group(1)
     others = [cluster.start_rank(rank, WORLD_SIZE, "--min-servers", "2", *count) for rank in range(1, WORLD_SIZE)]
     found["two servers inside rank 0"] = digests(others)
-    host.say()
-    found["rank 0 itself"] = digests([host])
+    node.say()
+    found["rank 0 itself"] = digests([node])
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 

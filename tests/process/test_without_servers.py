@@ -1,4 +1,4 @@
-"""No server is left: ranks host some for their job, and nobody fails (F6). Real processes."""
+"""No server is left: ranks run colocated servers for their job, and nobody fails (F6). Real processes."""
 
 import re
 import signal
@@ -9,19 +9,19 @@ from cluster import Cluster
 from test_failover import LEASE_TTL_MS, ROUNDS, let_go_on, start_job, undisturbed, wait_for_move
 from test_job import digests, wait_for_line_of_all
 
-HOST = ["--without-servers", "host"]
+COLOCATE = ["--without-servers", "colocate"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, hosts: int):
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, nodes: int):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
     expected = undisturbed(cluster)
     ranks = [
         cluster.start_rank(
-            rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *HOST,
-            "--host-name", f"node-{rank % hosts}",
+            rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *COLOCATE,
+            "--node-name", f"node-{rank % nodes}",
         )
         for rank in range(4)
     ]  # fmt: skip
@@ -30,18 +30,18 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     server.send(signal.SIGSTOP)
     let_go_on(ranks)
     server.send(signal.SIGKILL)
-    for rank in ranks[:hosts]:
+    for rank in ranks[:nodes]:
         rank.wait_for_line(
             r"^shoal: rank \d of job 'orphans': no reduction server is left \(server alpha is lost \(no heartbeat .*\)\): "
-            "this process hosts one for its job now$"
+            "this process runs a colocated server for its job now$"
         )
     wait_for_line_of_all(ranks, "^round 1 done$")
-    assert not any("hosts one" in rank.output for rank in ranks[hosts:]), "one a host is enough"
-    hosted = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
-    assert len(hosted) == hosts
-    moves = len(wait_for_move(cluster, "orphans", hosts))
+    assert not any("runs a colocated server" in rank.output for rank in ranks[nodes:]), "one a node is enough"
+    colocated = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
+    assert len(colocated) == nodes
+    moves = len(wait_for_move(cluster, "orphans", nodes))
     cluster.start_server("alpha")
-    if hosts == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
+    if nodes == 1:  # a server on the ranks' own node moves no byte over the network, so it keeps all
         cluster.wait_for_server("alpha", "live")
     else:
         wait_for_move(cluster, "orphans", moves + 1)

@@ -36,7 +36,7 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
-        ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, host"),
+        ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, node"),
         ("SHOAL_QUIET", "yes", "0 or 1"),
         ("SHOAL_TIMEOUT", "soon", "seconds"),
         ("SHOAL_TIMEOUT", "0", "seconds"),
@@ -77,7 +77,7 @@ def test_a_server_for_one_node_has_as_many_threads_as_keep_up_with_the_ranks(ran
     assert placement.io_threads_of(ranks, processors) == threads
 
 
-def test_first_rank_of_each_node_hosts_a_server():
+def test_first_rank_of_each_node_runs_a_server():
     assert placement.server_ranks_of(places("a", "a", "b", "b", "a", "c")) == [0, 2, 5]
     assert placement.server_ranks_of(places("a", "a")) == [0]
 

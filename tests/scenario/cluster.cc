@@ -83,7 +83,7 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     info->name = absl::StrCat("group-", id);
     info->rank = token.rank;
     info->job_ranks = members;
-    for (uint32_t member : members) info->hosts.push_back(absl::StrCat("node-", member));
+    for (uint32_t member : members) info->nodes.push_back(absl::StrCat("node-", member));
     info->max_chunk_bytes = token.max_chunk_bytes;
     info->look_ahead_chunks = options_.look_ahead_chunks;
     info->wire = options_.wire;

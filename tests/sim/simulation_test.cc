@@ -36,7 +36,7 @@ TEST(Simulation, EverySeedHolds) {
 
 TEST(Simulation, SeedsThatFoundABugHold) {
   // A rank that heard late of two maps lost its group on a server that the others had left by then.
-  // 30480: a sub-group was refused because the server on its own host was still registering.
+  // 30480: a sub-group was refused because the server on its own node was still registering.
   // 5138: had a rank that was done, and left unheard by the scheduler, ended the ops of sub-groups without it.
   // 46925: copies of held pushes took the room of those that a server still waited for.
   // 3472: a rank could not hear of its new group, as the scheduler died, and asked for another one.

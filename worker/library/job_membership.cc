@@ -22,21 +22,21 @@ constexpr uint64_t kReportRetryNs = 100 * kNsPerMs;
 }  // namespace
 
 JobMembership::JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, NoticeLog* notices,
-                             const JobMember& member, const JoinedJob& job, std::optional<JobServerOptions> may_host)
+                             const JobMember& member, const JoinedJob& job,
+                             std::optional<ColocatedServerOptions> may_colocate)
     : scheduler_(scheduler),
       io_(io),
       troubles_(troubles),
       notices_(notices),
       member_(member),
       job_(job),
-      may_host_(std::move(may_host)) {}
+      may_colocate_(std::move(may_colocate)) {}
 
-absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(SchedulerClient* scheduler, IoThread* io,
-                                                                    TroubleQueue* troubles, NoticeLog* notices,
-                                                                    const JobMember& member, const JoinedJob& job,
-                                                                    std::optional<JobServerOptions> may_host) {
+absl::StatusOr<std::unique_ptr<JobMembership>> JobMembership::Start(
+    SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, NoticeLog* notices, const JobMember& member,
+    const JoinedJob& job, std::optional<ColocatedServerOptions> may_colocate) {
   std::unique_ptr<JobMembership> membership(
-      new JobMembership(scheduler, io, troubles, notices, member, job, std::move(may_host)));
+      new JobMembership(scheduler, io, troubles, notices, member, job, std::move(may_colocate)));
   JobMembership* raw = membership.get();
   absl::StatusOr<std::thread> heartbeats = StartThread("shoal-lease", [raw] { raw->SendHeartbeats(); });
   if (!heartbeats.ok()) return heartbeats.status();
@@ -171,8 +171,8 @@ void JobMembership::FollowWatch() {
         if (!lost_ranks_told_.insert(lost.job_rank).second) continue;
         io_->queue().Post(std::move(lost)).IgnoreError();  // refused only by a worker that is closing
       }
-      if (std::count(news.hosts_wanted.begin(), news.hosts_wanted.end(), member_.rank) > 0) {
-        HostServer(news.hosts_wanted_because);
+      if (std::count(news.colocation_wanted.begin(), news.colocation_wanted.end(), member_.rank) > 0) {
+        StartColocatedServer(news.colocation_wanted_because);
       }
       for (MoveGroupCommand& move : news.moved_groups) io_->queue().Post(std::move(move)).IgnoreError();
     }
@@ -183,15 +183,16 @@ void JobMembership::FollowWatch() {
   } while (true);
 }
 
-void JobMembership::HostServer(const std::string& because) {
-  if (!may_host_.has_value() || server_ != nullptr) return;
-  absl::StatusOr<std::unique_ptr<JobServer>> server = JobServer::Start(*may_host_, notices_);
+void JobMembership::StartColocatedServer(const std::string& because) {
+  if (!may_colocate_.has_value() || server_ != nullptr) return;
+  absl::StatusOr<std::unique_ptr<ColocatedServer>> server = ColocatedServer::Start(*may_colocate_, notices_);
   if (!server.ok()) {
     notices_->Say(absl::StrCat("no reduction server is left (", because, "), and ", server.status().message()));
     return;
   }
   server_ = *std::move(server);
-  notices_->Say(absl::StrCat("no reduction server is left (", because, "): this process hosts one for its job now"));
+  notices_->Say(absl::StrCat("no reduction server is left (", because,
+                             "): this process runs a colocated server for its job now"));
 }
 
 }  // namespace shoal

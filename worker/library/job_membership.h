@@ -2,7 +2,7 @@
 //
 // Thread: any. Three threads of its own: one sends heartbeats, one reads the Watch stream, one reports lost servers.
 // Losses of ranks and new maps of groups go to the I/O thread's queue; when the scheduler asks for it because no server
-// is left, it hosts one (docs/adr/0015). A scheduler that is away changes nothing (invariant I6): the threads try again
+// is left, it runs one (docs/adr/0015). A scheduler that is away changes nothing (invariant I6): the threads try again
 // until Stop. When the scheduler says that the lease is over, the membership ends; groups that are open go on without
 // it.
 #ifndef SHOAL_WORKER_LIBRARY_JOB_MEMBERSHIP_H_
@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "core/wait_report.h"
 #include "process/notice_log.h"
-#include "worker/colocated/job_server.h"
+#include "worker/colocated/colocated_server.h"
 #include "worker/library/io_thread.h"
 #include "worker/rpc/scheduler_client.h"
 
@@ -27,12 +27,12 @@ namespace shoal {
 
 class JobMembership {
  public:
-  // `scheduler`, `io`, `troubles` and `notices` outlive it. `may_host`: how to host a server; none: not to.
-  // ResourceExhausted: the process can't have more threads.
+  // `scheduler`, `io`, `troubles` and `notices` outlive it. `may_colocate`: how to run a colocated server; none: not
+  // to. ResourceExhausted: the process can't have more threads.
   static absl::StatusOr<std::unique_ptr<JobMembership>> Start(SchedulerClient* scheduler, IoThread* io,
                                                               TroubleQueue* troubles, NoticeLog* notices,
                                                               const JobMember& member, const JoinedJob& job,
-                                                              std::optional<JobServerOptions> may_host);
+                                                              std::optional<ColocatedServerOptions> may_colocate);
   ~JobMembership();  // stops
   JobMembership(const JobMembership&) = delete;
   JobMembership& operator=(const JobMembership&) = delete;
@@ -45,7 +45,7 @@ class JobMembership {
   std::shared_ptr<const ShardMap> WaitForMap(uint64_t deadline_ns);
 
   // After Stop: the server that is hosted here, now the caller's. Null: none is.
-  std::unique_ptr<JobServer> TakeServer() { return std::move(server_); }
+  std::unique_ptr<ColocatedServer> TakeServer() { return std::move(server_); }
 
   // Call SchedulerClient::CancelCalls first: it ends the call and the stream that the threads wait in. Idempotent; one
   // thread at a time.
@@ -53,13 +53,13 @@ class JobMembership {
 
  private:
   JobMembership(SchedulerClient* scheduler, IoThread* io, TroubleQueue* troubles, NoticeLog* notices,
-                const JobMember& member, const JoinedJob& job, std::optional<JobServerOptions> may_host);
+                const JobMember& member, const JoinedJob& job, std::optional<ColocatedServerOptions> may_colocate);
 
   void SendHeartbeats();
   // Lines for people about a scheduler that is away, and about groups that wait for ranks or servers.
   void ReportWaits(const absl::StatusOr<HeartbeatAnswer>& renewal);
   void FollowWatch();
-  void HostServer(const std::string& because);
+  void StartColocatedServer(const std::string& because);
   void ReportTroubles();
   // False: Stop was called.
   bool Sleep(uint64_t ns);
@@ -81,8 +81,8 @@ class JobMembership {
 
   // Of the watch thread alone:
   std::set<uint32_t> lost_ranks_told_;
-  std::optional<JobServerOptions> may_host_;
-  std::unique_ptr<JobServer> server_;  // and of the caller after Stop
+  std::optional<ColocatedServerOptions> may_colocate_;
+  std::unique_ptr<ColocatedServer> server_;  // and of the caller after Stop
   // Of the heartbeat thread alone.
   std::optional<WaitReport> scheduler_wait_;
   std::optional<WaitReport> group_wait_;

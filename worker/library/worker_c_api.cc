@@ -86,7 +86,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
         absl::StrCat("options->colocation is ", colocation_number, "; see shoal_colocation"));
   }
   const int without_servers = NumberOf(options->without_servers);
-  if (without_servers != SHOAL_WITHOUT_SERVERS_WAIT && without_servers != SHOAL_WITHOUT_SERVERS_HOST) {
+  if (without_servers != SHOAL_WITHOUT_SERVERS_WAIT && without_servers != SHOAL_WITHOUT_SERVERS_COLOCATE) {
     return absl::InvalidArgumentError(
         absl::StrCat("options->without_servers is ", without_servers, "; see shoal_without_servers"));
   }
@@ -95,7 +95,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .job_name = *std::move(job_name),
       .rank = options->rank,
       .world_size = options->world_size,
-      .host_name = OptionalText(options->host_name, NodeName()),
+      .node_name = OptionalText(options->node_name, NodeName()),
       .min_servers = std::max(options->min_servers, 1u),
       .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,
       .net_device = OptionalText(options->net_device, ""),
@@ -105,7 +105,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .server_address = OptionalText(options->server_address, ""),
       .fail_on_server_loss = options->fail_on_server_loss != 0,
       .checksums = options->checksums != 0,
-      .host_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_HOST,
+      .colocate_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_COLOCATE,
       .quiet = options->quiet != 0,
   };
 }

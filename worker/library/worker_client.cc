@@ -31,7 +31,7 @@ Incarnation DrawIncarnation() {
   return Incarnation(value);
 }
 
-bool IsOfThisHost(const std::string& address) {
+bool IsOfThisNode(const std::string& address) {
   const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
   return parsed.ok() && !DeviceOfAddress(*parsed).empty();
 }
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   DataPlaneOptions data_plane;
   data_plane.network.net_device = options.net_device;
   data_plane.network.transports = options.transports;
-  data_plane.same_host = !options.network_only;
+  data_plane.same_node = !options.network_only;
   if (options.checksums) data_plane.checksums = Checksums::kToAll;
   return MakeDataPlaneTransport(data_plane);
 }
@@ -53,9 +53,9 @@ WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<N
                .rank = options.rank,
                .world_size = options.world_size,
                .incarnation = DrawIncarnation(),
-               .host = options.host_name,
+               .node = options.node_name,
                .colocation = options.colocation,
-               .hosts_without_servers = options.host_without_servers}),
+               .colocates_without_servers = options.colocate_without_servers}),
       notices_(std::move(notices)),
       scheduler_(options.scheduler, notices_.get()) {}
 
@@ -80,21 +80,21 @@ absl::Status WorkerClient::Start() {
   if (!job.ok()) return job.status();
   job_ = job->id;
   io_ = *std::move(io);
-  std::optional<JobServerOptions> may_host;
-  if (options_.host_without_servers && job_server_ == nullptr) {
-    may_host = ServerOptions(job_, std::min(options_.timeout_ms, kLateServerTimeoutMs));
+  std::optional<ColocatedServerOptions> may_colocate;
+  if (options_.colocate_without_servers && colocated_server_ == nullptr) {
+    may_colocate = ServerOptions(job_, std::min(options_.timeout_ms, kLateServerTimeoutMs));
   }
   absl::StatusOr<std::unique_ptr<JobMembership>> membership =
-      JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_host));
+      JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_colocate));
   if (!membership.ok()) return membership.status();
   membership_ = *std::move(membership);
   return absl::OkStatus();
 }
 
-JobServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) const {
+ColocatedServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) const {
   return {.scheduler = options_.scheduler,
           .address = options_.server_address,
-          .host_name = options_.host_name,
+          .node_name = options_.node_name,
           .job = job,
           .rank = options_.rank,
           .net_device = options_.net_device,
@@ -105,19 +105,19 @@ JobServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) con
 
 absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
   const uint64_t deadline_ns = DeadlineIn(options_.timeout_ms);
-  // The first answer says whether to host; only with that server the job may have as many as are asked for.
+  // The first answer says whether to node; only with that server the job may have as many as are asked for.
   const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
   if (!joined.ok()) return joined;
-  if (joined->host_server) {
+  if (joined->colocate_server) {
     const uint64_t left_ms = std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1);
-    absl::StatusOr<std::unique_ptr<JobServer>> server =
-        JobServer::Start(ServerOptions(joined->id, left_ms), notices_.get());
+    absl::StatusOr<std::unique_ptr<ColocatedServer>> server =
+        ColocatedServer::Start(ServerOptions(joined->id, left_ms), notices_.get());
     if (!server.ok()) {
       const std::string reason(server.status().message());
       scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
       return server.status();
     }
-    job_server_ = *std::move(server);
+    colocated_server_ = *std::move(server);
   } else if (joined->server_count >= options_.min_servers) {
     return joined;
   }
@@ -133,7 +133,7 @@ void WorkerClient::Close() {
   scheduler_.CancelCalls();
   if (membership_ != nullptr) {
     membership_->Stop();
-    if (job_server_ == nullptr) job_server_ = membership_->TakeServer();
+    if (colocated_server_ == nullptr) colocated_server_ = membership_->TakeServer();
   }
   if (io_ == nullptr) return;  // never joined
   const absl::StatusOr<WorkerCounters> before = io_->Counters();
@@ -145,7 +145,7 @@ void WorkerClient::Close() {
   completions_.Close();
   // After a failure nobody waits for results: a failed op breaks its group on all ranks.
   const bool failed = after.ok() && after->ops_failed > 0;
-  if (job_server_ != nullptr) job_server_->Leave(failed ? 0 : kServerGoodbyeMs);
+  if (colocated_server_ != nullptr) colocated_server_->Leave(failed ? 0 : kServerGoodbyeMs);
 }
 
 // If nobody hears it, the lease ends the membership.
@@ -168,11 +168,11 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
   const std::shared_ptr<const ShardMap> map = membership_->WaitForMap(measure_until_ns);
   if (map == nullptr || map->empty()) return {};
-  link_ = WithinOneHost();
-  // Neighbours measure at different servers, as far as there are enough on other hosts.
+  link_ = WithinOneNode();
+  // Neighbours measure at different servers, as far as there are enough on other nodes.
   for (size_t i = 0; i < map->shards().size(); ++i) {
     const Shard& shard = map->shards()[(options_.rank + i) % map->shards().size()];
-    if (IsOfThisHost(shard.address)) continue;
+    if (IsOfThisNode(shard.address)) continue;
     link_ = io_->MeasureLink(shard, std::max<uint64_t>(NsUntil(measure_until_ns) / kNsPerMs, 1));
     break;
   }

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/colocated/job_server.h"
+#include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
 #include "worker/library/io_thread.h"
 #include "worker/library/job_membership.h"
@@ -27,18 +27,18 @@ struct WorkerClientOptions {
   std::string job_name;
   uint32_t rank = 0;
   uint32_t world_size = 0;
-  std::string host_name;
+  std::string node_name;
   uint32_t min_servers = 1;
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
   std::string net_device;        // empty: UCX chooses
   std::string transports = "tcp";
   bool network_only = false;
-  Colocation colocation = Colocation::kOff;  // whether this process would host a server for its job
+  Colocation colocation = Colocation::kOff;  // whether this process would run a colocated server for its job
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
-  bool host_without_servers = false;  // host one for the job when none is left, and don't only wait
-  bool quiet = false;                 // no lines to standard error
+  bool colocate_without_servers = false;  // node one for the job when none is left, and don't only wait
+  bool quiet = false;                     // no lines to standard error
 };
 
 struct AllReduceCall {
@@ -63,7 +63,7 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport, NoticeLog::Start and JobServer::Start.
+  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport, NoticeLog::Start and ColocatedServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
@@ -91,16 +91,16 @@ class WorkerClient {
   CompletionQueue& completions() { return completions_; }
 
   // Ends open ops with Cancelled, closes groups, leaves the job and joins all threads. Takes a few seconds at most,
-  // also when nobody answers; a process that hosts a server waits for the other ranks to leave its groups, at most
-  // kServerGoodbyeMs. Idempotent.
+  // also when nobody answers; a process that runs a colocated server waits for the other ranks to leave its groups, at
+  // most kServerGoodbyeMs. Idempotent.
   void Close();
 
  private:
   WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
 
   absl::Status Start();
-  JobServerOptions ServerOptions(JobId job, uint64_t timeout_ms) const;
-  // Joins, and hosts a server if the scheduler says so.
+  ColocatedServerOptions ServerOptions(JobId job, uint64_t timeout_ms) const;
+  // Joins, and runs a colocated server if the scheduler says so.
   absl::StatusOr<JoinedJob> JoinJob();
   void LeaveJob(const std::string& reason, bool failed);
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
@@ -117,7 +117,7 @@ class WorkerClient {
   JobId job_;
   std::unique_ptr<IoThread> io_;
   std::unique_ptr<JobMembership> membership_;
-  std::unique_ptr<JobServer> job_server_;  // null: not asked to host one
+  std::unique_ptr<ColocatedServer> colocated_server_;  // null: not asked to run one
   std::atomic<uint64_t> next_ticket_ = 1;
 
   std::mutex link_mutex_;

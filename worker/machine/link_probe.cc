@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<std::byte, LinkProbe::kPayloadBytes> kPayload{};
 // Echoes that one Poll returns together have the same time; no link is as fast as that would say.
 constexpr uint64_t kMinTrainNs = 1'000;
-// The whole train is slowed down by each wait for a processor, on one host the more so.
+// The whole train is slowed down by each wait for a processor, on one node the more so.
 constexpr uint64_t kMaxOverWholeTrain = 32;
 
 }  // namespace

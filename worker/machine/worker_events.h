@@ -30,7 +30,7 @@ struct GroupInfo {
   std::string name;
   Rank rank;                        // of this worker in the group
   std::vector<uint32_t> job_ranks;  // by rank of the group
-  std::vector<std::string> hosts;   // by rank of the group, for messages
+  std::vector<std::string> nodes;   // by rank of the group, for messages
   uint32_t max_chunk_bytes = 0;
   uint32_t credit_chunks = 0;      // to each shard, as planned; a server may give less
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
@@ -78,7 +78,7 @@ struct CloseGroupCommand {
 // The scheduler says that a rank of the job is gone.
 struct RankLostCommand {
   uint32_t job_rank = 0;
-  std::string host;
+  std::string node;
   std::string reason;
 };
 

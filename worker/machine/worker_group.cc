@@ -221,7 +221,7 @@ std::string WorkerGroup::DescribeRank(Rank rank) const {
   if (info_->job_ranks[rank.value()] != rank.value()) {
     absl::StrAppend(&text, " (rank ", info_->job_ranks[rank.value()], " of the job)");
   }
-  if (rank.value() < info_->hosts.size()) absl::StrAppend(&text, " on ", info_->hosts[rank.value()]);
+  if (rank.value() < info_->nodes.size()) absl::StrAppend(&text, " on ", info_->nodes[rank.value()]);
   return text;
 }
 

@@ -92,7 +92,7 @@ void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActi
     const std::vector<uint32_t>& ranks = groups_[handle].group->info().job_ranks;
     if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
     FailGroup(handle,
-              absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.host,
+              absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.node,
                                               " was lost: ", command.reason)),
               now, actions, outcomes);
   }

@@ -47,7 +47,7 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   info.id = GroupId(response.group_id());
   info.name = request.name;
   info.job_ranks = request.ranks;
-  info.hosts.assign(response.hosts().begin(), response.hosts().end());
+  info.nodes.assign(response.nodes().begin(), response.nodes().end());
   info.token.resize(response.token().size());
   std::memcpy(info.token.data(), response.token().data(), info.token.size());
   const absl::StatusOr<GroupToken> token = DecodeToken(info.token);
@@ -63,11 +63,11 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   if (!map.ok()) return map.status();
   info.map = *std::move(map);
   const bool fits = token->group == info.id && token->group_size == info.job_ranks.size() &&
-                    info.hosts.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
+                    info.nodes.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
                     info.rank.value() < info.job_ranks.size() && !info.map->empty();
   if (fits) return info;
   return absl::InternalError(absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (",
-                                          request.ranks.size(), " ranks, ", info.hosts.size(), " hosts, ",
+                                          request.ranks.size(), " ranks, ", info.nodes.size(), " nodes, ",
                                           info.map->shards().size(), " shards, token for ", token->group_size, ")"));
 }
 
@@ -136,10 +136,10 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
       absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map());
       if (map.ok()) news->moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
     }
-    news->hosts_wanted.assign(response.host().ranks().begin(), response.host().ranks().end());
-    news->hosts_wanted_because = response.host().reason();
+    news->colocation_wanted.assign(response.node().ranks().begin(), response.node().ranks().end());
+    news->colocation_wanted_because = response.node().reason();
     for (const v1::RankLost& lost : response.lost_ranks()) {
-      news->lost_ranks.push_back({.job_rank = lost.rank(), .host = lost.host(), .reason = lost.reason()});
+      news->lost_ranks.push_back({.job_rank = lost.rank(), .node = lost.node(), .reason = lost.reason()});
     }
     return true;
   }
@@ -197,7 +197,7 @@ absl::Status SchedulerClient::Call(Method method, const Request& request, uint64
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       // gRPC's own words: the deadline passed here. The scheduler's words name whom it waited for.
       if (status.error_message() != "Deadline Exceeded") break;
-      // The connection may lead to a host that is gone without a word; gRPC would keep it for many minutes.
+      // The connection may lead to a node that is gone without a word; gRPC would keep it for many minutes.
       Reconnect(connection);
       return absl::UnavailableError(kNoAnswer);
     case grpc::StatusCode::UNAVAILABLE:
@@ -255,10 +255,10 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
   request.set_world_size(member.world_size);
   request.set_rank(member.rank);
   request.set_incarnation(member.incarnation.value());
-  request.set_host(member.host);
+  request.set_node(member.node);
   request.set_pid(static_cast<uint32_t>(getpid()));
   request.set_colocation(static_cast<uint32_t>(member.colocation));
-  request.set_hosts_without_servers(member.hosts_without_servers);
+  request.set_colocates_without_servers(member.colocates_without_servers);
   const uint64_t timeout_ns = NsUntil(deadline_ns);
   WaitReport wait(MonotonicNs(), deadline_ns);
   JoinedJob joined;
@@ -277,7 +277,7 @@ absl::StatusOr<JoinedJob> SchedulerClient::JoinJob(const JobMember& member, uint
     joined = {.id = JobId(response.job_id()),
               .lease_ttl_ms = response.lease_ttl_ms(),
               .server_count = response.server_count(),
-              .host_server = response.host_server()};
+              .colocate_server = response.colocate_server()};
     if (joined.server_count >= min_servers) return joined;
     if (const uint64_t now_ns = MonotonicNs(); wait.TakeDue(now_ns)) {
       notices_->Say(absl::StrCat("waiting for reduction servers since ", wait.Text(now_ns), ": ", joined.server_count,

@@ -36,16 +36,16 @@ struct JobMember {
   uint32_t rank = 0;
   uint32_t world_size = 0;
   Incarnation incarnation;
-  std::string host;
+  std::string node;
   Colocation colocation = Colocation::kOff;
-  bool hosts_without_servers = false;
+  bool colocates_without_servers = false;
 };
 
 struct JoinedJob {
   JobId id;
   uint64_t lease_ttl_ms = 0;
   uint32_t server_count = 0;
-  bool host_server = false;  // this process is to host a server for the job
+  bool colocate_server = false;  // this process is to run a colocated server for the job
 };
 
 struct HeartbeatAnswer {
@@ -67,9 +67,9 @@ struct WatchNews {
   std::shared_ptr<const ShardMap> map;
   std::vector<RankLostCommand> lost_ranks;
   std::vector<MoveGroupCommand> moved_groups;
-  // Ranks that are to host a server, as none is left; and why that is so.
-  std::vector<uint32_t> hosts_wanted;
-  std::string hosts_wanted_because;
+  // Ranks that are to run a colocated server, as none is left; and why that is so.
+  std::vector<uint32_t> colocation_wanted;
+  std::string colocation_wanted_because;
 };
 
 class SchedulerClient {

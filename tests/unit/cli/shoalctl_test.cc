@@ -58,7 +58,7 @@ class ShoalctlTest : public ::testing::Test {
     v1::RegisterServerRequest server;
     server.set_control_version(kControlVersion);
     server.set_name("shoal-0");
-    server.set_host("rack1");
+    server.set_node("rack1");
     server.set_incarnation(11);
     server.add_addresses("10.1.2.3:4567");
     server.set_slot_memory_bytes(64 << 20);
@@ -71,7 +71,7 @@ class ShoalctlTest : public ::testing::Test {
     job.set_job_name("gpt");
     job.set_world_size(4);
     job.set_incarnation(12);
-    job.set_host("node0");
+    job.set_node("node0");
     v1::JoinJobResponse joined;
     grpc::ClientContext second;
     ASSERT_TRUE(stub->JoinJob(&second, job, &joined).ok());
@@ -247,7 +247,7 @@ TEST(TablesTest, LostRanksAreNamed) {
     v1::RankStatus* rank = job->add_ranks();
     rank->set_rank(i);
     rank->set_state("lost");
-    rank->set_host("node");
+    rank->set_node("node");
     rank->set_reason("no heartbeat");
   }
   EXPECT_THAT(JobsText(jobs),

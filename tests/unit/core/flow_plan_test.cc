@@ -102,11 +102,11 @@ TEST(FlowPlan, UnevenSharesArePacedByALookAheadThatFitsThePorts) {
   EXPECT_EQ(PlanFlow(EvenPortLoad(8, 8), link, 0).look_ahead_chunks, 0u);
 }
 
-TEST(FlowPlan, WithinOneHostChunksStayInTheCache) {
-  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 2), WithinOneHost(), 0), (FlowPlan{256 << 10, 2}));
+TEST(FlowPlan, WithinOneNodeChunksStayInTheCache) {
+  EXPECT_EQ(PlanFlow(EvenPortLoad(4, 2), WithinOneNode(), 0), (FlowPlan{256 << 10, 2}));
   for (const uint32_t ranks : {1u, 2u, 4u, 8u, 16u}) {
     for (const uint32_t shards : {1u, 2u, 4u, 8u}) {
-      const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, shards), WithinOneHost(), 0);
+      const FlowPlan plan = PlanFlow(EvenPortLoad(ranks, shards), WithinOneNode(), 0);
       EXPECT_LE(WindowBytes(plan) * ranks, 4u << 20) << ranks << " ranks, " << shards << " shards";
       EXPECT_GE(plan.chunk_bytes, 64u << 10) << ranks << " ranks, " << shards << " shards";
     }

@@ -70,7 +70,7 @@ TEST(PerfOptions, TheWireIsNamed) {
               ::testing::HasSubstr("--wire \"int8\" is unknown; take none, bf16 or fp16"));
 }
 
-TEST(PerfOptions, WhetherRanksHostServersIsNamed) {
+TEST(PerfOptions, WhetherRanksRunServersIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2"})->colocation, Colocation::kAuto);
   EXPECT_EQ(Parse({"--spawn", "2", "--colocate", "on"})->colocation, Colocation::kOn);
   EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_COLOCATE", "off"}})->colocation, Colocation::kOff);
@@ -112,7 +112,7 @@ TEST(PerfOptions, EnvironmentGivesSchedulerAndRank) {
   EXPECT_EQ(options->world_size, 2u);
 }
 
-TEST(PerfOptions, SpawnWithoutClusterHostsOne) {
+TEST(PerfOptions, SpawnWithoutClusterStartsOne) {
   const absl::StatusOr<PerfOptions> one = Parse({"--spawn", "2"});
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->servers, 1u);

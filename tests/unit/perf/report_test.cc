@@ -135,7 +135,7 @@ TEST(Report, JsonOfNoResults) {
 
 TEST(Report, MachineFactsAreFound) {
   const MachineFacts facts = GatherMachineFacts();
-  EXPECT_FALSE(facts.host_name.empty());
+  EXPECT_FALSE(facts.node_name.empty());
   EXPECT_THAT(facts.kernel, HasSubstr("Linux"));
   EXPECT_GE(facts.cpu_count, 1u);
   EXPECT_GT(facts.memory_bytes, 1u << 20);

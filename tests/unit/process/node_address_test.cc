@@ -9,8 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(OwnAddress, IsTheDevicesWhereItHasOne) {
-  EXPECT_EQ(*OwnAddress("lo", "no such host:1"), "127.0.0.1");
-  EXPECT_EQ(*OwnAddress("lo:1,eth9", "no such host:1"), "127.0.0.1");
+  EXPECT_EQ(*OwnAddress("lo", "no.such.name.invalid:1"), "127.0.0.1");
+  EXPECT_EQ(*OwnAddress("lo:1,eth9", "no.such.name.invalid:1"), "127.0.0.1");
 }
 
 TEST(OwnAddress, IsOnTheWayToThePeerElse) {

@@ -71,7 +71,7 @@ class SchedulerGrpcTest : public ::testing::Test {
     request.set_software_version(kSoftwareVersion);
     request.set_name(name);
     request.set_incarnation(11);
-    request.set_host("host-" + name);
+    request.set_node("node-" + name);
     request.add_addresses("127.0.0.1:" + std::to_string(port));
     v1::RegisterServerResponse response;
     const grpc::Status status = stub_->RegisterServer(Context().get(), request, &response);
@@ -86,7 +86,7 @@ class SchedulerGrpcTest : public ::testing::Test {
     request.set_world_size(world_size);
     request.set_rank(rank);
     request.set_incarnation(100 + rank);
-    request.set_host("node" + std::to_string(rank));
+    request.set_node("node" + std::to_string(rank));
     v1::JoinJobResponse response;
     const grpc::Status status = stub_->JoinJob(Context().get(), request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
@@ -143,7 +143,7 @@ TEST_F(SchedulerGrpcTest, AJobOfFourFormsAGroupOverTwoServers) {
     ASSERT_TRUE(statuses[rank].ok()) << statuses[rank].error_message();
     EXPECT_EQ(joined[rank].group_id(), joined[0].group_id());
     EXPECT_EQ(joined[rank].map().shards_size(), 2);
-    EXPECT_EQ(joined[rank].hosts(3), "node3");
+    EXPECT_EQ(joined[rank].nodes(3), "node3");
     const std::string& bytes = joined[rank].token();
     const auto token = DecodeToken(std::as_bytes(std::span(bytes.data(), bytes.size())));
     ASSERT_TRUE(token.ok()) << token.status();

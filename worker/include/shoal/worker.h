@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 4
+#define SHOAL_ABI_VERSION 5
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -80,7 +80,8 @@ typedef enum shoal_reduce_op {
 typedef struct shoal_worker shoal_worker; /* this process's membership in a job; free with shoal_worker_close */
 typedef struct shoal_group shoal_group;   /* a set of ranks that reduce together; free with shoal_group_close */
 typedef struct shoal_op shoal_op;         /* one all-reduce in flight; free with shoal_op_release */
-typedef struct shoal_host shoal_host;     /* a scheduler or server inside this process; free with shoal_host_stop */
+typedef struct shoal_service
+    shoal_service; /* a scheduler or server inside this process; free with shoal_service_stop */
 
 SHOAL_API uint32_t shoal_abi_version(void);
 SHOAL_API const char* shoal_version(void);
@@ -88,12 +89,12 @@ SHOAL_API const char* shoal_code_name(shoal_code code);
 
 /* ---- joining a job ---- */
 
-/* Whether this process would host a reduction server that serves its own job alone, beside the dedicated ones. The
- * scheduler says who does, at most one process on each host, and gives each server its share of the tensors by the
+/* Whether this process would node a reduction server that serves its own job alone, beside the dedicated ones. The
+ * scheduler says who does, at most one process on each node, and gives each server its share of the tensors by the
  * links that it has (docs/adr/0010-hybrid-shards.md). The other ranks must be able to reach this process. */
 typedef enum shoal_colocation {
   SHOAL_COLOCATION_OFF = 0,
-  SHOAL_COLOCATION_AUTO = 1, /* if the job has more ranks than there are servers, and none runs on this host */
+  SHOAL_COLOCATION_AUTO = 1, /* if the job has more ranks than there are servers, and none runs on this node */
   SHOAL_COLOCATION_ON = 2
 } shoal_colocation;
 
@@ -101,7 +102,8 @@ typedef enum shoal_colocation {
  * there is one (docs/adr/0015). */
 typedef enum shoal_without_servers {
   SHOAL_WITHOUT_SERVERS_WAIT = 0, /* wait for one, until their deadlines */
-  SHOAL_WITHOUT_SERVERS_HOST = 1  /* this process may be asked to host one for its job, beside one on each other host */
+  SHOAL_WITHOUT_SERVERS_COLOCATE =
+      1 /* this process may be asked to run one for its job, beside one on each other node */
 } shoal_without_servers;
 
 typedef struct shoal_worker_options {
@@ -110,14 +112,14 @@ typedef struct shoal_worker_options {
   const char* job_name;   /* same on all ranks; 1..200 characters */
   uint32_t rank;          /* in the job */
   uint32_t world_size;    /* same on all ranks */
-  const char* host_name;  /* names the node in messages and in the placement; NULL: gethostname() */
+  const char* node_name;  /* names the node in messages and in the placement; NULL: gethostname() */
   uint32_t min_servers;   /* wait until so many servers are there; 0 means 1 */
   uint64_t timeout_ms;    /* for joining; also the default of an op; 0 means 30000 */
   const char* net_device; /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses */
   const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
-  uint32_t network_only;  /* not 0: the network to servers of this host too, instead of shared memory */
+  uint32_t network_only;  /* not 0: the network to servers of this node too, instead of shared memory */
   shoal_colocation colocation;
-  const char* server_address; /* IP at which a server hosted here is reached; NULL: that of net_device, or of the way to
+  const char* server_address; /* IP at which a colocated server is reached; NULL: that of net_device, or of the way to
                                  the scheduler */
   /* Not 0: results are not kept for other ranks, and a lost server fails the groups that use it. Equal on all ranks. */
   uint32_t fail_on_server_loss;
@@ -136,8 +138,8 @@ typedef struct shoal_worker_options {
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
 
-/* Leaves the job: open ops end with CANCELLED, groups are closed. A process that hosts a server for the job first waits
- * for the other ranks to close the groups that use it, 10 s at most. Safe with NULL. */
+/* Leaves the job: open ops end with CANCELLED, groups are closed. A process that runs a colocated server for the job
+ * first waits for the other ranks to close the groups that use it, 10 s at most. Safe with NULL. */
 SHOAL_API void shoal_worker_close(shoal_worker* worker);
 
 /* ---- groups ---- */
@@ -270,26 +272,26 @@ SHOAL_API uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_se
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
 /* Starts a scheduler that keeps its state in memory. `listen` is "ip:port"; port 0 picks a free one. */
-SHOAL_API shoal_code shoal_host_scheduler(const char* listen, shoal_host** host, shoal_error* error);
+SHOAL_API shoal_code shoal_start_scheduler(const char* listen, shoal_service** node, shoal_error* error);
 
-typedef struct shoal_host_server_options {
+typedef struct shoal_server_options {
   size_t struct_size;
   const char* scheduler;      /* "host:port" */
   const char* advertise;      /* IP that workers reach this server at */
-  const char* name;           /* unique in the cluster; NULL: made from host name and process id */
+  const char* name;           /* unique in the cluster; NULL: made from node name and process id */
   uint32_t io_threads;        /* 0 means 1 */
   uint64_t slot_memory_bytes; /* 0 means the server's default */
   const char* net_device;     /* as in shoal_worker_options */
   const char* transports;
   uint64_t timeout_ms;   /* for registering; 0 means 30000 */
-  uint32_t network_only; /* not 0: no shared memory with workers of this host */
-} shoal_host_server_options;
+  uint32_t network_only; /* not 0: no shared memory with workers of this node */
+} shoal_server_options;
 
-SHOAL_API shoal_code shoal_host_server(const shoal_host_server_options* options, shoal_host** host, shoal_error* error);
+SHOAL_API shoal_code shoal_start_server(const shoal_server_options* options, shoal_service** node, shoal_error* error);
 
-/* "ip:port" of a hosted scheduler, "ip:port,ip:port" of a hosted server's I/O threads. Valid until shoal_host_stop. */
-SHOAL_API const char* shoal_host_address(const shoal_host* host);
-SHOAL_API void shoal_host_stop(shoal_host* host);
+/* "ip:port" of a scheduler, "ip:port,ip:port" of a server's I/O threads. Valid until shoal_service_stop. */
+SHOAL_API const char* shoal_service_address(const shoal_service* node);
+SHOAL_API void shoal_service_stop(shoal_service* node);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1,4 +1,4 @@
-// Servers that ranks host for their own job: who is asked to, who may use them, and with which shares.
+// Servers that ranks node for their own job: who is asked to, who may use them, and with which shares.
 #include "core/colocation.h"
 #include "core/token.h"
 #include "scheduler/store/state_codec.h"
@@ -21,7 +21,7 @@ JoinJob Offer(const std::string& job, uint32_t world_size, uint32_t rank, Coloca
 RegisterServer ServerOfRank(JobId job, uint32_t rank) {
   RegisterServer request = Server("node" + std::to_string(rank) + "-job" + std::to_string(job.value()), 500 + rank,
                                   static_cast<uint32_t>(5000 + 100 * job.value() + rank));
-  request.host = "node" + std::to_string(rank);
+  request.node = "node" + std::to_string(rank);
   request.job = job;
   return request;
 }
@@ -34,17 +34,17 @@ class MachineColocationTest : public ::testing::Test {
     }
   }
 
-  // All ranks join and those that are asked to host register a server. How many were asked.
-  uint32_t JoinAndHost(uint32_t world_size, Colocation colocation = Colocation::kAuto) {
-    uint32_t hosting = 0;
+  // All ranks join and those that are asked to node register a server. How many were asked.
+  uint32_t JoinAndColocate(uint32_t world_size, Colocation colocation = Colocation::kAuto) {
+    uint32_t colocated = 0;
     for (uint32_t rank = 0; rank < world_size; ++rank) {
       const auto joined = harness_.Ask<JobJoined>(Offer("gpt", world_size, rank, colocation));
       job_ = joined.job;
-      if (!joined.host_server) continue;
-      ++hosting;
+      if (!joined.colocate_server) continue;
+      ++colocated;
       harness_.Ask<ServerRegistered>(ServerOfRank(job_, rank));
     }
-    return hosting;
+    return colocated;
   }
 
   GroupJoined OpenGroup(std::vector<uint32_t> ranks) {
@@ -64,42 +64,42 @@ class MachineColocationTest : public ::testing::Test {
   JobId job_;
 };
 
-TEST_F(MachineColocationTest, AutoAsksEveryHostWhereServersAreFewerThanRanks) {
+TEST_F(MachineColocationTest, AutoAsksEveryNodeWhereServersAreFewerThanRanks) {
   AddDedicated(3);
-  EXPECT_EQ(JoinAndHost(4), 4u);
+  EXPECT_EQ(JoinAndColocate(4), 4u);
 }
 
 TEST_F(MachineColocationTest, AutoAsksNobodyWhereThereAreEnoughServers) {
   AddDedicated(4);
-  EXPECT_EQ(JoinAndHost(4), 0u);
+  EXPECT_EQ(JoinAndColocate(4), 0u);
 }
 
-TEST_F(MachineColocationTest, AutoAsksNobodyOnAHostThatHasAServer) {
+TEST_F(MachineColocationTest, AutoAsksNobodyOnANodeThatHasAServer) {
   RegisterServer server = Server("here", 11, 1);
-  server.host = "node2";
+  server.node = "node2";
   harness_.Ask<ServerRegistered>(server);
-  EXPECT_EQ(JoinAndHost(4), 3u);
+  EXPECT_EQ(JoinAndColocate(4), 3u);
 }
 
-TEST_F(MachineColocationTest, OnAsksEveryHostAndOffNobody) {
+TEST_F(MachineColocationTest, OnAsksEveryNodeAndOffNobody) {
   AddDedicated(8);
-  EXPECT_EQ(JoinAndHost(2, Colocation::kOff), 0u);
-  EXPECT_FALSE(harness_.Ask<JobJoined>(Offer("other", 2, 0, Colocation::kOff)).host_server);
-  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("another", 2, 0, Colocation::kOn)).host_server);
+  EXPECT_EQ(JoinAndColocate(2, Colocation::kOff), 0u);
+  EXPECT_FALSE(harness_.Ask<JobJoined>(Offer("other", 2, 0, Colocation::kOff)).colocate_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("another", 2, 0, Colocation::kOn)).colocate_server);
 }
 
-TEST_F(MachineColocationTest, OneRankOfAHostIsAskedAndKeepsItsAnswer) {
+TEST_F(MachineColocationTest, OneRankOfANodeIsAskedAndKeepsItsAnswer) {
   JoinJob second = Offer("gpt", 3, 1);
-  second.host = "node0";
-  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).host_server);
-  EXPECT_FALSE(harness_.Ask<JobJoined>(second).host_server);
-  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 2)).host_server);
-  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).host_server) << "the same process asked again";
-  EXPECT_FALSE(harness_.Ask<JobJoined>(second).host_server);
+  second.node = "node0";
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).colocate_server);
+  EXPECT_FALSE(harness_.Ask<JobJoined>(second).colocate_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 2)).colocate_server);
+  EXPECT_TRUE(harness_.Ask<JobJoined>(Offer("gpt", 3, 0)).colocate_server) << "the same process asked again";
+  EXPECT_FALSE(harness_.Ask<JobJoined>(second).colocate_server);
 }
 
 TEST_F(MachineColocationTest, WithoutAnyDedicatedServerTheRanksServersCarryEqualShares) {
-  ASSERT_EQ(JoinAndHost(4), 4u);
+  ASSERT_EQ(JoinAndColocate(4), 4u);
   const GroupJoined group = OpenGroup({0, 1, 2, 3});
   ASSERT_EQ(group.map->shards().size(), 4u);
   for (const auto& [name, weight] : Weights(group)) EXPECT_EQ(weight, 1u) << name;
@@ -108,7 +108,7 @@ TEST_F(MachineColocationTest, WithoutAnyDedicatedServerTheRanksServersCarryEqual
 
 TEST_F(MachineColocationTest, WeightsFollowTheFormulaAndEveryRankGetsTheSame) {
   AddDedicated(4);
-  ASSERT_EQ(JoinAndHost(8), 8u);
+  ASSERT_EQ(JoinAndColocate(8), 8u);
   const GroupJoined group = OpenGroup({0, 1, 2, 3, 4, 5, 6, 7});
   ASSERT_EQ(group.map->shards().size(), 12u);
   for (const auto& [name, weight] : Weights(group)) {
@@ -116,12 +116,12 @@ TEST_F(MachineColocationTest, WeightsFollowTheFormulaAndEveryRankGetsTheSame) {
   }
   EXPECT_GT(group.look_ahead_chunks, 12u);
   EXPECT_THAT(harness_.events().back().reason,
-              AllOf(HasSubstr("4 servers apart (weight 7)"), HasSubstr("8 servers on ranks' hosts (weight 2)")));
+              AllOf(HasSubstr("4 servers apart (weight 7)"), HasSubstr("8 servers on ranks' nodes (weight 2)")));
 }
 
-TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnHostsAlone) {
+TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnNodesAlone) {
   AddDedicated(1);
-  ASSERT_EQ(JoinAndHost(4), 4u);
+  ASSERT_EQ(JoinAndColocate(4), 4u);
   const std::map<std::string, uint32_t> weights = Weights(OpenGroup({1, 3}));
   EXPECT_EQ(weights.size(), 3u);
   EXPECT_TRUE(weights.contains("node1-job1"));
@@ -129,13 +129,13 @@ TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnHostsAlone) {
   EXPECT_TRUE(weights.contains("dedicated-0"));
 }
 
-TEST_F(MachineColocationTest, AGroupWaitsForAServerOnAHostOfItsOwn) {
+TEST_F(MachineColocationTest, AGroupWaitsForAServerOnANodeOfItsOwn) {
   for (const uint32_t rank : {0u, 1u}) job_ = harness_.Ask<JobJoined>(Offer("gpt", 2, rank)).job;
   harness_.Ask<ServerRegistered>(ServerOfRank(job_, 0));
   const RequestHandle gives_up = harness_.Send(Group(job_, 1, 101, {1}, 100));
   harness_.Advance(101);
   EXPECT_THAT(std::string(harness_.StatusOf(gives_up).message()),
-              HasSubstr("for a server that may serve it: all 1 of the job are in ranks' processes on other hosts"));
+              HasSubstr("for a server that may serve it: all 1 of the job are in ranks' processes on other nodes"));
   const RequestHandle waits = harness_.Send(Group(job_, 1, 101, {1}));
   EXPECT_FALSE(harness_.HasReply(waits));
   harness_.Ask<ServerRegistered>(ServerOfRank(job_, 1));
@@ -143,7 +143,7 @@ TEST_F(MachineColocationTest, AGroupWaitsForAServerOnAHostOfItsOwn) {
 }
 
 TEST_F(MachineColocationTest, OtherJobsDontUseOrCountThem) {
-  ASSERT_EQ(JoinAndHost(2), 2u);
+  ASSERT_EQ(JoinAndColocate(2), 2u);
   EXPECT_EQ(harness_.Ask<JobJoined>(Offer("gpt", 2, 0)).server_count, 2u);
   const auto other = harness_.Ask<JobJoined>(Join("bert", 1, 0, 300));
   EXPECT_EQ(other.server_count, 0u);
@@ -159,7 +159,7 @@ TEST_F(MachineColocationTest, AServerForAJobThatIsNotOpenIsRefused) {
   const absl::Status unknown = harness_.Try(ServerOfRank(JobId(77), 0));
   EXPECT_EQ(unknown.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("job 77, which is not open here"));
-  JoinAndHost(1);
+  JoinAndColocate(1);
   harness_.Send(Leave(job_, 0, 100));
   EXPECT_EQ(harness_.Try(ServerOfRank(job_, 0)).code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -174,7 +174,7 @@ TEST_F(MachineColocationTest, AnUnknownColocationIsRefused) {
 
 TEST_F(MachineColocationTest, ARestartedSchedulerKnowsWhoseServersTheyAre) {
   AddDedicated(2);
-  ASSERT_EQ(JoinAndHost(4), 4u);
+  ASSERT_EQ(JoinAndColocate(4), 4u);
   const absl::StatusOr<PersistedState> state = DecodeState(EncodeState(*harness_.last_saved()));
   ASSERT_TRUE(state.ok()) << state.status();
   MachineHarness restarted(*state);
@@ -191,7 +191,7 @@ TEST_F(MachineColocationTest, ServersOfEndedJobsMakeRoomBeforeDedicatedOnes) {
   gone.server = dedicated.server;
   gone.incarnation = Incarnation(99);
   ASSERT_TRUE(harness_.Try(gone).ok());
-  ASSERT_EQ(JoinAndHost(1, Colocation::kOn), 1u);
+  ASSERT_EQ(JoinAndColocate(1, Colocation::kOn), 1u);
   for (uint32_t i = 0; i < kMaxGoneServers + 10; ++i) {
     RegisterServer server = ServerOfRank(job_, 0);
     server.name = "passing-" + std::to_string(i);

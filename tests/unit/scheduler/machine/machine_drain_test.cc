@@ -140,9 +140,9 @@ TEST_F(MachineDrainTest, WhatCannotBeDrainedIsRefusedWithTheReason) {
   EXPECT_EQ(left.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(left.message()), HasSubstr("server a is left (SIGTERM); there is nothing to drain"));
 
-  RegisterServer hosted = Server("of-rank-0", 5, 99);
-  hosted.job = job_;
-  harness_.Ask<ServerRegistered>(hosted);
+  RegisterServer colocated = Server("of-rank-0", 5, 99);
+  colocated.job = job_;
+  harness_.Ask<ServerRegistered>(colocated);
   const absl::Status of_rank = harness_.Try(DrainServer{"of-rank-0"});
   EXPECT_EQ(of_rank.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(of_rank.message()), HasSubstr("lives in a rank's process"));

@@ -161,7 +161,7 @@ inline RegisterServer Server(const std::string& name, uint64_t incarnation, uint
   request.name = name;
   request.incarnation = Incarnation(incarnation);
   request.addresses = {"10.0.0.1:" + std::to_string(port)};
-  request.host = "host-" + name;
+  request.node = "node-" + name;
   return request;
 }
 
@@ -172,7 +172,7 @@ inline JoinJob Join(const std::string& job, uint32_t world_size, uint32_t rank, 
   request.world_size = world_size;
   request.rank = rank;
   request.incarnation = Incarnation(incarnation);
-  request.host = "node" + std::to_string(rank);
+  request.node = "node" + std::to_string(rank);
   request.pid = 1000 + rank;
   return request;
 }

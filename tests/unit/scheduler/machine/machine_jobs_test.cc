@@ -65,7 +65,7 @@ TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
        {"rank 1 of job \"gpt\" speaks control version 7", "this scheduler speaks 2"}},
       {[](JoinJob* r) { r->world_size = 8; },
        absl::StatusCode::kInvalidArgument,
-       {"world size 4", "rank 2 on host node2", "rank 1 on host node1 has world size 8"}},
+       {"world size 4", "rank 2 on node node2", "rank 1 on node node1 has world size 8"}},
       {[](JoinJob* r) { r->rank = 4; }, absl::StatusCode::kInvalidArgument, {"rank 4", "ranks 0 to 3"}},
       {[](JoinJob* r) { r->world_size = 0; }, absl::StatusCode::kInvalidArgument, {"world size 0"}},
       {[](JoinJob* r) { r->world_size = kMaxWorldSize + 1; }, absl::StatusCode::kInvalidArgument, {"65537"}},
@@ -86,7 +86,7 @@ TEST_F(MachineJobsTest, ATakenRankIsRefusedWhenItsHolderShowsLife) {
   const JobId job = JoinAll(2);
   harness_.Advance(400);
   JoinJob rival = Join("gpt", 2, 1, 201);
-  rival.host = "elsewhere";
+  rival.node = "elsewhere";
   rival.pid = 77;
   const RequestHandle handle = harness_.Send(rival);
   EXPECT_FALSE(harness_.HasReply(handle));
@@ -96,8 +96,8 @@ TEST_F(MachineJobsTest, ATakenRankIsRefusedWhenItsHolderShowsLife) {
   EXPECT_TRUE(harness_.Try(Beat(job, 1, 101)).ok());
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 1 of job \"gpt\""), HasSubstr("process 1001 on host node1"),
-                                  HasSubstr("process 77 on host elsewhere")));
+  EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 1 of job \"gpt\""), HasSubstr("process 1001 on node node1"),
+                                  HasSubstr("process 77 on node elsewhere")));
 }
 
 TEST_F(MachineJobsTest, ARestartedRankGetsItsPlaceWhenTheOldOnesLeaseIsOver) {
@@ -135,7 +135,7 @@ TEST_F(MachineJobsTest, ALostRankIsToldToTheWatchersOfItsJob) {
   EXPECT_EQ(update.map, nullptr);
   ASSERT_EQ(update.lost_ranks.size(), 1u);
   EXPECT_EQ(update.lost_ranks[0].rank, 1u);
-  EXPECT_EQ(update.lost_ranks[0].host, "node1");
+  EXPECT_EQ(update.lost_ranks[0].node, "node1");
   EXPECT_EQ(update.lost_ranks[0].incarnation, Incarnation(101));
   EXPECT_THAT(update.lost_ranks[0].reason, HasSubstr("no heartbeat for 5.0 s"));
   EXPECT_EQ(harness_.watched(stranger).size(), 1u) << "other jobs don't notice";
@@ -215,7 +215,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   const GroupJoined second = harness_.Get<GroupJoined>(rank2);
   EXPECT_EQ(first.group, second.group);
   EXPECT_EQ(first.map->epoch(), Epoch(2));
-  EXPECT_THAT(first.hosts, ElementsAre("node2", "node0"));
+  EXPECT_THAT(first.nodes, ElementsAre("node2", "node0"));
   const GroupToken token = *DecodeToken(first.token);
   EXPECT_TRUE(CheckToken(NewState().token_key, token, harness_.now().unix_ms / 1000).ok());
   EXPECT_EQ(token.job, job);
@@ -270,8 +270,8 @@ TEST_F(MachineGroupsTest, TimeUpNamesTheMissingRanksAndServers) {
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 0 waited 2.0 s in group \"world\""),
-                                  HasSubstr("rank 1 (on host node1, in the job, did not ask for the group)"),
-                                  HasSubstr("rank 2 (on host node2, left: it left)"),
+                                  HasSubstr("rank 1 (on node node1, in the job, did not ask for the group)"),
+                                  HasSubstr("rank 2 (on node node2, left: it left)"),
                                   HasSubstr("rank 3 (never joined the job)"), HasSubstr("1 of 2 servers registered")));
   EXPECT_THAT(OnlyJob(harness_).groups, ::testing::IsEmpty());
 }
@@ -319,14 +319,14 @@ TEST_F(MachineGroupsTest, ChunksAndCreditFollowFromTheRanksMeasurements) {
   }
 }
 
-TEST_F(MachineGroupsTest, WhatOneRankHasWithinItsHostSaysNothingOfOthersLinks) {
+TEST_F(MachineGroupsTest, WhatOneRankHasWithinItsNodeSaysNothingOfOthersLinks) {
   AddServer("a", 1);
   const JobId job = JoinAll(2);
   const LinkFacts measured{.bytes_per_s = 50'000'000, .round_trip_ns = 90'000, .message_ns = 9'000};
   const LinkFacts nothing;
-  for (const LinkFacts& of_other : {measured, nothing, WithinOneHost()}) {
+  for (const LinkFacts& of_other : {measured, nothing, WithinOneNode()}) {
     JoinGroup beside_server = Group(job, 0, 100, {0, 1});
-    beside_server.link = WithinOneHost();
+    beside_server.link = WithinOneNode();
     JoinGroup other = Group(job, 1, 101, {0, 1});
     other.link = of_other;
     harness_.Send(beside_server);
@@ -336,23 +336,23 @@ TEST_F(MachineGroupsTest, WhatOneRankHasWithinItsHostSaysNothingOfOthersLinks) {
   }
 }
 
-TEST_F(MachineGroupsTest, WithinOneHostTheThreadsOfServersCountAndNotItsPort) {
+TEST_F(MachineGroupsTest, WithinOneNodeTheThreadsOfServersCountAndNotItsPort) {
   RegisterServer server = Server("a", 1, 1);
   server.addresses.push_back("127.0.0.1:2");
   harness_.Ask<ServerRegistered>(server);
   JobId job;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     JoinJob join = Join("gpt", 2, rank, 100 + rank);
-    join.host = server.host;
+    join.node = server.node;
     job = harness_.Ask<JobJoined>(join).job;
   }
   // One of them could not see the servers in time.
   JoinGroup first = Group(job, 0, 100, {0, 1});
-  first.link = WithinOneHost();
+  first.link = WithinOneNode();
   harness_.Send(first);
   const GroupJoined joined = harness_.Get<GroupJoined>(harness_.Send(Group(job, 1, 101, {0, 1})));
-  EXPECT_EQ(joined.link, WithinOneHost());
-  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 2), WithinOneHost(), 0);
+  EXPECT_EQ(joined.link, WithinOneNode());
+  const FlowPlan flow = PlanFlow(EvenPortLoad(2, 2), WithinOneNode(), 0);
   EXPECT_EQ(DecodeToken(joined.token)->max_chunk_bytes, flow.chunk_bytes);
   EXPECT_EQ(DecodeToken(joined.token)->credit_chunks, flow.credit_chunks);
   EXPECT_EQ(joined.busiest_port, 1);
@@ -373,7 +373,7 @@ TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {
   JoinGroup also_narrow = Group(job, 0, 100, {0, 1});
   also_narrow.wire = narrow.wire;
   harness_.Send(also_narrow);
-  EXPECT_EQ(harness_.Ask<GroupJoined>(narrow).hosts.size(), 2u);
+  EXPECT_EQ(harness_.Ask<GroupJoined>(narrow).nodes.size(), 2u);
   const JobView view = OnlyJob(harness_);
   ASSERT_EQ(view.groups.size(), 1u);
   EXPECT_EQ(view.groups[0].state.wire, WireFormat::kBfloat16);
@@ -417,7 +417,7 @@ TEST_F(MachineGroupsTest, ALostRankFailsTheGroupsThatWait) {
   EXPECT_TRUE(harness_.Try(Leave(job, 2, 102, true, "killed")).ok());
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(Text(status), HasSubstr("rank 2 of job \"gpt\" on host node2 was lost: killed"));
+  EXPECT_THAT(Text(status), HasSubstr("rank 2 of job \"gpt\" on node node2 was lost: killed"));
   const absl::Status later = harness_.Try(Group(job, 1, 101, {0, 1}));
   EXPECT_EQ(later.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(Text(later), HasSubstr("killed"));
@@ -471,7 +471,7 @@ TEST_F(MachineGroupsTest, ARestartedSchedulerKnowsTheRunningJob) {
   EXPECT_EQ(after.watched(watcher)[2].lost_ranks[0].rank, 1u);
   MachineHarness again(after.last_saved());
   EXPECT_EQ(OnlyJob(again).phase, JobPhase::kFailed);
-  EXPECT_THAT(Text(again.Try(Group(job, 0, 100, {0, 1}))), HasSubstr("rank 1 of job \"gpt\" on host node1 was lost"));
+  EXPECT_THAT(Text(again.Try(Group(job, 0, 100, {0, 1}))), HasSubstr("rank 1 of job \"gpt\" on node node1 was lost"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void ExpectTheSame(const GroupJoined& answer, const GroupJoined& first) {
   EXPECT_EQ(answer.token, first.token);
   EXPECT_EQ(answer.map->epoch(), first.map->epoch());
   EXPECT_EQ(answer.map->shards(), first.map->shards());
-  EXPECT_EQ(answer.hosts, first.hosts);
+  EXPECT_EQ(answer.nodes, first.nodes);
   EXPECT_EQ(answer.look_ahead_chunks, first.look_ahead_chunks);
   EXPECT_EQ(answer.link, first.link);
   EXPECT_EQ(answer.busiest_port, first.busiest_port);

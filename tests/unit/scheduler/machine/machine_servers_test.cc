@@ -81,7 +81,7 @@ TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
        absl::StatusCode::kInvalidArgument, "twice"},
       {"weight", [](RegisterServer* r) { r->weight = 65; }, absl::StatusCode::kInvalidArgument, "weight 65"},
       {"taken address", [](RegisterServer* r) { r->addresses = {"10.0.0.1:1"}; }, absl::StatusCode::kAlreadyExists,
-       "live server a on host host-a"},
+       "live server a on node node-a"},
   };
   MachineHarness harness;
   harness.Ask<ServerRegistered>(Server("a", 11, 1));
@@ -146,7 +146,7 @@ TEST(MachineServersTest, ServersLostTogetherGiveOneMap) {
   EXPECT_EQ(Map(harness)->shards().size(), 1u);
 }
 
-TEST(MachineServersTest, F12MembersOnSeveralHostsThatFallSilentTogetherAreNotBlamed) {
+TEST(MachineServersTest, F12MembersOnSeveralNodesThatFallSilentTogetherAreNotBlamed) {
   MachineHarness harness;
   const auto a = harness.Ask<ServerRegistered>(Server("a", 11, 1));
   const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
@@ -166,10 +166,10 @@ TEST(MachineServersTest, F12MembersOnSeveralHostsThatFallSilentTogetherAreNotBla
   EXPECT_EQ(Map(harness)->shards().size(), 1u) << "but who does not come within it is lost";
 }
 
-TEST(MachineServersTest, MembersOfOneHostThatFallSilentTogetherAreLost) {
+TEST(MachineServersTest, MembersOfOneNodeThatFallSilentTogetherAreLost) {
   MachineHarness harness;
   RegisterServer second = Server("b", 12, 2);
-  second.host = Server("a", 11, 1).host;
+  second.node = Server("a", 11, 1).node;
   harness.Ask<ServerRegistered>(Server("a", 11, 1));
   harness.Ask<ServerRegistered>(second);
   harness.Advance(kTtlMs);

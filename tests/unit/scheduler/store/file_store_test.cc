@@ -130,7 +130,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   server.draining = true;
   server.phase = MemberPhase::kLost;
   server.reason = "no heartbeat";
-  server.host = "h";
+  server.node = "h";
   server.addresses = {"1.2.3.4:5", "1.2.3.4:6"};
   server.weight = 2;
   server.slot_memory_bytes = 1ull << 40;
@@ -144,8 +144,8 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.world_size = 4;
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
-  job.ranks[0] = {.incarnation = Incarnation(8), .host = "g"};
-  job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .host = "h", .pid = 7};
+  job.ranks[0] = {.incarnation = Incarnation(8), .node = "g"};
+  job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
                  .name = "world",
                  .epoch = Epoch(2),
@@ -155,7 +155,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                  .opening = {.epoch = Epoch(1),
                              .credit_chunks = 3,
                              .look_ahead_chunks = 5,
-                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_host = true},
+                             .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_node = true},
                              .busiest_port = 1.5,
                              .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
   state.jobs = {job};

@@ -167,10 +167,10 @@ TEST_F(RegistrationMachineTest, AChangedTokenKeyIsTakenAndSaidLoudly) {
 TEST_F(RegistrationMachineTest, AServerWhosePlaceWasTakenGivesUp) {
   Register();
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::AbortedError("another process on host b took the place of server a"), now_);
+  machine_.OnRenewed(absl::AbortedError("another process on node b took the place of server a"), now_);
   EXPECT_EQ(Next().kind, Kind::kGiveUp);
   EXPECT_TRUE(absl::IsAborted(machine_.failure()));
-  EXPECT_THAT(std::string(machine_.failure().message()), HasSubstr("host b took the place"));
+  EXPECT_THAT(std::string(machine_.failure().message()), HasSubstr("node b took the place"));
 }
 
 TEST_F(RegistrationMachineTest, AServerThatIsToLeaveKeepsItsLeaseUntilItIsOutAndDoesNotComeBack) {

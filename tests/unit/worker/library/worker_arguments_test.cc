@@ -113,29 +113,29 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_EQ(shoal_worker_server_statistics(nullptr, nullptr, 0), 0u);
   EXPECT_EQ(shoal_group_rank(nullptr), 0u);
   EXPECT_EQ(shoal_group_size(nullptr), 0u);
-  EXPECT_STREQ(shoal_host_address(nullptr), "");
+  EXPECT_STREQ(shoal_service_address(nullptr), "");
   shoal_group_abort(nullptr, nullptr);
   shoal_group_close(nullptr);
   shoal_op_release(nullptr);
   shoal_worker_close(nullptr);
-  shoal_host_stop(nullptr);
+  shoal_service_stop(nullptr);
 }
 
-TEST(WorkerArgumentsTest, HostsNameTheWrongOption) {
+TEST(WorkerArgumentsTest, ServicesNameTheWrongOption) {
   shoal_error error = {};
-  shoal_host* host = nullptr;
-  EXPECT_EQ(shoal_host_scheduler(nullptr, &host, &error), SHOAL_INVALID_ARGUMENT);
+  shoal_service* service = nullptr;
+  EXPECT_EQ(shoal_start_scheduler(nullptr, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("listen is NULL"));
-  EXPECT_EQ(shoal_host_scheduler("nonsense", &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(shoal_start_scheduler("nonsense", &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("nonsense"));
-  shoal_host_server_options options = {};
-  EXPECT_EQ(shoal_host_server(&options, &host, &error), SHOAL_INVALID_ARGUMENT);
+  shoal_server_options options = {};
+  EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("struct_size is 0"));
   options.struct_size = sizeof(options);
   options.scheduler = "127.0.0.1:1";
-  EXPECT_EQ(shoal_host_server(&options, &host, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(shoal_start_server(&options, &service, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("advertise is NULL"));
-  EXPECT_EQ(host, nullptr);
+  EXPECT_EQ(service, nullptr);
 }
 
 }  // namespace

@@ -173,16 +173,16 @@ TEST_F(WorkerCApiFailuresTest, ServerThatStopsIsDoneWithout) {
 
 TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   // I6: the data plane keeps running while the scheduler is away.
-  shoal_host* scheduler = nullptr;
+  shoal_service* scheduler = nullptr;
   shoal_error error = {};
-  ASSERT_EQ(shoal_host_scheduler("127.0.0.1:0", &scheduler, &error), SHOAL_OK) << error.message;
-  const std::string address = shoal_host_address(scheduler);
-  shoal_host_server_options server_options = {};
+  ASSERT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler, &error), SHOAL_OK) << error.message;
+  const std::string address = shoal_service_address(scheduler);
+  shoal_server_options server_options = {};
   server_options.struct_size = sizeof(server_options);
   server_options.scheduler = address.c_str();
   server_options.advertise = "127.0.0.1";
-  shoal_host* server = nullptr;
-  ASSERT_EQ(shoal_host_server(&server_options, &server, &error), SHOAL_OK) << error.message;
+  shoal_service* server = nullptr;
+  ASSERT_EQ(shoal_start_server(&server_options, &server, &error), SHOAL_OK) << error.message;
   shoal_worker_options options = {};
   options.struct_size = sizeof(options);
   options.scheduler = address.c_str();
@@ -195,7 +195,7 @@ TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   group_options.name = "all";
   shoal_group* group = nullptr;
   ASSERT_EQ(shoal_group_create(worker, &group_options, &group, &error), SHOAL_OK) << error.message;
-  shoal_host_stop(scheduler);
+  shoal_service_stop(scheduler);
 
   std::vector<float> data(100'000, 3.0f);
   shoal_all_reduce_options call = {};
@@ -213,7 +213,7 @@ TEST_F(WorkerCApiFailuresTest, GoesOnWithoutTheScheduler) {
   EXPECT_THAT(error.message, HasSubstr("no scheduler answered at " + address));
   shoal_group_close(group);
   shoal_worker_close(worker);
-  shoal_host_stop(server);
+  shoal_service_stop(server);
 }
 
 TEST_F(WorkerCApiFailuresTest, NoSchedulerIsNamed) {

@@ -10,25 +10,25 @@ namespace shoal {
 
 Cluster::Cluster(int server_count) {
   shoal_error error = {};
-  EXPECT_EQ(shoal_host_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
-  scheduler_address_ = shoal_host_address(scheduler_);
+  EXPECT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
+  scheduler_address_ = shoal_service_address(scheduler_);
   for (int i = 0; i < server_count; ++i) {
-    shoal_host_server_options options = {};
+    shoal_server_options options = {};
     options.struct_size = sizeof(options);
     options.scheduler = scheduler_address_.c_str();
     options.advertise = "127.0.0.1";
-    shoal_host* server = nullptr;
-    EXPECT_EQ(shoal_host_server(&options, &server, &error), SHOAL_OK) << error.message;
+    shoal_service* server = nullptr;
+    EXPECT_EQ(shoal_start_server(&options, &server, &error), SHOAL_OK) << error.message;
     servers_.push_back(server);
   }
 }
 
 Cluster::~Cluster() {
-  for (shoal_host* server : servers_) shoal_host_stop(server);
-  shoal_host_stop(scheduler_);
+  for (shoal_service* server : servers_) shoal_service_stop(server);
+  shoal_service_stop(scheduler_);
 }
 
-void Cluster::StopServer(size_t server) { shoal_host_stop(std::exchange(servers_[server], nullptr)); }
+void Cluster::StopServer(size_t server) { shoal_service_stop(std::exchange(servers_[server], nullptr)); }
 
 shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size) {
   shoal_worker_options options = {};
@@ -41,9 +41,9 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
 }
 
 TestRank::TestRank(const Cluster& cluster, const std::string& job, uint32_t rank, uint32_t world_size) : rank_(rank) {
-  const std::string host = "node-" + std::to_string(rank);
+  const std::string node = "node-" + std::to_string(rank);
   shoal_worker_options options = WorkerOptions(cluster, job.c_str(), rank, world_size);
-  options.host_name = host.c_str();
+  options.node_name = node.c_str();
   options.min_servers = 2;
   shoal_error error = {};
   EXPECT_EQ(shoal_worker_connect(&options, &worker_, &error), SHOAL_OK) << error.message;

@@ -18,13 +18,13 @@ class Cluster {
 
   const std::string& scheduler() const { return scheduler_address_; }
   // "ip:port" of the server's only I/O thread.
-  std::string server_address(size_t server) const { return shoal_host_address(servers_[server]); }
+  std::string server_address(size_t server) const { return shoal_service_address(servers_[server]); }
   void StopServer(size_t server);
 
  private:
-  shoal_host* scheduler_ = nullptr;
+  shoal_service* scheduler_ = nullptr;
   std::string scheduler_address_;
-  std::vector<shoal_host*> servers_;
+  std::vector<shoal_service*> servers_;
 };
 
 shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint32_t rank, uint32_t world_size);

@@ -46,7 +46,7 @@ class WorkerDriver {
     info->rank = Rank(rank);
     for (uint32_t r = 0; r < size; ++r) {
       info->job_ranks.push_back(r);
-      info->hosts.push_back(absl::StrCat("node-", r));
+      info->nodes.push_back(absl::StrCat("node-", r));
     }
     info->max_chunk_bytes = 1024;
     info->token.assign(kGroupTokenBytes, std::byte{6});

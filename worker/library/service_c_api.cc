@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "worker/colocated/host.h"
+#include "worker/colocated/service.h"
 #include "worker/library/c_boundary.h"
 
-struct shoal_host {
-  std::unique_ptr<shoal::Host> host;
+struct shoal_service {
+  std::unique_ptr<shoal::Service> service;
 };
 
 namespace shoal {
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxAddressBytes = 200;
 
-absl::StatusOr<ServerConfig> ReadConfig(const shoal_host_server_options* options) {
+absl::StatusOr<ServerConfig> ReadConfig(const shoal_server_options* options) {
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxAddressBytes);
   if (!scheduler.ok()) return scheduler.status();
@@ -35,11 +35,11 @@ absl::StatusOr<ServerConfig> ReadConfig(const shoal_host_server_options* options
   return config;
 }
 
-absl::Status HandOut(absl::StatusOr<std::unique_ptr<Host>> started, shoal_host** host) {
+absl::Status HandOut(absl::StatusOr<std::unique_ptr<Service>> started, shoal_service** service) {
   if (!started.ok()) return started.status();
-  auto handle = std::make_unique<shoal_host>();
-  handle->host = *std::move(started);
-  *host = handle.release();
+  auto handle = std::make_unique<shoal_service>();
+  handle->service = *std::move(started);
+  *service = handle.release();
   return absl::OkStatus();
 }
 
@@ -48,33 +48,35 @@ absl::Status HandOut(absl::StatusOr<std::unique_ptr<Host>> started, shoal_host**
 
 extern "C" {
 
-shoal_code shoal_host_scheduler(const char* listen, shoal_host** host, shoal_error* error) {
+shoal_code shoal_start_scheduler(const char* listen, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
-    if (host == nullptr) return absl::InvalidArgumentError("host is NULL");
+    if (service == nullptr) return absl::InvalidArgumentError("node is NULL");
     const absl::StatusOr<std::string> address = shoal::RequiredText(listen, "listen", shoal::kMaxAddressBytes);
     if (!address.ok()) return address.status();
     shoal::MarkFutureChildren();
-    return shoal::HandOut(shoal::Host::StartScheduler(*address), host);
+    return shoal::HandOut(shoal::Service::StartScheduler(*address), service);
   });
 }
 
-shoal_code shoal_host_server(const shoal_host_server_options* options, shoal_host** host, shoal_error* error) {
+shoal_code shoal_start_server(const shoal_server_options* options, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
-    if (host == nullptr) return absl::InvalidArgumentError("host is NULL");
+    if (service == nullptr) return absl::InvalidArgumentError("node is NULL");
     absl::StatusOr<shoal::ServerConfig> config = shoal::ReadConfig(options);
     if (!config.ok()) return config.status();
     shoal::MarkFutureChildren();
-    return shoal::HandOut(shoal::Host::StartServer(*std::move(config)), host);
+    return shoal::HandOut(shoal::Service::StartServer(*std::move(config)), service);
   });
 }
 
-const char* shoal_host_address(const shoal_host* host) { return host == nullptr ? "" : host->host->address().c_str(); }
+const char* shoal_service_address(const shoal_service* service) {
+  return service == nullptr ? "" : service->service->address().c_str();
+}
 
-void shoal_host_stop(shoal_host* host) {
-  if (host == nullptr) return;
+void shoal_service_stop(shoal_service* service) {
+  if (service == nullptr) return;
   shoal::Guarded(nullptr, [&]() -> absl::Status {
-    const std::unique_ptr<shoal_host> freed(host);
-    freed->host->Stop();
+    const std::unique_ptr<shoal_service> freed(service);
+    freed->service->Stop();
     return absl::OkStatus();
   });
 }

@@ -1,4 +1,4 @@
-#include "net/shm/same_host_socket.h"
+#include "net/shm/same_node_socket.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -69,7 +69,7 @@ void FileDescriptor::Reset() {
   fd_ = -1;
 }
 
-absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address) {
+absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address) {
   absl::StatusOr<FileDescriptor> listener = MakeSocket();
   if (!listener.ok()) return listener.status();
   const AbstractName name = NameOf(address);
@@ -81,7 +81,7 @@ absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address) {
   return listener;
 }
 
-FileDescriptor AcceptOnThisHost(int listener) {
+FileDescriptor AcceptOnThisNode(int listener) {
   for (int i = 0; i < kMaxTurnedAway; ++i) {
     FileDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!accepted.valid() || IsOfThisUser(accepted.get())) return accepted;
@@ -89,15 +89,15 @@ FileDescriptor AcceptOnThisHost(int listener) {
   return FileDescriptor();
 }
 
-absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address) {
+absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address) {
   absl::StatusOr<FileDescriptor> connected = MakeSocket();
   if (!connected.ok()) return connected.status();
   const AbstractName name = NameOf(address);
   if (connect(connected->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
-    return absl::NotFoundError(absl::StrCat("nobody on this host listens at ", address));
+    return absl::NotFoundError(absl::StrCat("nobody on this node listens at ", address));
   }
   if (!IsOfThisUser(connected->get())) {
-    return absl::NotFoundError(absl::StrCat("who listens at ", address, " on this host is another user"));
+    return absl::NotFoundError(absl::StrCat("who listens at ", address, " on this node is another user"));
   }
   return connected;
 }
@@ -110,8 +110,8 @@ FileDescriptor OtherProcess(int socket) {
   return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
-absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory) {
-  SameHostGreeting copy = greeting;
+absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::span<const int> memory) {
+  SameNodeGreeting copy = greeting;
   iovec data{.iov_base = &copy, .iov_len = sizeof(copy)};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
   msghdr message{};
@@ -151,14 +151,14 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
       received.memory.emplace_back(fd);
     }
   }
-  const SameHostGreeting& greeting = received.greeting;
-  if (bytes < static_cast<ssize_t>(2 * sizeof(uint64_t)) || greeting.magic != kSameHostMagic) {
+  const SameNodeGreeting& greeting = received.greeting;
+  if (bytes < static_cast<ssize_t>(2 * sizeof(uint64_t)) || greeting.magic != kSameNodeMagic) {
     return absl::InvalidArgumentError("who is there is no Shoal process");
   }
-  if (greeting.layout_version != kSameHostLayoutVersion) {
+  if (greeting.layout_version != kSameNodeLayoutVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the other side speaks version ", greeting.layout_version,
                                                       " of the shared-memory protocol, this ", "side version ",
-                                                      kSameHostLayoutVersion, "; run the same release on both"));
+                                                      kSameNodeLayoutVersion, "; run the same release on both"));
   }
   const size_t expected = greeting.region_bytes == 0 ? 2 : 3;
   if (bytes != sizeof(greeting) || received.memory.size() != expected || (message.msg_flags & MSG_CTRUNC) != 0) {

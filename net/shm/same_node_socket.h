@@ -1,4 +1,4 @@
-// How two processes of one host find each other and exchange memory: a Unix socket named after the network address.
+// How two processes of one node find each other and exchange memory: a Unix socket named after the network address.
 //
 // A transport that listens at "10.0.0.7:7101" also listens at the abstract Unix socket of that name. Abstract names
 // belong to a network namespace, as the address does, so whoever can connect to the name shares a kernel with the
@@ -6,8 +6,8 @@
 // anyway. After the greetings the socket is a bell (any byte: look at your rings) and, by its end, the sign of death.
 //
 // Sockets are non-blocking and belong to the caller. One thread.
-#ifndef SHOAL_NET_SHM_SAME_HOST_SOCKET_H_
-#define SHOAL_NET_SHM_SAME_HOST_SOCKET_H_
+#ifndef SHOAL_NET_SHM_SAME_NODE_SOCKET_H_
+#define SHOAL_NET_SHM_SAME_NODE_SOCKET_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -40,33 +40,33 @@ class FileDescriptor {
 
 // What each side tells the other first. With it go the descriptors of its outbox, its arena and, if region_bytes is not
 // 0, its region.
-struct SameHostGreeting {
+struct SameNodeGreeting {
   uint64_t magic = 0;
   uint64_t layout_version = 0;
   uint64_t outbox_bytes = 0;
   uint64_t arena_bytes = 0;
   uint64_t region_bytes = 0;
 };
-inline constexpr uint64_t kSameHostMagic = 0x6d68736c616f6873;  // "shoalshm"
-inline constexpr uint64_t kSameHostLayoutVersion = 1;
+inline constexpr uint64_t kSameNodeMagic = 0x6d68736c616f6873;  // "shoalshm"
+inline constexpr uint64_t kSameNodeLayoutVersion = 1;
 
 struct ReceivedGreeting {
-  SameHostGreeting greeting;
+  SameNodeGreeting greeting;
   std::vector<FileDescriptor> memory;
 };
 
 // AlreadyExists: somebody listens at that name. ResourceExhausted: no descriptors.
-absl::StatusOr<FileDescriptor> ListenOnThisHost(const std::string& address);
+absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address);
 // Invalid when nobody of this user waits, as far as was looked: ask again when the listener is still readable.
-FileDescriptor AcceptOnThisHost(int listener);
-// NotFound: nobody of this host and user listens there. ResourceExhausted: no descriptors.
-absl::StatusOr<FileDescriptor> ConnectOnThisHost(const std::string& address);
+FileDescriptor AcceptOnThisNode(int listener);
+// NotFound: nobody of this node and user listens there. ResourceExhausted: no descriptors.
+absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address);
 
 // Becomes readable when the process at the other end has ended. Invalid: this kernel can't tell, or the process can't
 // be seen from here.
 FileDescriptor OtherProcess(int socket);
 
-absl::Status SendGreeting(int socket, const SameHostGreeting& greeting, std::span<const int> memory);
+absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::span<const int> memory);
 // nullopt: it has not come yet. Unavailable: the other side is gone. InvalidArgument: that is no greeting.
 // FailedPrecondition: the other side is of another version.
 absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket);
@@ -78,4 +78,4 @@ bool DrainBells(int socket);
 
 }  // namespace shoal
 
-#endif  // SHOAL_NET_SHM_SAME_HOST_SOCKET_H_
+#endif  // SHOAL_NET_SHM_SAME_NODE_SOCKET_H_

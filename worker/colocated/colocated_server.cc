@@ -1,4 +1,4 @@
-#include "worker/colocated/job_server.h"
+#include "worker/colocated/colocated_server.h"
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kMaxHostNameBytes = 100;  // of a server's name, which has a limit
+constexpr size_t kMaxNodeNameBytes = 100;  // of a server's name, which has a limit
 constexpr std::chrono::milliseconds kDrainPoll(10);
 
 // What a server says while it registers is about the scheduler that it waits for.
@@ -25,11 +25,13 @@ struct Registering {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const JobServerOptions& options, NoticeLog* notices) {
+absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const ColocatedServerOptions& options,
+                                                                        NoticeLog* notices) {
   const auto explain = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("rank ", options.rank, " on ", options.host_name,
-                                                    " was to host a server for its job, but: ", status.message(),
-                                                    "; mend it, or switch the ranks' servers off (colocation)"));
+    return absl::Status(status.code(),
+                        absl::StrCat("rank ", options.rank, " on ", options.node_name,
+                                     " was to run a colocated server for its job, but: ", status.message(),
+                                     "; mend it, or switch the ranks' servers off (colocation)"));
   };
   ServerConfig config;
   config.scheduler = options.scheduler;
@@ -40,9 +42,9 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const JobServerOptio
     config.advertise = *std::move(address);
   }
   config.name =
-      absl::StrCat(options.host_name.substr(0, kMaxHostNameBytes), "-job", options.job.value(), "-rank", options.rank);
+      absl::StrCat(options.node_name.substr(0, kMaxNodeNameBytes), "-job", options.job.value(), "-rank", options.rank);
   config.job = options.job;
-  config.host_name = options.host_name;
+  config.node_name = options.node_name;
   config.net_device = options.net_device;
   config.transports = options.transports;
   config.network_only = options.network_only;
@@ -54,15 +56,15 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const JobServerOptio
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](std::string_view line) {
     const uint64_t now_ns = MonotonicNs();
     if (registering->over || !registering->wait.TakeDue(now_ns)) return;
-    notices->Say(absl::StrCat("to host a server for its job, it waits since ", registering->wait.Text(now_ns), ": ",
-                              std::string(line)));
+    notices->Say(absl::StrCat("to run a colocated server for its job, it waits since ", registering->wait.Text(now_ns),
+                              ": ", std::string(line)));
   });
   registering->over = true;
   if (!server.ok()) return explain(server.status());
-  return std::unique_ptr<JobServer>(new JobServer(*std::move(server), notices));
+  return std::unique_ptr<ColocatedServer>(new ColocatedServer(*std::move(server), notices));
 }
 
-void JobServer::Leave(uint64_t wait_ms) {
+void ColocatedServer::Leave(uint64_t wait_ms) {
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + wait_ms * kNsPerMs;
   WaitReport wait(since_ns, until_ns);

@@ -1,4 +1,4 @@
-#include "worker/colocated/host.h"
+#include "worker/colocated/service.h"
 
 #include <unistd.h>
 
@@ -11,18 +11,18 @@
 
 namespace shoal {
 
-absl::StatusOr<std::unique_ptr<Host>> Host::StartScheduler(const std::string& listen) {
+absl::StatusOr<std::unique_ptr<Service>> Service::StartScheduler(const std::string& listen) {
   SchedulerConfig config;
   config.listen = listen;
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(config);
   if (!scheduler.ok()) return scheduler.status();
-  std::unique_ptr<Host> host(new Host);
-  host->scheduler_ = *std::move(scheduler);
-  host->address_ = host->scheduler_->address();
-  return host;
+  std::unique_ptr<Service> service(new Service);
+  service->scheduler_ = *std::move(scheduler);
+  service->address_ = service->scheduler_->address();
+  return service;
 }
 
-absl::StatusOr<std::unique_ptr<Host>> Host::StartServer(ServerConfig config) {
+absl::StatusOr<std::unique_ptr<Service>> Service::StartServer(ServerConfig config) {
   static std::atomic<uint32_t> servers_started = 0;
   if (config.name.empty()) {
     config.name = absl::StrCat(NodeName(), "-", getpid(), "-", ++servers_started);
@@ -30,16 +30,16 @@ absl::StatusOr<std::unique_ptr<Host>> Host::StartServer(ServerConfig config) {
   // What goes wrong comes back as a status; the program's own output stays its own.
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [](std::string_view) {});
   if (!server.ok()) return server.status();
-  std::unique_ptr<Host> host(new Host);
-  host->server_ = *std::move(server);
-  host->address_ = absl::StrJoin(host->server_->addresses(), ",");
-  return host;
+  std::unique_ptr<Service> service(new Service);
+  service->server_ = *std::move(server);
+  service->address_ = absl::StrJoin(service->server_->addresses(), ",");
+  return service;
 }
 
-Host::~Host() { Stop(); }
+Service::~Service() { Stop(); }
 
-void Host::Stop() {
-  if (server_ != nullptr) server_->Stop("the process that hosts it stopped it");
+void Service::Stop() {
+  if (server_ != nullptr) server_->Stop("the process that services it stopped it");
   if (scheduler_ != nullptr) scheduler_->Stop();
 }
 

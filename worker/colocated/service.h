@@ -1,8 +1,8 @@
 // A scheduler or a server that lives inside this process: the set-up with nothing else running.
 //
 // Thread: any, Stop from one at a time.
-#ifndef SHOAL_WORKER_COLOCATED_HOST_H_
-#define SHOAL_WORKER_COLOCATED_HOST_H_
+#ifndef SHOAL_WORKER_COLOCATED_SERVICE_H_
+#define SHOAL_WORKER_COLOCATED_SERVICE_H_
 
 #include <memory>
 #include <string>
@@ -13,25 +13,25 @@
 
 namespace shoal {
 
-class Host {
+class Service {
  public:
   // `listen` is "ip:port", port 0 for any free one. Its state is in memory. Errors: those of Scheduler::Start.
-  static absl::StatusOr<std::unique_ptr<Host>> StartScheduler(const std::string& listen);
+  static absl::StatusOr<std::unique_ptr<Service>> StartScheduler(const std::string& listen);
   // An empty name becomes one that no other server of this machine has. Errors: those of Server::Start.
-  static absl::StatusOr<std::unique_ptr<Host>> StartServer(ServerConfig config);
+  static absl::StatusOr<std::unique_ptr<Service>> StartServer(ServerConfig config);
 
-  ~Host();  // stops
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
+  ~Service();  // stops
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
 
   // "ip:port" of a scheduler, "ip:port,ip:port" of a server's I/O threads.
   const std::string& address() const { return address_; }
 
-  // Ends what was hosted. A server leaves the cluster first, but does not wait for the groups that use it.
+  // Ends it. A server leaves the cluster first, but does not wait for the groups that use it.
   void Stop();
 
  private:
-  Host() = default;
+  Service() = default;
 
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Server> server_;
@@ -40,4 +40,4 @@ class Host {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_COLOCATED_HOST_H_
+#endif  // SHOAL_WORKER_COLOCATED_SERVICE_H_

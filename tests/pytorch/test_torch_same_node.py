@@ -1,4 +1,4 @@
-"""Shared memory between the processes of one host: used by itself, and not when it is switched off."""
+"""Shared memory between the processes of one node: used by itself, and not when it is switched off."""
 
 import torch
 import torch.distributed as dist

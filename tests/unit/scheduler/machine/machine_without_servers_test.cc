@@ -1,4 +1,4 @@
-// Which ranks are asked to host servers when none is left (docs/adr/0015).
+// Which ranks are asked to run colocated servers when none is left (docs/adr/0015).
 #include <string>
 #include <vector>
 
@@ -12,14 +12,14 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-class MachineHostingTest : public ::testing::Test {
+class MachineColocationRequestTest : public ::testing::Test {
  protected:
-  // A running job of four ranks on two hosts with an open group; rank 0 does not offer to host.
+  // A running job of four ranks on two nodes with an open group; rank 0 does not offer to node.
   void StartJob(bool offered) {
     for (uint32_t rank = 0; rank < 4; ++rank) {
       JoinJob request = Join("gpt", 4, rank, 100 + rank);
-      request.host = rank < 2 ? "node-a" : "node-b";
-      request.hosts_without_servers = offered && rank > 0;
+      request.node = rank < 2 ? "node-a" : "node-b";
+      request.colocates_without_servers = offered && rank > 0;
       job_ = harness_.Ask<JobJoined>(request).job;
     }
     for (uint32_t rank = 0; rank < 4; ++rank) harness_.Send(Group(job_, rank, 100 + rank, {0, 1, 2, 3}));
@@ -29,18 +29,18 @@ class MachineHostingTest : public ::testing::Test {
   void SetUp() override { harness_.Ask<ServerRegistered>(Server("a", 1, 7)); }
   void LoseServer() { harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "SIGTERM"}); }
   // Since the last call.
-  std::vector<HostRequest> TakeRequests() {
-    std::vector<HostRequest> requests;
+  std::vector<ColocationRequest> TakeRequests() {
+    std::vector<ColocationRequest> requests;
     for (const SendWatch& update : harness_.watched(watcher_)) {
-      if (update.host.has_value()) requests.push_back(*update.host);
+      if (update.node.has_value()) requests.push_back(*update.node);
     }
     harness_.watched(watcher_).clear();
     return requests;
   }
-  RegisterServer HostedServer(uint32_t rank) const {
+  RegisterServer ColocatedServerOfRank(uint32_t rank) const {
     RegisterServer request = Server("of-rank-" + std::to_string(rank), 500 + rank, 9000 + rank);
     request.job = job_;
-    request.host = rank < 2 ? "node-a" : "node-b";
+    request.node = rank < 2 ? "node-a" : "node-b";
     return request;
   }
 
@@ -49,59 +49,59 @@ class MachineHostingTest : public ::testing::Test {
   WatcherId watcher_;
 };
 
-TEST_F(MachineHostingTest, F6OneRankOfEachHostIsAskedAndTheGroupMovesToItsServer) {
+TEST_F(MachineColocationRequestTest, F6OneRankOfEachNodeIsAskedAndTheGroupMovesToItsServer) {
   StartJob(true);
   LoseServer();
-  const std::vector<HostRequest> requests = TakeRequests();
+  const std::vector<ColocationRequest> requests = TakeRequests();
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_THAT(requests[0].ranks, ElementsAre(1, 2));
   EXPECT_EQ(requests[0].reason, "server a is left (SIGTERM)");
-  EXPECT_THAT(harness_.EventKinds(), Contains("hosts-wanted"));
-  harness_.Ask<ServerRegistered>(HostedServer(1));
+  EXPECT_THAT(harness_.EventKinds(), Contains("nodes-wanted"));
+  harness_.Ask<ServerRegistered>(ColocatedServerOfRank(1));
   const std::vector<SendWatch> updates = harness_.watched(watcher_);
   ASSERT_EQ(updates.size(), 1u);
   ASSERT_EQ(updates[0].groups.size(), 1u);
   EXPECT_EQ(updates[0].groups[0].map->shards()[0].server_name, "of-rank-1");
-  EXPECT_FALSE(updates[0].host.has_value());
+  EXPECT_FALSE(updates[0].node.has_value());
 }
 
-TEST_F(MachineHostingTest, JobsThatDidNotOfferItWait) {
+TEST_F(MachineColocationRequestTest, JobsThatDidNotOfferItWait) {
   StartJob(false);
   LoseServer();
   EXPECT_TRUE(TakeRequests().empty());
 }
 
-TEST_F(MachineHostingTest, WhileThereIsAServerNobodyIsAsked) {
+TEST_F(MachineColocationRequestTest, WhileThereIsAServerNobodyIsAsked) {
   harness_.Ask<ServerRegistered>(Server("b", 2, 8));
   StartJob(true);
   LoseServer();
   EXPECT_TRUE(TakeRequests().empty());
 }
 
-TEST_F(MachineHostingTest, TheLastServerThatIsToLeaveCountsAsGone) {
+TEST_F(MachineColocationRequestTest, TheLastServerThatIsToLeaveCountsAsGone) {
   StartJob(true);
   harness_.Ask<ServerDraining>(DrainServer{"a"});
-  const std::vector<HostRequest> requests = TakeRequests();
+  const std::vector<ColocationRequest> requests = TakeRequests();
   ASSERT_EQ(requests.size(), 1u);
   EXPECT_EQ(requests[0].reason, "server a drains");
 }
 
-TEST_F(MachineHostingTest, WhoConnectsAgainIsToldAgainAlsoByASchedulerThatWasRestarted) {
+TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByASchedulerThatWasRestarted) {
   StartJob(true);
   LoseServer();
   const WatcherId again = harness_.Watch(job_);
   ASSERT_EQ(harness_.watched(again).size(), 1u);
-  EXPECT_TRUE(harness_.watched(again)[0].host.has_value());
+  EXPECT_TRUE(harness_.watched(again)[0].node.has_value());
   MachineHarness after(harness_.last_saved());
   const WatcherId later = after.Watch(job_);
   ASSERT_EQ(after.watched(later).size(), 1u);
-  ASSERT_TRUE(after.watched(later)[0].host.has_value());
-  EXPECT_THAT(after.watched(later)[0].host->ranks, ElementsAre(1, 2));
+  ASSERT_TRUE(after.watched(later)[0].node.has_value());
+  EXPECT_THAT(after.watched(later)[0].node->ranks, ElementsAre(1, 2));
 }
 
-TEST_F(MachineHostingTest, AJobWithNothingOpenIsLeftAlone) {
+TEST_F(MachineColocationRequestTest, AJobWithNothingOpenIsLeftAlone) {
   JoinJob request = Join("gpt", 2, 0, 100);
-  request.hosts_without_servers = true;
+  request.colocates_without_servers = true;
   job_ = harness_.Ask<JobJoined>(request).job;
   watcher_ = harness_.Watch(job_);
   LoseServer();

@@ -1,6 +1,6 @@
 // A process that the tests kill, on the transport that the product runs on.
 //
-//   same_host_peer ADDRESS send|region|accept|fork [UID]
+//   same_node_peer ADDRESS send|region|accept|fork [UID]
 //
 // Connects, then: `send` sends payloads of all sizes without end, `region` the same from memory that it shares,
 // `accept` takes whatever is offered, half of it by borrowing; `fork` is `send` with a child that keeps every

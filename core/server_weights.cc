@@ -1,4 +1,4 @@
-#include "core/hybrid_plan.h"
+#include "core/server_weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -30,50 +30,50 @@ std::vector<uint32_t> WholeNumbers(const std::vector<double>& shares) {
 
 }  // namespace
 
-std::vector<uint32_t> PlanHybridWeights(uint32_t host_count, std::span<const HybridServer> servers) {
-  std::set<uint32_t> hosts_with_server;
+std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const ServerOfGroup> servers) {
+  std::set<uint32_t> nodes_with_server;
   double kappa = 0;
   bool any_apart = false;
-  for (const HybridServer& server : servers) {
-    if (server.host.has_value()) {
-      hosts_with_server.insert(*server.host);
+  for (const ServerOfGroup& server : servers) {
+    if (server.node.has_value()) {
+      nodes_with_server.insert(*server.node);
     } else {
       any_apart = true;
       kappa += server.weight;
     }
   }
   std::vector<uint32_t> weights;
-  if (hosts_with_server.empty() || !any_apart || host_count == 1) {
-    const bool only_on_hosts = !hosts_with_server.empty();
-    for (const HybridServer& server : servers) {
-      weights.push_back(only_on_hosts && !server.host.has_value() ? 0 : server.weight);
+  if (nodes_with_server.empty() || !any_apart || node_count == 1) {
+    const bool only_on_nodes = !nodes_with_server.empty();
+    for (const ServerOfGroup& server : servers) {
+      weights.push_back(only_on_nodes && !server.node.has_value() ? 0 : server.weight);
     }
     return weights;
   }
-  const double apart = host_count - 2.0 + static_cast<double>(hosts_with_server.size());
-  const double on_host = std::max(host_count - kappa, 0.0);
+  const double apart = node_count - 2.0 + static_cast<double>(nodes_with_server.size());
+  const double on_host = std::max(node_count - kappa, 0.0);
   std::vector<double> shares;
-  for (const HybridServer& server : servers) {
-    if (!server.host.has_value()) {
+  for (const ServerOfGroup& server : servers) {
+    if (!server.node.has_value()) {
       shares.push_back(apart * server.weight / server.io_threads);
       continue;
     }
     const auto threads_there =
-        std::accumulate(servers.begin(), servers.end(), 0u, [&](uint32_t sum, const HybridServer& other) {
-          return other.host == server.host ? sum + other.io_threads : sum;
+        std::accumulate(servers.begin(), servers.end(), 0u, [&](uint32_t sum, const ServerOfGroup& other) {
+          return other.node == server.node ? sum + other.io_threads : sum;
         });
-    shares.push_back(on_host / threads_there);
+    shares.push_back(on_node / threads_there);
   }
   return WholeNumbers(shares);
 }
 
-PortLoad HybridPortLoad(std::span<const uint32_t> ranks_of_host, std::span<const HybridServer> servers,
-                        std::span<const uint32_t> weights) {
-  const double ranks = std::accumulate(ranks_of_host.begin(), ranks_of_host.end(), 0u);
+PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const ServerOfGroup> servers,
+                     std::span<const uint32_t> weights) {
+  const double ranks = std::accumulate(ranks_of_node.begin(), ranks_of_node.end(), 0u);
   double total = 0;
   for (size_t i = 0; i < servers.size(); ++i) total += static_cast<double>(weights[i]) * servers[i].io_threads;
   PortLoad load;
-  std::vector<double> share_of_host(ranks_of_host.size(), 0);
+  std::vector<double> share_of_node(ranks_of_node.size(), 0);
   uint32_t first_weight = 0;
   for (size_t i = 0; i < servers.size(); ++i) {
     if (weights[i] == 0) continue;
@@ -82,14 +82,14 @@ PortLoad HybridPortLoad(std::span<const uint32_t> ranks_of_host, std::span<const
     load.shard_count += servers[i].io_threads;
     load.largest_share = std::max(load.largest_share, weights[i] / total);
     const double share = weights[i] * servers[i].io_threads / total;
-    if (servers[i].host.has_value()) share_of_host[*servers[i].host] += share;
-    // Of a server on a rank's host the link carries less, but its memory takes it all.
+    if (servers[i].node.has_value()) share_of_node[*servers[i].node] += share;
+    // Of a server on a rank's node the link carries less, but its memory takes it all.
     load.busiest_port = std::max(load.busiest_port, ranks * share);
   }
-  for (size_t host = 0; host < ranks_of_host.size(); ++host) {
-    const double there = ranks_of_host[host];
-    const double results = there * (1 - share_of_host[host]);
-    const double pushes = (ranks - there) * share_of_host[host];
+  for (size_t node = 0; node < ranks_of_node.size(); ++node) {
+    const double there = ranks_of_node[node];
+    const double results = there * (1 - share_of_node[node]);
+    const double pushes = (ranks - there) * share_of_node[node];
     // What is under way is either on its way to a server or back, so they don't add up.
     load.busiest_port = std::max({load.busiest_port, results, pushes});
   }

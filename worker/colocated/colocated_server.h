@@ -1,8 +1,8 @@
-// The reduction server that a worker's process hosts for its own job, when the scheduler asks it to (docs/adr/0010).
+// The reduction server that a worker's process nodes for its own job, when the scheduler asks it to (docs/adr/0010).
 //
 // It lives on threads of its own and is gone with the process. Thread: any, one at a time.
-#ifndef SHOAL_WORKER_COLOCATED_JOB_SERVER_H_
-#define SHOAL_WORKER_COLOCATED_JOB_SERVER_H_
+#ifndef SHOAL_WORKER_COLOCATED_COLOCATED_SERVER_H_
+#define SHOAL_WORKER_COLOCATED_COLOCATED_SERVER_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,10 +15,10 @@
 
 namespace shoal {
 
-struct JobServerOptions {
+struct ColocatedServerOptions {
   std::string scheduler;  // "host:port"
   std::string address;    // at which the other ranks reach this machine; empty: found out (process/node_address.h)
-  std::string host_name;
+  std::string node_name;
   JobId job;
   uint32_t rank = 0;  // of the job
   std::string net_device;
@@ -27,18 +27,19 @@ struct JobServerOptions {
   uint64_t timeout_ms = 0;  // for registering
 };
 
-class JobServer {
+class ColocatedServer {
  public:
   // Registered when it returns. `notices` outlives it, and hears of long waits. Errors: those of OwnAddress and
-  // Server::Start, saying what was to be hosted.
-  static absl::StatusOr<std::unique_ptr<JobServer>> Start(const JobServerOptions& options, NoticeLog* notices);
+  // Server::Start, saying what was to be started.
+  static absl::StatusOr<std::unique_ptr<ColocatedServer>> Start(const ColocatedServerOptions& options,
+                                                                NoticeLog* notices);
 
   // Takes no new groups, waits until the other ranks have left those that are open, `wait_ms` at most (a rank may still
   // be taking its last results), and ends. Idempotent.
   void Leave(uint64_t wait_ms);
 
  private:
-  JobServer(std::unique_ptr<Server> server, NoticeLog* notices) : server_(std::move(server)), notices_(notices) {}
+  ColocatedServer(std::unique_ptr<Server> server, NoticeLog* notices) : server_(std::move(server)), notices_(notices) {}
 
   const std::unique_ptr<Server> server_;
   NoticeLog* const notices_;
@@ -46,4 +47,4 @@ class JobServer {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_COLOCATED_JOB_SERVER_H_
+#endif  // SHOAL_WORKER_COLOCATED_COLOCATED_SERVER_H_

@@ -1,0 +1,37 @@
+// The part of SchedulerMachine that keeps jobs alive when no server is left: ranks that offered it are asked to node
+// one each, for their own job (docs/adr/0015).
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/request_checks.h"
+#include "scheduler/machine/scheduler_machine.h"
+
+namespace shoal::scheduler {
+
+std::optional<ColocationRequest> SchedulerMachine::ColocationWanted(const Job& job) const {
+  if (!job.open() || job.groups.empty() || !servers_.ServersOf(job.id).empty()) return std::nullopt;
+  ColocationRequest request;
+  std::set<std::string> nodes;
+  for (const auto& [rank, worker] : job.workers) {
+    const bool may_colocate = worker.state.phase == MemberPhase::kLive && worker.state.colocates_without_servers;
+    if (may_colocate && nodes.insert(worker.state.node).second) request.ranks.push_back(rank);
+  }
+  if (request.ranks.empty()) return std::nullopt;
+  request.reason = servers_.DescribeLastGone();
+  return request;
+}
+
+void SchedulerMachine::AskForColocation(const Now& now) {
+  for (auto& [id, job] : jobs_.jobs()) {
+    const std::optional<ColocationRequest> wanted = ColocationWanted(job);
+    if (!wanted.has_value()) continue;
+    for (const uint32_t rank : wanted->ranks) job.workers.at(rank).has_colocated_server = true;
+    AfterSave(PublishColocationRequest{id, *wanted});
+    Record(now, "nodes-wanted", absl::StrCat("job \"", job.name, "\""),
+           absl::StrCat("no server is left (", wanted->reason, "): ranks ", RankList(wanted->ranks),
+                        " are asked to run one each"));
+  }
+}
+
+}  // namespace shoal::scheduler
