@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
 constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
+constexpr uint64_t kRegisteredPollNs = kNsPerMs;
 constexpr uint64_t kSettleNs = 10 * kNsPerS;
 constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
 
@@ -29,6 +30,10 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
 void Cluster::Start() {
   Random& random = world_.random();
   world_.After(random.Below(kStartSpreadNs), [this] { StartScheduler(); });
+  followers_.resize(profile_.schedulers - 1);
+  for (size_t i = 0; i < followers_.size(); ++i) {
+    world_.After(random.Below(kStartSpreadNs), [this, i] { StartFollower(i); });
+  }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
     servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .node = nullptr});
@@ -45,6 +50,10 @@ void Cluster::Start() {
 
 void Cluster::StartScheduler() {
   if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &disk_);
+}
+
+void Cluster::StartFollower(size_t index) {
+  if (followers_[index] == nullptr) followers_[index] = std::make_unique<SimFollower>(&control_);
 }
 
 void Cluster::StartServer(size_t index) {
@@ -67,12 +76,26 @@ void Cluster::StartWorker(size_t index) {
   worker.node = std::make_unique<WorkerNode>(
       &world_, profile_, worker.place,
       WorkerNode::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
-      [this, index](JobId job) {
-        const std::string& node = workers_[index].node->name();
-        servers_.push_back(
-            {.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .node = nullptr});
-        StartServer(servers_.size() - 1);
-      });
+      [this, index](JobId job, uint64_t timeout_ms) { StartColocatedServer(index, job, timeout_ms); });
+}
+
+void Cluster::StartColocatedServer(size_t worker, JobId job, uint64_t timeout_ms) {
+  const std::string& node = workers_[worker].node->name();
+  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .node = nullptr});
+  StartServer(servers_.size() - 1);
+  WaitForColocatedServer(worker, servers_.size() - 1, world_.now_ns() + timeout_ms * kNsPerMs);
+}
+
+void Cluster::WaitForColocatedServer(size_t worker, size_t server, uint64_t until_ns) {
+  WorkerNode* const rank = workers_[worker].node.get();
+  ServerNode* const colocated = servers_[server].node.get();
+  if (rank == nullptr || colocated == nullptr) return;  // the process died, or has ended its server
+  if (colocated->registered()) return rank->ColocatedServerStarted(absl::OkStatus());
+  if (world_.now_ns() < until_ns) {
+    return world_.After(kRegisteredPollNs, [=, this] { WaitForColocatedServer(worker, server, until_ns); });
+  }
+  servers_[server].node.reset();
+  rank->ColocatedServerStarted(absl::DeadlineExceededError("the colocated server was not registered in time"));
 }
 
 void Cluster::KillWorker(Worker* worker, bool silently) {

@@ -59,7 +59,11 @@ class Cluster {
 
   // ---- cluster.cc: processes ----
   void StartScheduler();
+  void StartFollower(size_t index);
   void StartServer(size_t index);
+  // For the worker's job, in its process. The worker is told when the server is registered, or that it is not in time.
+  void StartColocatedServer(size_t worker, JobId job, uint64_t timeout_ms);
+  void WaitForColocatedServer(size_t worker, size_t server, uint64_t until_ns);
   void StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns);
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
@@ -76,11 +80,13 @@ class Cluster {
   bool HitNetwork(const Fault& fault, uint64_t end_ns);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
+  bool CrashEveryServer(uint64_t back_ns);
   bool HitWorker(const Fault& fault, uint64_t end_ns);
   // `first_was_in`: the rank whose crash began it had opened all its groups.
   void RestartJob(uint32_t run, bool first_was_in);
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
+  void ExcuseRunsThatAreJoining();
   void RankDies(const WorkerNode::Place& place);
   Worker* PickWorker(uint32_t target);
 
@@ -92,6 +98,7 @@ class Cluster {
   SimControl control_;
   SimDisk disk_;
   std::unique_ptr<SchedulerNode> scheduler_;
+  std::vector<std::unique_ptr<SimFollower>> followers_;
   std::vector<std::unique_ptr<SchedulerNode>> deposed_;
   std::deque<Server> servers_;
   std::deque<Worker> workers_;

@@ -8,9 +8,12 @@
 namespace shoal::sim {
 namespace {
 
+// A worker asks again to join its job when it has heard nothing for that long.
+constexpr uint64_t kJoinAttemptMs = 1000;
+
 bool HitsScheduler(FaultKind kind) {
   return kind == FaultKind::kSchedulerOutage || kind == FaultKind::kStoreFailures || kind == FaultKind::kLeaderChange ||
-         kind == FaultKind::kPause;
+         kind == FaultKind::kPause || kind == FaultKind::kFollowerStop;
 }
 
 }  // namespace
@@ -87,6 +90,18 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       if (fault.target % 3 != 1 || scheduler_ == nullptr) return false;
       scheduler_->PauseUntil(end_ns);
       return true;
+    case FaultKind::kFollowerStop: {
+      const size_t index = followers_.empty() ? 0 : fault.target % followers_.size();
+      if (followers_.empty() || followers_[index] == nullptr) return false;
+      ExcuseRunsThatAreJoining();
+      if (fault.target % 5 > 0) {
+        followers_[index]->StandStillUntil(end_ns);
+        return true;
+      }
+      followers_[index].reset();
+      world_.At(end_ns, [this, index] { StartFollower(index); });
+      return true;
+    }
     default:
       return false;
   }
@@ -101,6 +116,7 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
     StartServer(servers_.size() - 1);
     return true;
   }
+  if (fault.kind == FaultKind::kEveryServerCrash) return CrashEveryServer(end_ns);
   if (fault.kind == FaultKind::kRollingRestart) {
     if (!rolling_.empty() || !OneOfMany()) return false;
     for (size_t i = 0; i < servers_.size(); ++i) {
@@ -144,6 +160,19 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
     default:
       return false;
   }
+}
+
+bool Cluster::CrashEveryServer(uint64_t back_ns) {
+  bool hit = false;
+  for (size_t index = 0; index < servers_.size(); ++index) {
+    if (!IsDedicated(servers_[index]) || servers_[index].node == nullptr) continue;
+    hit = true;
+    servers_[index].node.reset();
+    world_.At(back_ns, [this, index] {
+      if (servers_[index].node == nullptr) StartServer(index);
+    });
+  }
+  return hit;
 }
 
 bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
@@ -213,6 +242,15 @@ void Cluster::ExcuseRunsOfLostState() {
     // With the servers that it has, a group goes on; it can't be given others.
     const bool can_go_on = worker.node != nullptr && worker.node->opened_all() && !profile_.moves();
     if (!can_go_on) runs_hit_.insert(worker.place.run);
+  }
+}
+
+// Whoever was heard, but not told so, does not know yet that it has a lease to renew: one that is not much longer than
+// the time after which it asks again may run out.
+void Cluster::ExcuseRunsThatAreJoining() {
+  if (profile_.lease_ttl_ms > kJoinAttemptMs) return;
+  for (const Worker& worker : workers_) {
+    if (!worker.started || (worker.node != nullptr && !worker.node->joined())) runs_hit_.insert(worker.place.run);
   }
 }
 

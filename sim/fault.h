@@ -48,7 +48,10 @@ namespace shoal::sim {
   X(kSchedulerAmnesia, "scheduler-amnesia")  /* the scheduler comes back without its state */                   \
   X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */   \
   /* benign; drawn since later than the others, so at the end */                                              \
-  X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */
+  X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */ \
+  X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, or ends and is back */ \
+  /* survivable; drawn since later than the others */                                                         \
+  X(kEveryServerCrash, "every-server-crash") /* all that serve all jobs, and they start again later than a lease */
 // clang-format on
 
 enum class FaultKind : uint8_t {
@@ -64,8 +67,15 @@ inline constexpr size_t kFaultKindCount = 0 SHOAL_SIM_FAULTS(X);
 // From here on their own random numbers decide: profile.cc.
 inline constexpr FaultKind kFirstLaterKind = FaultKind::kAnswersLost;
 
-inline bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset || kind == FaultKind::kAnswersLost; }
-inline bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
+// And from here on yet others.
+inline constexpr FaultKind kFirstLatestKind = FaultKind::kFollowerStop;
+
+inline bool IsBenign(FaultKind kind) {
+  return kind < FaultKind::kReset || kind == FaultKind::kAnswersLost || kind == FaultKind::kFollowerStop;
+}
+inline bool IsSurvivable(FaultKind kind) {
+  return (kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash) || kind == FaultKind::kEveryServerCrash;
+}
 inline bool IsDestructive(FaultKind kind) {
   return kind >= FaultKind::kWorkerCrash && kind < FaultKind::kSchedulerAmnesia;
 }

@@ -20,6 +20,8 @@ uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns) {
     case FaultKind::kServerCut:
     case FaultKind::kServerControlCut:
     case FaultKind::kWorkerStop:
+    case FaultKind::kFollowerStop:
+    case FaultKind::kEveryServerCrash:
       return random.Between(lease_ns, 2 * lease_ns);
     case FaultKind::kOneWay:
     case FaultKind::kLateMap:
@@ -108,8 +110,16 @@ void DrawLaterAdditions(uint64_t temper, Profile* profile) {
   Random random(profile->seed ^ 0x57a661e);
   profile->network.straggle_per_million = Pick<uint32_t>(random, {0, 0, 20'000, 200'000});
   profile->network.straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
-  DrawFaults(random, temper, static_cast<size_t>(kFirstLaterKind), kFaultKindCount, profile);
+  DrawFaults(random, temper, static_cast<size_t>(kFirstLaterKind), static_cast<size_t>(kFirstLatestKind), profile);
   if (temper > 1 && random.Chance(100'000)) DrawUnrest(random, profile);
+}
+
+// Likewise, what it learned after that.
+void DrawLatestAdditions(uint64_t temper, Profile* profile) {
+  Random random(profile->seed ^ 0xf0110e5);
+  profile->schedulers = Pick<uint32_t>(random, {1, 1, 2, 3});
+  for (JobProfile& job : profile->jobs) job.colocates_without_servers = temper > 1 && random.Chance(300'000);
+  DrawFaults(random, temper, static_cast<size_t>(kFirstLatestKind), kFaultKindCount, profile);
 }
 
 }  // namespace
@@ -129,15 +139,16 @@ bool Profile::moves() const {
 }
 
 std::string Profile::Describe() const {
-  std::string text =
-      absl::StrCat("servers=", servers, "x", io_threads, " slot_memory=", slot_memory_bytes, " window=", window_bytes,
-                   " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
-                   " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
-                   " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
-                   " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
+  std::string text = absl::StrCat(
+      "servers=", servers, "x", io_threads, " schedulers=", schedulers, " slot_memory=", slot_memory_bytes,
+      " window=", window_bytes, " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms,
+      " drift=", clock_drift_per_million, " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
+      " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
+      " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ", job.ops, " ops, ", job.in_flight, " in flight",
-                    job.subgroup ? ", subgroup" : "", job.has_colocated_servers ? ", runs colocated servers" : "");
+                    job.subgroup ? ", subgroup" : "", job.has_colocated_servers ? ", runs colocated servers" : "",
+                    job.colocates_without_servers ? ", would run them without others" : "");
     if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
     if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
     absl::StrAppend(&text, "]");
@@ -176,6 +187,7 @@ Profile DrawProfile(uint64_t seed) {
   DrawFaults(random, temper, 0, static_cast<size_t>(kFirstLaterKind), &profile);
   if (temper > 1 && random.Chance(100'000)) DrawStorm(random, &profile);
   DrawLaterAdditions(temper, &profile);
+  DrawLatestAdditions(temper, &profile);
   profile.op_timeout_ns = 6 * kNsPerS;
   if (!profile.moves()) {
     profile.min_servers = profile.servers;

@@ -38,8 +38,9 @@ struct JobProfile {
   bool subgroup = false;  // also a group of every second rank
   uint32_t ops = 1;       // of each group
   uint32_t in_flight = 1;
-  uint64_t start_ns = 0;               // after the others
-  bool has_colocated_servers = false;  // each rank's process runs a colocated server for the job
+  uint64_t start_ns = 0;                   // after the others
+  bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
+  bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
 };
 
@@ -55,6 +56,7 @@ struct Profile {
   uint64_t seed = 0;
   Sabotage sabotage = Sabotage::kNone;
   uint32_t servers = 1;
+  uint32_t schedulers = 1;  // one leads, the others pass calls on to it
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
   uint32_t window_bytes = 4096;

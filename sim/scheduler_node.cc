@@ -32,6 +32,11 @@ SchedulerNode::SchedulerNode(World* world, const Profile& profile, SimControl* c
   Wake();
 }
 
+void SchedulerNode::PauseUntil(uint64_t world_ns) {
+  host_.StandStillUntil(world_ns);
+  Node::PauseUntil(world_ns);
+}
+
 uint64_t SchedulerNode::Run(Now now) { return loop_->RunOnce(now); }
 
 }  // namespace shoal::sim

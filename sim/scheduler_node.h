@@ -20,6 +20,9 @@ class SchedulerNode : public Node {
   // The process dies.
   ~SchedulerNode() override = default;
 
+  // As Node's; its connections stay.
+  void PauseUntil(uint64_t world_ns);
+
  protected:
   uint64_t Run(Now now) override;
 

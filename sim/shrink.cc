@@ -55,6 +55,7 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::in_flight, 1u, smaller);
     AddWith(profile, JobOf, job, &JobProfile::subgroup, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::has_colocated_servers, false, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::colocates_without_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
   }
@@ -63,6 +64,7 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
 void AddWithSmallerCluster(const Profile& profile, std::vector<Profile>* smaller) {
   const uint32_t servers = std::max({profile.servers - 1, profile.min_servers, 1u});
   AddWith(profile, Itself, 0, &Profile::servers, servers, smaller);
+  AddWith(profile, Itself, 0, &Profile::schedulers, 1u, smaller);
   AddWith(profile, Itself, 0, &Profile::io_threads, 1u, smaller);
   AddWith(profile, Itself, 0, &Profile::clock_drift_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::duplicate_per_million, 0u, smaller);

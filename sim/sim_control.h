@@ -1,11 +1,15 @@
 // The control plane under virtual time: calls and streams from simulated servers and workers to simulated schedulers.
 //
 // Calls and answers take time, fail with Unavailable while no scheduler is up and when theirs goes, and a stream breaks
-// then and is opened again. While a scheduler that was deposed is still there, each call goes to any of those that
-// are up. A caller can be cut off: what is on its way to it, or from it, arrives after that. One thread (the world's).
+// then. Of several schedulers each call goes to any one that its caller's connections lead to: the one that leads, one
+// that was deposed and is still there, or a follower, which passes calls on to the leader and refuses them while it
+// knows of none. One that stands still takes calls and says nothing; over connections that were made while it did, it
+// is not called. A caller can be cut off: what is on its way to it, or from it, arrives after that. One thread (the
+// world's).
 #ifndef SHOAL_SIM_SIM_CONTROL_H_
 #define SHOAL_SIM_SIM_CONTROL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -21,23 +25,30 @@
 namespace shoal::sim {
 
 class SimControlHost;
+class SimFollower;
 
 class SimControl {
  public:
   using Answer = std::function<void(const absl::StatusOr<scheduler::Response>&)>;
   using Update = std::function<void(const scheduler::SendWatch&)>;
+  using Ended = std::function<void()>;
 
   struct Caller {
     std::weak_ptr<bool> alive;
     std::string name;
+    // World time at which its connections were made; nullopt: the control plane makes new ones for it whenever a call
+    // got no answer.
+    std::optional<uint64_t> connected_ns = std::nullopt;
   };
 
   SimControl(World* world, uint64_t latency_ns) : world_(world), latency_ns_(latency_ns) {}
 
-  // `answer` is called exactly once, from a world event, unless the caller is gone by then.
-  void Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer);
-  // Follows a job's losses and maps until the caller is gone; a broken stream is opened again by itself.
-  void Watch(Caller caller, JobId job, Update update);
+  // `answer` is called exactly once, from a world event, unless the caller is gone by then or the call is cancelled.
+  scheduler::RequestHandle Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer);
+  void Cancel(scheduler::RequestHandle handle);
+  // Follows a job's losses and maps until the stream breaks (`ended` is called once), is closed, or the caller is gone.
+  scheduler::WatcherId OpenWatch(Caller caller, JobId job, Update update, Ended ended);
+  void CloseWatch(scheduler::WatcherId watcher);
 
   // Until then nothing from the caller reaches a scheduler (true) or nothing from a scheduler the caller (false).
   void Cut(const std::string& caller, bool from_caller, uint64_t until_ns);
@@ -48,41 +59,81 @@ class SimControl {
 
  private:
   friend class SimControlHost;
+  friend class SimFollower;
+
+  // Where a call or stream has got to.
+  struct Route {
+    uint64_t host = 0;      // 0: on its way
+    uint64_t follower = 0;  // that passed it on; 0: none
+  };
   struct PendingCall {
     Caller caller;
+    scheduler::Request request;
     Answer answer;
-    uint64_t host = 0;  // 0: on its way
+    Route route;
   };
   struct Watcher {
     Caller caller;
     JobId job;
     Update update;
-    uint64_t host = 0;
+    Ended ended;
+    Route route;
     uint64_t last_ns = 0;  // arrival of its newest update: a stream keeps its order
   };
 
   uint64_t Delay() { return latency_ns_ + world_->random().Below(latency_ns_ + 1); }
   uint64_t TimeFrom(const std::string& caller);
-  uint64_t TimeTo(const std::string& caller, bool stream);
-  SimControlHost* AnyHost();
+  uint64_t TimeTo(const Caller& caller, const Route& route, bool stream);
+  // Brings something to a scheduler that the caller's connections lead to: `arrive` is called with its host. `refuse`:
+  // there is none.
+  using Arrive = std::function<void(SimControlHost* host, uint64_t follower)>;
+  using Refuse = std::function<void(const std::string& why)>;
+  void Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse);
+  void PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse);
+  uint64_t ConnectedNs(const Caller& caller) const;
+  // Does it when the follower does not stand still, at once if there is none; not if it has gone.
+  void Through(uint64_t follower, const std::function<void()>& what);
   void End(scheduler::RequestHandle handle, const absl::StatusOr<scheduler::Response>& response);
-  void OpenStream(Watcher watcher);
+  void Break(scheduler::RequestHandle handle, const char* why);
+  void BreakStream(scheduler::WatcherId watcher);
+  template <typename Concerns>
+  void BreakAll(const Concerns& concerns, const char* why);
   // What it had is lost.
   void HostIsGone(uint64_t host);
+  void HostCame(uint64_t host);
   void Deliver(scheduler::WatcherId id, const scheduler::SendWatch& update);
 
   World* world_;
   uint64_t latency_ns_;
-  uint64_t next_host_ = 1;
+  uint64_t next_number_ = 1;  // of hosts and followers
   uint64_t next_handle_ = 1;
   uint64_t next_watcher_ = 1;
-  std::map<uint64_t, SimControlHost*> hosts_;  // that are up
+  std::map<uint64_t, SimControlHost*> hosts_;   // that are up
+  std::map<uint64_t, SimFollower*> followers_;  // likewise
   std::map<scheduler::RequestHandle, PendingCall> calls_;
   std::map<scheduler::WatcherId, Watcher> watchers_;
+  std::map<std::string, uint64_t> connected_ns_;  // of callers that leave it to us
   std::map<std::string, uint64_t> cut_from_;
   std::map<std::string, uint64_t> cut_to_;
   std::map<std::string, uint64_t> answers_lost_;
   std::map<std::string, uint64_t> streams_held_;
+};
+
+// A process that may stand still for a while: connections to it stay, and it says nothing.
+class SimStillness {
+ public:
+  void StandStill(uint64_t now_ns, uint64_t until_ns) {
+    if (!At(now_ns)) since_ns_ = now_ns;
+    until_ns_ = std::max(until_ns_, until_ns);
+  }
+  bool At(uint64_t now_ns) const { return now_ns < until_ns_; }
+  // Connections made then lead to it now.
+  bool IsReachedFrom(uint64_t connected_ns, uint64_t now_ns) const { return !At(now_ns) || connected_ns < since_ns_; }
+  uint64_t until_ns() const { return until_ns_; }
+
+ private:
+  uint64_t since_ns_ = 0;
+  uint64_t until_ns_ = 0;
 };
 
 // One scheduler's end; up as long as it exists.
@@ -99,14 +150,36 @@ class SimControlHost : public scheduler::ControlHost {
   void Execute(const scheduler::CloseStream& close) override;
   void SetWake(std::function<void()> wake) override { wake_ = std::move(wake); }
 
+  void StandStillUntil(uint64_t world_ns);
+
  private:
   friend class SimControl;
   void Arrive(scheduler::SchedulerEvent event);
 
   SimControl* control_;
   uint64_t number_;
+  SimStillness stillness_;
   std::deque<scheduler::SchedulerEvent> inbox_;
   std::function<void()> wake_ = [] {};
+};
+
+// One of several schedulers, that does not lead: scheduler/leading/forwarding_host.h. Up as long as it exists.
+class SimFollower {
+ public:
+  explicit SimFollower(SimControl* control);
+  ~SimFollower();
+  SimFollower(const SimFollower&) = delete;
+  SimFollower& operator=(const SimFollower&) = delete;
+
+  void StandStillUntil(uint64_t world_ns);
+
+ private:
+  friend class SimControl;
+
+  SimControl* control_;
+  uint64_t number_;
+  uint64_t leader_ = 0;  // the host that it passes calls on to; 0: knows of none
+  SimStillness stillness_;
 };
 
 }  // namespace shoal::sim

@@ -5,29 +5,39 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
-#include "core/version.h"
 
 namespace shoal::sim {
 namespace {
 
-constexpr uint64_t kCallTimeoutNs = 2 * kNsPerS;
-constexpr uint64_t kGroupWaitMs = 15'000;
-constexpr uint64_t kRetryNs = 50 * kNsPerMs;
+constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
+constexpr uint64_t kGroupTimeoutNs = 15 * kNsPerS;
 constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
 WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-                       std::function<void(JobId)> colocate_server)
+                       ColocateServer colocate_server)
     : Node(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
       profile_(profile),
       place_(place),
       ports_(ports),
       colocate_server_(std::move(colocate_server)),
-      incarnation_(world->random().Next()),
       transport_(ports.network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
-                                         transport_.get())) {
+                                         transport_.get())),
+      scheduler_(
+          world, ports.control, name(), [this] { return LocalNow().monotonic_ns; }, [this] { Wake(); }),
+      membership_({.scheduler = "simulated",
+                   .member = {.job_name = place.job_name,
+                              .rank = JobRank(place.rank),
+                              .world_size = place.job.ranks,
+                              .incarnation = Incarnation(world->random().Next()),
+                              .node = name(),
+                              .colocation = place.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff,
+                              .colocates_without_servers = place.job.colocates_without_servers},
+                   .min_servers = profile.min_servers,
+                   .jitter_seed = world->random().Next()},
+                  &scheduler_) {
   Group everybody{.name = "all", .rank = place.rank};
   Group every_second{.name = "even", .rank = place.rank / 2};
   for (uint32_t r = 0; r < place.job.ranks; ++r) {
@@ -36,7 +46,8 @@ WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place,
   }
   groups_.push_back(everybody);
   if (place.job.subgroup && place.rank % 2 == 0) groups_.push_back(every_second);
-  Join();
+  membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
+  Wake();
 }
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
@@ -45,92 +56,56 @@ WorkerNode::~WorkerNode() {
   loop_.reset();
 }
 
-void WorkerNode::Join() {
-  scheduler::JoinJob request;
-  request.control_version = kControlVersion;
-  request.software_version = kSoftwareVersion;
-  request.job_name = place_.job_name;
-  request.world_size = place_.job.ranks;
-  request.rank = place_.rank;
-  request.incarnation = incarnation_;
-  request.node = name();
-  request.colocation = static_cast<uint32_t>(place_.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff);
-  ports_.control->Call(AsCaller(), request, kCallTimeoutNs,
-                       [this](const absl::StatusOr<scheduler::Response>& response) {
-                         if (response.ok()) return Joined(std::get<scheduler::JobJoined>(*response));
-                         if (!absl::IsUnavailable(response.status())) return GiveUp("join", response.status());
-                         After(kRetryNs, [this] { Join(); });
-                       });
-}
-
-void WorkerNode::Joined(const scheduler::JobJoined& joined) {
-  job_ = joined.job;
-  ports_.control->Watch(AsCaller(), job_, [this](const scheduler::SendWatch& update) {
-    for (const scheduler::RankLost& lost : update.lost_ranks) {
-      commands_.push_back(RankLostCommand{lost.rank, lost.node, lost.reason});
-    }
-    for (const scheduler::GroupMap& group : update.groups) {
-      ports_.checkers->SawMap(group.group, *group.map);
-      commands_.emplace_back(MoveGroupCommand{group.group, group.map});
-    }
-    Wake();
-  });
-  Heartbeat();
-  if (joined.colocate_server) colocate_server_(job_);
-  JoinGroups(0);
-}
-
-void WorkerNode::Heartbeat() {
-  if (finished_) return;
-  scheduler::HeartbeatWorker request;
-  request.job = job_;
-  request.rank = place_.rank;
-  request.incarnation = incarnation_;
-  ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
-  After(profile_.lease_ttl_ms * kNsPerMs / 4, [this] { Heartbeat(); });
-}
-
-void WorkerNode::JoinGroups(size_t next) {
-  if (next == groups_.size() || shutting_down_) return;
-  scheduler::JoinGroup request;
-  request.job = job_;
-  request.rank = place_.rank;
-  request.incarnation = incarnation_;
-  request.group_name = groups_[next].name;
-  request.ranks = groups_[next].ranks;
-  request.max_chunk_bytes = profile_.max_chunk_bytes;
-  request.min_servers = profile_.min_servers;
-  request.wait_ms = kGroupWaitMs;
-  request.wire = static_cast<uint32_t>(place_.job.wire);
-  request.request_number = next + 1;
-  ports_.control->Call(AsCaller(), request, kGroupWaitMs * kNsPerMs + kCallTimeoutNs,
-                       [this, next](const absl::StatusOr<scheduler::Response>& response) {
-                         if (response.ok()) return GroupJoined(next, std::get<scheduler::GroupJoined>(*response));
-                         if (!absl::IsUnavailable(response.status())) return GiveUp("join group", response.status());
-                         After(kRetryNs, [this, next] { JoinGroups(next); });
-                       });
-}
-
-void WorkerNode::GroupJoined(size_t index, const scheduler::GroupJoined& joined) {
-  Group& group = groups_[index];
-  group.id = joined.group;
-  ports_.audit->GroupOpened(joined.group, static_cast<uint32_t>(group.ranks.size()));
-  ports_.checkers->SawMap(joined.group, *joined.map);
-  auto info = std::make_shared<GroupInfo>();
-  info->id = joined.group;
-  info->name = group.name;
-  info->rank = Rank(group.rank);
-  info->job_ranks = group.ranks;
-  info->nodes = joined.nodes;
-  info->max_chunk_bytes = profile_.max_chunk_bytes;
-  info->look_ahead_chunks = joined.look_ahead_chunks;
-  info->wire = place_.job.wire;
-  info->token.assign(joined.token.begin(), joined.token.end());
-  info->map = joined.map;
-  commands_.push_back(
-      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), info, LocalNow().monotonic_ns + 10 * kNsPerS});
+void WorkerNode::ColocatedServerStarted(const absl::Status& status) {
+  membership_commands_.emplace_back(shoal::ColocatedServerStarted{status});
   Wake();
-  JoinGroups(index + 1);
+}
+
+void WorkerNode::JoinNextGroup(Now now) {
+  if (groups_asked_for_ == groups_.size() || shutting_down_) return;
+  const Group& group = groups_[groups_asked_for_];
+  membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
+                                                     .request = {.name = group.name,
+                                                                 .ranks = group.ranks,
+                                                                 .max_chunk_bytes = profile_.max_chunk_bytes,
+                                                                 .min_servers = profile_.min_servers,
+                                                                 .wire = place_.job.wire},
+                                                     .deadline_ns = now.monotonic_ns + kGroupTimeoutNs});
+}
+
+void WorkerNode::OpenGroup(size_t index, const GroupInfo& info, Now now) {
+  Group& group = groups_[index];
+  group.id = info.id;
+  ports_.audit->GroupOpened(info.id, static_cast<uint32_t>(group.ranks.size()));
+  ports_.checkers->SawMap(info.id, *info.map);
+  commands_.push_back(OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)),
+                                       std::make_shared<const GroupInfo>(info), now.monotonic_ns + 10 * kNsPerS});
+}
+
+void WorkerNode::Take(const MembershipOutcome& outcome, Now now) {
+  if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
+    if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
+    JoinNextGroup(now);
+  } else if (const auto* group = std::get_if<GroupJoined>(&outcome)) {
+    if (!group->group.ok()) return GiveUp("join group", group->group.status());
+    OpenGroup(group->ticket - 1, *group->group, now);
+    JoinNextGroup(now);
+  } else if (const auto* lost = std::get_if<RankLostCommand>(&outcome)) {
+    commands_.emplace_back(*lost);
+  } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
+    ports_.checkers->SawMap(move->group, *move->map);
+    commands_.emplace_back(*move);
+  } else if (std::holds_alternative<ReadStatistics>(outcome)) {
+    membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
+  } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {
+    colocate_server_(server->job, server->timeout_ms);
+  } else if (const auto* ended = std::get_if<MembershipEnded>(&outcome)) {
+    world().TraceText(name(), ": ", ended->status.message());
+  } else if (const auto* notice = std::get_if<MembershipNotice>(&outcome)) {
+    world().TraceText(name(), ": ", notice->line);
+  } else if (std::holds_alternative<Left>(outcome)) {
+    finished_ = true;
+  }
 }
 
 void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
@@ -222,9 +197,11 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
-    Report(*trouble);
+    world().TraceText(name(), " reports server ", trouble->server.value(), " in epoch ", trouble->epoch.value(),
+                      trouble->reachable ? " as reachable: " : ": ", trouble->reason);
+    membership_commands_.emplace_back(*trouble);
   } else if (std::holds_alternative<ShutdownDone>(outcome)) {
-    Leave();
+    membership_commands_.emplace_back(LeaveCommand{.reason = "done"});
   }
 }
 
@@ -242,39 +219,8 @@ void WorkerNode::CloseIfOver(Now now) {
   }
   if (!all_closed) return;
   shutting_down_ = true;
+  membership_commands_.emplace_back(CloseCommand{});
   commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
-}
-
-void WorkerNode::Leave() {
-  finished_ = true;
-  scheduler::LeaveJob request;
-  request.job = job_;
-  request.rank = place_.rank;
-  request.incarnation = incarnation_;
-  request.reason = "done";
-  ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
-}
-
-void WorkerNode::Report(const ServerTrouble& trouble) {
-  world().TraceText(name(), " reports server ", trouble.server.value(), " in epoch ", trouble.epoch.value(),
-                    trouble.reachable ? " as reachable: " : ": ", trouble.reason);
-  scheduler::ReportServer request;
-  request.job = job_;
-  request.rank = place_.rank;
-  request.incarnation = incarnation_;
-  request.group = trouble.group;
-  request.epoch = trouble.epoch;
-  request.server = trouble.server;
-  request.server_incarnation = trouble.incarnation;
-  request.reachable = trouble.reachable;
-  request.reason = trouble.reason;
-  ports_.control->Call(AsCaller(), request, kCallTimeoutNs,
-                       [this, trouble](const absl::StatusOr<scheduler::Response>& response) {
-                         if (!absl::IsUnavailable(response.status())) return;
-                         After(kRetryNs, [this, trouble] {
-                           if (!finished_) Report(trouble);
-                         });
-                       });
 }
 
 uint64_t WorkerNode::Run(Now now) {
@@ -288,13 +234,21 @@ uint64_t WorkerNode::Run(Now now) {
     }
     deadline = SubmitDue(now);
     CloseIfOver(now);
-    const std::vector<WorkerCommand> commands = std::exchange(commands_, {});
-    WorkerOutcomes outcomes;
-    progress = loop_->RunOnce(now, commands, &outcomes);
-    for (const WorkerOutcome& outcome : outcomes) Take(outcome);
-    progress = progress || !commands_.empty();
+    progress = RunLoops(now);
   }
-  return std::min(deadline, loop_->NextDeadlineNs());
+  return std::min({deadline, loop_->NextDeadlineNs(), membership_.NextDeadlineNs()});
+}
+
+bool WorkerNode::RunLoops(Now now) {
+  const std::vector<MembershipCommand> membership_commands = std::exchange(membership_commands_, {});
+  MembershipOutcomes membership_outcomes;
+  bool progress = membership_.RunOnce(now, membership_commands, &membership_outcomes);
+  for (const MembershipOutcome& outcome : membership_outcomes) Take(outcome, now);
+  const std::vector<WorkerCommand> commands = std::exchange(commands_, {});
+  WorkerOutcomes outcomes;
+  progress = loop_->RunOnce(now, commands, &outcomes) || progress;
+  for (const WorkerOutcome& outcome : outcomes) Take(outcome);
+  return progress || !commands_.empty() || !membership_commands_.empty();
 }
 
 bool WorkerNode::opened_all() const {

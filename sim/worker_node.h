@@ -1,5 +1,5 @@
-// A simulated worker process: the real loop under a workload of checked all-reduces, with a rank's control-plane
-// duties.
+// A simulated worker process: its two real loops, for the data plane and for its membership, under a workload of
+// checked all-reduces.
 #ifndef SHOAL_SIM_WORKER_NODE_H_
 #define SHOAL_SIM_WORKER_NODE_H_
 
@@ -14,8 +14,10 @@
 #include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
+#include "sim/sim_scheduler_port.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
+#include "worker/loop/membership_loop.h"
 #include "worker/loop/worker_loop.h"
 
 namespace shoal::sim {
@@ -36,9 +38,11 @@ class WorkerNode : public Node {
     WireAudit* audit;
   };
 
-  // `colocate_server` is called when the scheduler has asked the process to run a colocated server for the job.
+  // Starts a colocated server for the job in this process; ColocatedServerStarted follows, within the time.
+  using ColocateServer = std::function<void(JobId job, uint64_t timeout_ms)>;
+
   WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-             std::function<void(JobId)> colocate_server);
+             ColocateServer colocate_server);
   // The process dies.
   ~WorkerNode() override;
 
@@ -48,12 +52,15 @@ class WorkerNode : public Node {
   bool finished() const { return finished_; }
   // Every op of the workload was called and ended well.
   bool did_everything() const;
+  // Its job.
+  bool joined() const { return groups_asked_for_ > 0; }
   // All its groups were opened.
   bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
   const std::string& transport_name() const { return transport_->name(); }
   std::string Describe() const;
+  void ColocatedServerStarted(const absl::Status& status);
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
 
   // ---- faults ----
@@ -88,28 +95,27 @@ class WorkerNode : public Node {
     std::vector<std::byte> memory;
   };
 
-  SimControl::Caller AsCaller() const { return {alive(), name()}; }
-  void Join();
-  void Joined(const scheduler::JobJoined& joined);
-  void JoinGroups(size_t next);
-  void GroupJoined(size_t index, const scheduler::GroupJoined& joined);
-  void Heartbeat();
+  void JoinNextGroup(Now now);
+  void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
   void Take(const WorkerOutcome& outcome);
+  void Take(const MembershipOutcome& outcome, Now now);
   void CloseIfOver(Now now);
-  void Leave();
-  void Report(const ServerTrouble& trouble);
+  // A round of each loop. True if anything happened.
+  bool RunLoops(Now now);
 
   const Profile& profile_;
   const Place place_;
   const Ports ports_;
-  std::function<void(JobId)> colocate_server_;
-  Incarnation incarnation_;
+  ColocateServer colocate_server_;
   std::unique_ptr<SimTransport> transport_;
   std::unique_ptr<WorkerLoop> loop_;
+  SimSchedulerPort scheduler_;
+  MembershipLoop membership_;
   std::vector<WorkerCommand> commands_;
-  JobId job_;
+  std::vector<MembershipCommand> membership_commands_;
+  size_t groups_asked_for_ = 0;
   std::vector<Group> groups_;
   std::map<uint64_t, OpenOp> ops_;  // by ticket
   uint64_t next_ticket_ = 1;

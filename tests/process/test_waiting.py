@@ -8,6 +8,7 @@ from test_job import digests, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
 LINE = r"^shoal: rank 0 of job 'test': waiting "
+WAITED = r"^shoal: rank 0 of job 'test': waited [\d.]+ s "  # for the scheduler, and for what it has to say
 
 
 def start_job(cluster: Cluster, world_size: int = 2) -> list[Process]:
@@ -63,7 +64,7 @@ def test_a_lost_server_and_a_scheduler_that_is_away_are_named(cluster: Cluster):
     for rank in ranks:
         rank.say()
     ranks[0].wait_for_line(LINE + r"for a new map from the scheduler \(server alpha \(\S+\) was lost: .*\)")
-    ranks[0].wait_for_line(LINE + f"for the scheduler at {re.escape(cluster.scheduler_address)} since")
+    ranks[0].wait_for_line(WAITED + rf"for the scheduler at {re.escape(cluster.scheduler_address)} \(.*\): open groups go on")
     scheduler.send(signal.SIGCONT)
     ranks[0].wait_for_line("^shoal: rank 0 of job 'test': the scheduler at .* is back after")
     let_end(ranks)
@@ -114,7 +115,7 @@ def test_missing_servers_are_counted_while_a_rank_waits(cluster: Cluster):
     cluster.start_scheduler()
     cluster.start_server("alpha")
     rank = cluster.start_rank(0, 1, "--min-servers", "2", "--timeout-ms", TIMEOUT_MS)
-    rank.wait_for_line(LINE + "for reduction servers since .* 1 of 2 are registered with the scheduler at")
+    rank.wait_for_line(WAITED + r"for reduction servers \([\d.]+ s left\): 1 of 2 are registered with the scheduler at")
     cluster.start_server("beta")
     assert len(digests([rank])) == 1
 
@@ -124,7 +125,7 @@ def test_a_scheduler_that_does_not_answer_is_named(cluster: Cluster):
     cluster.start_server("alpha")
     scheduler.send(signal.SIGSTOP)
     rank = cluster.start_rank(0, 1, "--timeout-ms", "30000")
-    rank.wait_for_line(LINE + f"for a scheduler at {re.escape(cluster.scheduler_address)} since .* before its deadline: ")
+    rank.wait_for_line(WAITED + rf"for a scheduler at {re.escape(cluster.scheduler_address)} \([\d.]+ s left\): ")
     scheduler.send(signal.SIGCONT)
     assert len(digests([rank])) == 1
 
@@ -132,5 +133,5 @@ def test_a_scheduler_that_does_not_answer_is_named(cluster: Cluster):
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster):
     cluster.scheduler_address = f"{LOOPBACK}:1"
     rank = cluster.start_rank(0, 1, "--timeout-ms", "4000")
-    rank.wait_for_line(LINE + f"for a scheduler at {LOOPBACK}:1 since .*: Connection refused")
+    rank.wait_for_line(WAITED + rf"for a scheduler at {LOOPBACK}:1 \([\d.]+ s left\): Connection refused")
     assert rank.wait() == 1

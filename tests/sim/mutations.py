@@ -260,6 +260,26 @@ MUTATIONS = [
             "((refusal == Refusal::kNoSlotMemory &&",
         ),
     ),
+    # ---- a worker's membership ----
+    mutation(
+        "lost-answer-makes-a-second-group",
+        "F12: a rank that could not hear of its group asks again for the same one",
+        (
+            "worker/membership/group_requests.cc",
+            "  request->call.wait_ms =",
+            "  request->call.request_number = ++last_number_;\n  request->call.wait_ms =",
+        ),
+    ),
+    mutation(
+        "silent-connections-are-kept",
+        "F16: one heartbeat that gets no answer takes a rank to new connections",
+        ("worker/membership/call_book.cc", "    actions->emplace_back(UseNewConnectionsAction{});\n", ""),
+    ),
+    mutation(
+        "report-is-made-once",
+        "F5: a broken connection moves the group, whenever the scheduler is back",
+        ("worker/membership/server_reports.cc", "if (absl::IsUnavailable(status)) {", "if (status.raw_code() < 0) {"),
+    ),
     # ---- scheduler ----
     mutation(
         "server-lease-is-not-enforced",

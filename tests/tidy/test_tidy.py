@@ -41,7 +41,7 @@ def strip_comments(text: str) -> str:
 # ---- folders: what is pure, and who may include whom (docs/architecture.md, rings) ----
 
 PUBLIC_HEADER = "shoal/worker.h"
-PURE = {"core", "reduce"}
+PURE = {"core", "reduce", "worker/membership"}
 # By folder, with what it may include beside itself. A folder that holds sources and is missing here fails a test.
 MAY_INCLUDE = {
     "core": set(),
@@ -75,19 +75,20 @@ MAY_INCLUDE = {
     "scheduler": {"core", "process", "scheduler/config", "scheduler/store", "scheduler/leading"},
     "worker/include": set(),
     "worker/machine": {"core"},
-    "worker/loop": {"core", "reduce", "net", "worker/machine"},
-    "worker/rpc": {"core", "proto", "process", "worker/machine"},
+    "worker/membership": {"core", "worker/machine"},
+    "worker/loop": {"core", "reduce", "net", "worker/machine", "worker/membership"},
+    "worker/rpc": {"core", "proto", "process", "worker/machine", "worker/membership"},
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
     "worker/library": {
-        "core", "net", "net/data_plane", "process", "worker/include", "worker/machine", "worker/loop", "worker/rpc",
-        "worker/colocated",
+        "core", "net", "net/data_plane", "process", "worker/include", "worker/machine", "worker/membership",
+        "worker/loop", "worker/rpc", "worker/colocated",
     },
     "cli": {"core", "process", "proto"},
     "perf": {"core", "worker/include"},
     "sim": {
         "core", "process", "reduce", "net", "server/machine", "server/lease", "server/loop", "scheduler/machine",
-        "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/loop",
+        "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/membership", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},

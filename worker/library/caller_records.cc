@@ -92,6 +92,7 @@ void CompletionQueue::Close() {
 }
 
 void CountersRequest::Answer(WorkerCounters counters) {
+  if (on_answer_) on_answer_(counters);
   const std::lock_guard lock(mutex_);
   counters_ = std::move(counters);
   answered_ = true;

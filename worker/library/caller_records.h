@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -121,11 +122,16 @@ class CompletionQueue {
 // A question for the machine's counters.
 class CountersRequest {
  public:
+  CountersRequest() = default;
+  // `on_answer` is called with them, by the thread that has the loop's turn.
+  explicit CountersRequest(std::function<void(const WorkerCounters&)> on_answer) : on_answer_(std::move(on_answer)) {}
+
   void Answer(WorkerCounters counters);
   // False: no answer until the deadline.
   bool Wait(uint64_t deadline_ns, WorkerCounters* counters);
 
  private:
+  const std::function<void(const WorkerCounters&)> on_answer_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool answered_ = false;

@@ -28,10 +28,10 @@ bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
 }  // namespace
 
 IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
-                   CompletionQueue* completions, TroubleQueue* troubles, NoticeLog* notices)
+                   CompletionQueue* completions, MemberQueue* member, NoticeLog* notices)
     : transport_(std::move(transport)),
       completions_(completions),
-      troubles_(troubles),
+      member_(member),
       notices_(notices),
       queue_(transport_.get()),
       loop_(std::make_unique<WorkerLoop>(options, transport_.get())),
@@ -39,9 +39,9 @@ IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOpti
 
 absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
                                                           const WorkerMachineOptions& options,
-                                                          CompletionQueue* completions, TroubleQueue* troubles,
+                                                          CompletionQueue* completions, MemberQueue* member,
                                                           NoticeLog* notices) {
-  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, troubles, notices));
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, member, notices));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
@@ -207,7 +207,7 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
     } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
-      troubles_->Push(*trouble);
+      member_->PushAlways(*trouble).IgnoreError();  // refused by a worker that has left its job
     } else if (const auto* waiting = std::get_if<StillWaiting>(&outcome)) {
       notices_->Say(waiting->line);
     } else {

@@ -22,19 +22,19 @@
 #include "net/transport.h"
 #include "process/notice_log.h"
 #include "worker/library/caller_records.h"
+#include "worker/library/member_queue.h"
 #include "worker/library/submit_queue.h"
-#include "worker/library/trouble_queue.h"
 #include "worker/loop/worker_loop.h"
 
 namespace shoal {
 
 class IoThread {
  public:
-  // `completions`, `troubles` and `notices` outlive the thread. ResourceExhausted: the process can't have another
-  // thread.
+  // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. ResourceExhausted:
+  // the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
                                                          const WorkerMachineOptions& options,
-                                                         CompletionQueue* completions, TroubleQueue* troubles,
+                                                         CompletionQueue* completions, MemberQueue* member,
                                                          NoticeLog* notices);
   ~IoThread();  // stops
   IoThread(const IoThread&) = delete;
@@ -63,7 +63,7 @@ class IoThread {
 
  private:
   IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options, CompletionQueue* completions,
-           TroubleQueue* troubles, NoticeLog* notices);
+           MemberQueue* member, NoticeLog* notices);
 
   void Run();
   // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
@@ -86,7 +86,7 @@ class IoThread {
 
   std::unique_ptr<Transport> transport_;
   CompletionQueue* const completions_;
-  TroubleQueue* const troubles_;
+  MemberQueue* const member_;
   NoticeLog* const notices_;
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
-#include "core/wait_report.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
 #include "process/node_address.h"
@@ -18,17 +17,15 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kGoodbyeMs = 2000;
-constexpr uint64_t kLeaveTimeoutMs = 2000;
-// The scheduler has just asked for it, so it is there; a close must not wait longer.
-constexpr uint64_t kLateServerTimeoutMs = 5000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
-Incarnation DrawIncarnation() {
+// Never 0.
+uint64_t DrawNumber() {
   std::random_device random;
   uint64_t value = 0;
   while (value == 0) value = uint64_t{random()} << 32 | random();
-  return Incarnation(value);
+  return value;
 }
 
 bool IsOfThisNode(const std::string& address) {
@@ -48,16 +45,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
 }  // namespace
 
 WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
-    : options_(options),
-      member_({.job_name = options.job_name,
-               .rank = options.rank,
-               .world_size = options.world_size,
-               .incarnation = DrawIncarnation(),
-               .node = options.node_name,
-               .colocation = options.colocation,
-               .colocates_without_servers = options.colocate_without_servers}),
-      notices_(std::move(notices)),
-      scheduler_(options.scheduler, notices_.get()) {}
+    : options_(options), notices_(std::move(notices)) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
   const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job '", options.job_name, "': ");
@@ -74,54 +62,35 @@ absl::Status WorkerClient::Start() {
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<IoThread>> io =
       IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
-                      &troubles_, notices_.get());
+                      &member_queue_, notices_.get());
   if (!io.ok()) return io.status();
-  const absl::StatusOr<JoinedJob> job = JoinJob();
-  if (!job.ok()) return job.status();
-  job_ = job->id;
+  const MembershipOptions membership = {.scheduler = options_.scheduler,
+                                        .member = {.job_name = options_.job_name,
+                                                   .rank = JobRank(options_.rank),
+                                                   .world_size = options_.world_size,
+                                                   .incarnation = Incarnation(DrawNumber()),
+                                                   .node = options_.node_name,
+                                                   .colocation = options_.colocation,
+                                                   .colocates_without_servers = options_.colocate_without_servers},
+                                        .min_servers = options_.min_servers,
+                                        .jitter_seed = DrawNumber()};
+  absl::StatusOr<std::unique_ptr<MemberThread>> member =
+      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get());
+  if (!member.ok()) return member.status();
+  if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);
-  std::optional<ColocatedServerOptions> may_colocate;
-  if (options_.colocate_without_servers && colocated_server_ == nullptr) {
-    may_colocate = ServerOptions(job_, std::min(options_.timeout_ms, kLateServerTimeoutMs));
-  }
-  absl::StatusOr<std::unique_ptr<JobMembership>> membership =
-      JobMembership::Start(&scheduler_, io_.get(), &troubles_, notices_.get(), member_, *job, std::move(may_colocate));
-  if (!membership.ok()) return membership.status();
-  membership_ = *std::move(membership);
+  member_ = *std::move(member);
   return absl::OkStatus();
 }
 
-ColocatedServerOptions WorkerClient::ServerOptions(JobId job, uint64_t timeout_ms) const {
+ColocatedServerOptions WorkerClient::ServerOptions() const {
   return {.scheduler = options_.scheduler,
           .address = options_.server_address,
           .node_name = options_.node_name,
-          .job = job,
           .rank = options_.rank,
           .net_device = options_.net_device,
           .transports = options_.transports,
-          .network_only = options_.network_only,
-          .timeout_ms = timeout_ms};
-}
-
-absl::StatusOr<JoinedJob> WorkerClient::JoinJob() {
-  const uint64_t deadline_ns = DeadlineIn(options_.timeout_ms);
-  // The first answer says whether to node; only with that server the job may have as many as are asked for.
-  const absl::StatusOr<JoinedJob> joined = scheduler_.JoinJob(member_, 0, deadline_ns);
-  if (!joined.ok()) return joined;
-  if (joined->colocate_server) {
-    const uint64_t left_ms = std::max<uint64_t>(NsUntil(deadline_ns) / kNsPerMs, 1);
-    absl::StatusOr<std::unique_ptr<ColocatedServer>> server =
-        ColocatedServer::Start(ServerOptions(joined->id, left_ms), notices_.get());
-    if (!server.ok()) {
-      const std::string reason(server.status().message());
-      scheduler_.LeaveJob(member_, joined->id, reason, true, DeadlineIn(kLeaveTimeoutMs)).IgnoreError();
-      return server.status();
-    }
-    colocated_server_ = *std::move(server);
-  } else if (joined->server_count >= options_.min_servers) {
-    return joined;
-  }
-  return scheduler_.JoinJob(member_, options_.min_servers, deadline_ns);
+          .network_only = options_.network_only};
 }
 
 WorkerClient::~WorkerClient() { Close(); }
@@ -130,43 +99,25 @@ void WorkerClient::Close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
-  scheduler_.CancelCalls();
-  if (membership_ != nullptr) {
-    membership_->Stop();
-    if (colocated_server_ == nullptr) colocated_server_ = membership_->TakeServer();
-  }
   if (io_ == nullptr) return;  // never joined
+  member_->Close();
   const absl::StatusOr<WorkerCounters> before = io_->Counters();
   io_->Stop(kGoodbyeMs);
   const absl::StatusOr<WorkerCounters> after = io_->Counters();
   const bool ops_were_open = before.ok() && after.ok() && after->ops_failed > before->ops_failed;
-  const std::string reason = ops_were_open ? "it closed with all-reduces open" : "it closed";
-  LeaveJob(reason, ops_were_open);
+  member_->Leave(ops_were_open ? "it closed with all-reduces open" : "it closed", ops_were_open);
   completions_.Close();
   // After a failure nobody waits for results: a failed op breaks its group on all ranks.
   const bool failed = after.ok() && after->ops_failed > 0;
-  if (colocated_server_ != nullptr) colocated_server_->Leave(failed ? 0 : kServerGoodbyeMs);
-}
-
-// If nobody hears it, the lease ends the membership.
-void WorkerClient::LeaveJob(const std::string& reason, bool failed) {
-  const uint64_t deadline_ns = DeadlineIn(kLeaveTimeoutMs);
-  WaitReport wait(MonotonicNs(), deadline_ns);
-  absl::Status left = scheduler_.LeaveJob(member_, job_, reason, failed, DeadlineIn(kLeaveTimeoutMs / 2));
-  // One of several schedulers may just have gone; the next call is over a new connection.
-  if (absl::IsUnavailable(left)) left = scheduler_.LeaveJob(member_, job_, reason, failed, deadline_ns);
-  const uint64_t now_ns = MonotonicNs();
-  if (left.ok() || !wait.TakeDue(now_ns)) return;
-  notices_->Say(absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain to tell the scheduler at ",
-                             scheduler_.address(), " that this rank leaves (", left.message(),
-                             "): it will notice when the lease has run out"));
+  const std::unique_ptr<ColocatedServer> server = member_->TakeServer();
+  if (server != nullptr) server->Leave(failed ? 0 : kServerGoodbyeMs);
 }
 
 LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   const std::lock_guard lock(link_mutex_);
   if (link_.has_value()) return *link_;
   const uint64_t measure_until_ns = std::min(deadline_ns, DeadlineIn(kMeasureTimeoutMs));
-  const std::shared_ptr<const ShardMap> map = membership_->WaitForMap(measure_until_ns);
+  const std::shared_ptr<const ShardMap> map = member_->WaitForMap(measure_until_ns);
   if (map == nullptr || map->empty()) return {};
   link_ = WithinOneNode();
   // Neighbours measure at different servers, as far as there are enough on other nodes.
@@ -183,7 +134,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std
                                                                        std::vector<uint32_t> ranks,
                                                                        uint32_t max_chunk_bytes, WireFormat wire,
                                                                        uint64_t timeout_ms) {
-  if (absl::Status status = membership_->status(); !status.ok()) return status;
+  if (absl::Status status = member_->status(); !status.ok()) return status;
   if (ranks.empty()) {
     ranks.resize(options_.world_size);
     std::iota(ranks.begin(), ranks.end(), 0u);
@@ -195,7 +146,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std
                                 .link = Link(deadline_ns),
                                 .min_servers = options_.min_servers,
                                 .wire = wire};
-  absl::StatusOr<GroupInfo> info = scheduler_.JoinGroup(member_, job_, request, deadline_ns);
+  absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   {
     const std::lock_guard lock(map_mutex_);
@@ -265,7 +216,7 @@ absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
 }
 
 std::shared_ptr<const ShardMap> WorkerClient::NewestMap() const {
-  const std::shared_ptr<const ShardMap> published = membership_->map();
+  const std::shared_ptr<const ShardMap> published = member_->map();
   const std::lock_guard lock(map_mutex_);
   if (published == nullptr || newest_group_map_ == nullptr) {
     return published == nullptr ? newest_group_map_ : published;

@@ -17,8 +17,8 @@
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
 #include "worker/library/io_thread.h"
-#include "worker/library/job_membership.h"
-#include "worker/rpc/scheduler_client.h"
+#include "worker/library/member_queue.h"
+#include "worker/library/member_thread.h"
 
 namespace shoal {
 
@@ -37,7 +37,7 @@ struct WorkerClientOptions {
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
-  bool colocate_without_servers = false;  // node one for the job when none is left, and don't only wait
+  bool colocate_without_servers = false;  // run one for the job when none is left, and don't only wait
   bool quiet = false;                     // no lines to standard error
 };
 
@@ -63,13 +63,13 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of SchedulerClient::JoinJob, MakeDataPlaneTransport, NoticeLog::Start and ColocatedServer::Start.
+  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, NoticeLog::Start and ColocatedServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
 
-  // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of SchedulerClient::JoinGroup and
+  // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of MemberThread::JoinGroup and
   // IoThread::OpenGroup; FailedPrecondition: the scheduler ended this worker's membership.
   absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(const std::string& name, std::vector<uint32_t> ranks,
                                                            uint32_t max_chunk_bytes, WireFormat wire,
@@ -99,25 +99,19 @@ class WorkerClient {
   WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
 
   absl::Status Start();
-  ColocatedServerOptions ServerOptions(JobId job, uint64_t timeout_ms) const;
-  // Joins, and runs a colocated server if the scheduler says so.
-  absl::StatusOr<JoinedJob> JoinJob();
-  void LeaveJob(const std::string& reason, bool failed);
+  // But for the job, and the time that it may take.
+  ColocatedServerOptions ServerOptions() const;
   // Measured at the first call, which takes a few round trips and 512 KiB; zeros where nothing could be measured.
   LinkFacts Link(uint64_t deadline_ns);
   // Of the scheduler's Watch stream and the groups; nullptr: none is known yet.
   std::shared_ptr<const ShardMap> NewestMap() const;
 
   const WorkerClientOptions options_;
-  const JobMember member_;
   const std::unique_ptr<NoticeLog> notices_;
-  SchedulerClient scheduler_;
   CompletionQueue completions_;
-  TroubleQueue troubles_;
-  JobId job_;
-  std::unique_ptr<IoThread> io_;
-  std::unique_ptr<JobMembership> membership_;
-  std::unique_ptr<ColocatedServer> colocated_server_;  // null: not asked to run one
+  MemberQueue member_queue_;
+  std::unique_ptr<IoThread> io_;  // null: never joined
+  std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;
 
   std::mutex link_mutex_;

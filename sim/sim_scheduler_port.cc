@@ -1,0 +1,174 @@
+#include "sim/sim_scheduler_port.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/version.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr uint32_t kPid = 1;
+
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+scheduler::Request AsRequest(const JoinJobCall& call) {
+  return scheduler::JoinJob{.control_version = kControlVersion,
+                            .software_version = kSoftwareVersion,
+                            .job_name = call.member.job_name,
+                            .world_size = call.member.world_size,
+                            .rank = call.member.rank.value(),
+                            .incarnation = call.member.incarnation,
+                            .node = call.member.node,
+                            .pid = kPid,
+                            .colocation = static_cast<uint32_t>(call.member.colocation),
+                            .colocates_without_servers = call.member.colocates_without_servers};
+}
+
+scheduler::Request AsRequest(const JoinGroupCall& call) {
+  return scheduler::JoinGroup{.job = call.member.job,
+                              .rank = call.member.rank.value(),
+                              .incarnation = call.member.incarnation,
+                              .group_name = call.group.name,
+                              .ranks = call.group.ranks,
+                              .max_chunk_bytes = call.group.max_chunk_bytes,
+                              .min_servers = call.group.min_servers,
+                              .wait_ms = call.wait_ms,
+                              .link = call.group.link,
+                              .wire = static_cast<uint32_t>(call.group.wire),
+                              .request_number = call.request_number};
+}
+
+scheduler::Request AsRequest(const HeartbeatCall& call) {
+  return scheduler::HeartbeatWorker{.job = call.member.job,
+                                    .rank = call.member.rank.value(),
+                                    .incarnation = call.member.incarnation,
+                                    .load = {.ops_completed = call.load.ops_completed,
+                                             .ops_failed = call.load.ops_failed,
+                                             .bytes_pushed = call.load.bytes_pushed,
+                                             .bytes_pulled = call.load.bytes_pulled,
+                                             .op_time_ns_total = call.load.op_time_ns_total}};
+}
+
+scheduler::Request AsRequest(const ReportServerCall& call) {
+  return scheduler::ReportServer{.job = call.member.job,
+                                 .rank = call.member.rank.value(),
+                                 .incarnation = call.member.incarnation,
+                                 .group = call.trouble.group,
+                                 .epoch = call.trouble.epoch,
+                                 .server = call.trouble.server,
+                                 .server_incarnation = call.trouble.incarnation,
+                                 .reachable = call.trouble.reachable,
+                                 .reason = call.trouble.reason};
+}
+
+scheduler::Request AsRequest(const LeaveJobCall& call) {
+  return scheduler::LeaveJob{.job = call.member.job,
+                             .rank = call.member.rank.value(),
+                             .incarnation = call.member.incarnation,
+                             .reason = call.reason,
+                             .failed = call.failed};
+}
+
+absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Response>& response) {
+  if (!response.ok()) return response.status();
+  if (const auto* joined = std::get_if<scheduler::JobJoined>(&*response)) {
+    return JoinedJob{joined->job, joined->lease_ttl_ms, joined->server_count, joined->colocate_server};
+  }
+  if (const auto* group = std::get_if<scheduler::GroupJoined>(&*response)) {
+    return JoinedGroup{.id = group->group,
+                       .token = {group->token.begin(), group->token.end()},
+                       .map = group->map,
+                       .nodes = group->nodes,
+                       .look_ahead_chunks = group->look_ahead_chunks,
+                       .link = group->link,
+                       .busiest_port = group->busiest_port};
+  }
+  if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
+    return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits};
+  }
+  return CallDone{};
+}
+
+WatchNews AsNews(const scheduler::SendWatch& update) {
+  WatchNews news;
+  news.map = update.map;
+  for (const scheduler::RankLost& lost : update.lost_ranks) {
+    news.lost_ranks.push_back({.job_rank = lost.rank, .node = lost.node, .reason = lost.reason});
+  }
+  for (const scheduler::GroupMap& group : update.groups) {
+    news.moved_groups.push_back({.group = group.group, .map = group.map});
+  }
+  if (update.colocation.has_value()) {
+    news.colocation_wanted = update.colocation->ranks;
+    news.colocation_wanted_because = update.colocation->reason;
+  }
+  return news;
+}
+
+}  // namespace
+
+SimSchedulerPort::SimSchedulerPort(World* world, SimControl* control, std::string caller,
+                                   std::function<uint64_t()> clock, std::function<void()> wake)
+    : world_(world),
+      control_(control),
+      caller_(std::move(caller)),
+      clock_(std::move(clock)),
+      wake_(std::move(wake)),
+      connected_ns_(world->now_ns()) {}
+
+void SimSchedulerPort::StartCall(CallId call, const SchedulerCall& what, uint64_t deadline_ns) {
+  const uint64_t now_ns = clock_();
+  calls_[call] = control_->Call(AsCaller(), std::visit([](const auto& each) { return AsRequest(each); }, what),
+                                deadline_ns - std::min(now_ns, deadline_ns),
+                                [this, call](const absl::StatusOr<scheduler::Response>& response) {
+                                  calls_.erase(call);
+                                  Arrive(CallEnded{call, AsAnswer(response)});
+                                });
+}
+
+void SimSchedulerPort::CancelCall(CallId call) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  control_->Cancel(found->second);
+  calls_.erase(found);
+  Arrive(CallEnded{call, absl::CancelledError("the call was cancelled")});
+}
+
+void SimSchedulerPort::OpenWatch(WatchId watch, JobId job) {
+  watches_[watch] = control_->OpenWatch(
+      AsCaller(), job,
+      [this, watch](const scheduler::SendWatch& update) {
+        Arrive(WatchNewsCame{watch, AsNews(update)});
+      },
+      [this, watch] {
+        watches_.erase(watch);
+        Arrive(WatchEnded{watch});
+      });
+}
+
+void SimSchedulerPort::CloseWatch(WatchId watch) {
+  const auto found = watches_.find(watch);
+  if (found != watches_.end()) {
+    control_->CloseWatch(found->second);
+    watches_.erase(found);
+  }
+  // What came of it and was not asked for yet.
+  std::erase_if(arrived_, [&](const SchedulerPortEvent& event) {
+    return std::visit(Overloaded{[](const CallEnded&) { return false; },
+                                 [&](const auto& of_watch) { return of_watch.watch == watch; }},
+                      event);
+  });
+}
+
+std::span<const SchedulerPortEvent> SimSchedulerPort::Poll() {
+  polled_.clear();
+  std::swap(polled_, arrived_);
+  return polled_;
+}
+
+}  // namespace shoal::sim

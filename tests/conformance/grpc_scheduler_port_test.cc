@@ -1,0 +1,85 @@
+// The worker's control port over gRPC, at a real scheduler in this process.
+#include "worker/rpc/grpc_scheduler_port.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "process/clock.h"
+#include "scheduler/scheduler.h"
+#include "tests/conformance/scheduler_port_suite.h"
+#include "tests/conformance/tcp_door.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kIdleNs = 5 * kNsPerMs;
+
+class GrpcHarness : public SchedulerPortHarness {
+ public:
+  GrpcHarness() {
+    StartScheduler();
+    door_ = std::make_unique<TcpDoor>(
+        static_cast<uint16_t>(std::atoi(config_.listen.substr(config_.listen.rfind(':') + 1).c_str())));
+    port_ = std::make_unique<GrpcSchedulerPort>(door_->address());
+  }
+
+  GrpcSchedulerPort& port() override { return *port_; }
+  void DestroyPort() override { port_.reset(); }
+  uint64_t now_ns() override { return MonotonicNs(); }
+  void Idle() override {
+    if (port_ != nullptr) port_->SleepUntil(MonotonicNs() + kIdleNs);
+  }
+  void StopScheduler() override { scheduler_.reset(); }
+  void StartScheduler() override {
+    absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(config_);
+    ASSERT_TRUE(scheduler.ok()) << scheduler.status();
+    scheduler_ = *std::move(scheduler);
+    config_.listen = scheduler_->address();
+  }
+  void SilenceConnections() override { door_->Silence(); }
+
+ private:
+  SchedulerConfig config_ = {.listen = "127.0.0.1:0"};
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<TcpDoor> door_;
+  std::unique_ptr<GrpcSchedulerPort> port_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Grpc, SchedulerPortSuite,
+                         testing::Values(SchedulerPortKind{"Grpc", [] { return std::make_unique<GrpcHarness>(); }}),
+                         SchedulerPortKindName);
+
+TEST(GrpcSchedulerPort, AnotherThreadWakesItsOwner) {
+  GrpcSchedulerPort port("127.0.0.1:1");
+  constexpr uint64_t kLongNs = 3600 * kNsPerS;  // waiting that out ends the test as too slow
+  for (int i = 0; i < 100; ++i) {
+    std::thread waker([&] {
+      port.Wake();
+      port.Wake();
+    });
+    port.SleepUntil(MonotonicNs() + kLongNs);
+    waker.join();
+  }
+}
+
+TEST(GrpcSchedulerPort, AWakeUpIsNotLostWhileTheOwnerIsAwake) {
+  GrpcSchedulerPort port("127.0.0.1:1");
+  port.Wake();
+  port.Poll();
+  port.SleepUntil(MonotonicNs() + 3600 * kNsPerS);
+}
+
+TEST(GrpcSchedulerPort, WhatIsNoSchedulerIsNamed) {
+  // A gRPC server of another kind would answer UNIMPLEMENTED; a name that leads nowhere is Unavailable.
+  GrpcSchedulerPort port("scheduler.invalid:7070");
+  port.StartCall(CallId(1), JoinJobCall{}, MonotonicNs() + 20 * kNsPerS);
+  std::span<const SchedulerPortEvent> events = port.Poll();
+  while (events.empty()) {
+    port.SleepUntil(MonotonicNs() + kIdleNs);
+    events = port.Poll();
+  }
+  EXPECT_TRUE(absl::IsUnavailable(std::get<CallEnded>(events[0]).answer.status()));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,180 @@
+// The lease and what is told over it: docs/failover.md, F3, F12, F16 and F17.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/worker/membership/membership_driver.h"
+
+namespace shoal {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Call = MembershipDriver::Call;
+
+constexpr uint64_t kPeriodNs = kLeaseNs / 3;
+
+TEST(Heartbeats, F3AreDueEveryThirdOfTheLease) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  uint64_t last_ns = driver.now_ns();
+  for (int i = 0; i < 5; ++i) {
+    const Call call = driver.Await<HeartbeatCall>(kLeaseNs);
+    EXPECT_EQ(driver.now_ns() - last_ns, kPeriodNs);
+    last_ns = driver.now_ns();
+    driver.Advance(kPeriodNs / 10);  // the answer's way: it delays no later heartbeat
+    driver.Answer(call, driver.Renewed());
+  }
+}
+
+TEST(Heartbeats, FollowTheLeaseThatTheSchedulerGrants) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.AnswerNext<HeartbeatCall>(HeartbeatAnswer{.lease_ttl_ms = 600});
+  const uint64_t before_ns = driver.now_ns();
+  driver.Await<HeartbeatCall>(kLeaseNs);
+  EXPECT_EQ(driver.now_ns() - before_ns, 200 * kNsPerMs);
+}
+
+TEST(Heartbeats, CarryTheNewestStatistics) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  const Call call = driver.Await<HeartbeatCall>(kLeaseNs);
+  const auto& heartbeat = std::get<HeartbeatCall>(call.what);
+  EXPECT_EQ(heartbeat.load.ops_completed, 11u);
+  EXPECT_EQ(heartbeat.member.job, JobId(9));
+  EXPECT_EQ(heartbeat.member.rank, JobRank(2));
+  EXPECT_EQ(heartbeat.member.incarnation, Incarnation(77));
+}
+
+TEST(Heartbeats, DoNotWaitLongForStatistics) {
+  MembershipDriver driver;
+  driver.reads_statistics = false;
+  driver.JoinJob();
+  const uint64_t joined_ns = driver.now_ns();
+  driver.Await<HeartbeatCall>(kLeaseNs);
+  EXPECT_LE(driver.now_ns() - joined_ns, kPeriodNs + kPeriodNs / 8);
+}
+
+TEST(Heartbeats, F16AnUnansweredOneIsRepeatedBeforeTheLeaseIsOverAndOverNewConnections) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  const uint64_t granted_ns = driver.now_ns();
+  driver.Do(JoinGroupCommand{.ticket = 1, .deadline_ns = granted_ns + 60 * kNsPerS});
+  const CallId waiting = driver.Find<JoinGroupCall>()->id;
+  const WatchId watch = driver.watch();
+  const CallId first = driver.Await<HeartbeatCall>(kLeaseNs).id;
+  driver.AdvanceTo(granted_ns + 2 * kPeriodNs);
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 1u) << "two thirds of the lease have passed in silence";
+  driver.AdvanceTo(granted_ns + kLeaseNs * 3 / 4);
+  const std::optional<Call> second = driver.Find<HeartbeatCall>();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_NE(second->id, first);
+  EXPECT_LT(second->started_ns, granted_ns + kLeaseNs * 3 / 4);
+  // What waits at the silent scheduler goes along.
+  ASSERT_TRUE(driver.Find<JoinGroupCall>().has_value());
+  EXPECT_NE(driver.Find<JoinGroupCall>()->id, waiting);
+  EXPECT_NE(driver.watch(), WatchId());
+  EXPECT_NE(driver.watch(), watch);
+}
+
+TEST(Heartbeats, AnOldCallThatBreaksLateDoesNotGiveUpTheNewConnections) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.Do(ServerTrouble{.group = GroupId(1), .epoch = Epoch(1), .server = ServerId(1)});
+  const Call report = *driver.Find<ReportServerCall>();
+  const Call heartbeat = driver.Await<HeartbeatCall>(kLeaseNs);
+  driver.Answer(heartbeat, absl::UnavailableError("connection reset"));
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 1u);
+  driver.Answer(report, absl::UnavailableError("connection reset"));
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 1u) << "that call was made over the old ones";
+}
+
+TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t before_ns = driver.now_ns();
+    driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
+    EXPECT_EQ(driver.now_ns() - before_ns, kPeriodNs);
+  }
+}
+
+TEST(Heartbeats, NotFoundMustComeTwiceBeforeTheMembershipEnds) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.AnswerNext<HeartbeatCall>(absl::NotFoundError("no such member"));
+  const uint64_t refused_ns = driver.now_ns();
+  EXPECT_THAT(driver.All<MembershipEnded>(), IsEmpty());
+  const Call again = driver.Await<HeartbeatCall>(kPeriodNs);
+  EXPECT_EQ(driver.now_ns() - refused_ns, kPeriodNs / 8) << "soon: the lease is running";
+  driver.Answer(again, driver.Renewed());
+  driver.AnswerNext<HeartbeatCall>(absl::NotFoundError("no such member"));
+  EXPECT_THAT(driver.All<MembershipEnded>(), IsEmpty()) << "one that was renewed in between begins anew";
+  driver.AnswerNext<HeartbeatCall>(absl::NotFoundError("its lease ran out"));
+  EXPECT_EQ(
+      driver.Only<MembershipEnded>().status,
+      absl::FailedPreconditionError("the scheduler at sched:7070 ended this worker's membership in job 'gpt': its "
+                                    "lease ran out; connect again"));
+  driver.Forget();
+  driver.Do(JoinGroupCommand{.ticket = 3, .deadline_ns = driver.now_ns() + kNsPerS});
+  EXPECT_TRUE(absl::IsFailedPrecondition(driver.Only<GroupJoined>().group.status()));
+  driver.Advance(10 * kLeaseNs);
+  EXPECT_EQ(driver.open_calls(), 0u) << "nothing is asked of the scheduler any more";
+}
+
+TEST(Heartbeats, F17ASchedulerThatIsAwayIsNamedAfterTenSecondsAndWhenItIsBack) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
+  const uint64_t since_ns = driver.now_ns();
+  driver.AdvanceTo(since_ns + 10 * kNsPerS - 1);
+  EXPECT_THAT(driver.Notices(), IsEmpty());
+  driver.AdvanceTo(since_ns + 10 * kNsPerS);
+  ASSERT_EQ(driver.Notices().size(), 1u);
+  EXPECT_THAT(driver.Notices()[0], testing::StartsWith("waited 10 s for the scheduler at sched:7070 ("));
+  EXPECT_THAT(driver.Notices()[0], HasSubstr("open groups go on"));
+  driver.AdvanceTo(since_ns + 30 * kNsPerS);
+  EXPECT_EQ(driver.Notices().size(), 2u) << "again after as long";
+  driver.Forget();
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed());
+  ASSERT_EQ(driver.Notices().size(), 1u);
+  EXPECT_THAT(driver.Notices()[0], testing::StartsWith("the scheduler at sched:7070 is back after "));
+}
+
+TEST(Heartbeats, AShortAbsenceIsNotSpokenOf) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed());
+  driver.RenewUntil(driver.now_ns() + 30 * kNsPerS);
+  EXPECT_THAT(driver.Notices(), IsEmpty());
+}
+
+TEST(Heartbeats, F17WaitsOfGroupsThatTheSchedulerTellsAreSaidAtOnceAndThenEverMoreSeldom) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  for (int i = 0; i < 30; ++i) driver.AnswerNext<HeartbeatCall>(driver.Renewed({"for rank 3"}));
+  ASSERT_FALSE(driver.Notices().empty());
+  EXPECT_EQ(driver.Notices().front(), "for rank 3");
+  EXPECT_GT(driver.Notices().size(), 3u);
+  EXPECT_LT(driver.Notices().size(), 10u);
+  driver.Forget();
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed());
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed({"for rank 1"}));
+  EXPECT_THAT(driver.Notices(), ElementsAre("for rank 1")) << "another wait";
+}
+
+TEST(Heartbeats, GoOnWhileTheWorkerClosesUntilItLeaves) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.Do(CloseCommand{});
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed(), kLeaseNs);
+  driver.Do(LeaveCommand{.reason = "it closed"});
+  driver.AnswerNext<LeaveJobCall>(CallDone{});
+  driver.Advance(10 * kLeaseNs);
+  EXPECT_EQ(driver.open_calls(), 0u);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,281 @@
+// Groups, the Watch stream, reports and colocated servers of a member.
+#include "worker/membership/membership_machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/frame.h"
+#include "tests/unit/worker/membership/membership_driver.h"
+
+namespace shoal {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Call = MembershipDriver::Call;
+
+std::shared_ptr<const ShardMap> Map(uint64_t epoch) {
+  return std::make_shared<const ShardMap>(*ShardMap::Make(
+      Epoch(epoch), {{.server = ServerId(1), .incarnation = Incarnation(1), .server_name = "a", .address = "h:1"}}));
+}
+
+GroupToken Token() {
+  return {.job = JobId(9),
+          .group = GroupId(50),
+          .epoch = Epoch(3),
+          .rank = Rank(1),
+          .group_size = 2,
+          .max_chunk_bytes = 4096,
+          .credit_chunks = 4};
+}
+
+JoinedGroup Group(const GroupToken& token = Token()) {
+  const auto bytes = EncodeToken(token);
+  return {.id = GroupId(50), .token = {bytes.begin(), bytes.end()}, .map = Map(3), .nodes = {"node-a", "node-b"}};
+}
+
+JoinGroupCommand Asks(uint64_t ticket, uint64_t deadline_ns) {
+  return {.ticket = ticket, .request = {.name = "even", .ranks = {0, 2}}, .deadline_ns = deadline_ns};
+}
+
+const JoinGroupCall& GroupCall(const Call& call) { return std::get<JoinGroupCall>(call.what); }
+
+class MembershipTest : public testing::Test {
+ protected:
+  MembershipTest() {
+    driver_.JoinJob();
+    deadline_ns_ = driver_.now_ns() + 20 * kNsPerS;
+  }
+  void News(WatchNews news) { driver_.Do(WatchNewsCame{driver_.watch(), std::move(news)}); }
+
+  MembershipDriver driver_;
+  uint64_t deadline_ns_ = 0;
+};
+
+TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
+  driver_.Do(Asks(7, deadline_ns_));
+  const Call call = *driver_.Find<JoinGroupCall>();
+  EXPECT_EQ(GroupCall(call).wait_ms, 20'000u);
+  EXPECT_GT(call.deadline_ns, deadline_ns_) << "the scheduler's answer names who is missing, and needs time to come";
+  driver_.Answer(call, Group());
+  const GroupJoined joined = driver_.Only<GroupJoined>();
+  EXPECT_EQ(joined.ticket, 7u);
+  ASSERT_TRUE(joined.group.ok()) << joined.group.status();
+  EXPECT_EQ(joined.group->id, GroupId(50));
+  EXPECT_EQ(joined.group->name, "even");
+  EXPECT_EQ(joined.group->rank, Rank(1));
+  EXPECT_EQ(joined.group->max_chunk_bytes, 4096u);
+  EXPECT_EQ(joined.group->credit_chunks, 4u);
+}
+
+TEST_F(MembershipTest, AnAnswerThatContradictsItselfIsRefused) {
+  GroupToken other_group = Token();
+  other_group.group = GroupId(51);
+  GroupToken larger_group = Token();
+  larger_group.group_size = 3;
+  GroupToken newer_epoch = Token();
+  newer_epoch.epoch = Epoch(4);
+  uint64_t ticket = 0;
+  for (const GroupToken& token : {other_group, larger_group, newer_epoch}) {
+    driver_.Forget();
+    driver_.Do(Asks(++ticket, deadline_ns_));
+    driver_.AnswerNext<JoinGroupCall>(Group(token));
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status()));
+    EXPECT_THAT(driver_.Only<GroupJoined>().group.status().message(), HasSubstr("contradicts itself"));
+  }
+}
+
+TEST_F(MembershipTest, ABrokenCallForAGroupIsRepeatedUnderItsNumber) {
+  driver_.Do(Asks(1, deadline_ns_));
+  driver_.Do(Asks(2, deadline_ns_));
+  const Call first = *driver_.Find<JoinGroupCall>();
+  const uint64_t number = GroupCall(first).request_number;
+  driver_.Answer(first, absl::UnavailableError("connection reset"));
+  driver_.Advance(100 * kNsPerMs);
+  std::vector<uint64_t> numbers;
+  while (driver_.Find<JoinGroupCall>().has_value()) {
+    numbers.push_back(GroupCall(*driver_.Find<JoinGroupCall>()).request_number);
+    driver_.Answer(*driver_.Find<JoinGroupCall>(), Group());
+  }
+  EXPECT_THAT(numbers, testing::UnorderedElementsAre(number, number + 1));
+  EXPECT_EQ(driver_.All<GroupJoined>().size(), 2u);
+}
+
+TEST_F(MembershipTest, TheSchedulersWordOfWhoIsMissingIsPassedOn) {
+  driver_.Do(Asks(1, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(absl::DeadlineExceededError("rank 0 never joined the job"));
+  EXPECT_EQ(driver_.Only<GroupJoined>().group.status(), absl::DeadlineExceededError("rank 0 never joined the job"));
+}
+
+TEST_F(MembershipTest, AGroupEndsAtItsDeadlineWhileNoSchedulerCanBeReached) {
+  driver_.Do(Asks(1, deadline_ns_));
+  while (driver_.All<GroupJoined>().empty() && driver_.now_ns() < deadline_ns_) {
+    if (driver_.Find<JoinGroupCall>().has_value()) {
+      driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::UnavailableError("Connection refused"));
+    }
+    if (driver_.Find<HeartbeatCall>().has_value()) driver_.Answer(*driver_.Find<HeartbeatCall>(), driver_.Renewed());
+    driver_.Advance(10 * kNsPerMs);
+  }
+  EXPECT_EQ(driver_.Only<GroupJoined>().group.status(),
+            absl::UnavailableError("no scheduler answered at sched:7070 within 20 s (Connection refused): is "
+                                   "shoal-scheduler running there?"));
+  EXPECT_THAT(driver_.Notices()[0], HasSubstr("for a scheduler at sched:7070 ("));
+}
+
+TEST_F(MembershipTest, ClosingTellsWhoeverWaitsForAGroup) {
+  driver_.Do(Asks(1, deadline_ns_));
+  driver_.Do(CloseCommand{});
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+  EXPECT_FALSE(driver_.Find<JoinGroupCall>().has_value());
+  driver_.Forget();
+  driver_.Do(Asks(2, deadline_ns_));
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+}
+
+TEST_F(MembershipTest, AStreamThatEndsIsOpenedEverLaterUntilItTellsSomething) {
+  std::vector<uint64_t> waits_ns;
+  for (int i = 0; i < 12; ++i) {
+    const uint64_t ended_ns = driver_.now_ns();
+    driver_.EndWatch();
+    while (driver_.watch() == WatchId()) {
+      driver_.RenewUntil(driver_.now_ns() + kNsPerMs);
+      ASSERT_LT(driver_.now_ns() - ended_ns, 6 * kNsPerS);
+    }
+    waits_ns.push_back(driver_.now_ns() - ended_ns);
+  }
+  uint64_t longest_ns = 100 * kNsPerMs;
+  for (const uint64_t wait_ns : waits_ns) {
+    EXPECT_GE(wait_ns, longest_ns / 2);
+    EXPECT_LE(wait_ns, longest_ns + kNsPerMs);
+    longest_ns = std::min(2 * longest_ns, 5 * kNsPerS);
+  }
+  News({.map = Map(4)});
+  driver_.EndWatch();
+  driver_.RenewUntil(driver_.now_ns() + 101 * kNsPerMs);
+  EXPECT_NE(driver_.watch(), WatchId());
+}
+
+TEST_F(MembershipTest, OtherSeedsWaitForOtherTimes) {
+  const auto reopened_ns = [](uint64_t seed) {
+    MembershipOptions options = TestOptions();
+    options.jitter_seed = seed;
+    MembershipDriver driver(options);
+    driver.JoinJob();
+    driver.EndWatch();
+    while (driver.watch() == WatchId()) driver.Advance(1000);
+    return driver.now_ns();
+  };
+  EXPECT_EQ(reopened_ns(1), reopened_ns(1));
+  EXPECT_NE(reopened_ns(1), reopened_ns(2));
+}
+
+TEST_F(MembershipTest, ALostRankIsToldOnce) {
+  News({.lost_ranks = {{.job_rank = 1, .node = "node-b", .reason = "its lease ran out"}}});
+  driver_.EndWatch();
+  driver_.RenewUntil(driver_.now_ns() + kNsPerS);
+  News({.lost_ranks = {{.job_rank = 1, .node = "node-b", .reason = "its lease ran out"}, {.job_rank = 3}}});
+  const std::vector<RankLostCommand> lost = driver_.All<RankLostCommand>();
+  ASSERT_EQ(lost.size(), 2u);
+  EXPECT_EQ(lost[0].job_rank, 1u);
+  EXPECT_EQ(lost[0].reason, "its lease ran out");
+  EXPECT_EQ(lost[1].job_rank, 3u);
+}
+
+TEST_F(MembershipTest, MapsAndMovedGroupsArePassedOn) {
+  News({.map = Map(8), .moved_groups = {{.group = GroupId(50), .map = Map(4)}, {.group = GroupId(51), .map = Map(4)}}});
+  EXPECT_EQ(driver_.Only<MapPublished>().map->epoch(), Epoch(8));
+  const std::vector<MoveGroupCommand> moves = driver_.All<MoveGroupCommand>();
+  ASSERT_EQ(moves.size(), 2u);
+  EXPECT_EQ(moves[0].group, GroupId(50));
+}
+
+TEST_F(MembershipTest, NewsOfAStreamThatWasGivenUpAreNone) {
+  const WatchId old = driver_.watch();
+  driver_.AnswerNext<HeartbeatCall>(absl::UnavailableError("connection reset"));
+  driver_.Do(WatchNewsCame{old, {.map = Map(8)}});
+  driver_.Do(WatchEnded{old});
+  EXPECT_THAT(driver_.All<MapPublished>(), IsEmpty());
+  driver_.Advance(100 * kNsPerMs);
+  EXPECT_NE(driver_.watch(), WatchId());
+}
+
+ServerTrouble Trouble(uint64_t group, uint64_t epoch, bool reachable = false) {
+  return {.group = GroupId(group), .epoch = Epoch(epoch), .server = ServerId(1), .reachable = reachable};
+}
+
+TEST_F(MembershipTest, AReportIsRepeatedUntilTheSchedulerAnswers) {
+  driver_.Do(Trouble(50, 3));
+  driver_.Do(Trouble(51, 3));
+  for (int i = 0; i < 3; ++i) {
+    driver_.AnswerNext<ReportServerCall>(absl::UnavailableError("Connection refused"), 100 * kNsPerMs);
+  }
+  const Call call = driver_.Await<ReportServerCall>(100 * kNsPerMs);
+  EXPECT_EQ(std::get<ReportServerCall>(call.what).trouble.group, GroupId(50)) << "one after the other";
+  driver_.Answer(call, CallDone{});
+  EXPECT_EQ(std::get<ReportServerCall>(driver_.Find<ReportServerCall>()->what).trouble.group, GroupId(51));
+  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no such group"));
+  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "that is an answer";
+}
+
+TEST_F(MembershipTest, ANewerReportOfAServerTakesThePlaceOfOneThatWaits) {
+  driver_.Do(Trouble(50, 3));  // under way
+  driver_.Do(Trouble(50, 3, true));
+  driver_.Do(Trouble(50, 4));
+  std::vector<uint64_t> epochs;
+  while (driver_.Find<ReportServerCall>().has_value()) {
+    const Call call = *driver_.Find<ReportServerCall>();
+    epochs.push_back(std::get<ReportServerCall>(call.what).trouble.epoch.value());
+    driver_.Answer(call, CallDone{});
+  }
+  EXPECT_THAT(epochs, ElementsAre(3, 4));
+}
+
+WatchNews Colocate(std::vector<uint32_t> ranks) {
+  return {.colocation_wanted = std::move(ranks), .colocation_wanted_because = "server a is lost"};
+}
+
+TEST_F(MembershipTest, AColocatedServerIsStartedOnceHoweverOftenItIsAskedFor) {
+  News(Colocate({1, 3}));
+  EXPECT_THAT(driver_.All<RunColocatedServer>(), IsEmpty()) << "others are meant";
+  News(Colocate({1, 2}));
+  News(Colocate({2}));
+  EXPECT_EQ(driver_.Only<RunColocatedServer>().timeout_ms, 5'000u);
+  driver_.Do(ColocatedServerStarted{absl::OkStatus()});
+  News(Colocate({2}));
+  EXPECT_EQ(driver_.All<RunColocatedServer>().size(), 1u) << "it runs";
+  EXPECT_THAT(driver_.Notices(), ElementsAre("no reduction server is left (server a is lost): this process runs a "
+                                             "colocated server for its job now"));
+}
+
+TEST_F(MembershipTest, AColocatedServerThatDidNotStartMayBeAskedForAgain) {
+  News(Colocate({2}));
+  driver_.Do(ColocatedServerStarted{absl::ResourceExhaustedError("no memory for slots")});
+  EXPECT_THAT(driver_.Notices(),
+              ElementsAre("no reduction server is left (server a is lost), and no memory for slots"));
+  News(Colocate({2}));
+  EXPECT_EQ(driver_.All<RunColocatedServer>().size(), 2u);
+}
+
+TEST(Membership, AServerIsRunOnlyByWhoOfferedIt) {
+  MembershipOptions options = TestOptions();
+  options.member.colocates_without_servers = false;
+  MembershipDriver driver(options);
+  driver.JoinJob();
+  driver.Do(WatchNewsCame{driver.watch(), Colocate({2})});
+  EXPECT_THAT(driver.All<RunColocatedServer>(), IsEmpty());
+}
+
+TEST_F(MembershipTest, TwoOfSeveralSchedulersThatAreSilentCostNobodyTheLease) {
+  // The first heartbeat meets one that stands still, the next ones over new connections are answered.
+  const uint64_t granted_ns = driver_.now_ns();
+  const Call silent = driver_.Await<HeartbeatCall>(kLeaseNs);
+  driver_.AdvanceTo(silent.deadline_ns);
+  driver_.AnswerNext<HeartbeatCall>(driver_.Renewed(), kLeaseNs);
+  EXPECT_LT(driver_.now_ns(), granted_ns + kLeaseNs);
+  EXPECT_EQ(driver_.All<UseNewConnectionsAction>().size(), 1u);
+}
+
+}  // namespace
+}  // namespace shoal

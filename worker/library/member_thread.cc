@@ -1,0 +1,207 @@
+#include "worker/library/member_thread.h"
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "process/clock.h"
+#include "process/start_thread.h"
+
+namespace shoal {
+namespace {
+
+absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
+
+}  // namespace
+
+MemberThread::MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated,
+                           MemberQueue* queue, IoThread* io, NoticeLog* notices)
+    : colocated_(colocated),
+      queue_(queue),
+      io_(io),
+      notices_(notices),
+      port_(options.scheduler),
+      loop_(options, &port_) {}
+
+absl::StatusOr<std::unique_ptr<MemberThread>> MemberThread::Start(const MembershipOptions& options,
+                                                                  const ColocatedServerOptions& colocated,
+                                                                  MemberQueue* queue, IoThread* io,
+                                                                  NoticeLog* notices) {
+  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, notices));
+  queue->SetWake([raw = member.get()] { raw->port_.Wake(); });
+  absl::StatusOr<std::thread> thread = StartThread("shoal-member", [raw = member.get()] { raw->Run(); });
+  if (!thread.ok()) {
+    queue->SetWake({});
+    return thread.status();
+  }
+  member->thread_ = *std::move(thread);
+  return member;
+}
+
+MemberThread::~MemberThread() { Stop(); }
+
+void MemberThread::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) {
+    port_.Wake();
+    thread_.join();
+  }
+  if (server_starter_.joinable()) server_starter_.join();
+  queue_->SetWake({});
+}
+
+void MemberThread::Run() {
+  MembershipOutcomes outcomes;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || ended_) break;
+    }
+    const std::vector<MembershipCommand> commands = queue_->Take();
+    const bool progress = loop_.RunOnce(ReadNow(), commands, &outcomes);
+    for (MembershipOutcome& outcome : outcomes) std::visit([this](auto& each) { Deliver(each); }, outcome);
+    outcomes.clear();
+    // A command that came since it looked has set the port's wake-up.
+    if (!progress) port_.SleepUntil(loop_.NextDeadlineNs());
+  }
+  queue_->Close();
+  EndWaits();
+}
+
+void MemberThread::EndWaits() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  if (!joined_.has_value()) joined_ = Closed();
+  for (const auto& [ticket, answer] : group_answers_) answer->group = Closed();
+  group_answers_.clear();
+  changed_.notify_all();
+}
+
+absl::Status MemberThread::Join(uint64_t deadline_ns) {
+  if (absl::Status status = queue_->PushAlways(JoinCommand{deadline_ns}); !status.ok()) return status;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return joined_.has_value(); });
+  return *joined_;
+}
+
+absl::StatusOr<GroupInfo> MemberThread::JoinGroup(const GroupRequest& request, uint64_t deadline_ns) {
+  const auto answer = std::make_shared<GroupAnswer>();
+  uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return status_;
+    if (ended_) return Closed();
+    ticket = ++last_ticket_;
+    group_answers_[ticket] = answer;
+  }
+  const absl::Status taken = queue_->Push(JoinGroupCommand{ticket, request, deadline_ns});
+  std::unique_lock lock(mutex_);
+  if (!taken.ok()) {
+    group_answers_.erase(ticket);
+    return taken;
+  }
+  changed_.wait(lock, [&] { return answer->group.has_value(); });
+  return *std::move(answer->group);
+}
+
+absl::Status MemberThread::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+std::shared_ptr<const ShardMap> MemberThread::map() const {
+  const std::lock_guard lock(mutex_);
+  return map_;
+}
+
+std::shared_ptr<const ShardMap> MemberThread::WaitForMap(uint64_t deadline_ns) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return ended_ || map_ != nullptr; });
+  return map_;
+}
+
+void MemberThread::Close() { queue_->PushAlways(CloseCommand{}).IgnoreError(); }
+
+void MemberThread::Leave(const std::string& reason, bool failed) {
+  // The machine says Left within two seconds; Cancelled: it has.
+  if (queue_->PushAlways(LeaveCommand{reason, failed}).ok()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_; });
+  }
+  Stop();
+}
+
+std::unique_ptr<ColocatedServer> MemberThread::TakeServer() {
+  const std::lock_guard lock(mutex_);
+  return std::move(server_);
+}
+
+void MemberThread::Deliver(JoinEnded& outcome) {
+  const std::lock_guard lock(mutex_);
+  joined_ = outcome.joined.status();
+  changed_.notify_all();
+}
+
+void MemberThread::Deliver(GroupJoined& outcome) {
+  const std::lock_guard lock(mutex_);
+  const auto answer = group_answers_.find(outcome.ticket);
+  answer->second->group = std::move(outcome.group);
+  group_answers_.erase(answer);
+  changed_.notify_all();
+}
+
+void MemberThread::Deliver(MembershipEnded& outcome) {
+  const std::lock_guard lock(mutex_);
+  status_ = outcome.status;
+}
+
+void MemberThread::Deliver(MapPublished& outcome) {
+  const std::lock_guard lock(mutex_);
+  map_ = std::move(outcome.map);
+  changed_.notify_all();
+}
+
+void MemberThread::Deliver(ReadStatistics&) {
+  const auto answer = [queue = queue_](const WorkerCounters& counters) {
+    queue->PushAlways(StatisticsRead{counters}).IgnoreError();
+  };
+  // Refused once the I/O thread has ended: the heartbeat goes out with what was known before.
+  io_->queue().Ask(std::make_shared<CountersRequest>(answer)).IgnoreError();
+}
+
+void MemberThread::Deliver(RunColocatedServer& outcome) {
+  ColocatedServerOptions options = colocated_;
+  options.job = outcome.job;
+  options.timeout_ms = outcome.timeout_ms;
+  if (server_starter_.joinable()) server_starter_.join();  // it has said how it ended
+  absl::StatusOr<std::thread> starter = StartThread("shoal-colocate", [this, options] {
+    absl::StatusOr<std::unique_ptr<ColocatedServer>> server = ColocatedServer::Start(options, notices_);
+    const absl::Status status = server.status();
+    if (server.ok()) {
+      const std::lock_guard lock(mutex_);
+      server_ = *std::move(server);
+    }
+    queue_->PushAlways(ColocatedServerStarted{status}).IgnoreError();
+  });
+  if (!starter.ok()) {
+    queue_->PushAlways(ColocatedServerStarted{starter.status()}).IgnoreError();
+    return;
+  }
+  server_starter_ = *std::move(starter);
+}
+
+void MemberThread::Deliver(Left&) {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+}
+
+void MemberThread::Deliver(MembershipNotice& outcome) { notices_->Say(std::move(outcome.line)); }
+
+// A worker that is closing takes no more of these.
+void MemberThread::Deliver(RankLostCommand& outcome) { io_->queue().Post(std::move(outcome)).IgnoreError(); }
+void MemberThread::Deliver(MoveGroupCommand& outcome) { io_->queue().Post(std::move(outcome)).IgnoreError(); }
+
+}  // namespace shoal

@@ -1,0 +1,34 @@
+#include "worker/membership/call_book.h"
+
+#include <utility>
+
+namespace shoal {
+
+CallId CallBook::Start(CallOwner owner, SchedulerCall what, uint64_t deadline_ns, MembershipActions* actions) {
+  const CallId call(++last_call_);
+  open_[call] = {.owner = owner, .connections = connections_};
+  actions->emplace_back(StartCallAction{call, std::move(what), deadline_ns});
+  return call;
+}
+
+void CallBook::Cancel(CallId* call, MembershipActions* actions) {
+  if (open_.erase(*call) > 0) actions->emplace_back(CancelCallAction{*call});
+  *call = CallId();
+}
+
+std::optional<CallBook::Ended> CallBook::End(const CallEnded& event, MembershipActions* actions) {
+  const auto found = open_.find(event.call);
+  if (found == open_.end()) return std::nullopt;
+  Ended ended{.owner = found->second.owner};
+  // gRPC would keep a connection to a node that is gone without a word for many minutes, and would wait for seconds
+  // before it tries one again that was refused; a lease may not have that long.
+  ended.gave_connections_up = absl::IsUnavailable(event.answer.status()) && found->second.connections == connections_;
+  open_.erase(found);
+  if (ended.gave_connections_up) {
+    ++connections_;
+    actions->emplace_back(UseNewConnectionsAction{});
+  }
+  return ended;
+}
+
+}  // namespace shoal

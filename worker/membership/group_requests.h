@@ -1,0 +1,60 @@
+// The groups that callers wait for: each is asked for until the scheduler answers, under one number, so that an answer
+// which was lost makes no second group. Pure.
+#ifndef SHOAL_WORKER_MEMBERSHIP_GROUP_REQUESTS_H_
+#define SHOAL_WORKER_MEMBERSHIP_GROUP_REQUESTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/now.h"
+#include "worker/membership/call_book.h"
+#include "worker/membership/retry_pace.h"
+#include "worker/membership/scheduler_wait.h"
+
+namespace shoal {
+
+// Internal: what the scheduler answered contradicts itself, or what was asked for.
+absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRequest& request);
+
+class GroupRequests {
+ public:
+  // All outlive it.
+  GroupRequests(const std::string* scheduler, CallBook* calls, Jitter* jitter)
+      : scheduler_(scheduler), calls_(calls), jitter_(jitter) {}
+
+  void Add(const MemberId& member, const JoinGroupCommand& command, Now now, MembershipActions* actions);
+  void OnAnswer(const CallEnded& event, Now now, MembershipActions* actions);
+  // Connections were given up: who waits at a scheduler over them would stay there.
+  void OnNewConnections(Now now, MembershipActions* actions);
+  // Ends all of them.
+  void EndAll(const absl::Status& why, MembershipActions* actions);
+  void Tick(Now now, MembershipActions* actions);
+  uint64_t NextDeadlineNs() const;
+
+ private:
+  struct Request {
+    JoinGroupCall call;
+    uint64_t deadline_ns = 0;
+    CallId open_call;       // 0: none is under way
+    uint64_t retry_ns = 0;  // then: when the next one is due
+    RetryPace pace{50 * kNsPerMs, kNsPerS};
+    // Since the first call that broke: until then it waited for other ranks, not for a scheduler.
+    std::optional<SchedulerWait> scheduler_wait;
+  };
+
+  void Ask(Request* request, Now now, MembershipActions* actions);
+  void Retry(Request* request, const absl::Status& why, Now now);
+
+  const std::string* const scheduler_;
+  CallBook* const calls_;
+  Jitter* const jitter_;
+  uint64_t last_number_ = 0;
+  std::map<uint64_t, Request> requests_;  // by ticket
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MEMBERSHIP_GROUP_REQUESTS_H_

@@ -1,0 +1,122 @@
+#include "worker/membership/heartbeats.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "worker/membership/scheduler_wait.h"
+
+namespace shoal {
+namespace {
+
+// Of a lease, so that two heartbeats may be refused before it is over, or one remain without an answer.
+constexpr uint64_t kHeartbeatsPerLease = 3;
+// Of a period: how soon a heartbeat that was not answered in a whole period is repeated, and how long a heartbeat waits
+// for the newest statistics.
+constexpr uint64_t kShortPartsOfPeriod = 8;
+
+uint64_t PeriodNs(uint64_t lease_ttl_ms) { return lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease; }
+
+}  // namespace
+
+void Heartbeats::Start(const MemberId& member, const std::string& job_name, uint64_t lease_ttl_ms, Now now,
+                       MembershipActions* actions) {
+  calls_->Cancel(&call_, actions);
+  is_unknown_ = false;
+  end_ = absl::OkStatus();
+  member_ = member;
+  job_name_ = job_name;
+  period_ns_ = PeriodNs(lease_ttl_ms);
+  Pause(now.monotonic_ns + period_ns_);
+}
+
+void Heartbeats::Stop(MembershipActions* actions) {
+  calls_->Cancel(&call_, actions);
+  phase_ = Phase::kStopped;
+  scheduler_wait_.reset();
+}
+
+void Heartbeats::Pause(uint64_t until_ns) {
+  phase_ = Phase::kPausing;
+  due_ns_ = until_ns;
+}
+
+void Heartbeats::OnStatistics(const WorkerCounters& counters, Now now, MembershipActions* actions) {
+  counters_ = counters;
+  if (phase_ == Phase::kReadingStatistics) Send(now, actions);
+}
+
+void Heartbeats::Send(Now now, MembershipActions* actions) {
+  phase_ = Phase::kCalling;
+  sent_ns_ = now.monotonic_ns;
+  call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_}, sent_ns_ + period_ns_, actions);
+}
+
+void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions) {
+  call_ = CallId();
+  const auto* const renewed = answer.ok() ? std::get_if<HeartbeatAnswer>(&*answer) : nullptr;
+  if (absl::IsUnavailable(answer.status())) {
+    if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now.monotonic_ns, kNoDeadline);
+    scheduler_wait_reason_ = std::string(answer.status().message());
+    // Silence has lasted for a period by now, and a second one would take the lease.
+    return Pause(std::max(sent_ns_ + period_ns_, now.monotonic_ns + period_ns_ / kShortPartsOfPeriod));
+  }
+  ReportSchedulerIsBack(now, actions);
+  if (absl::IsNotFound(answer.status())) return OnUnknown(answer.status(), now);
+  // An answer that makes no sense is none.
+  if (renewed != nullptr && renewed->lease_ttl_ms > 0) {
+    is_unknown_ = false;
+    period_ns_ = PeriodNs(renewed->lease_ttl_ms);
+    ReportGroupWaits(*renewed, now, actions);
+  }
+  Pause(sent_ns_ + period_ns_);
+}
+
+void Heartbeats::OnUnknown(const absl::Status& why, Now now) {
+  // A scheduler that led, stood still and goes on may say so once, before it learns that another one leads.
+  if (!std::exchange(is_unknown_, true)) return Pause(now.monotonic_ns + period_ns_ / kShortPartsOfPeriod);
+  end_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", *scheduler_,
+                                                    " ended this worker's membership in job '", job_name_,
+                                                    "': ", why.message(), "; connect again"));
+  phase_ = Phase::kStopped;
+}
+
+void Heartbeats::ReportSchedulerIsBack(Now now, MembershipActions* actions) {
+  if (scheduler_wait_.has_value() && scheduler_wait_->reported()) {
+    actions->emplace_back(MembershipNotice{
+        absl::StrCat("the scheduler at ", *scheduler_, " is back after ", scheduler_wait_->Elapsed(now.monotonic_ns))});
+  }
+  scheduler_wait_.reset();
+}
+
+void Heartbeats::ReportGroupWaits(const HeartbeatAnswer& answer, Now now, MembershipActions* actions) {
+  if (answer.waits.empty()) return group_wait_.reset();
+  // The scheduler tells only of waits that have lasted.
+  if (!group_wait_.has_value()) group_wait_ = WaitReport(now.monotonic_ns, now.monotonic_ns);
+  if (!group_wait_->TakeDue(now.monotonic_ns)) return;
+  for (const std::string& wait : answer.waits) actions->emplace_back(MembershipNotice{wait});
+}
+
+void Heartbeats::Tick(Now now, MembershipActions* actions) {
+  if (phase_ == Phase::kStopped) return;
+  if (scheduler_wait_.has_value() && scheduler_wait_->TakeDue(now.monotonic_ns)) {
+    actions->emplace_back(MembershipNotice{absl::StrCat(
+        WaitedFor(absl::StrCat("the scheduler at ", *scheduler_), *scheduler_wait_, kNoDeadline, now.monotonic_ns),
+        " (", scheduler_wait_reason_,
+        "): open groups go on; new groups, and moves to other servers, have to wait for it")});
+  }
+  if (phase_ == Phase::kCalling || now.monotonic_ns < due_ns_) return;
+  if (phase_ == Phase::kReadingStatistics) return Send(now, actions);
+  phase_ = Phase::kReadingStatistics;
+  due_ns_ = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
+  actions->emplace_back(ReadStatistics{});
+}
+
+uint64_t Heartbeats::NextDeadlineNs() const {
+  if (phase_ == Phase::kStopped) return kNoDeadline;
+  const uint64_t notice_ns = scheduler_wait_.has_value() ? scheduler_wait_->due_ns() : kNoDeadline;
+  return phase_ == Phase::kCalling ? notice_ns : std::min(notice_ns, due_ns_);
+}
+
+}  // namespace shoal

@@ -1,0 +1,134 @@
+// What a MembershipMachine is told, and what it asks of its loop and of the program around it. Plain values.
+#ifndef SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_
+#define SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/membership/scheduler_calls.h"
+
+namespace shoal {
+
+// ---- what the program tells the machine ----
+
+// Joins the job; JoinEnded follows. Once.
+struct JoinCommand {
+  uint64_t deadline_ns = 0;
+};
+
+// Asks for a group; GroupJoined with the same ticket follows. `ticket` is not used twice.
+struct JoinGroupCommand {
+  uint64_t ticket = 0;
+  GroupRequest request;
+  uint64_t deadline_ns = 0;
+};
+
+// The worker is being closed: who waits for a group, or to join, is told Cancelled. The lease is renewed, and the Watch
+// followed, until LeaveCommand.
+struct CloseCommand {};
+
+// Leaves the job; Left follows within two seconds, and nothing after that.
+struct LeaveCommand {
+  std::string reason;
+  bool failed = false;  // the other ranks are told that this one is lost
+};
+
+// Answers ReadStatistics.
+struct StatisticsRead {
+  WorkerCounters counters;
+};
+
+// Answers RunColocatedServer: OK once the server is registered.
+struct ColocatedServerStarted {
+  absl::Status status;
+};
+
+using MembershipCommand = std::variant<JoinCommand, JoinGroupCommand, CloseCommand, LeaveCommand, StatisticsRead,
+                                       ColocatedServerStarted, ServerTrouble>;
+
+// ---- what the machine asks of its port ----
+
+struct StartCallAction {
+  CallId call;
+  SchedulerCall what;
+  uint64_t deadline_ns = 0;
+};
+
+struct CancelCallAction {
+  CallId call;
+};
+
+struct OpenWatchAction {
+  WatchId watch;
+  JobId job;
+};
+
+struct CloseWatchAction {
+  WatchId watch;
+};
+
+struct UseNewConnectionsAction {};
+
+// ---- what the machine tells the program ----
+
+// The errors are the scheduler's own (AlreadyExists: another process holds the rank; InvalidArgument: the world size
+// differs; ...), Unavailable: no scheduler answered; DeadlineExceeded: too few servers, and the job is left again;
+// those of ColocatedServerStarted; Cancelled: closed.
+struct JoinEnded {
+  absl::StatusOr<JoinedJob> joined;
+};
+
+// The errors are the scheduler's own (DeadlineExceeded names who is missing), Unavailable: no scheduler answered;
+// FailedPrecondition: the membership has ended; Internal: the answer contradicts itself; Cancelled: closed.
+struct GroupJoined {
+  uint64_t ticket = 0;
+  absl::StatusOr<GroupInfo> group;
+};
+
+// The scheduler has ended the membership: no group will be joined any more, those that are open go on.
+struct MembershipEnded {
+  absl::Status status;
+};
+
+// The newest map of the cluster's servers.
+struct MapPublished {
+  std::shared_ptr<const ShardMap> map;
+};
+
+// A heartbeat is due and wants the newest counters: give StatisticsRead soon, or it goes out with older ones.
+struct ReadStatistics {};
+
+// Start a colocated server for the job and say how that went: ColocatedServerStarted.
+struct RunColocatedServer {
+  JobId job;
+  uint64_t timeout_ms = 0;  // for its registration
+};
+
+struct Left {
+  absl::Status status;
+};
+
+// A line for the program's standard error.
+struct MembershipNotice {
+  std::string line;
+};
+
+// RankLostCommand and MoveGroupCommand are for the WorkerMachine.
+using MembershipOutcome = std::variant<JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics,
+                                       RunColocatedServer, Left, MembershipNotice, RankLostCommand, MoveGroupCommand>;
+using MembershipOutcomes = std::vector<MembershipOutcome>;
+
+using MembershipAction =
+    std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction, UseNewConnectionsAction,
+                 JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
+                 MembershipNotice, RankLostCommand, MoveGroupCommand>;
+using MembershipActions = std::vector<MembershipAction>;
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_

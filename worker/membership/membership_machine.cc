@@ -1,0 +1,192 @@
+#include "worker/membership/membership_machine.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+// The scheduler has just asked for it, so it is there; closing the worker must not wait longer.
+constexpr uint64_t kLateServerTimeoutMs = 5000;
+
+absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
+
+}  // namespace
+
+MembershipMachine::MembershipMachine(MembershipOptions options)
+    : options_(std::move(options)),
+      jitter_(options_.jitter_seed),
+      joining_(&options_.scheduler, &options_.member, options_.min_servers, &calls_, &jitter_),
+      heartbeats_(&options_.scheduler, &calls_),
+      watch_(&calls_, &jitter_),
+      groups_(&options_.scheduler, &calls_, &jitter_),
+      reports_(&calls_),
+      leaving_(&options_.scheduler, &calls_) {}
+
+void MembershipMachine::OnEvent(const JoinCommand& command, Now now, MembershipActions* actions) {
+  if (closed_ || left_) return EndJoining(Closed(), actions);
+  joining_.Begin(command.deadline_ns, now, actions);
+}
+
+void MembershipMachine::FollowJoining(Now now, MembershipActions* actions) {
+  if (join_ended_ || leaving_.under_way()) return;
+  if (joining_.phase() == Joining::Phase::kJoined) {
+    watch_.Start(joining_.joined()->id, actions);
+    return EndJoining(*joining_.joined(), actions);
+  }
+  if (joining_.phase() != Joining::Phase::kFailed) return;
+  StopWorking(actions);
+  if (!joining_.is_to_leave()) {
+    left_ = true;
+    return EndJoining(joining_.failure(), actions);
+  }
+  leaving_.Begin(Self(), std::string(joining_.failure().message()), true, now, actions);
+}
+
+void MembershipMachine::EndJoining(absl::StatusOr<JoinedJob> joined, MembershipActions* actions) {
+  join_ended_ = true;
+  actions->emplace_back(JoinEnded{std::move(joined)});
+}
+
+void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, MembershipActions* actions) {
+  absl::Status refusal = heartbeats_.end();
+  if (refusal.ok() && (closed_ || !is_member())) refusal = Closed();
+  if (!refusal.ok()) {
+    actions->emplace_back(GroupJoined{command.ticket, refusal});
+    return;
+  }
+  groups_.Add(Self(), command, now, actions);
+}
+
+void MembershipMachine::OnEvent(const CloseCommand&, Now, MembershipActions* actions) { EndWaits(actions); }
+
+void MembershipMachine::EndWaits(MembershipActions* actions) {
+  closed_ = true;
+  groups_.EndAll(Closed(), actions);
+  if (!joining_.under_way()) return;
+  joining_.GiveUp(actions);
+  EndJoining(Closed(), actions);
+}
+
+void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
+  EndWaits(actions);
+  StopWorking(actions);
+  if (leaving_.under_way()) return;
+  if (!is_member()) return OnLeft(absl::OkStatus(), actions);
+  leaving_.Begin(Self(), command.reason, command.failed, now, actions);
+}
+
+void MembershipMachine::StopWorking(MembershipActions* actions) {
+  heartbeats_.Stop(actions);
+  watch_.Stop(actions);
+  reports_.Stop(actions);
+}
+
+void MembershipMachine::OnLeft(const absl::Status& status, MembershipActions* actions) {
+  left_ = true;
+  if (!join_ended_ && joining_.phase() == Joining::Phase::kFailed) return EndJoining(joining_.failure(), actions);
+  actions->emplace_back(Left{status});
+}
+
+void MembershipMachine::OnEvent(const StatisticsRead& event, Now now, MembershipActions* actions) {
+  heartbeats_.OnStatistics(event.counters, now, actions);
+}
+
+void MembershipMachine::OnEvent(const ServerTrouble& event, Now, MembershipActions*) { reports_.Add(event); }
+
+void MembershipMachine::OnEvent(const ColocatedServerStarted& event, Now now, MembershipActions* actions) {
+  if (joining_.phase() == Joining::Phase::kStartingServer) {
+    server_runs_ = event.status.ok();
+    joining_.OnServerStarted(event.status, now, actions);
+    return FollowJoining(now, actions);
+  }
+  if (!std::exchange(server_starts_, false)) return;
+  server_runs_ = event.status.ok();
+  const std::string cause = absl::StrCat("no reduction server is left (", server_wanted_because_, ")");
+  actions->emplace_back(
+      MembershipNotice{server_runs_ ? absl::StrCat(cause, ": this process runs a colocated server for its job now")
+                                    : absl::StrCat(cause, ", and ", event.status.message())});
+}
+
+void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActions* actions) {
+  const std::optional<CallBook::Ended> ended = calls_.End(event, actions);
+  if (!ended.has_value()) return;
+  switch (ended->owner) {
+    case CallOwner::kJoining:
+      joining_.OnAnswer(event.answer, now, actions);
+      // A member from the first answer on, and each one renews the lease.
+      if (event.answer.ok() && joining_.joined().has_value()) {
+        heartbeats_.Start(Self(), options_.member.job_name, joining_.joined()->lease_ttl_ms, now, actions);
+      }
+      FollowJoining(now, actions);
+      break;
+    case CallOwner::kHeartbeats:
+      heartbeats_.OnAnswer(event.answer, now, actions);
+      // Who is still joining asks the scheduler again in any case.
+      if (heartbeats_.end().ok() || joining_.under_way()) break;
+      watch_.LetEnd();
+      actions->emplace_back(MembershipEnded{heartbeats_.end()});
+      break;
+    case CallOwner::kGroups:
+      groups_.OnAnswer(event, now, actions);
+      break;
+    case CallOwner::kReports:
+      reports_.OnAnswer(event.answer.status(), now);
+      break;
+    case CallOwner::kLeaving:
+      if (const auto status = leaving_.OnAnswer(event.answer.status(), now, actions)) OnLeft(*status, actions);
+      break;
+  }
+  if (!ended->gave_connections_up) return;
+  groups_.OnNewConnections(now, actions);
+  watch_.OnNewConnections(now, actions);
+}
+
+void MembershipMachine::OnEvent(const WatchNewsCame& event, Now, MembershipActions* actions) {
+  if (!watch_.OnNews(event.watch)) return;
+  if (event.news.map != nullptr) actions->emplace_back(MapPublished{event.news.map});
+  // A rank of a job is lost once; a stream that was opened again repeats the losses.
+  for (const RankLostCommand& lost : event.news.lost_ranks) {
+    if (lost_ranks_told_.insert(lost.job_rank).second) actions->emplace_back(lost);
+  }
+  OnColocationWanted(event.news, actions);
+  for (const MoveGroupCommand& move : event.news.moved_groups) actions->emplace_back(move);
+}
+
+void MembershipMachine::OnColocationWanted(const WatchNews& news, MembershipActions* actions) {
+  const uint32_t rank = options_.member.rank.value();
+  const bool is_wanted =
+      std::find(news.colocation_wanted.begin(), news.colocation_wanted.end(), rank) != news.colocation_wanted.end();
+  if (!is_wanted || !options_.member.colocates_without_servers) return;
+  if (closed_ || server_runs_ || server_starts_) return;
+  server_starts_ = true;
+  server_wanted_because_ = news.colocation_wanted_because;
+  actions->emplace_back(RunColocatedServer{joining_.joined()->id, kLateServerTimeoutMs});
+}
+
+void MembershipMachine::OnEvent(const WatchEnded& event, Now now, MembershipActions*) {
+  watch_.OnEnded(event.watch, now);
+}
+
+void MembershipMachine::Tick(Now now, MembershipActions* actions) {
+  if (left_) return;
+  joining_.Tick(now, actions);
+  FollowJoining(now, actions);
+  heartbeats_.Tick(now, actions);
+  watch_.Tick(now, actions);
+  groups_.Tick(now, actions);
+  if (is_member() && !leaving_.under_way()) reports_.Tick(Self(), now, actions);
+}
+
+uint64_t MembershipMachine::NextDeadlineNs() const {
+  if (left_) return kNoDeadline;
+  uint64_t next_ns = std::min(
+      {joining_.NextDeadlineNs(), heartbeats_.NextDeadlineNs(), watch_.NextDeadlineNs(), groups_.NextDeadlineNs()});
+  if (is_member() && !leaving_.under_way()) next_ns = std::min(next_ns, reports_.NextDeadlineNs());
+  return next_ns;
+}
+
+}  // namespace shoal

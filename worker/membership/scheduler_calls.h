@@ -1,0 +1,149 @@
+// What a worker says to the scheduler, and what it is answered, as plain values: the language of SchedulerPort.
+#ifndef SHOAL_WORKER_MEMBERSHIP_SCHEDULER_CALLS_H_
+#define SHOAL_WORKER_MEMBERSHIP_SCHEDULER_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/colocation.h"
+#include "core/flow_plan.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "core/wire_format.h"
+#include "worker/machine/worker_events.h"
+
+namespace shoal {
+
+// Numbers that the machine gives to its calls and streams; never used twice, never 0.
+using CallId = StrongId<struct CallIdTag, uint64_t>;
+using WatchId = StrongId<struct WatchIdTag, uint64_t>;
+
+// ---- calls ----
+
+// Who this process is in its job.
+struct JobMember {
+  std::string job_name;
+  JobRank rank;
+  uint32_t world_size = 0;
+  Incarnation incarnation;
+  std::string node;
+  Colocation colocation = Colocation::kOff;  // whether it would run a colocated server
+  bool colocates_without_servers = false;    // and whether it would when no server is left
+};
+
+// How a member is named in its later calls.
+struct MemberId {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+};
+
+struct JoinJobCall {
+  JobMember member;
+};
+
+struct GroupRequest {
+  std::string name;
+  std::vector<uint32_t> ranks;   // of the job, in group order
+  uint32_t max_chunk_bytes = 0;  // 0: the scheduler chooses
+  LinkFacts link;                // as measured
+  uint32_t min_servers = 1;
+  WireFormat wire = WireFormat::kAsIs;
+};
+
+struct JoinGroupCall {
+  MemberId member;
+  GroupRequest group;
+  uint64_t request_number = 0;  // 1, 2, ... of this incarnation; a call that is repeated keeps its number
+  uint64_t wait_ms = 0;         // how long the scheduler may wait for the other ranks and for servers
+};
+
+struct HeartbeatCall {
+  MemberId member;
+  WorkerCounters load;
+};
+
+struct ReportServerCall {
+  MemberId member;
+  ServerTrouble trouble;
+};
+
+struct LeaveJobCall {
+  MemberId member;
+  std::string reason;
+  bool failed = false;  // the other ranks are told that this one is lost
+};
+
+using SchedulerCall = std::variant<JoinJobCall, JoinGroupCall, HeartbeatCall, ReportServerCall, LeaveJobCall>;
+
+// ---- answers ----
+
+struct JoinedJob {
+  JobId id;
+  uint64_t lease_ttl_ms = 0;
+  uint32_t server_count = 0;     // registered now that serve this job
+  bool colocate_server = false;  // this process is to run a colocated server for the job
+};
+
+struct JoinedGroup {
+  GroupId id;
+  std::vector<std::byte> token;         // core/frame.h GroupToken in wire form
+  std::shared_ptr<const ShardMap> map;  // that the group works with; never null
+  std::vector<std::string> nodes;       // by rank of the group
+  uint32_t look_ahead_chunks = 0;       // core/flow_plan.h
+  LinkFacts link;                       // that the group was planned with
+  double busiest_port = 1;              // core/flow_plan.h
+};
+
+struct HeartbeatAnswer {
+  uint64_t lease_ttl_ms = 0;
+  std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
+};
+
+struct CallDone {};  // to ReportServerCall and LeaveJobCall
+
+using SchedulerAnswer = std::variant<CallDone, JoinedJob, JoinedGroup, HeartbeatAnswer>;
+
+// ---- what a Watch stream tells ----
+
+// Each part is empty if nothing changed.
+struct WatchNews {
+  std::shared_ptr<const ShardMap> map;
+  std::vector<RankLostCommand> lost_ranks;
+  std::vector<MoveGroupCommand> moved_groups;
+  // Ranks that are to run a colocated server, as none is left; and why that is so.
+  std::vector<uint32_t> colocation_wanted;
+  std::string colocation_wanted_because;
+};
+
+// ---- events ----
+
+// The only end of a call. The errors are those of SchedulerPort.
+struct CallEnded {
+  CallId call;
+  absl::StatusOr<SchedulerAnswer> answer;
+};
+
+struct WatchNewsCame {
+  WatchId watch;
+  WatchNews news;
+};
+
+// The stream broke or the scheduler closed it: nothing more comes of it.
+struct WatchEnded {
+  WatchId watch;
+};
+
+using SchedulerPortEvent = std::variant<CallEnded, WatchNewsCame, WatchEnded>;
+
+// How a port says that a call's deadline passed in silence.
+inline constexpr char kNoAnswer[] = "no answer";
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MEMBERSHIP_SCHEDULER_CALLS_H_

@@ -1,0 +1,36 @@
+#include "worker/membership/scheduler_wait.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+std::string WaitedFor(const std::string& whom, const WaitReport& wait, uint64_t deadline_ns, uint64_t now_ns) {
+  const std::string waited = absl::StrCat("waited ", wait.Elapsed(now_ns), " for ", whom);
+  if (deadline_ns == kNoDeadline) return waited;
+  return absl::StrCat(waited, " (", WaitReport::Seconds(deadline_ns - std::min(now_ns, deadline_ns)), " left)");
+}
+
+SchedulerWait::SchedulerWait(std::string scheduler, uint64_t since_ns, uint64_t deadline_ns)
+    : scheduler_(std::move(scheduler)), since_ns_(since_ns), deadline_ns_(deadline_ns), wait_(since_ns, deadline_ns) {}
+
+void SchedulerWait::OnBroken(const absl::Status& why) {
+  if (reason_.empty() || why.message() != kNoAnswer) reason_ = std::string(why.message());
+}
+
+void SchedulerWait::Tick(Now now, MembershipActions* actions) {
+  if (!wait_.TakeDue(now.monotonic_ns)) return;
+  actions->emplace_back(MembershipNotice{
+      absl::StrCat(WaitedFor(absl::StrCat("a scheduler at ", scheduler_), wait_, deadline_ns_, now.monotonic_ns), ": ",
+                   reason_.empty() ? std::string(kNoAnswer) : reason_)});
+}
+
+absl::Status SchedulerWait::Error(Now now) const {
+  return absl::UnavailableError(absl::StrCat(
+      "no scheduler answered at ", scheduler_, " within ", WaitReport::Seconds(now.monotonic_ns - since_ns_), " (",
+      reason_.empty() ? std::string(kNoAnswer) : reason_, "): is shoal-scheduler running there?"));
+}
+
+}  // namespace shoal

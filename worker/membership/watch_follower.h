@@ -1,0 +1,45 @@
+// Keeps a Watch stream open: a stream that ends is opened again, ever later while that does not help. Pure.
+#ifndef SHOAL_WORKER_MEMBERSHIP_WATCH_FOLLOWER_H_
+#define SHOAL_WORKER_MEMBERSHIP_WATCH_FOLLOWER_H_
+
+#include <cstdint>
+
+#include "core/now.h"
+#include "worker/membership/call_book.h"
+#include "worker/membership/retry_pace.h"
+
+namespace shoal {
+
+class WatchFollower {
+ public:
+  // Both outlive it.
+  WatchFollower(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
+
+  void Start(JobId job, MembershipActions* actions);
+  void Stop(MembershipActions* actions);
+  // Does not open the stream again once it ends.
+  void LetEnd() { follows_ = false; }
+  // False: of a stream that is not followed any more.
+  bool OnNews(WatchId watch);
+  void OnEnded(WatchId watch, Now now);
+  // Connections were given up: the stream may be one of theirs.
+  void OnNewConnections(Now now, MembershipActions* actions);
+  void Tick(Now now, MembershipActions* actions);
+  uint64_t NextDeadlineNs() const { return reopen_ns_; }
+
+ private:
+  void Open(MembershipActions* actions);
+  void Reopen(Now now);
+
+  CallBook* const calls_;
+  Jitter* const jitter_;
+  JobId job_;
+  bool follows_ = false;
+  WatchId watch_;  // 0: none is open
+  uint64_t reopen_ns_ = kNoDeadline;
+  RetryPace pace_{100 * kNsPerMs, 5 * kNsPerS};
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MEMBERSHIP_WATCH_FOLLOWER_H_

@@ -1,0 +1,138 @@
+#include "worker/rpc/membership_messages.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "core/version.h"
+#include "proto/shared_messages.h"
+
+namespace shoal {
+namespace {
+
+template <typename Message>
+Message From(const MemberId& member) {
+  Message message;
+  message.set_job_id(member.job.value());
+  message.set_rank(member.rank.value());
+  message.set_incarnation(member.incarnation.value());
+  return message;
+}
+
+}  // namespace
+
+v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
+  const JobMember& member = call.member;
+  v1::JoinJobRequest message;
+  message.set_control_version(kControlVersion);
+  message.set_software_version(kSoftwareVersion);
+  message.set_job_name(member.job_name);
+  message.set_world_size(member.world_size);
+  message.set_rank(member.rank.value());
+  message.set_incarnation(member.incarnation.value());
+  message.set_node(member.node);
+  message.set_pid(static_cast<uint32_t>(getpid()));
+  message.set_colocation(static_cast<uint32_t>(member.colocation));
+  message.set_colocates_without_servers(member.colocates_without_servers);
+  return message;
+}
+
+v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
+  auto message = From<v1::JoinGroupRequest>(call.member);
+  message.set_group_name(call.group.name);
+  for (const uint32_t rank : call.group.ranks) message.add_ranks(rank);
+  message.set_max_chunk_bytes(call.group.max_chunk_bytes);
+  message.set_min_servers(call.group.min_servers);
+  message.set_wait_ms(call.wait_ms);
+  message.set_wire(static_cast<uint32_t>(call.group.wire));
+  ToMessage(call.group.link, message.mutable_link());
+  message.set_request_number(call.request_number);
+  return message;
+}
+
+v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
+  auto message = From<v1::HeartbeatWorkerRequest>(call.member);
+  v1::WorkerLoad& load = *message.mutable_load();
+  load.set_ops_completed(call.load.ops_completed);
+  load.set_ops_failed(call.load.ops_failed);
+  load.set_bytes_pushed(call.load.bytes_pushed);
+  load.set_bytes_pulled(call.load.bytes_pulled);
+  load.set_op_time_ns_total(call.load.op_time_ns_total);
+  std::set<std::string> transports;
+  for (const ShardTraffic& shard : call.load.shards) {
+    if (!shard.transport.empty()) transports.insert(shard.transport);
+  }
+  load.set_transports(absl::StrJoin(transports, ","));
+  return message;
+}
+
+v1::ReportServerRequest ToMessage(const ReportServerCall& call) {
+  auto message = From<v1::ReportServerRequest>(call.member);
+  message.set_group_id(call.trouble.group.value());
+  message.set_epoch(call.trouble.epoch.value());
+  message.set_server_id(call.trouble.server.value());
+  message.set_server_incarnation(call.trouble.incarnation.value());
+  message.set_reachable(call.trouble.reachable);
+  message.set_reason(call.trouble.reason);
+  return message;
+}
+
+v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
+  auto message = From<v1::LeaveJobRequest>(call.member);
+  message.set_reason(call.reason);
+  message.set_failed(call.failed);
+  return message;
+}
+
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinJobResponse& message) {
+  return JoinedJob{.id = JobId(message.job_id()),
+                   .lease_ttl_ms = message.lease_ttl_ms(),
+                   .server_count = message.server_count(),
+                   .colocate_server = message.colocate_server()};
+}
+
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message) {
+  absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(message.map());
+  if (!map.ok()) return map.status();
+  JoinedGroup group{.id = GroupId(message.group_id()),
+                    .map = *std::move(map),
+                    .nodes = {message.nodes().begin(), message.nodes().end()},
+                    .look_ahead_chunks = message.look_ahead_chunks(),
+                    .link = FromMessage(message.link()),
+                    .busiest_port = message.busiest_port()};
+  group.token.resize(message.token().size());
+  std::memcpy(group.token.data(), message.token().data(), group.token.size());
+  return group;
+}
+
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& message) {
+  return HeartbeatAnswer{.lease_ttl_ms = message.lease_ttl_ms(),
+                         .waits = {message.waits().begin(), message.waits().end()}};
+}
+
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::ReportServerResponse&) { return CallDone{}; }
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::LeaveJobResponse&) { return CallDone{}; }
+
+WatchNews FromMessage(const v1::WatchResponse& message) {
+  WatchNews news;
+  if (message.has_map()) {
+    absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(message.map());
+    if (map.ok()) news.map = *std::move(map);
+  }
+  for (const v1::GroupMap& group : message.groups()) {
+    absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map());
+    if (map.ok()) news.moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
+  }
+  news.colocation_wanted.assign(message.colocation().ranks().begin(), message.colocation().ranks().end());
+  news.colocation_wanted_because = message.colocation().reason();
+  for (const v1::RankLost& lost : message.lost_ranks()) {
+    news.lost_ranks.push_back({.job_rank = lost.rank(), .node = lost.node(), .reason = lost.reason()});
+  }
+  return news;
+}
+
+}  // namespace shoal
