@@ -10,6 +10,9 @@ namespace {
 
 // How long a follower may take to hear who leads.
 constexpr uint64_t kLeaderIsKnownNs = 20 * kNsPerMs;
+// As proto/scheduler_channel.cc: a connection that is not made within three seconds has failed.
+constexpr uint64_t kConnectEveryNs = 100 * kNsPerMs;
+constexpr uint32_t kConnectAttempts = 30;
 constexpr char kReset[] = "connection reset";
 constexpr char kNobodyLeads[] = "no scheduler leads at the moment; try again";
 constexpr char kAnotherLeads[] = "another scheduler leads now; try again";
@@ -44,24 +47,21 @@ uint64_t SimControl::ConnectedNs(const Caller& caller) const {
   return found == connected_ns_.end() ? 0 : found->second;
 }
 
-void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse) {
+void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse, uint32_t attempts) {
   if (hosts_.empty() && followers_.empty()) return refuse("connection refused");
   const uint64_t connected_ns = ConnectedNs(caller);
   const uint64_t now_ns = world_->now_ns();
   std::vector<uint64_t> reached;
-  uint64_t next_ns = kNoDeadline;
   const auto consider = [&](uint64_t number, const SimStillness& stillness) {
-    if (stillness.IsReachedFrom(connected_ns, now_ns)) {
-      reached.push_back(number);
-    } else {
-      next_ns = std::min(next_ns, stillness.until_ns());
-    }
+    if (stillness.IsReachedFrom(connected_ns, now_ns)) reached.push_back(number);
   };
   for (const auto& [number, host] : hosts_) consider(number, host->stillness_);
   for (const auto& [number, follower] : followers_) consider(number, follower->stillness_);
   if (reached.empty()) {
-    if (next_ns == kNoDeadline) return;
-    return world_->At(next_ns, [this, caller, arrive, refuse] { Dispatch(caller, arrive, refuse); });
+    // Connections are being made; one that stands still takes them, and then says nothing.
+    if (attempts == kConnectAttempts) return refuse("connecting took too long");
+    return world_->After(kConnectEveryNs,
+                         [this, caller, arrive, refuse, attempts] { Dispatch(caller, arrive, refuse, attempts + 1); });
   }
   const uint64_t chosen = reached[world_->random().Below(reached.size())];
   const auto host = hosts_.find(chosen);

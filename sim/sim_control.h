@@ -88,7 +88,7 @@ class SimControl {
   // there is none.
   using Arrive = std::function<void(SimControlHost* host, uint64_t follower)>;
   using Refuse = std::function<void(const std::string& why)>;
-  void Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse);
+  void Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse, uint32_t attempts = 0);
   void PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse);
   uint64_t ConnectedNs(const Caller& caller) const;
   // Does it when the follower does not stand still, at once if there is none; not if it has gone.

@@ -1,6 +1,8 @@
 // The worker's control port over gRPC, at a real scheduler in this process.
 #include "worker/rpc/grpc_scheduler_port.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <cstdlib>
 #include <thread>
 
@@ -70,15 +72,21 @@ TEST(GrpcSchedulerPort, AWakeUpIsNotLostWhileTheOwnerIsAwake) {
 }
 
 TEST(GrpcSchedulerPort, WhatIsNoSchedulerIsNamed) {
-  // A gRPC server of another kind would answer UNIMPLEMENTED; a name that leads nowhere is Unavailable.
-  GrpcSchedulerPort port("scheduler.invalid:7070");
+  grpc::ServerBuilder builder;
+  int listens = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &listens);
+  const std::unique_ptr<grpc::Server> other = builder.BuildAndStart();  // offers no service
+  const std::string address = "127.0.0.1:" + std::to_string(listens);
+  GrpcSchedulerPort port(address);
   port.StartCall(CallId(1), JoinJobCall{}, MonotonicNs() + 20 * kNsPerS);
   std::span<const SchedulerPortEvent> events = port.Poll();
   while (events.empty()) {
     port.SleepUntil(MonotonicNs() + kIdleNs);
     events = port.Poll();
   }
-  EXPECT_TRUE(absl::IsUnavailable(std::get<CallEnded>(events[0]).answer.status()));
+  const absl::Status status = std::get<CallEnded>(events[0]).answer.status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), testing::HasSubstr("what answers at " + address + " is not a Shoal scheduler"));
 }
 
 }  // namespace
