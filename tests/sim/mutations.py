@@ -273,12 +273,17 @@ MUTATIONS = [
     mutation(
         "silent-connections-are-kept",
         "F16: one heartbeat that gets no answer takes a rank to new connections",
-        ("worker/membership/call_book.cc", "    actions->emplace_back(UseNewConnectionsAction{});\n", ""),
+        ("worker/membership/call_book.cc", "actions->emplace_back(UseNewConnectionsAction{});", "static_cast<void>(actions);"),
     ),
     mutation(
-        "report-is-made-once",
-        "F5: a broken connection moves the group, whenever the scheduler is back",
-        ("worker/membership/server_reports.cc", "if (absl::IsUnavailable(status)) {", "if (status.raw_code() < 0) {"),
+        "one-heartbeat-a-lease",
+        "F3: a heartbeat comes every third of the lease",
+        ("worker/membership/heartbeats.cc", "kHeartbeatsPerLease = 3;", "kHeartbeatsPerLease = 1;"),
+    ),
+    mutation(
+        "watch-that-ends-is-not-opened-again",
+        "F1: a rank hears of its group's new map, also from the next scheduler",
+        ("worker/membership/watch_follower.cc", "if (follows_) reopen_ns_ =", "if (!follows_) reopen_ns_ ="),
     ),
     # ---- scheduler ----
     mutation(
