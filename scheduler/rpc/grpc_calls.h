@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/rpc/control_messages.h"
 
@@ -211,8 +212,8 @@ class WatchStream : public StreamCall<v1::WatchResponse> {
  private:
   std::shared_ptr<const ShardMap> map_;  // newest that is not sent yet
   std::vector<RankLost> lost_ranks_;
-  std::map<GroupId, GroupMap> groups_;     // likewise, the newest map of each
-  std::optional<ColocationRequest> node_;  // likewise
+  std::map<GroupId, GroupMap> groups_;           // likewise, the newest map of each
+  std::optional<ColocationRequest> colocation_;  // likewise
 };
 
 class EventStream : public StreamCall<v1::Event> {

@@ -91,7 +91,7 @@ def test_what_cannot_be_drained_is_said(cluster: Cluster):
     server = cluster.start_server("alpha")
     unknown = drain(cluster, "beta")
     assert unknown.returncode == 1
-    assert 'no server is named "beta"; live are: alpha' in unknown.stderr
+    assert 'no server is named "beta"; live servers: alpha' in unknown.stderr
     server.send(signal.SIGKILL)
     cluster.wait_for_server("alpha", "lost")
     lost = drain(cluster, "alpha")
