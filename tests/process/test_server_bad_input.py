@@ -35,7 +35,7 @@ def test_scheduler_that_does_not_answer(cluster: Cluster):
 def test_scheduler_whose_name_is_unknown(cluster: Cluster):
     server = cluster.launch_server("--timeout", "1500", scheduler="scheduler.invalid:7070")
     assert server.wait() == 1
-    assert "waiting for scheduler at scheduler.invalid:7070:" in server.output
+    assert "waiting for the scheduler at scheduler.invalid:7070:" in server.output
 
 
 def test_port_taken(cluster: Cluster):

@@ -277,7 +277,7 @@ class WatermarkModel {
       return;
     }
     if (++shard.contributions[message.op] < workers_.size()) return;
-    ledger.NoteSummed(record->op, ChunkNumber(0));
+    shard.ledger.NoteSummed(record->op, ChunkNumber(0));
     for (uint32_t r = 0; r < workers_.size(); ++r) {
       network_.push_back({false, message.shard, r, message.op, 0, shard.ledger.watermark().value()});
     }
