@@ -86,7 +86,8 @@ class SilentProxy {
     }
     if (to < 0) return;
     if (size > 0) {
-      if (!silent_) EXPECT_EQ(send(to, buffer.data(), static_cast<size_t>(size), MSG_NOSIGNAL), size);
+      // If the other side is gone, its own end of the connection says so.
+      if (!silent_) static_cast<void>(send(to, buffer.data(), static_cast<size_t>(size), MSG_NOSIGNAL));
       return;
     }
     std::erase_if(pairs_, [&](const auto& pair) { return pair.first == from || pair.second == from; });
