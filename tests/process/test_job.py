@@ -6,32 +6,12 @@ import signal
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster, Process, program
-from test_server_bad_input import GARBAGE, pour_garbage
+from cluster import LOOPBACK, SERVER_LISTENS, Cluster, program
+from garbage import GARBAGE, pour_garbage
+from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4
 SHORT_TIMEOUT_MS = "3000"
-
-
-def digests(ranks: list[Process]) -> set[str]:
-    """Of ranks that must end well."""
-    found = set()
-    for rank in ranks:
-        found.add(rank.wait_for_line(r"^digest (\w+)$").group(1))
-        rank_exit = rank.wait()
-        assert rank_exit == 0, f"{rank}"
-    return found
-
-
-def refusal(rank: Process) -> str:
-    """Of a rank that must fail with an error of the library."""
-    assert rank.wait() == 1, f"{rank}"
-    return rank.output.splitlines()[-1]
-
-
-def wait_for_line_of_all(ranks: list[Process], pattern: str) -> None:
-    for rank in ranks:
-        rank.wait_for_line(pattern)
 
 
 @pytest.mark.timeout(300)
@@ -251,9 +231,7 @@ def test_i6_running_job_does_not_need_the_scheduler(cluster: Cluster):
     wait_for_line_of_all(ranks, "^round 0 done$")
     scheduler.send(signal.SIGKILL)
     scheduler.wait()
-    for rank in ranks:
-        rank.say()
-        rank.say()
+    let_go_on(ranks, 2)
     assert digests(ranks) == expected
 
 

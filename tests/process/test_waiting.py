@@ -4,7 +4,7 @@ import re
 import signal
 
 from cluster import LOOPBACK, Cluster, Process
-from test_job import digests, wait_for_line_of_all
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
 LINE = r"^shoal: rank 0 of job 'test': waiting "
@@ -17,9 +17,7 @@ def start_job(cluster: Cluster, world_size: int = 2) -> list[Process]:
 
 
 def let_end(ranks: list[Process]) -> None:
-    for rank in ranks:
-        for _ in range(2):
-            rank.say()
+    let_go_on(ranks, 2)
     assert len(digests(ranks)) == 1
 
 

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from cluster import Cluster
-from test_failover import LEASE_TTL_MS, ROUNDS, let_go_on, start_job, undisturbed, wait_for_move
-from test_job import digests, wait_for_line_of_all
+from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 HOST = ["--without-servers", "host"]
 
@@ -17,7 +17,7 @@ HOST = ["--without-servers", "host"]
 def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, hosts: int):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
-    expected = undisturbed(cluster)
+    expected = undisturbed_digest(cluster)
     ranks = [
         cluster.start_rank(
             rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *HOST,
@@ -39,12 +39,12 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     assert not any("hosts one" in rank.output for rank in ranks[hosts:]), "one a host is enough"
     hosted = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
     assert len(hosted) == hosts
-    moves = len(wait_for_move(cluster, "orphans", hosts))
+    moves = len(cluster.wait_for_move("orphans", hosts))
     cluster.start_server("alpha")
     if hosts == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
         cluster.wait_for_server("alpha", "live")
     else:
-        wait_for_move(cluster, "orphans", moves + 1)
+        cluster.wait_for_move("orphans", moves + 1)
     let_go_on(ranks, ROUNDS - 1)
     assert digests(ranks) == expected
 
@@ -52,7 +52,7 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
 def test_f6_without_the_offer_ops_wait_for_a_server(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
-    ranks = start_job(cluster, "patient")
+    ranks = start_held_job(cluster, "patient")
     wait_for_line_of_all(ranks, "^round 0 done$")
     server.send(signal.SIGKILL)
     let_go_on(ranks)

@@ -188,6 +188,16 @@ def test_every_cxx_test_is_registered():
     fail_with(problems, "A test that no CMakeLists.txt names never runs:")
 
 
+def test_no_test_module_imports_another():
+    imports = re.compile(r"^\s*(?:from|import)\s+(?:[\w.]+\.)?(test_\w+)\b", re.MULTILINE)
+    problems = []
+    for path in FILES:
+        if path.suffix == ".py":
+            text = read(path)
+            problems += [f"{path}:{line_of(text, m.start(1))}: imports {m.group(1)}" for m in imports.finditer(text)]
+    fail_with(problems, "Move what tests share into a module that is named after what it holds:")
+
+
 def test_scripts_can_be_run():
     problems = [str(path) for path in FILES if read_start(path) == b"#!" and not (ROOT / path).stat().st_mode & 0o111]
     fail_with(problems, "Files with a #! line need chmod +x:")
