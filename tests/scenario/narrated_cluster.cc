@@ -77,37 +77,44 @@ class NarratingTransport final : public ForwardingTransport {
 };
 
 // Whole numbers, so that a sum has one value whatever the order: a wrong one shows.
-float Contribution(uint32_t rank, uint64_t call, size_t element) {
-  return static_cast<float>((rank + 1) * (call + 1) + element % 7);
+float Contribution(uint32_t rank, uint64_t op, size_t element) {
+  return static_cast<float>((rank + 1) * op + element % 7);
 }
 
 }  // namespace
 
-uint64_t NarratedCluster::Words::Number(const std::string& name, uint64_t otherwise) const {
-  uint64_t number = otherwise;
-  if (const auto found = named.find(name); found != named.end() && !absl::SimpleAtoi(found->second, &number)) {
-    return otherwise;
-  }
-  return number;
+uint64_t NarratedCluster::Words::Setting(const std::string& name, uint64_t otherwise) const {
+  const auto found = settings.find(name);
+  return found == settings.end() ? otherwise : found->second;
 }
 
 std::string NarratedCluster::Words::Text(const std::string& name) const {
-  const auto found = named.find(name);
-  return found == named.end() ? "" : absl::StrReplaceAll(found->second, {{"_", " "}});
+  const auto found = texts.find(name);
+  return found == texts.end() ? "" : found->second;
 }
 
 absl::StatusOr<NarratedCluster::Words> NarratedCluster::Parse(const std::string& command) {
   Words words;
   for (const std::string& word : SplitAt(command, ' ')) {
+    const size_t equals = word.find('=');
+    const std::string name = equals == std::string::npos ? "" : word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? word : word.substr(equals + 1);
     uint64_t number = 0;
-    if (const size_t equals = word.find('='); equals != std::string::npos) {
-      words.named.emplace(word.substr(0, equals), word.substr(equals + 1));
-    } else if (words.verb.empty()) {
+    if (name.empty() && words.verb.empty()) {
       words.verb = word;
-    } else if (absl::SimpleAtoi(word, &number)) {
+    } else if (name == "until" || name == "reason") {
+      words.texts[name] = absl::StrReplaceAll(value, {{"_", " "}});
+    } else if (name == "ranks" && words.verb != "cluster") {
+      for (const std::string& rank : SplitAt(value, ',')) {
+        if (!absl::SimpleAtoi(rank, &number)) return absl::InvalidArgumentError(absl::StrCat(rank, " is no rank"));
+        words.ranks.push_back(static_cast<uint32_t>(number));
+      }
+    } else if (!absl::SimpleAtoi(value, &number)) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", word, "\" is no number"));
+    } else if (name.empty()) {
       words.numbers.push_back(number);
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("what is \"", word, "\"?"));
+      words.settings[name] = number;
     }
   }
   return words;
@@ -125,6 +132,9 @@ absl::StatusOr<std::vector<std::string>> NarratedCluster::Do(const std::string& 
 absl::Status NarratedCluster::Perform(const Words& words) {
   if (words.verb == "cluster") return Start(words);
   if (cluster_ == nullptr) return absl::FailedPreconditionError("the first command is: cluster ranks=N servers=N");
+  for (const uint32_t rank : words.ranks) {
+    if (rank >= cluster_->worker_count()) return absl::InvalidArgumentError(absl::StrCat("there is no rank ", rank));
+  }
   if (words.verb == "servers") {
     SayServers();
     return absl::OkStatus();
@@ -181,10 +191,10 @@ absl::Status NarratedCluster::PerformInGroup(const Words& words, uint64_t group)
 
 absl::Status NarratedCluster::Start(const Words& words) {
   if (cluster_ != nullptr) return absl::FailedPreconditionError("there is a cluster already");
-  ClusterOptions options{.workers = static_cast<uint32_t>(words.Number("ranks", 0)),
-                         .servers = static_cast<uint32_t>(words.Number("servers", 0)),
-                         .max_chunk_bytes = static_cast<uint32_t>(words.Number("chunk-bytes", 1024)),
-                         .credit_chunks = static_cast<uint32_t>(words.Number("credit", 4)),
+  ClusterOptions options{.workers = static_cast<uint32_t>(words.Setting("ranks", 0)),
+                         .servers = static_cast<uint32_t>(words.Setting("servers", 0)),
+                         .max_chunk_bytes = static_cast<uint32_t>(words.Setting("chunk-bytes", 1024)),
+                         .credit_chunks = static_cast<uint32_t>(words.Setting("credit", 4)),
                          .in_turn = true};
   if (options.workers == 0 || options.servers == 0) return absl::InvalidArgumentError("give ranks=N servers=N");
   options.after_each_turn = [this] { SayOutcomes(); };
@@ -205,24 +215,21 @@ absl::Status NarratedCluster::Start(const Words& words) {
 }
 
 std::vector<uint32_t> NarratedCluster::Ranks(const Words& words) const {
-  std::vector<uint32_t> ranks;
-  for (const std::string& text : SplitAt(words.Text("ranks"), ',')) {
-    uint32_t rank = 0;
-    if (absl::SimpleAtoi(text, &rank) && rank < cluster_->worker_count()) ranks.push_back(rank);
-  }
-  if (!ranks.empty()) return ranks;
-  ranks.resize(cluster_->worker_count());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
+  if (!words.ranks.empty()) return words.ranks;
+  std::vector<uint32_t> all(cluster_->worker_count());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 void NarratedCluster::Submit(uint32_t rank, uint64_t group, const Words& words) {
   std::vector<std::unique_ptr<Call>>& calls = calls_[rank];
   const uint64_t ticket = calls.size();
-  calls.push_back(std::make_unique<Call>(Call{group, std::vector<float>(words.Number("elements", 0))}));
+  uint64_t op = 1;
+  for (const std::unique_ptr<Call>& call : calls) op += call->group == group ? 1 : 0;
+  calls.push_back(std::make_unique<Call>(Call{group, op, std::vector<float>(words.Setting("elements", 0))}));
   std::vector<float>& data = calls.back()->data;
-  for (size_t i = 0; i < data.size(); ++i) data[i] = Contribution(rank, ticket, i);
-  const uint64_t timeout_ms = words.Number("timeout-ms", 0);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = Contribution(rank, op, i);
+  const uint64_t timeout_ms = words.Setting("timeout-ms", 0);
   cluster_->Submit(rank, groups_.at(group).handle, ticket, std::as_writable_bytes(std::span(data)), DataType::kFloat32,
                    ReduceOp::kSum, 1.0, timeout_ms == 0 ? kNoDeadline : timeout_ms * kNsPerMs);
 }
@@ -288,15 +295,15 @@ std::string NarratedCluster::OutcomeText(uint32_t rank, const WorkerOutcome& out
 
 std::string NarratedCluster::DoneText(const OpDone& done, const Call& call) const {
   if (!done.status.ok()) {
-    return absl::StrCat(" tells its caller: all-reduce ", done.ticket + 1, " failed: ", done.status.ToString());
+    return absl::StrCat(" tells its caller: all-reduce ", call.op, " failed: ", done.status.ToString());
   }
   size_t wrong = 0;
   for (size_t i = 0; i < call.data.size(); ++i) {
     float expected = 0;
-    for (const uint32_t rank : groups_.at(call.group).ranks) expected += Contribution(rank, done.ticket, i);
+    for (const uint32_t rank : groups_.at(call.group).ranks) expected += Contribution(rank, call.op, i);
     wrong += call.data[i] == expected ? 0 : 1;
   }
-  return absl::StrCat(" tells its caller: all-reduce ", done.ticket + 1, " is done, ",
+  return absl::StrCat(" tells its caller: all-reduce ", call.op, " is done, ",
                       wrong == 0 ? "the sum is right" : absl::StrCat(wrong, " elements ARE WRONG"));
 }
 

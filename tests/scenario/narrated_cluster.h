@@ -42,10 +42,12 @@ class NarratedCluster {
  private:
   struct Words {
     std::string verb;
-    std::vector<uint64_t> numbers;  // without a name, in order
-    std::map<std::string, std::string> named;
+    std::vector<uint64_t> numbers;             // without a name, in order
+    std::map<std::string, uint64_t> settings;  // numbers with a name
+    std::map<std::string, std::string> texts;  // "until", "reason"
+    std::vector<uint32_t> ranks;               // empty: all
 
-    uint64_t Number(const std::string& name, uint64_t otherwise) const;
+    uint64_t Setting(const std::string& name, uint64_t otherwise) const;
     std::string Text(const std::string& name) const;
   };
   struct Group {
@@ -55,6 +57,7 @@ class NarratedCluster {
   // A call of one rank, with memory that outlives it.
   struct Call {
     uint64_t group = 0;
+    uint64_t op = 0;  // 1, 2, 3, ... in the group
     std::vector<float> data;
   };
 

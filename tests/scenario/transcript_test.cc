@@ -82,6 +82,8 @@ TEST(NarratedCluster, RefusesWhatIsNoCommand) {
   EXPECT_TRUE(cluster.Do("cluster ranks=2 servers=1").ok());
   EXPECT_FALSE(cluster.Do("cluster ranks=2 servers=1").ok());
   EXPECT_FALSE(cluster.Do("open-gruop 7").ok());
+  EXPECT_FALSE(cluster.Do("open-group 7 ranks=2").ok()) << "ranks are 0 and 1";
+  EXPECT_FALSE(cluster.Do("close-group 7").ok()) << "it was not opened";
   EXPECT_FALSE(cluster.Do("kill-server 1").ok()) << "there is one server, number 0";
 }
 
