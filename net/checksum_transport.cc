@@ -24,7 +24,7 @@ struct Expected {
   const std::byte* payload = nullptr;  // where it lands, once it was accepted
 };
 
-class ChecksumTransport final : public ForwardingTransport {
+class ChecksumTransport final : public ForwardingTransport, private PayloadLender {
  public:
   ChecksumTransport(std::unique_ptr<Transport> below, Checksums mode)
       : ForwardingTransport(std::move(below)), mode_(mode) {}
@@ -33,15 +33,21 @@ class ChecksumTransport final : public ForwardingTransport {
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
   bool AcceptsAtOnce(OfferId offer) const override { return !offers_.contains(offer) && below()->AcceptsAtOnce(offer); }
-  const std::byte* Borrow(OfferId offer) override;
+  PayloadLender* lender() override { return below()->lender() == nullptr ? nullptr : this; }
   void Decline(OfferId offer) override {
     offers_.erase(offer);
     below()->Decline(offer);
   }
   std::span<const TransportEvent> Poll() override;
-  uint64_t corrupted_payloads() const override { return corrupted_payloads_; }
+  TransportReport Report(std::span<const PeerId> peers) const override {
+    TransportReport report = below()->Report(peers);
+    report.corrupted_payloads = corrupted_payloads_;
+    return report;
+  }
 
  private:
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override { below()->lender()->Return(offer); }
   void NoteOffer(const TransportEvent& event);
   // OK, or what is wrong with the payload; then its connection is cut.
   absl::Status Check(const Expected& expected);
@@ -79,7 +85,7 @@ absl::Status ChecksumTransport::Accept(OfferId offer, std::span<std::byte> buffe
 }
 
 const std::byte* ChecksumTransport::Borrow(OfferId offer) {
-  const std::byte* const data = below()->Borrow(offer);
+  const std::byte* const data = below()->lender()->Borrow(offer);
   const auto found = offers_.find(offer);
   if (data == nullptr || found == offers_.end()) return data;
   Expected expected = found->second;
@@ -87,7 +93,7 @@ const std::byte* ChecksumTransport::Borrow(OfferId offer) {
   offers_.erase(found);
   if (Check(expected).ok()) return data;
   // The offer is gone with its loan: an Accept finds nothing.
-  below()->Return(offer);
+  Return(offer);
   return nullptr;
 }
 

@@ -25,8 +25,7 @@ class ForwardingTransport : public Transport {
     return below_->Accept(offer, buffer, token);
   }
   bool AcceptsAtOnce(OfferId offer) const override { return below_->AcceptsAtOnce(offer); }
-  const std::byte* Borrow(OfferId offer) override { return below_->Borrow(offer); }
-  void Return(OfferId offer) override { below_->Return(offer); }
+  PayloadLender* lender() override { return below_->lender(); }
   void Decline(OfferId offer) override { below_->Decline(offer); }
   void Close(PeerId peer) override { below_->Close(peer); }
   std::span<const TransportEvent> Poll() override { return below_->Poll(); }
@@ -34,10 +33,7 @@ class ForwardingTransport : public Transport {
   int wake_fd() const override { return below_->wake_fd(); }
   void Wake() override { below_->Wake(); }
   std::string listen_address() const override { return below_->listen_address(); }
-  std::string description() const override { return below_->description(); }
-  std::string PeerTransport(PeerId peer) const override { return below_->PeerTransport(peer); }
-  size_t shared_memory_peers() const override { return below_->shared_memory_peers(); }
-  uint64_t corrupted_payloads() const override { return below_->corrupted_payloads(); }
+  TransportReport Report(std::span<const PeerId> peers) const override { return below_->Report(peers); }
 
  protected:
   Transport* below() const { return below_.get(); }

@@ -16,11 +16,9 @@
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
 //   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was sent.
 //   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
-//   T9  What Borrow gave stays readable until Return, also after kPeerDown, and no event tells of it. Its bytes stay as
-//       they are, unless the sender's program breaks its own memory. Return at another time is harmless.
-//   T10 An Accept of an offer that AcceptsAtOnce copies before it returns, whatever becomes of the sender; its kLanded
-//   is
-//       OK unless the sender closed the connection meanwhile, and comes with the next Poll.
+//   T9  is that of lending: net/lending.h.
+//   T10 An Accept of an offer that AcceptsAtOnce copies before it returns, whatever becomes of the sender. Its kLanded
+//       is OK unless the sender closed the connection meanwhile, and comes with the next Poll.
 #ifndef SHOAL_NET_TRANSPORT_H_
 #define SHOAL_NET_TRANSPORT_H_
 
@@ -28,13 +26,24 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/frame.h"
 #include "core/transport_event.h"
+#include "net/lending.h"
 
 namespace shoal {
+
+struct TransportReport {
+  std::string description;          // what moves the bytes: "tcp", "rc_verbs", "shared memory", ...
+  size_t shared_memory_peers = 0;   // how many connections are up over shared memory instead of a network
+  uint64_t corrupted_payloads = 0;  // how many did not arrive as they were sent, as far as that is checked
+  // Of each peer that was asked about, in that order: "tcp/eth0", "rc_verbs/mlx5_0:1", "shared memory"; "" for one that
+  // is not connected.
+  std::vector<std::string> peer_transports;
+};
 
 class Transport {
  public:
@@ -58,10 +67,8 @@ class Transport {
   // True if Accept copies at once, out of memory that does not go with the sender: T10. False for an unknown offer.
   virtual bool AcceptsAtOnce(OfferId /*offer*/) const { return false; }
 
-  // Takes an offer without a copy, where its payload lies in memory that this process can read already; Return ends the
-  // loan, once, before the transport is destroyed. nullptr: not this offer; it stands, use Accept.
-  virtual const std::byte* Borrow(OfferId /*offer*/) { return nullptr; }
-  virtual void Return(OfferId /*offer*/) {}
+  // What this transport lends without a copy; owned by it. nullptr: it lends nothing.
+  virtual PayloadLender* lender() { return nullptr; }
 
   // Drops an offer. The sender learns nothing by it (its kSent may be OK): say so in a note where it should know.
   virtual void Decline(OfferId offer) = 0;
@@ -83,14 +90,8 @@ class Transport {
   // "ip:port" where peers reach this transport; empty if it does not listen.
   virtual std::string listen_address() const = 0;
 
-  // What moves the bytes, for people: "tcp", "rc_verbs", "shared memory", ...
-  virtual std::string description() const = 0;
-  // What moves the bytes to this peer, while it is up: "tcp/eth0", "rc_verbs/mlx5_0:1", "shared memory", ...
-  virtual std::string PeerTransport(PeerId /*peer*/) const { return description(); }
-  // How many connections are up, for people, over shared memory instead of a network.
-  virtual size_t shared_memory_peers() const { return 0; }
-  // How many payloads did not arrive as they were sent, as far as that is checked.
-  virtual uint64_t corrupted_payloads() const { return 0; }
+  // For logs and status. `peers`: whose connections to describe. Not for every chunk: it allocates.
+  virtual TransportReport Report(std::span<const PeerId> peers) const = 0;
 };
 
 }  // namespace shoal

@@ -95,7 +95,7 @@ class SimNetwork {
   std::vector<std::string> faults_;
 };
 
-class SimTransport : public Transport {
+class SimTransport : public Transport, private PayloadLender {
  public:
   SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
                const TransportLimits& limits);
@@ -107,8 +107,7 @@ class SimTransport : public Transport {
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
   bool AcceptsAtOnce(OfferId offer) const override;
-  const std::byte* Borrow(OfferId offer) override;
-  void Return(OfferId offer) override;
+  PayloadLender* lender() override { return this; }
   void Decline(OfferId offer) override;
   void Close(PeerId peer) override;
   std::span<const TransportEvent> Poll() override;
@@ -116,7 +115,9 @@ class SimTransport : public Transport {
   int wake_fd() const override { return -1; }  // virtual time has no file descriptors: the world wakes the node
   void Wake() override { wake_(); }
   std::string listen_address() const override { return listen_ ? address_ : ""; }
-  std::string description() const override { return "sim"; }
+  TransportReport Report(std::span<const PeerId> peers) const override {
+    return {.description = "sim", .peer_transports = std::vector<std::string>(peers.size(), "sim")};
+  }
 
   const std::string& name() const { return address_; }
   // What it sends from now on need not make sense.
@@ -126,6 +127,8 @@ class SimTransport : public Transport {
 
  private:
   friend class SimNetwork;
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override;
   using Connection = SimNetwork::Connection;
 
   // A payload on its way, until its sender and its receiver are both done with it.

@@ -16,7 +16,7 @@ namespace {
 // Where shared memory is in use the network is looked at only now and then: that costs system calls. (Arm looks, too.)
 constexpr int kMaxPollsWithoutNetwork = 16;
 
-class CombinedTransport final : public Transport {
+class CombinedTransport final : public Transport, private PayloadLender {
  public:
   CombinedTransport(std::unique_ptr<ShmTransport> same_node, std::unique_ptr<Transport> network, FileDescriptor epoll)
       : same_node_(std::move(same_node)), network_(std::move(network)), epoll_(std::move(epoll)) {}
@@ -36,8 +36,7 @@ class CombinedTransport final : public Transport {
     return Of(offer.value()).Accept(offer, buffer, token);
   }
   bool AcceptsAtOnce(OfferId offer) const override { return Of(offer.value()).AcceptsAtOnce(offer); }
-  const std::byte* Borrow(OfferId offer) override { return Of(offer.value()).Borrow(offer); }
-  void Return(OfferId offer) override { Of(offer.value()).Return(offer); }
+  PayloadLender* lender() override { return this; }
   void Decline(OfferId offer) override { Of(offer.value()).Decline(offer); }
   void Close(PeerId peer) override { Of(peer.value()).Close(peer); }
   std::span<const TransportEvent> Poll() override;
@@ -45,16 +44,18 @@ class CombinedTransport final : public Transport {
   int wake_fd() const override { return epoll_.get(); }
   void Wake() override { same_node_->Wake(); }
   std::string listen_address() const override { return network_->listen_address(); }
-  std::string description() const override {
-    return absl::StrCat(network_->description(), ", ", same_node_->description(), " on the same node");
-  }
-  std::string PeerTransport(PeerId peer) const override {
-    return peer.value() >= kSameNodeFirstId ? same_node_->PeerTransport(peer) : network_->PeerTransport(peer);
-  }
-  size_t shared_memory_peers() const override { return same_node_->shared_memory_peers(); }
+  TransportReport Report(std::span<const PeerId> peers) const override;
 
  private:
-  Transport& Of(uint64_t id) const { return id >= kSameNodeFirstId ? static_cast<Transport&>(*same_node_) : *network_; }
+  const std::byte* Borrow(OfferId offer) override {
+    PayloadLender* const lender = Of(offer.value()).lender();
+    return lender == nullptr ? nullptr : lender->Borrow(offer);
+  }
+  void Return(OfferId offer) override {
+    if (PayloadLender* const lender = Of(offer.value()).lender(); lender != nullptr) lender->Return(offer);
+  }
+  static bool IsOfSameNode(uint64_t id) { return id >= kSameNodeFirstId; }
+  Transport& Of(uint64_t id) const { return IsOfSameNode(id) ? static_cast<Transport&>(*same_node_) : *network_; }
 
   const std::unique_ptr<ShmTransport> same_node_;
   const std::unique_ptr<Transport> network_;
@@ -65,7 +66,7 @@ class CombinedTransport final : public Transport {
 
 std::span<const TransportEvent> CombinedTransport::Poll() {
   const std::span<const TransportEvent> from_same_node = same_node_->Poll();
-  const bool may_wait = !from_same_node.empty() || same_node_->shared_memory_peers() > 0;
+  const bool may_wait = !from_same_node.empty() || same_node_->peer_count() > 0;
   if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_node;
   polls_without_network_ = 0;
   const std::span<const TransportEvent> from_network = network_->Poll();
@@ -74,6 +75,23 @@ std::span<const TransportEvent> CombinedTransport::Poll() {
   both_.assign(from_same_node.begin(), from_same_node.end());
   both_.insert(both_.end(), from_network.begin(), from_network.end());
   return both_;
+}
+
+TransportReport CombinedTransport::Report(std::span<const PeerId> peers) const {
+  std::vector<PeerId> of_side[2];  // of the network, of this node
+  for (const PeerId peer : peers) of_side[IsOfSameNode(peer.value())].push_back(peer);
+  TransportReport network = network_->Report(of_side[0]);
+  TransportReport same_node = same_node_->Report(of_side[1]);
+  TransportReport both = {
+      .description = absl::StrCat(network.description, ", ", same_node.description, " on the same node"),
+      .shared_memory_peers = same_node.shared_memory_peers,
+      .corrupted_payloads = network.corrupted_payloads + same_node.corrupted_payloads};
+  auto from_network = network.peer_transports.begin();
+  auto from_same_node = same_node.peer_transports.begin();
+  for (const PeerId peer : peers) {
+    both.peer_transports.push_back(std::move(IsOfSameNode(peer.value()) ? *from_same_node++ : *from_network++));
+  }
+  return both;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct DataPlaneOptions {
 };
 
 // Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the
-// network alone; description() tells.
+// network alone; Report() tells.
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options);
 
 }  // namespace shoal

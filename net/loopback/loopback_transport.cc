@@ -42,7 +42,9 @@ class LoopbackTransport final : public Transport {
   int wake_fd() const override { return wake_up_->fd(); }
   void Wake() override;
   std::string listen_address() const override { return address_; }
-  std::string description() const override { return "loopback"; }
+  TransportReport Report(std::span<const PeerId> peers) const override {
+    return {.description = "loopback", .peer_transports = std::vector<std::string>(peers.size(), "loopback")};
+  }
 
  private:
   struct Peer {

@@ -39,7 +39,7 @@ inline constexpr size_t kStatusPageBytes = 4096;
 // Up to here a payload goes into the ring, where it costs a copy and saves an answer.
 inline constexpr size_t kMaxInlineBytes = 8192;
 
-class ShmTransportImpl final : public ShmTransport {
+class ShmTransportImpl final : public ShmTransport, private PayloadLender {
  public:
   explicit ShmTransportImpl(const ShmTransportOptions& options)
       : options_(options), arena_(options.arena_bytes), next_id_(options.first_id) {}
@@ -54,8 +54,7 @@ class ShmTransportImpl final : public ShmTransport {
                     uint64_t token) override;
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override;
   bool AcceptsAtOnce(OfferId offer) const override;
-  const std::byte* Borrow(OfferId offer) override;
-  void Return(OfferId offer) override;
+  PayloadLender* lender() override { return this; }
   void Decline(OfferId offer) override;
   void Close(PeerId peer) override;
   std::span<const TransportEvent> Poll() override;
@@ -63,10 +62,13 @@ class ShmTransportImpl final : public ShmTransport {
   int wake_fd() const override { return epoll_.get(); }
   void Wake() override { wake_up_->Signal(); }
   std::string listen_address() const override { return options_.listen_address; }
-  std::string description() const override { return "shared memory"; }
-  size_t shared_memory_peers() const override { return up_.size(); }
+  TransportReport Report(std::span<const PeerId> peers) const override;
+  size_t peer_count() const override { return up_.size(); }
 
  private:
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override;
+
   enum class PeerState : uint8_t {
     kGuest,     // it connected; its greeting is to come. Not known to the user
     kGreeting,  // we connected; likewise

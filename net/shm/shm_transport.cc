@@ -125,6 +125,12 @@ bool ShmTransportImpl::AcceptsAtOnce(OfferId offer_id) const {
          (found->second.send_number == 0 || found->second.peer->inbox->stage() == SideStage::kOpen);
 }
 
+TransportReport ShmTransportImpl::Report(std::span<const PeerId> peers) const {
+  return {.description = "shared memory",
+          .shared_memory_peers = up_.size(),
+          .peer_transports = std::vector<std::string>(peers.size(), "shared memory")};
+}
+
 const std::byte* ShmTransportImpl::Borrow(OfferId offer_id) {
   const auto found = offers_.find(offer_id);
   // What lies in the sender's region may be used for something else when the sender closes.

@@ -38,6 +38,8 @@ class ShmTransport : public Transport {
   // Connect for addresses that may not be of this node. NotFound: nobody of this node and user listens there; no event
   // follows.
   virtual absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) = 0;
+  // How many connections are up.
+  virtual size_t peer_count() const = 0;
 };
 
 // AlreadyExists: somebody listens there already. ResourceExhausted: no memory or descriptors. Unimplemented: this

@@ -36,7 +36,7 @@
 
 namespace shoal {
 
-class UcxTransport final : public Transport {
+class UcxTransport final : public Transport, private PayloadLender {
  public:
   explicit UcxTransport(const UcxTransportOptions& options) : options_(options) {}
   ~UcxTransport() override;
@@ -50,8 +50,7 @@ class UcxTransport final : public Transport {
                     uint64_t token) override;
   absl::Status Accept(OfferId offer_id, std::span<std::byte> buffer, uint64_t token) override;
   bool AcceptsAtOnce(OfferId offer_id) const override;
-  const std::byte* Borrow(OfferId offer) override;
-  void Return(OfferId offer) override;
+  PayloadLender* lender() override { return this; }
   void Decline(OfferId offer_id) override;
   void Close(PeerId peer_id) override;
   std::span<const TransportEvent> Poll() override;
@@ -59,10 +58,14 @@ class UcxTransport final : public Transport {
   int wake_fd() const override { return sockets_->fd(); }
   void Wake() override { sockets_->Wake(); }
   std::string listen_address() const override { return sockets_->listen_address(); }
-  std::string description() const override;
-  std::string PeerTransport(PeerId peer_id) const override;
+  TransportReport Report(std::span<const PeerId> peers) const override;
 
  private:
+  const std::byte* Borrow(OfferId offer) override;
+  void Return(OfferId offer) override;
+  // What moves the bytes of all connections, with UCX's release.
+  std::string Describe() const;
+
   // Numbers of UCX's active messages.
   enum MessageType : unsigned { kNoteMessage = 1, kPayloadMessage = 2, kGreetingMessage = 3 };
 

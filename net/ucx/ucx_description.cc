@@ -20,7 +20,7 @@ std::string WithoutDevices(const std::set<std::string>& transports) {
 
 }  // namespace
 
-std::string UcxTransport::description() const {
+std::string UcxTransport::Describe() const {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
@@ -42,9 +42,13 @@ std::string UcxTransport::description() const {
   return absl::StrCat("ucx ", major, ".", minor, ".", release, ": ", what);
 }
 
-std::string UcxTransport::PeerTransport(PeerId peer_id) const {
-  const auto found = peers_.find(peer_id);
-  return found == peers_.end() ? "" : absl::StrJoin(found->second->transports, ",");
+TransportReport UcxTransport::Report(std::span<const PeerId> peers) const {
+  TransportReport report = {.description = Describe()};
+  for (const PeerId peer : peers) {
+    const auto found = peers_.find(peer);
+    report.peer_transports.push_back(found == peers_.end() ? "" : absl::StrJoin(found->second->transports, ","));
+  }
+  return report;
 }
 
 absl::Status UcxTransport::NoteTransports(Peer& peer) {

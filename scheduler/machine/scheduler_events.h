@@ -309,7 +309,7 @@ struct SendWatch {
   std::shared_ptr<const ShardMap> map = nullptr;  // null: unchanged
   std::vector<RankLost> lost_ranks = {};
   std::vector<GroupMap> groups = {};  // of the watched job, those whose map changed
-  std::optional<ColocationRequest> node = std::nullopt;
+  std::optional<ColocationRequest> colocation = std::nullopt;
 };
 struct SendEvent {
   WatcherId watcher;

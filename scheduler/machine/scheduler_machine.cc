@@ -221,7 +221,7 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     }
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
     for (const auto& [watcher, job] : watchers_) {
-      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .node = wanted->request});
+      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .colocation = wanted->request});
     }
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
     if (saved_ != changes_) {

@@ -79,21 +79,21 @@ void WatchStream::Send(const SendWatch& update) {
     if (update.map != nullptr) map_ = update.map;
     lost_ranks_.insert(lost_ranks_.end(), update.lost_ranks.begin(), update.lost_ranks.end());
     for (const GroupMap& group : update.groups) groups_[group.group] = group;
-    if (update.node.has_value()) node_ = update.node;
+    if (update.colocation.has_value()) colocation_ = update.colocation;
   }
   Continue();
 }
 
 bool WatchStream::TakeNext(v1::WatchResponse* message) {
-  if (map_ == nullptr && lost_ranks_.empty() && groups_.empty() && !node_.has_value()) return false;
+  if (map_ == nullptr && lost_ranks_.empty() && groups_.empty() && !colocation_.has_value()) return false;
   if (map_ != nullptr) ToMessage(map_, message->mutable_map());
   for (const RankLost& lost : lost_ranks_) ToMessage(lost, message->add_lost_ranks());
   for (const auto& [id, group] : groups_) ToMessage(group, message->add_groups());
-  if (node_.has_value()) ToMessage(*node_, message->mutable_colocation());
+  if (colocation_.has_value()) ToMessage(*colocation_, message->mutable_colocation());
   map_.reset();
   lost_ranks_.clear();
   groups_.clear();
-  node_.reset();
+  colocation_.reset();
   return true;
 }
 

@@ -211,8 +211,8 @@ class WatchStream : public StreamCall<v1::WatchResponse> {
  private:
   std::shared_ptr<const ShardMap> map_;  // newest that is not sent yet
   std::vector<RankLost> lost_ranks_;
-  std::map<GroupId, GroupMap> groups_;     // likewise, the newest map of each
-  std::optional<ColocationRequest> node_;  // likewise
+  std::map<GroupId, GroupMap> groups_;           // likewise, the newest map of each
+  std::optional<ColocationRequest> colocation_;  // likewise
 };
 
 class EventStream : public StreamCall<v1::Event> {

@@ -13,7 +13,7 @@ Loans::~Loans() {
 }
 
 bool Loans::Take(OfferId offer, uint64_t offset) {
-  const std::byte* const data = transport_->Borrow(offer);
+  const std::byte* const data = lender_ == nullptr ? nullptr : lender_->Borrow(offer);
   if (data == nullptr) return false;
   loans_[offset] = {.offer = offer, .data = data};
   return true;
@@ -46,7 +46,7 @@ std::span<const std::byte* const> Loans::StartJob(const ReduceAction& action, st
 void Loans::EndJob(uint64_t token) {
   const auto found = jobs_.find(token);
   if (found == jobs_.end()) return;
-  for (const OfferId offer : found->second->borrowed) transport_->Return(offer);
+  for (const OfferId offer : found->second->borrowed) lender_->Return(offer);
   free_jobs_.push_back(std::move(found->second));
   jobs_.erase(found);
 }
@@ -63,7 +63,7 @@ void Loans::Forget(uint64_t offset, uint64_t bytes) {
 
 void Loans::ReturnInOrder(std::vector<OfferId> offers) {
   std::sort(offers.begin(), offers.end());
-  for (const OfferId offer : offers) transport_->Return(offer);
+  for (const OfferId offer : offers) lender_->Return(offer);
 }
 
 }  // namespace shoal

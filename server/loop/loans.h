@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "net/transport.h"
+#include "net/lending.h"
 #include "server/machine/server_actions.h"
 
 namespace shoal {
 
 class Loans {
  public:
-  explicit Loans(Transport* transport) : transport_(transport) {}
+  // `lender` may be null: nothing is lent then. It outlives the object.
+  explicit Loans(PayloadLender* lender) : lender_(lender) {}
   // Returns what is still borrowed. No job may be running.
   ~Loans();
   Loans(const Loans&) = delete;
@@ -48,7 +49,7 @@ class Loans {
   // Not in the order of a hash table, which differs from run to run.
   void ReturnInOrder(std::vector<OfferId> offers);
 
-  Transport* const transport_;
+  PayloadLender* const lender_;
   absl::flat_hash_map<uint64_t, Loan> loans_;                 // by offset
   absl::flat_hash_map<uint64_t, std::unique_ptr<Job>> jobs_;  // by token
   std::vector<std::unique_ptr<Job>> free_jobs_;

@@ -23,7 +23,11 @@ TransportEvent Ended(TransportEventKind kind, uint64_t token, absl::Status statu
 
 ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
                        std::span<std::byte> slot_memory)
-    : machine_(options), transport_(transport), reducer_(reducer), slot_memory_(slot_memory), loans_(transport) {}
+    : machine_(options),
+      transport_(transport),
+      reducer_(reducer),
+      slot_memory_(slot_memory),
+      loans_(transport->lender()) {}
 
 // What was borrowed goes back before the machine may use the slot for something else.
 void ServerLoop::OnReduced(uint64_t token, Now now) {
@@ -47,9 +51,10 @@ bool ServerLoop::RunOnce(Now now) {
 
 ServerCounters ServerLoop::counters() const {
   ServerCounters counters = machine_.counters();
-  counters.transports = transport_->description();
-  counters.corrupted_payloads = transport_->corrupted_payloads();
-  counters.shared_memory_peers = static_cast<uint32_t>(transport_->shared_memory_peers());
+  TransportReport report = transport_->Report({});
+  counters.transports = std::move(report.description);
+  counters.corrupted_payloads = report.corrupted_payloads;
+  counters.shared_memory_peers = static_cast<uint32_t>(report.shared_memory_peers);
   return counters;
 }
 

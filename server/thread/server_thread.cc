@@ -100,8 +100,8 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
       MakeDataPlaneTransport({.network = options_.transport, .same_node = options_.same_node, .region = memory_.get()});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
-  listening->set_value(
-      Listening{.address = transport->listen_address(), .transport_name = transport->description(), .moved = moved});
+  listening->set_value(Listening{
+      .address = transport->listen_address(), .transport_name = transport->Report({}).description, .moved = moved});
   std::optional<ServerMachineOptions> machine_options = AwaitServe();
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();

@@ -90,7 +90,7 @@ TEST_F(ChecksumTransportTest, WhatArrivesChangedIsALossOfDataAndCutsTheConnectio
   EXPECT_TRUE(absl::IsDataLoss(to_->received()[0].status)) << to_->received()[0].status;
   EXPECT_THAT(std::string(to_->received()[0].status.message()), HasSubstr("400 bytes was changed on its way"));
   EXPECT_TRUE(absl::IsDataLoss(to_->All(TransportEventKind::kPeerDown)[0].event.status));
-  EXPECT_EQ(to_->transport().corrupted_payloads(), 1u);
+  EXPECT_EQ(to_->transport().Report({}).corrupted_payloads, 1u);
   to_->ExpectPeerOrder();
 }
 
@@ -140,7 +140,7 @@ TEST(ChecksumOverSharedMemory, NothingThatWasChangedIsLentOrTakenAtOnce) {
     ASSERT_TRUE(poll_until([&] { return to.Count(TransportEventKind::kOffered) == 1; }));
     const Node::Seen offer = to.All(TransportEventKind::kOffered)[0];
     EXPECT_FALSE(to.transport().AcceptsAtOnce(offer.event.offer));
-    const std::byte* const data = to.transport().Borrow(offer.event.offer);
+    const std::byte* const data = to.transport().lender()->Borrow(offer.event.offer);
     EXPECT_EQ(data != nullptr, !changed);
     if (changed) {
       Bytes buffer(payload.size());
@@ -148,7 +148,7 @@ TEST(ChecksumOverSharedMemory, NothingThatWasChangedIsLentOrTakenAtOnce) {
       EXPECT_TRUE(poll_until([&] { return to.Count(TransportEventKind::kPeerDown) == 1; }));
     } else {
       EXPECT_TRUE(std::equal(payload.begin(), payload.end(), data));
-      to.transport().Return(offer.event.offer);
+      to.transport().lender()->Return(offer.event.offer);
     }
   }
 }

@@ -54,9 +54,9 @@ TEST(CombinedTransport, TakesSharedMemoryByItselfUnlessOneSideIsToldNotTo) {
       EXPECT_EQ(IsBySharedMemory(peer), connector_may && listener_may);
       EXPECT_EQ(IsBySharedMemory(listener.LastPeer()), connector_may && listener_may);
       const size_t by_shared_memory = connector_may && listener_may ? 1 : 0;
-      EXPECT_EQ(connector.transport().shared_memory_peers(), by_shared_memory);
-      EXPECT_EQ(listener.transport().shared_memory_peers(), by_shared_memory);
-      EXPECT_EQ(connector.transport().description().find("shared memory") != std::string::npos, connector_may);
+      EXPECT_EQ(connector.transport().Report({}).shared_memory_peers, by_shared_memory);
+      EXPECT_EQ(listener.transport().Report({}).shared_memory_peers, by_shared_memory);
+      EXPECT_EQ(connector.transport().Report({}).description.find("shared memory") != std::string::npos, connector_may);
     }
   }
 }

@@ -51,8 +51,8 @@ class Traffic {
         if (event.status.ok() && !Send()) return 3;
         return std::nullopt;
       case TransportEventKind::kOffered:
-        if (++offers_ % 2 == 0 && transport_->Borrow(event.offer) != nullptr) {
-          transport_->Return(event.offer);
+        if (++offers_ % 2 == 0 && transport_->lender()->Borrow(event.offer) != nullptr) {
+          transport_->lender()->Return(event.offer);
           return std::nullopt;
         }
         landings_[++token_].resize(event.payload_bytes);

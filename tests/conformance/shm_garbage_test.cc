@@ -129,7 +129,7 @@ class Victim {
     for (uint64_t i = random() % 4; i > 0 && !loans_.empty(); --i) {
       const auto loan = loans_.begin() + static_cast<ptrdiff_t>(random() % loans_.size());
       for (size_t at = 0; at < loan->expected.size(); ++at) read_ += std::to_integer<uint64_t>(loan->data[at]);
-      node_.transport().Return(loan->offer);
+      node_.transport().lender()->Return(loan->offer);
       loans_.erase(loan);
     }
   }
@@ -157,7 +157,7 @@ class Victim {
       case 1:
         return node_.transport().Decline(offer.event.offer);
       case 2:
-        if (const std::byte* const data = node_.transport().Borrow(offer.event.offer); data != nullptr) {
+        if (const std::byte* const data = node_.transport().lender()->Borrow(offer.event.offer); data != nullptr) {
           loans_.push_back({offer.event.offer, data, Bytes(offer.event.payload_bytes)});
         }
         return;

@@ -47,7 +47,7 @@ class ShmProcess : public testing::Test {
     for (; looked_at_ < node_.seen().size(); ++looked_at_) {
       const Node::Seen seen = node_.seen()[looked_at_];
       if (seen.event.kind != TransportEventKind::kOffered) continue;
-      const std::byte* const data = ++offers_ % 2 == 0 ? node_.transport().Borrow(seen.event.offer) : nullptr;
+      const std::byte* const data = ++offers_ % 2 == 0 ? node_.transport().lender()->Borrow(seen.event.offer) : nullptr;
       if (data == nullptr) {
         node_.Accept(seen);
         continue;
@@ -59,7 +59,7 @@ class ShmProcess : public testing::Test {
 
   void ReturnFirst() {
     EXPECT_TRUE(loans_.front().IsIntact());
-    node_.transport().Return(loans_.front().offer);
+    node_.transport().lender()->Return(loans_.front().offer);
     loans_.erase(loans_.begin());
   }
 

@@ -69,7 +69,8 @@ class ShmRegion : public testing::Test {
 TEST_F(ShmRegion, IsReadWhereItLiesAndSentWhenItWasRead) {
   const Bytes content = Pattern(kRegionBytes, 1);
   const Node::Seen offer = Offer(content);
-  EXPECT_EQ(receiver_.transport().Borrow(offer.event.offer), nullptr) << "it may be used again when its sender closes";
+  EXPECT_EQ(receiver_.transport().lender()->Borrow(offer.event.offer), nullptr)
+      << "it may be used again when its sender closes";
   for (int i = 0; i < 100; ++i) sender_.Poll();
   EXPECT_EQ(sender_.Count(TransportEventKind::kSent), 0u) << "nobody has read it yet";
   receiver_.Accept(offer);

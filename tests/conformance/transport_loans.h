@@ -26,7 +26,7 @@ TEST_P(TransportSuite, T9IsReadableUntilReturnedAndNoEventTellsOfIt) {
   for (const Loan& loan : loans) {
     Bytes buffer(loan.expected.size());
     EXPECT_TRUE(absl::IsNotFound(b.transport().Accept(loan.offer, buffer, 1))) << "it was borrowed";
-    EXPECT_EQ(b.transport().Borrow(loan.offer), nullptr) << "it was borrowed";
+    EXPECT_EQ(Borrow(b, loan.offer), nullptr) << "it was borrowed";
     b.transport().Decline(loan.offer);
     EXPECT_TRUE(loan.IsIntact());
   }
@@ -93,18 +93,18 @@ TEST_P(TransportSuite, T9WhatBorrowDoesNotGiveStands) {
   for (uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok());
   ASSERT_TRUE(PollUntil("offers", [&] { return b.Count(TransportEventKind::kOffered) == 3; }));
   const std::vector<Node::Seen> offers = b.All(TransportEventKind::kOffered);
-  EXPECT_EQ(b.transport().Borrow(OfferId(4711)), nullptr);
-  b.transport().Return(OfferId(4711));
-  b.transport().Return(offers[0].event.offer);  // never borrowed: it stands
+  EXPECT_EQ(Borrow(b, OfferId(4711)), nullptr);
+  Return(b, OfferId(4711));
+  Return(b, offers[0].event.offer);  // never borrowed: it stands
   b.Accept(offers[0]);
   ASSERT_TRUE(PollUntil("the payload", [&] { return b.received().size() == 1; }));
   EXPECT_TRUE(b.received()[0].status.ok() && b.received()[0].payload == payload);
-  EXPECT_EQ(b.transport().Borrow(offers[0].event.offer), nullptr) << "it was accepted";
+  EXPECT_EQ(Borrow(b, offers[0].event.offer), nullptr) << "it was accepted";
   b.transport().Decline(offers[1].event.offer);
-  EXPECT_EQ(b.transport().Borrow(offers[1].event.offer), nullptr) << "it was declined";
+  EXPECT_EQ(Borrow(b, offers[1].event.offer), nullptr) << "it was declined";
   a.transport().Close(link.to_b);
   ASSERT_TRUE(PollUntil("the end", [&] { return b.IsDown(link.to_a); }));
-  EXPECT_EQ(b.transport().Borrow(offers[2].event.offer), nullptr) << "it went with its peer";
+  EXPECT_EQ(Borrow(b, offers[2].event.offer), nullptr) << "it went with its peer";
 }
 
 TEST_P(TransportSuite, T9ReturnIsHarmlessAtAnyTime) {
@@ -157,7 +157,7 @@ TEST_P(TransportSuite, T9BothSidesLendAllThatTheyCanAndNobodyWaitsForEver) {
         const Node::Seen seen = node.seen()[looked_at[side]];
         if (seen.event.kind == TransportEventKind::kLanded) ++done[side];
         if (seen.event.kind != TransportEventKind::kOffered) continue;
-        const std::byte* const data = looked_at[side] % 2 == 0 ? node.transport().Borrow(seen.event.offer) : nullptr;
+        const std::byte* const data = looked_at[side] % 2 == 0 ? Borrow(node, seen.event.offer) : nullptr;
         if (data != nullptr) {
           open[side].push_back({seen.event.offer, data, side == 0 ? from_b : from_a});
         } else {

@@ -99,7 +99,7 @@ TEST(UcxSettingsTest, RdmaWithoutADeviceIsRefusedOrOwnedUpTo) {
   options.transports = "rc,tcp";
   const absl::StatusOr<std::unique_ptr<Transport>> instead = MakeUcxTransport(options);
   ASSERT_TRUE(instead.ok()) << instead.status();
-  EXPECT_THAT((*instead)->description(), HasSubstr("not what was asked for: rc,tcp"));
+  EXPECT_THAT((*instead)->Report({}).description, HasSubstr("not what was asked for: rc,tcp"));
 }
 
 }  // namespace

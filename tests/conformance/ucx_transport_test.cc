@@ -112,10 +112,12 @@ TEST_P(UcxTransportTest, HeldBytesAreLimited) {
 
 TEST_P(UcxTransportTest, DescriptionNamesWhatIsUsed) {
   Node& a = MakeNode();
-  EXPECT_NE(a.transport().description().find("tcp (not connected)"), std::string::npos) << a.transport().description();
+  EXPECT_NE(a.transport().Report({}).description.find("tcp (not connected)"), std::string::npos)
+      << a.transport().Report({}).description;
   Node& b = MakeNode();
   ConnectNodes(a, b);
-  EXPECT_NE(a.transport().description().find(": tcp/lo"), std::string::npos) << a.transport().description();
+  EXPECT_NE(a.transport().Report({}).description.find(": tcp/lo"), std::string::npos)
+      << a.transport().Report({}).description;
 }
 
 TEST_P(UcxTransportTest, TheRouteChoosesTheDeviceWhenNoneIsNamed) {
@@ -128,7 +130,8 @@ TEST_P(UcxTransportTest, TheRouteChoosesTheDeviceWhenNoneIsNamed) {
   const Bytes payload = Pattern(300'000, 1);
   ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, 1).ok());
   ASSERT_TRUE(PollUntil("the payload", [&] { return b.received().size() == 1; }));
-  EXPECT_NE(a.transport().description().find(": tcp/lo"), std::string::npos) << a.transport().description();
+  EXPECT_NE(a.transport().Report({}).description.find(": tcp/lo"), std::string::npos)
+      << a.transport().Report({}).description;
 }
 
 TEST_P(UcxTransportTest, TheDeviceMayBeNamedOnOneSideOnly) {

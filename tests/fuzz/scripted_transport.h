@@ -56,7 +56,9 @@ class ScriptedTransport final : public Transport {
   int wake_fd() const override { return -1; }
   void Wake() override {}
   std::string listen_address() const override { return "script"; }
-  std::string description() const override { return "script"; }
+  TransportReport Report(std::span<const PeerId> peers) const override {
+    return {.description = "script", .peer_transports = std::vector<std::string>(peers.size(), "script")};
+  }
 
  private:
   struct Offer {

@@ -42,8 +42,11 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
 
 WorkerCounters WorkerLoop::counters() const {
   WorkerCounters counters = machine_.counters();
-  for (ShardTraffic& shard : counters.shards) {
-    if (shard.peer != PeerId()) shard.transport = transport_->PeerTransport(shard.peer);
+  std::vector<PeerId> peers;
+  for (const ShardTraffic& shard : counters.shards) peers.push_back(shard.peer);
+  TransportReport report = transport_->Report(peers);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (peers[i] != PeerId()) counters.shards[i].transport = std::move(report.peer_transports[i]);
   }
   return counters;
 }

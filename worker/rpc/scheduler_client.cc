@@ -136,8 +136,8 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
       absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map());
       if (map.ok()) news->moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
     }
-    news->colocation_wanted.assign(response.node().ranks().begin(), response.node().ranks().end());
-    news->colocation_wanted_because = response.node().reason();
+    news->colocation_wanted.assign(response.colocation().ranks().begin(), response.colocation().ranks().end());
+    news->colocation_wanted_because = response.colocation().reason();
     for (const v1::RankLost& lost : response.lost_ranks()) {
       news->lost_ranks.push_back({.job_rank = lost.rank(), .node = lost.node(), .reason = lost.reason()});
     }

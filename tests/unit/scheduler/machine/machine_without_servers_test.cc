@@ -32,7 +32,7 @@ class MachineColocationRequestTest : public ::testing::Test {
   std::vector<ColocationRequest> TakeRequests() {
     std::vector<ColocationRequest> requests;
     for (const SendWatch& update : harness_.watched(watcher_)) {
-      if (update.node.has_value()) requests.push_back(*update.node);
+      if (update.colocation.has_value()) requests.push_back(*update.colocation);
     }
     harness_.watched(watcher_).clear();
     return requests;
@@ -62,7 +62,7 @@ TEST_F(MachineColocationRequestTest, F6OneRankOfEachNodeIsAskedAndTheGroupMovesT
   ASSERT_EQ(updates.size(), 1u);
   ASSERT_EQ(updates[0].groups.size(), 1u);
   EXPECT_EQ(updates[0].groups[0].map->shards()[0].server_name, "of-rank-1");
-  EXPECT_FALSE(updates[0].node.has_value());
+  EXPECT_FALSE(updates[0].colocation.has_value());
 }
 
 TEST_F(MachineColocationRequestTest, JobsThatDidNotOfferItWait) {
@@ -91,12 +91,12 @@ TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByAScheduler
   LoseServer();
   const WatcherId again = harness_.Watch(job_);
   ASSERT_EQ(harness_.watched(again).size(), 1u);
-  EXPECT_TRUE(harness_.watched(again)[0].node.has_value());
+  EXPECT_TRUE(harness_.watched(again)[0].colocation.has_value());
   MachineHarness after(harness_.last_saved());
   const WatcherId later = after.Watch(job_);
   ASSERT_EQ(after.watched(later).size(), 1u);
-  ASSERT_TRUE(after.watched(later)[0].node.has_value());
-  EXPECT_THAT(after.watched(later)[0].node->ranks, ElementsAre(1, 2));
+  ASSERT_TRUE(after.watched(later)[0].colocation.has_value());
+  EXPECT_THAT(after.watched(later)[0].colocation->ranks, ElementsAre(1, 2));
 }
 
 TEST_F(MachineColocationRequestTest, AJobWithNothingOpenIsLeftAlone) {

@@ -42,7 +42,9 @@ class WakeCounter : public Transport {
   int wake_fd() const override { return -1; }
   void Wake() override { ++wakes; }
   std::string listen_address() const override { return ""; }
-  std::string description() const override { return "wake counter"; }
+  TransportReport Report(std::span<const PeerId> peers) const override {
+    return {.description = "wake counter", .peer_transports = std::vector<std::string>(peers.size(), "wake counter")};
+  }
 
   int wakes = 0;
 };
