@@ -41,7 +41,8 @@ def strip_comments(text: str) -> str:
 # ---- folders: what is pure, and who may include whom (docs/architecture.md, rings) ----
 
 PUBLIC_HEADER = "shoal/worker.h"
-PURE = {"core", "reduce"}
+# Beside these every folder that is named `machine`.
+PURE = {"core", "reduce", "server/lease"}
 # By folder, with what it may include beside itself. A folder that holds sources and is missing here fails a test.
 MAY_INCLUDE = {
     "core": set(),
@@ -290,6 +291,23 @@ def test_links_in_documents_lead_somewhere():
             if target and "://" not in target and not (ROOT / path.parent / target).exists():
                 problems.append(f"{path}: {target}")
     fail_with(problems, "These links lead nowhere:")
+
+
+def test_records_have_one_format_and_stand_in_the_index():
+    folder = pathlib.Path("docs/adr")
+    index = read(folder / "README.md")
+    problems = []
+    for path in MARKDOWN_FILES:
+        if path.parent != folder or path.name == "README.md":
+            continue
+        text = read(path)
+        if re.findall(r"^## (.*)$", text, re.MULTILINE) != ["Status", "Context", "Decision", "Consequences"]:
+            problems.append(f"{path}: its sections are not Status, Context, Decision, Consequences")
+        if not text.startswith(f"# {path.name[:4]} "):
+            problems.append(f"{path}: its title does not start with its number")
+        if f"({path.name})" not in index:
+            problems.append(f"{path}: {folder}/README.md does not list it")
+    fail_with(problems, "Records of decisions are found and read alike (docs/adr/README.md):")
 
 
 def test_folders_explain_themselves():
