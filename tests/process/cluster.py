@@ -186,6 +186,10 @@ class Cluster:
         (document,) = self.shoalctl("servers")
         return {server["name"]: server for server in document.get("servers", [])}
 
+    def bytes_out(self, server: str) -> int:
+        """What the server has sent, as it told the scheduler last."""
+        return int(self.servers()[server].get("load", {}).get("bytes_out", 0))
+
     def epoch(self) -> int:
         (document,) = self.shoalctl("map")
         return int(document.get("epoch", 0))
@@ -216,6 +220,15 @@ class Cluster:
             return events[-1] if events else None
 
         return self.wait_until(matching_event, f"an event {kind} about {subject}", timeout_s)
+
+    def wait_for_move(self, job: str, count: int) -> list[dict]:
+        """The moves of the job's group, at least so many."""
+
+        def moves() -> list[dict] | None:
+            found = [e for e in self.events() if e["kind"] == "group-moved" and f'job "{job}"' in e["subject"]]
+            return found if len(found) >= count else None
+
+        return self.wait_until(moves, f"{count} moves of the group of {job}")
 
     def end(self) -> None:
         for process in reversed(self._processes):

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from cluster import Cluster, Process
-from test_job import digests, refusal, wait_for_line_of_all
+from job_runs import digests, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4
 COUNT = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no multiple of one
