@@ -16,7 +16,11 @@ PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 LIBRARY = PROGRAMS.parent / "lib" / "libshoal.so"
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 30.0  # for what takes a second on an idle machine
+# Of a build with a sanitizer (scripts/test_sanitizers.sh): its programs take longer, and Python has to load the sanitizer's
+# runtime before the library.
+TIME_FACTOR = float(os.environ.get("SHOAL_TEST_TIME_FACTOR", "1"))
+SANITIZER_RUNTIME = os.environ.get("SHOAL_SANITIZER_RUNTIME", "")
+PATIENCE_S = 30.0 * TIME_FACTOR  # for what takes a second on an idle machine
 POLL_INTERVAL_S = 0.05
 
 SCHEDULER_LISTENS = r"^shoal-scheduler listening on (\S+)$"
@@ -27,6 +31,14 @@ def program(name: str) -> str:
     path = PROGRAMS / name
     assert path.exists(), f"{path} is missing: run make build, or set SHOAL_BIN to the folder of the programs"
     return str(path)
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """Of a Python program that loads the library."""
+    if not SANITIZER_RUNTIME:
+        return {}
+    # Python itself frees little at its end.
+    return {"LD_PRELOAD": SANITIZER_RUNTIME, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
 class Process:
@@ -166,7 +178,8 @@ class Cluster:
         """A rank of the job "test" (rank_program.py), without waiting for it."""
         return self.start(
             [sys.executable, str(RANK_PROGRAM), "--library", str(LIBRARY), "--scheduler", self.scheduler_address]
-            + ["--rank", str(rank), "--world-size", str(world_size), *options]
+            + ["--rank", str(rank), "--world-size", str(world_size), *options],
+            sanitizer_environment(),
         )
 
     def start_ranks(self, world_size: int, *options: str) -> list[Process]:
