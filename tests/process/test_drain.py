@@ -63,7 +63,7 @@ def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     again = drain(cluster, "alpha", "--wait", "--deadline", "0.5")
     assert again.returncode == 1
     assert "server alpha drains already" in again.stdout
-    assert "1 group(s) open, and goes on draining" in again.stderr
+    assert "1 group(s) open, and continues to drain" in again.stderr
     let_go_on(ranks, ROUNDS)
     assert digests(ranks) == expected
     assert ended_well(server)

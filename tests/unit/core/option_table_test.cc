@@ -94,7 +94,7 @@ TEST_F(OptionTableTest, ErrorsNameTheOptionAndWhatItTakes) {
       {{"--lease-ttl", "99999999999999999999999"}, "from 100 to 60000"},
       {{"-t", "0"}, "-t takes a whole number from 1 to 4294967295, not \"0\""},
       {{"-t", "4294967296"}, "takes a whole number"},
-      {{"--slot-memory", "64Q"}, "\"64Q\" is no size"},
+      {{"--slot-memory", "64Q"}, "\"64Q\" is not a size"},
       {{"--slot-memory", "1000"}, "at least 1K"},
       {{"-f", "x"}, "takes a number"},
       {{"--reflection=maybe"}, "takes true or false"},
