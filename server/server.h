@@ -1,5 +1,5 @@
-// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. main() runs one, and a
-// worker process with a colocated server.
+// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. main() runs one, and
+// a worker process with a colocated server.
 //
 // Threads: functions from any thread, one at a time. Starts the I/O threads, a thread that keeps the lease, and gRPC's
 // own. Installs no signal handlers, reads no environment, never ends the process.
@@ -52,8 +52,8 @@ class Server {
   void Stop(std::string_view reason);
 
   // Becomes readable when the server is to be stopped. Either it has lost its place in the cluster for good (failure()
-  // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has drained
-  // itself as by Drain, but stays registered until no group is open.
+  // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has
+  // drained itself as by Drain, but stays registered until no group is open.
   int end_fd() const;
   absl::Status failure() const;
   bool asked_to_drain() const;

@@ -200,9 +200,9 @@ class GrpcControlLink : public ControlLink {
   const std::string target_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  bool stopped_ = false;                                 // under mutex_, as are the next ones
-  std::shared_ptr<v1::Scheduler::Stub> stub_;            // null: the next call opens a connection
-  std::map<LeaseCallId, grpc::ClientContext*> calls_;    // open
+  bool stopped_ = false;                               // under mutex_, as are the next ones
+  std::shared_ptr<v1::Scheduler::Stub> stub_;          // null: the next call opens a connection
+  std::map<LeaseCallId, grpc::ClientContext*> calls_;  // open
   std::deque<LeaseAnswer> answers_;
   std::function<void()> wake_;
 };
