@@ -32,7 +32,7 @@ uint64_t BytesIn(uint64_t ns, uint64_t bytes_per_s) {
 }
 
 // Rounded down, but for what a division has left just below a whole number.
-uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(bytes + 0.5); }
+uint64_t WholeBytes(double bytes) { return static_cast<uint64_t>(std::llround(bytes)); }
 
 }  // namespace
 

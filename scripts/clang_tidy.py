@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy (.clang-tidy says what it looks for) over the C++ sources, or those below the given folders.
+"""Runs clang-tidy over the C++ sources, or over the given files and folders. .clang-tidy says what it looks for.
 
 A source without findings is not looked at again until it, a header of ours that it includes, its compiler options,
 .clang-tidy or clang-tidy itself changes: build/clang_tidy.json remembers. Ends with 1 if there are findings.
 
-    scripts/clang_tidy.py [FOLDER...] [--jobs N] [--build build/dev]
+    scripts/clang_tidy.py [FOLDER or FILE...] [--jobs N] [--build build/dev]
 
 The compiler's options and the generated headers come from a build without precompiled headers, which clang can't read:
 scripts/test_sanitizers.sh makes one.
@@ -55,7 +55,7 @@ class Digests:
         return self._known[path]
 
 
-def sources(build: pathlib.Path, folders: list[str]) -> dict[pathlib.Path, str]:
+def sources(build: pathlib.Path, wanted: list[str]) -> dict[pathlib.Path, str]:
     """Each source with the digest of all that its findings depend on."""
     digests = Digests()
     version = subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True).stdout
@@ -63,7 +63,7 @@ def sources(build: pathlib.Path, folders: list[str]) -> dict[pathlib.Path, str]:
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        if path.is_relative_to(ROOT) and str(path.relative_to(ROOT)).startswith(tuple(f"{f}/" for f in folders)):
+        if any(path.is_relative_to(ROOT / part) for part in wanted):
             parts = "".join(f"{part.relative_to(ROOT)} {digests.of(part)}\n" for part in with_included_files(path))
             found[path] = hashlib.sha256((rules + entry["command"] + parts).encode()).hexdigest()
     return found
@@ -80,7 +80,7 @@ def look_at(build: pathlib.Path, path: pathlib.Path) -> tuple[pathlib.Path, str,
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", default=FOLDERS)
+    parser.add_argument("wanted", metavar="FOLDER or FILE", nargs="*", default=FOLDERS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
     options = parser.parse_args()
@@ -88,7 +88,7 @@ def main() -> int:
     if not (build / "compile_commands.json").is_file():
         sys.exit(f"error: {build}/compile_commands.json is missing: run scripts/test_sanitizers.sh clang-tidy.")
     stamps = json.loads(STAMPS.read_text()) if STAMPS.is_file() else {}
-    wanted = sources(build, list(options.folders))
+    wanted = sources(build, options.wanted)
     changed = [path for path, digest in sorted(wanted.items()) if stamps.get(str(path)) != digest]
     findings = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
