@@ -154,7 +154,7 @@ TEST_F(ShoalctlTest, DrainSaysWhatItDidAndWhatItCannotDo) {
   AddServerAndJob();
   const Outcome unknown = Ask({"drain", "shoal-7"});
   EXPECT_EQ(unknown.exit_code, kExitFailure);
-  EXPECT_THAT(unknown.err, HasSubstr("no server is named \"shoal-7\"; live are: shoal-0"));
+  EXPECT_THAT(unknown.err, HasSubstr("no server is named \"shoal-7\"; live servers: shoal-0"));
   EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains\n");
   EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains already\n");
   EXPECT_THAT(Ask({"drain", "shoal-0", "--json"}).out, HasSubstr("\"was_draining\":true"));
