@@ -70,7 +70,7 @@ TEST(HandshakeMessageTest, AnotherVersionIsNamed) {
   newer.version = 7;
   const absl::Status status = DecodeHandshake(EncodeHandshake(newer)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_NE(status.message().find("7 of who speaks, 1 of who listens"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("the sender of the handshake has 7, its receiver 1"), std::string::npos) << status;
   newer = Message(HandshakeKind::kRefusal);
   newer.version = 7;
   const absl::StatusOr<std::optional<HandshakeMessage>> refusal = DecodeHandshake(EncodeHandshake(newer));
