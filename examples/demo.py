@@ -254,7 +254,10 @@ def show_links(processes: Processes, arguments: argparse.Namespace) -> None:
         print(f"Not shown here: {reason}.", flush=True)
         return
     print(links.describe(), flush=True)
-    measured = links.measure(program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds)
+    try:
+        measured = links.measure(program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds)
+    except shaped_links.RigError as error:
+        raise DemoError(str(error)) from None
     compare(measured)
     print(links.explain(measured), flush=True)
 

@@ -47,16 +47,9 @@ compile() {
 
 await_python() {
   begin_step "Python environment and package shoal, begun beside the compilation"
-  show_life "$python_log" &
-  to_end+=("$!")
-  local status=0
-  wait "$python" || status=$?
-  kill "${to_end[-1]}" 2> /dev/null || true
+  tail -n +1 -f --pid="$python" "$python_log" # what it said and says, until it has ended
+  wait "$python" || exit 1
   to_end=()
-  if [ $status != 0 ]; then
-    sed 's/^/    /' "$python_log" >&2
-    exit 1
-  fi
   end_step "in build/venv"
 }
 

@@ -136,21 +136,21 @@ def start_demo(marker: str, *arguments: str) -> subprocess.Popen:
 @pytest.mark.timeout(300)
 def test_demo_compares_and_leaves_nothing_behind(cluster):
     marker = f"demo-{os.getpid()}-whole"
-    process = start_demo(marker, "--steps", "30", "--rounds", "2")
+    process = start_demo(marker, "--steps", "20", "--rounds", "2")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
-    assert "The loss curves of 30 steps differ by at most" in output and "Where to look next" in output
+    assert "The loss curves of 20 steps differ by at most" in output and "Where to look next" in output
     assert children_of_session(marker) == []
     # A round of each contender in turns, and the first is not always the same.
-    turns = re.findall(r"^step +(?:2|16|30)/30 +(\w+)", output, re.MULTILINE)
+    turns = re.findall(r"^step +(?:2|11|20)/20 +(shoal|gloo)", output, re.MULTILINE)
     assert turns == ["shoal", "gloo", "shoal", "gloo", "gloo", "shoal"], output
     # The server died in the middle, and the weights are those of the training without that.
-    [steps_after_kill] = re.findall(r"^(\d+) of 30 steps ended after the kill", output, re.MULTILINE)
-    assert 0 < int(steps_after_kill) < 30, output
+    [steps_after_kill] = re.findall(r"^(\d+) of 20 steps ended after the kill", output, re.MULTILINE)
+    assert 0 < int(steps_after_kill) < 20, output
     [(undisturbed, killed)] = re.findall(r"^weights, sha256: undisturbed (\w+), with the kill (\w+)", output, re.MULTILINE)
     assert undisturbed == killed and "1 server live, 1 lost" in output
     if HAS_LINKS:
-        assert "A ring has to move" in output and "The loss curves of 14 steps" in output
+        assert "A ring has to move" in output and "The loss curves of 11 steps" in output
     else:
         assert len(re.findall("^Not shown here: ", output, re.MULTILINE)) == 1
 
