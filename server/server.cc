@@ -259,9 +259,10 @@ ServerCounters Server::Parts::CountersForRenewal() {
   const ServerCounters now = counters();
   if (now.corrupted_payloads != logged_corrupted_payloads_) {
     logged_corrupted_payloads_ = now.corrupted_payloads;
-    log_(absl::StrCat(now.corrupted_payloads,
-                      " contributions so far arrived with a wrong checksum; their connections were closed and the ranks "
-                      "send them again; check memory, network cards and cables"));
+    log_(
+        absl::StrCat(now.corrupted_payloads,
+                     " contributions so far arrived with a wrong checksum; their connections were closed and the ranks "
+                     "send them again; check memory, network cards and cables"));
   }
   if (now.peers != logged_peers_ || now.shared_memory_peers != logged_shared_memory_peers_) {
     logged_peers_ = now.peers;

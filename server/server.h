@@ -1,5 +1,5 @@
-// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. main() runs one, and a
-// worker process with a colocated server.
+// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. main() runs one, and
+// a worker process with a colocated server.
 //
 // Threads: functions from any thread, one at a time. Starts the I/O threads, a thread that keeps the lease, and gRPC's
 // own. Installs no signal handlers, reads no environment, never ends the process.
@@ -27,7 +27,7 @@ class Server {
   // thread, never from two at once.
   using LogSink = std::function<void(std::string_view line)>;
 
-  // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this machine
+  // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this node
   // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
   // scheduler did not register it within timeout_ms. FailedPrecondition and others: the scheduler refused it.
   // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do.
@@ -52,8 +52,8 @@ class Server {
   void Stop(std::string_view reason);
 
   // Becomes readable when the server is to be stopped. Either it has lost its place in the cluster for good (failure()
-  // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has drained
-  // itself as by Drain, but stays registered until no group is open.
+  // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has
+  // drained itself as by Drain, but stays registered until no group is open.
   int end_fd() const;
   absl::Status failure() const;
   bool asked_to_drain() const;

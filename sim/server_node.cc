@@ -74,8 +74,8 @@ void ServerNode::OnOutcome(const LeaseOutcome& outcome) {
     token_key_ = granted->lease.token_key;
     StartLoops();
   } else if (const auto* given_up = std::get_if<LeaseGivenUp>(&outcome)) {
-    // The job of a colocated server may end while the server registers; a scheduler that was deposed may say what is not
-    // so.
+    // The job of a colocated server may end while the server registers; a scheduler that was deposed may say what is
+    // not so.
     const bool stale_leader = std::any_of(profile_.faults.begin(), profile_.faults.end(),
                                           [](const Fault& fault) { return fault.kind == FaultKind::kStaleLeader; });
     if (place_.job != JobId() || stale_leader) return;

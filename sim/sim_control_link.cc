@@ -37,8 +37,7 @@ void SimControlLink::Start(const RegisterCall& call) {
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RegisterAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRegistered>(*outcome);
-    return RegisterAnswered{id,
-                            ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch}};
+    return RegisterAnswered{id, ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch}};
   });
 }
 
@@ -52,8 +51,7 @@ void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
 }
 
 void SimControlLink::Start(const DeregisterCall& call) {
-  scheduler::DeregisterServer request{
-      .server = call.server, .incarnation = call.incarnation, .reason = call.reason};
+  scheduler::DeregisterServer request{.server = call.server, .incarnation = call.incarnation, .reason = call.reason};
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     return DeregisterAnswered{id, outcome.status()};
   });

@@ -25,7 +25,7 @@ namespace shoal::scheduler {
 struct Standing {
   bool leads = false;
   int64_t term = 0;
-  std::string leader_address;  // "" while nobody leads
+  std::string leader_address;  // "" while no scheduler leads
 };
 
 class EtcdElection {
@@ -36,8 +36,8 @@ class EtcdElection {
   EtcdElection(const EtcdElection&) = delete;
   EtcdElection& operator=(const EtcdElection&) = delete;
 
-  // Takes the lead if nobody has it, and says who has. Blocks for a few seconds at most. Errors of EtcdClient: ask
-  // again later. Not while this one leads.
+  // Takes the lead if no scheduler has it, and says which one has. Blocks for a few seconds at most. Errors of
+  // EtcdClient: ask again later. Not while this one leads.
   absl::StatusOr<Standing> Stand();
 
   // This process leads until then (monotonic clock), or longer if the lease is renewed meanwhile. 0: it does not.

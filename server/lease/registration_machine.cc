@@ -108,8 +108,8 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   const absl::StatusOr<LeaseRenewal>& answer = event.renewal;
   if (absl::IsAborted(answer.status())) return GiveUp(answer.status(), actions);
   if (absl::IsNotFound(answer.status())) {
-    actions->push_back(LeaseReport{absl::StrCat("the scheduler at ", options_.scheduler,
-                                                " does not know this server: ", Text(answer.status()))});
+    actions->push_back(LeaseReport{
+        absl::StrCat("the scheduler at ", options_.scheduler, " does not know this server: ", Text(answer.status()))});
     holds_lease_ = false;
     next_call_ns_ = now.monotonic_ns;
     return;
@@ -193,8 +193,7 @@ void RegistrationMachine::Call(Now now, RegistrationActions* actions) {
   if (!was_registered_) {
     timeout_ms = std::min(timeout_ms, (start_deadline_ns_ - now.monotonic_ns + kNsPerMs - 1) / kNsPerMs);
   }
-  actions->push_back(
-      RegisterCall{.call = NextCall(), .registration = options_.registration, .timeout_ms = timeout_ms});
+  actions->push_back(RegisterCall{.call = NextCall(), .registration = options_.registration, .timeout_ms = timeout_ms});
 }
 
 uint64_t RegistrationMachine::NextDeadlineNs() const {

@@ -171,7 +171,7 @@ class GrpcControlLink : public ControlLink {
     call->request = request;
     {
       const std::lock_guard lock(mutex_);
-      if (stopped_) return Push(answer(absl::CancelledError("the server stops"), call->response));
+      if (stopped_) return Push(answer(absl::CancelledError("the server is stopping"), call->response));
       // The caller decides when to try again, so a connection that failed is not left to gRPC.
       if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_));
       call->stub = stub_;
@@ -200,9 +200,9 @@ class GrpcControlLink : public ControlLink {
   const std::string target_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  bool stopped_ = false;                                 // under mutex_, as are the next ones
-  std::shared_ptr<v1::Scheduler::Stub> stub_;            // null: the next call opens a connection
-  std::map<LeaseCallId, grpc::ClientContext*> calls_;    // open
+  bool stopped_ = false;                               // under mutex_, as are the next ones
+  std::shared_ptr<v1::Scheduler::Stub> stub_;          // null: the next call opens a connection
+  std::map<LeaseCallId, grpc::ClientContext*> calls_;  // open
   std::deque<LeaseAnswer> answers_;
   std::function<void()> wake_;
 };

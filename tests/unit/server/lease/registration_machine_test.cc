@@ -75,7 +75,9 @@ class RegistrationMachineTest : public ::testing::Test {
   void AnswerRegister(const absl::StatusOr<ServerLease>& answer) {
     Give(RegisterAnswered{TakeCall<RegisterCall>().call, answer});
   }
-  void AnswerRenew(const absl::StatusOr<LeaseRenewal>& answer) { Give(RenewAnswered{TakeCall<RenewCall>().call, answer}); }
+  void AnswerRenew(const absl::StatusOr<LeaseRenewal>& answer) {
+    Give(RenewAnswered{TakeCall<RenewCall>().call, answer});
+  }
   void Register(int key = 1) { AnswerRegister(Lease(key)); }
   void Renew() { AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}); }
 
@@ -292,7 +294,8 @@ TEST_F(RegistrationMachineTest, ADrainedServerThatCouldNotSaySoTriesOnceMoreWhen
   TakeReports();
   Give(GroupsEnded{});
   Give(DeregisterAnswered{TakeCall<DeregisterCall>().call, absl::UnavailableError("Connection refused")});
-  EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("could not tell the scheduler at sched:7070 that this server leaves")));
+  EXPECT_THAT(TakeReports(),
+              ElementsAre(HasSubstr("could not tell the scheduler at sched:7070 that this server leaves")));
   Give(GroupsEnded{});
   Tick();
   EXPECT_THAT(Take<DeregisterCall>(), IsEmpty());
@@ -317,7 +320,7 @@ TEST_F(RegistrationMachineTest, LeavingCutsTheRenewalShortAndDeregistersAfterIt)
   EXPECT_EQ(call.reason, "SIGTERM");
   EXPECT_EQ(call.incarnation, Incarnation(9));
   Give(DeregisterAnswered{call.call, absl::NotFoundError("nothing to deregister")});
-  EXPECT_THAT(TakeReports(), IsEmpty()) << "an outage of its own making is none";
+  EXPECT_THAT(TakeReports(), IsEmpty()) << "a call that it cancelled itself is no outage";
   EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
 }
 

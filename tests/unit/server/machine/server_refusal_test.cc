@@ -170,7 +170,7 @@ TEST(ServerRefusal, AHelloThatIsNotItsTokensIsABadToken) {
   server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 1), EncodeToken(server.Token(0, 2))));
   const SeenNote note = server.TakeRefusal();
   EXPECT_EQ(note.header.refusal, Refusal::kBadToken);
-  EXPECT_THAT(note.text(), HasSubstr("is not the token's"));
+  EXPECT_THAT(note.text(), HasSubstr("names another group or rank than its token"));
 }
 
 TEST(ServerRefusal, ATokenThatDescribesTheGroupUnlikeTheOthersIsABadToken) {
