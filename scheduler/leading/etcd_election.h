@@ -3,7 +3,7 @@
 // A term is the revision at which the leader's key came to be: it grows from leader to leader, and every write of a
 // leader is a transaction that holds only while its own term's key is there (EtcdStore). So a leader that was stopped
 // and goes on changes nothing, whatever it believes; that it also stops by its own clock, before its lease can have
-// ended, is courtesy to those who ask it. (Leases and guarded writes as in Gray and Cheriton, "Leases", SOSP 1989, and
+// ended, only spares its callers a wait. (Leases and guarded writes as in Gray and Cheriton, "Leases", SOSP 1989, and
 // Burrows, "The Chubby lock service", OSDI 2006.)
 //
 // Threads: Stand and Resign from one; leads_until_ns from any. Starts a thread that renews the lease while it leads.

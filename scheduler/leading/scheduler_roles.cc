@@ -54,7 +54,7 @@ void SchedulerRoles::Run() {
   do {
     const absl::StatusOr<Standing> standing = election_.Stand();
     if (!standing.ok()) {
-      // Who led may still lead: its lease is not ours to judge.
+      // The scheduler that led may still lead: this one can't tell whether its lease has ended.
       Log(absl::StrCat("the election failed: ", standing.status().message()));
     } else if (standing->leads) {
       Lead(*standing);

@@ -1,4 +1,4 @@
-// The part of ServerMachine that concerns peers and groups: who is let in, who left, and how a group ends.
+// The part of ServerMachine that concerns peers and groups: which ranks are let in, which have left, and how a group ends.
 #include <algorithm>
 #include <utility>
 
