@@ -23,8 +23,9 @@ absl::Status CheckConfig(const SchedulerConfig& config) {
                                                    kMinLeaseTtlMs, " to ", kMaxLeaseTtlMs));
   }
   if (!config.store.empty() && !config.state_file.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the state can't be both in ", config.store, " and in the file ",
-                                                   config.state_file, "; give --store or --state-file, not both"));
+    return absl::InvalidArgumentError(absl::StrCat("the state can't be kept both in ", config.store,
+                                                   " and in the file ", config.state_file,
+                                                   "; give --store or --state-file, not both"));
   }
   return absl::OkStatus();
 }

@@ -27,7 +27,7 @@ class Server {
   // thread, never from two at once.
   using LogSink = std::function<void(std::string_view line)>;
 
-  // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this machine
+  // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this node
   // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
   // scheduler did not register it within timeout_ms. FailedPrecondition and others: the scheduler refused it.
   // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do.

@@ -25,7 +25,7 @@ class ServerNode : public Node {
   struct Place {
     std::string name;
     std::string node;
-    JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
+    JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
   };
 
   ServerNode(World* world, const Profile& profile, const Place& place, SimNetwork* network, SimControl* control,

@@ -1,7 +1,7 @@
 // The jobs that the scheduler knows: their ranks with leases, their open groups. Part of the machine: pure, one thread.
 //
 // JobRegistry alone changes a job; the machine reads it. A job starts with its first rank, runs once all ranks have
-// joined, ends when all have left, and has failed for good as soon as a rank is lost. The name of an ended or failed
+// joined, ends when all have left, and fails as soon as a rank is lost. The name of an ended or failed
 // job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_

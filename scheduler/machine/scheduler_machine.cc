@@ -157,7 +157,7 @@ void SchedulerMachine::On(const StreamClosed& event, Now) {
 
 void SchedulerMachine::On(const Persisted& event, Now now) {
   if (event.status.ok()) {
-    // Those who joined meanwhile hear of it only now: leases count from here.
+    // Processes that joined meanwhile are told so only now: leases count from here.
     if (saves_.OnSaved(event.number)) RenewAllLeases(now);
     while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
     return;

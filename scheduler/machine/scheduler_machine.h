@@ -1,4 +1,4 @@
-// What the scheduler decides: who is a member, which shard map is in force, which groups may open, who is lost.
+// What the scheduler decides: which processes are members or lost, which shard map is in force, which groups may open.
 //
 // Pure: no clock, I/O, lock, log or randomness; time and random numbers (in the first state) are arguments. One thread.
 // Rule: what others will rely on is saved first. Every reply and publication waits until the changes made before it are

@@ -47,7 +47,7 @@ void SchedulerMachine::MoveGroups(Now now) {
         jobs_.SetExcluded(id, group.id, {});
         plan = PlanFor(job, group, {});
       }
-      // With no server left it keeps what it has: the last one may be draining, and serves it till the end.
+      // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
       if (plan.ok() && plan->map->shards() != group.shards) MoveGroup(job, group, *plan, "the servers changed", now);
     }
   }

@@ -127,7 +127,7 @@ GroupOpening Decode(const v1::StoredOpening& stored) {
 absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::string& of_job) {
   const std::optional<WireFormat> wire = WireFormatFromNumber(stored.wire());
   if (!wire.has_value()) {
-    return Contradiction(absl::StrCat("a group of ", of_job, " has the unknown wire ", stored.wire()));
+    return Contradiction(absl::StrCat("a group of ", of_job, " has the unknown wire format ", stored.wire()));
   }
   GroupState group;
   group.id = GroupId(stored.group_id());

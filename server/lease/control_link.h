@@ -2,7 +2,7 @@
 //
 // Thread: one at a time, but `wake` is called from any. Nothing blocks but the destructor.
 //
-// What every implementation keeps (tests/conformance/control/control_link_suite.h):
+// What every implementation keeps (tests/conformance/control_link/control_link_suite.h):
 //   - Each call that was started has exactly one answer, which comes from Poll, within its timeout.
 //   - Errors of every call. Unavailable: the scheduler can't be reached. DeadlineExceeded: no answer in time. Both say
 //     so in a few words ("Connection refused"); try again. Cancelled: Cancel or Stop. The scheduler's own refusals

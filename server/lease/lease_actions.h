@@ -35,7 +35,7 @@ struct DeregisterCall {
   std::string reason;
   uint64_t timeout_ms = 0;
 };
-// The answer of this call is wanted at once, as it is.
+// Cancel this call: its answer is wanted at once.
 struct CancelLeaseCall {
   LeaseCallId call;
 };

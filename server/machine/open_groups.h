@@ -15,7 +15,7 @@ namespace shoal {
 
 struct ServedGroup {
   JobId job;
-  std::set<Rank> ranks;  // that are in it, or whose connection broke just now
+  std::set<Rank> ranks;  // in the group, or with a connection that broke just now
 };
 
 using OpenGroups = std::map<GroupId, ServedGroup>;

@@ -13,10 +13,10 @@ struct ReduceDone {
   uint64_t token = 0;
 };
 
-// The server is to leave the cluster: from now on no new group is opened; open ones go on.
+// The server is to leave the cluster: from now on no new group is opened; open ones continue.
 struct DrainRequested {};
 
-// Tokens are checked with this key from now on; open groups go on. For a scheduler that lost its state.
+// Tokens are checked with this key from now on; open groups continue. For a scheduler that lost its state.
 struct TokenKeyChanged {
   TokenKey key{};
 };

@@ -1,5 +1,5 @@
-// What one I/O thread of a reduction server decides: who may contribute, what is accepted where, when a chunk is
-// summed, who gets the result, and what is refused.
+// What one I/O thread of a reduction server decides: which peers may contribute, where a payload is accepted, when a
+// chunk is summed, which ranks get the result, and what is refused.
 //
 // Pure: events and time in, actions out; no clock, memory or network. One thread. Nothing a peer sends can abort it or
 // make it grow: sizes are checked against the op's registered layout, tables are bounded, a refusal is a note with a
@@ -8,7 +8,7 @@
 // Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
 // bye. A hello of a newer epoch starts that epoch: what was gathered is given up, and ranks that hold results from
 // before are asked for them (docs/adr/0009). A group that can't go on (a rank was lost, ranks disagree on an op) is
-// failed as a whole: every member is told why once.
+// failed as a whole: every member is told once, with the reason.
 #ifndef SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
 #define SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
 
@@ -36,7 +36,7 @@ struct ServerMachineOptions {
   uint64_t slot_memory_bytes = 0;  // of this I/O thread
   uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
   uint32_t max_groups = 256;
-  uint64_t waiting_report_ns = kNsPerS / 4;  // after so long a chunk's contributors are told who is missing
+  uint64_t waiting_report_ns = kNsPerS / 4;  // then a chunk's contributors are told which ranks are missing
   // How long a rank whose connection broke may take to come back in a new epoch, before its group is failed.
   uint64_t return_patience_ns = kNsPerS;
 };

@@ -1,4 +1,4 @@
-// The part of ServerMachine that concerns peers and groups: who is let in, who left, and how a group ends.
+// The part of ServerMachine that concerns peers and groups: which ranks are let in, which have left, and how a group ends.
 #include <algorithm>
 #include <utility>
 
@@ -84,7 +84,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   *refusal = Refusal::kBadToken;
   if (absl::Status status = CheckToken(options_.token_key, token, now.unix_ms / 1000); !status.ok()) return status;
   if (token.group != header.group || token.epoch > header.epoch || token.rank != header.rank) {
-    return absl::InvalidArgumentError("the hello's group or rank is not the token's, or its epoch is older");
+    return absl::InvalidArgumentError("the hello names another group or rank than its token, or an older epoch");
   }
   const auto found = group_index_.find(token.group);
   if (found == group_index_.end()) {

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/version.h"
@@ -81,7 +83,8 @@ absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& respon
   return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch()), .drain = response.drain()};
 }
 
-// gRPC makes the calls on threads of its own, which only convert and queue the answers.
+// gRPC makes the calls on threads of its own, which only convert and queue the answers. Calls are destroyed by the
+// owner's thread alone (in Poll and at the end), so that a pointer to one stays good in any other function.
 class GrpcControlLink : public ControlLink {
  public:
   explicit GrpcControlLink(std::string target) : target_(std::move(target)) {}
@@ -130,18 +133,28 @@ class GrpcControlLink : public ControlLink {
   }
 
   void Cancel(LeaseCallId call) override {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = calls_.find(call); found != calls_.end()) found->second->TryCancel();
+    OpenCall* open = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = calls_.find(call); found != calls_.end()) open = found->second.get();
+    }
+    if (open != nullptr) open->context.TryCancel();
   }
 
   void Stop() override {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    for (const auto& [id, context] : calls_) context->TryCancel();
+    std::vector<OpenCall*> open;
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+      for (const auto& [id, call] : calls_) open.push_back(call.get());
+    }
+    for (OpenCall* const call : open) call->context.TryCancel();
   }
 
   std::optional<LeaseAnswer> Poll() override {
+    std::vector<std::unique_ptr<OpenCall>> ended;  // destroyed without the lock
     const std::lock_guard lock(mutex_);
+    ended.swap(ended_);
     if (answers_.empty()) return std::nullopt;
     LeaseAnswer answer = std::move(answers_.front());
     answers_.pop_front();
@@ -154,11 +167,14 @@ class GrpcControlLink : public ControlLink {
   }
 
  private:
-  // Kept by gRPC's callback until the call has ended.
-  template <typename Request, typename Response>
+  // Lives until its owner's thread destroys it: gRPC's thread must not destroy a connection that it is working on.
   struct OpenCall {
+    virtual ~OpenCall() = default;
     std::shared_ptr<v1::Scheduler::Stub> stub;
     grpc::ClientContext context;
+  };
+  template <typename Request, typename Response>
+  struct CallWithMessages : OpenCall {
     Request request;
     Response response;
   };
@@ -166,27 +182,27 @@ class GrpcControlLink : public ControlLink {
   // `begin` makes the call; `answer` makes its answer of the outcome.
   template <typename Response, typename Request, typename BeginCall, typename MakeAnswer>
   void Begin(uint64_t timeout_ms, LeaseCallId id, const Request& request, BeginCall begin, MakeAnswer answer) {
-    auto call = std::make_shared<OpenCall<Request, Response>>();
+    auto made = std::make_unique<CallWithMessages<Request, Response>>();
+    CallWithMessages<Request, Response>* const call = made.get();
     call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
     call->request = request;
     {
       const std::lock_guard lock(mutex_);
-      if (stopped_) return Push(answer(absl::CancelledError("the server stops"), call->response));
+      if (stopped_) return Push(answer(absl::CancelledError("the server is stopping"), call->response));
       // The caller decides when to try again, so a connection that failed is not left to gRPC.
       if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_));
       call->stub = stub_;
-      calls_[id] = &call->context;
+      calls_[id] = std::move(made);
     }
     begin(call->stub.get(), &call->context, &call->request, &call->response,
           [this, id, timeout_ms, call, answer](const grpc::Status& status) {
             const auto code = static_cast<absl::StatusCode>(status.error_code());
             const absl::Status outcome(code, status.ok() ? "" : ShortText(status, timeout_ms));
             const std::lock_guard lock(mutex_);
-            if (absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome)) {
-              if (stub_ == call->stub) stub_.reset();
-            }
-            calls_.erase(id);
+            const bool connection_failed = absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome);
+            if (connection_failed && stub_ == call->stub) stub_.reset();
             Push(answer(outcome, call->response));
+            ended_.push_back(std::move(calls_.extract(id).mapped()));
             idle_.notify_all();
           });
   }
@@ -200,9 +216,10 @@ class GrpcControlLink : public ControlLink {
   const std::string target_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  bool stopped_ = false;                               // under mutex_, as are the next ones
-  std::shared_ptr<v1::Scheduler::Stub> stub_;          // null: the next call opens a connection
-  std::map<LeaseCallId, grpc::ClientContext*> calls_;  // open
+  bool stopped_ = false;                       // under mutex_, as are the next ones
+  std::shared_ptr<v1::Scheduler::Stub> stub_;  // null: the next call opens a connection
+  std::map<LeaseCallId, std::unique_ptr<OpenCall>> calls_;
+  std::vector<std::unique_ptr<OpenCall>> ended_;  // to be destroyed
   std::deque<LeaseAnswer> answers_;
   std::function<void()> wake_;
 };

@@ -11,6 +11,7 @@
 #include "scheduler/store/etcd_store.h"
 #include "scheduler/store/file_store.h"
 #include "scheduler/store/memory_store.h"
+#include "sim/sim_store.h"
 #include "tests/conformance/store/etcd_process.h"
 
 namespace shoal::scheduler {
@@ -41,6 +42,26 @@ class ElectedStore : public Store {
   EtcdClient client_;
   EtcdElection election_;
   EtcdStore store_;
+};
+
+// The simulator's disk, for a scheduler that leads. Time passes while a save is under way.
+class SimulatedStore : public Store {
+ public:
+  SimulatedStore() : disk_(&world_), store_(&disk_) {}
+
+  absl::StatusOr<std::optional<std::string>> Load() override { return store_.Load(); }
+  void StartSave(uint64_t number, std::string state) override {
+    store_.StartSave(number, std::move(state));
+    world_.RunUntil(world_.now_ns() + 10 * kNsPerMs);
+  }
+  std::optional<Saved> PollSaved() override { return store_.PollSaved(); }
+  void SetWake(std::function<void()> wake) override { store_.SetWake(std::move(wake)); }
+  std::string Describe() const override { return store_.Describe(); }
+
+ private:
+  sim::World world_{1};
+  sim::SimDisk disk_;
+  sim::SimStore store_;
 };
 
 class StoreConformanceTest : public ::testing::TestWithParam<StoreKind> {
@@ -117,6 +138,10 @@ INSTANTIATE_TEST_SUITE_P(Stores, StoreConformanceTest,
                                            StoreKind{"File",
                                                      [](const std::string& folder) -> std::unique_ptr<Store> {
                                                        return *FileStore::Open(folder + "/state");
+                                                     }},
+                                           StoreKind{"Sim",
+                                                     [](const std::string&) -> std::unique_ptr<Store> {
+                                                       return std::make_unique<SimulatedStore>();
                                                      }},
                                            StoreKind{"Etcd",
                                                      [](const std::string& folder) -> std::unique_ptr<Store> {

@@ -80,7 +80,7 @@ TEST_F(FileStoreTest, AForeignFileIsRefusedAndLeftAlone) {
   WriteFile(path_, "dear diary, today I trained a model and it was good");
   const absl::Status status = Load().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("not a state"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was not written by this version of shoal-scheduler"));
   EXPECT_THAT(ReadFile(), HasSubstr("dear diary"));
 }
 

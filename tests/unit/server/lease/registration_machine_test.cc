@@ -320,7 +320,7 @@ TEST_F(RegistrationMachineTest, LeavingCutsTheRenewalShortAndDeregistersAfterIt)
   EXPECT_EQ(call.reason, "SIGTERM");
   EXPECT_EQ(call.incarnation, Incarnation(9));
   Give(DeregisterAnswered{call.call, absl::NotFoundError("nothing to deregister")});
-  EXPECT_THAT(TakeReports(), IsEmpty()) << "an outage of its own making is none";
+  EXPECT_THAT(TakeReports(), IsEmpty()) << "a call that it cancelled itself is no outage";
   EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
 }
 

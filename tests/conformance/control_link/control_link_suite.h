@@ -1,8 +1,8 @@
 // What every ControlLink must do (server/lease/control_link.h), against a scheduler that is really there.
 //
 // TEST_P over the ways to have one: over gRPC with a scheduler of this process, and under virtual time.
-#ifndef SHOAL_TESTS_CONFORMANCE_CONTROL_CONTROL_LINK_SUITE_H_
-#define SHOAL_TESTS_CONFORMANCE_CONTROL_CONTROL_LINK_SUITE_H_
+#ifndef SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_CONTROL_LINK_SUITE_H_
+#define SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_CONTROL_LINK_SUITE_H_
 
 #include <functional>
 #include <memory>
@@ -218,4 +218,4 @@ TEST_P(ControlLinkSuite, StopCancelsWhatIsOpenAndWhatIsStartedLater) {
 
 }  // namespace shoal
 
-#endif  // SHOAL_TESTS_CONFORMANCE_CONTROL_CONTROL_LINK_SUITE_H_
+#endif  // SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_CONTROL_LINK_SUITE_H_

@@ -1,8 +1,8 @@
 // Stands between clients and a server of TCP, and can fall silent: connections stay up, and nothing arrives any more.
 //
 // Threads: construct, call and destroy from one; the proxy forwards on a thread of its own.
-#ifndef SHOAL_TESTS_CONFORMANCE_CONTROL_SILENT_PROXY_H_
-#define SHOAL_TESTS_CONFORMANCE_CONTROL_SILENT_PROXY_H_
+#ifndef SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_SILENT_PROXY_H_
+#define SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_SILENT_PROXY_H_
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -107,4 +107,4 @@ class SilentProxy {
 
 }  // namespace shoal
 
-#endif  // SHOAL_TESTS_CONFORMANCE_CONTROL_SILENT_PROXY_H_
+#endif  // SHOAL_TESTS_CONFORMANCE_CONTROL_LINK_SILENT_PROXY_H_

@@ -6,8 +6,8 @@
 #include "server/rpc/grpc_control_link.h"
 #include "sim/scheduler_node.h"
 #include "sim/sim_control_link.h"
-#include "tests/conformance/control/control_link_suite.h"
-#include "tests/conformance/control/silent_proxy.h"
+#include "tests/conformance/control_link/control_link_suite.h"
+#include "tests/conformance/control_link/silent_proxy.h"
 
 namespace shoal {
 namespace {
