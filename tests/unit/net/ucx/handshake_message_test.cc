@@ -81,7 +81,8 @@ TEST(HandshakeMessageTest, AnotherVersionIsNamed) {
 
 TEST(HandshakeMessageTest, TextsAreCutAndPrintable) {
   HandshakeMessage refusal = Message(HandshakeKind::kRefusal);
-  refusal.refusal = std::string("a\nb\x7f\xc3\xa4") + std::string(1000, 'x');
+  refusal.refusal = "a\nb\x7f\xc3\xa4";
+  refusal.refusal.append(1000, 'x');
   const std::vector<std::byte> bytes = EncodeHandshake(refusal);
   EXPECT_EQ(bytes.size(), kMaxHandshakeBytes);
   const absl::StatusOr<std::optional<HandshakeMessage>> read = DecodeHandshake(bytes);
