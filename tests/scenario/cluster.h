@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -83,6 +84,7 @@ class Cluster {
     std::unique_ptr<WorkerLoop> loop;
     std::unique_ptr<Transport> transport;  // goes before the loop, whose memory it may be using
     std::vector<WorkerCommand> commands;
+    std::map<uint16_t, std::shared_ptr<const GroupInfo>> groups;  // by handle
     WorkerOutcomes outcomes;
   };
 

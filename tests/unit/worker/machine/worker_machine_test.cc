@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/op_ledger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/machine/worker_driver.h"

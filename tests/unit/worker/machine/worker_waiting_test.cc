@@ -259,7 +259,8 @@ TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   worker.OfferResult(worker.sends.at(0), 3);
   worker.Land(worker.accepts.at(0));
-  worker.Command(RankLostCommand{.job_rank = 2, .node = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
+  worker.Command(
+      RankLostCommand{.job_rank = JobRank(2), .node = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
   ASSERT_EQ(worker.done.size(), 2u);
   const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5.0 s (lease 5.0 s); ";
   EXPECT_EQ(
