@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench bench-kernels soak mutants format clean
+.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -13,6 +13,9 @@ build:  ## set up, compile: programs in build/bin, library in build/lib, the PyT
 
 test: build  ## build, then run every test that needs no GPU
 	@scripts/test.sh
+
+test-sanitizers: setup  ## build with address, undefined and thread sanitizers and run tests with them; clang-tidy (hours)
+	@scripts/test_sanitizers.sh
 
 demo: build  ## build, then train a small GPT through reduction servers and compare it with Gloo
 	@build/venv/bin/python examples/demo.py

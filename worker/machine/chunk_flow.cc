@@ -290,9 +290,9 @@ absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
                       absl::StrCat(failure_.message(), "; ", description.Op(op), ": ", GroupDescription::Progress(op)));
 }
 
-void ChunkFlow::Fail(const absl::Status& why, Now now, WorkerActions* actions) {
-  failure_ = why;
-  const absl::string_view text = why.message();
+void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
+  failure_ = std::move(why);
+  const absl::string_view text = failure_.message();
   const Note note = MakeTextNote(Header(FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
   for (ShardLink& link : links_) {
     if (link.in_use() && connections_.IsUp(link.connection())) {

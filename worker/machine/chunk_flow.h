@@ -91,7 +91,9 @@ class ChunkFlow {
   // new epoch have generation `generation` and are to be greeted.
   void MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation, Now now, WorkerActions* actions);
   // Tells the servers, declines what is held, and reports each op as soon as its memory is free.
-  void Fail(const absl::Status& why, Now now, WorkerActions* actions);
+  void Fail(absl::Status why, Now now, WorkerActions* actions);
+  // OK: the group has not failed.
+  const absl::Status& failure() const { return failure_; }
   // Cuts connections that hold memory for links of epochs that are over, when their time has come.
   void TickRetired(Now now, WorkerActions* actions);
   // Cuts every connection that holds memory for a link of this epoch or a hand-over.

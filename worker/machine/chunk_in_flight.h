@@ -65,7 +65,7 @@ class ChunkInFlight {
     return sent_;
   }
   void Hold(OfferId offer) { held_offer_ = offer; }
-  // Nothing that is held (0) is declined.
+  // The offer that is held and is to be declined now; 0: none.
   OfferId DropHeld() { return std::exchange(held_offer_, OfferId(0)); }
   // MayTakeResult() holds. The transport is asked to write the result.
   OfferId StartLanding() {

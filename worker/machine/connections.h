@@ -47,11 +47,11 @@ class Connections {
   void TryDue(Now now, absl::FunctionRef<bool(uint32_t)> is_wanted, WorkerActions* actions);
   void OnStarted(const ConnectStarted& started, Now now);
   void ComeUp(uint32_t connection);
-  // True: it was up. What is said of its reason before stays.
+  // It has ended. True: it was up. A reason that was noted before stays its reason.
   bool GoDown(uint32_t connection, const absl::Status& why, Now now);
-  // What its coming end means; the first word stays.
+  // Why it is about to end; a reason that was noted before stays.
   void NoteError(uint32_t connection, const std::string& what);
-  // The server says why it does not want us; the newest word stays.
+  // Why the server refuses it, or why it is closed; replaces what was noted before.
   void NoteRefusal(uint32_t connection, const std::string& what);
   // Calls `out_of_reach` for each that went down and did not come up again in time; once.
   void TakeOutOfReach(Now now, absl::FunctionRef<void(uint32_t)> out_of_reach);

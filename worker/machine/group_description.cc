@@ -26,7 +26,7 @@ std::string GroupDescription::Op(const WorkerOp& op) const {
 std::string GroupDescription::Progress(const WorkerOp& op) {
   const std::string text = absl::StrCat(op.chunks_landed(), " of ", op.chunk_count(), " chunks are back");
   if (op.chunks_landed() == 0 || op.AllLanded()) return text;
-  return absl::StrCat(text, ", the first that is not: chunk ", op.FirstMissing());
+  return absl::StrCat(text, ", chunk ", op.FirstMissing(), " is the first missing one");
 }
 
 std::string GroupDescription::MissingRanks(const Waiting& missing) const {
@@ -74,9 +74,11 @@ std::string GroupDescription::MissingServers() const {
     return absl::StrCat("group '", name(), "' is not open: no reduction server is left");
   }
   std::string text = absl::StrCat("group '", name(), "' is not open on");
+  const char* separator = " ";
   for (const ShardLink& link : flow_.links()) {
     if (link.welcomed()) continue;
-    absl::StrAppend(&text, " ", connections_.Describe(link.connection()), " (", WhyNotOpen(link), ")");
+    absl::StrAppend(&text, separator, connections_.Describe(link.connection()), " (", WhyNotOpen(link), ")");
+    separator = ", ";
   }
   return text;
 }

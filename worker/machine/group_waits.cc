@@ -27,8 +27,7 @@ std::optional<std::string> GroupWaits::TakeLine(OpQueue* ops, const GroupDescrip
   if (now.monotonic_ns < next_line_ns_) return line;
   if (!opened_) {
     if (open_wait_.TakeDue(now.monotonic_ns)) {
-      line = absl::StrCat("waiting for servers since ", open_wait_.Text(now.monotonic_ns), ": ",
-                          description.MissingServers());
+      line = absl::StrCat(open_wait_.WaitedFor("servers", now.monotonic_ns), ": ", description.MissingServers());
     }
     next_line_ns_ = open_wait_.due_ns();
     return line;
@@ -36,8 +35,8 @@ std::optional<std::string> GroupWaits::TakeLine(OpQueue* ops, const GroupDescrip
   // The oldest op stands for all that wait behind it.
   if (WorkerOp* const oldest = ops->OldestOpen(); oldest != nullptr) {
     if (oldest->wait().TakeDue(now.monotonic_ns)) {
-      line = absl::StrCat("waiting for ", description.WaitedFor(oldest, oldest->missing_ranks()), " since ",
-                          oldest->wait().Text(now.monotonic_ns), ": ", description.Op(*oldest), ", ",
+      const std::string whom = description.WaitedFor(oldest, oldest->missing_ranks());
+      line = absl::StrCat(oldest->wait().WaitedFor(whom, now.monotonic_ns), ": ", description.Op(*oldest), ", ",
                           GroupDescription::Progress(*oldest));
     }
     next_line_ns_ = oldest->wait().due_ns();
@@ -45,21 +44,20 @@ std::optional<std::string> GroupWaits::TakeLine(OpQueue* ops, const GroupDescrip
   }
   const bool is_over = now.monotonic_ns >= leave_by_ns_;  // the end speaks for itself
   if (!is_over && leave_wait_.TakeDue(now.monotonic_ns)) {
-    line =
-        absl::StrCat("waiting for ", description.WaitedFor(nullptr, leave_missing_), " since ",
-                     leave_wait_.Text(now.monotonic_ns), ": group '", description.name(),
-                     "' is closed here, and stays until all ranks have their results of ", description.Uncommitted());
+    const std::string whom = description.WaitedFor(nullptr, leave_missing_);
+    line = absl::StrCat(leave_wait_.WaitedFor(whom, now.monotonic_ns), ": group '", description.name(),
+                        "' is closed here but stays until all ranks have their results of ", description.Uncommitted());
   }
   next_line_ns_ = is_over ? kNoDeadline : leave_wait_.due_ns();
   return line;
 }
 
-std::string GroupWaits::LeftAllTheSame(const GroupDescription& description, Now now) const {
+std::string GroupWaits::LeftWithoutTheOthers(const GroupDescription& description, Now now) const {
   const bool known = leave_missing_.missing_count > 0;
-  return absl::StrCat("group '", description.name(), "' is left here after ", leave_wait_.Elapsed(now.monotonic_ns),
-                      " all the same, although ", known ? description.MissingRanks(leave_missing_) : "some rank",
-                      " may lack results of ", description.Uncommitted(),
-                      known ? "" : absl::StrCat("; in vain it waited for ", description.WaitedFor(nullptr, {})));
+  const std::string whom = known ? std::string() : absl::StrCat(" for ", description.WaitedFor(nullptr, {}));
+  return absl::StrCat("left group '", description.name(), "' after it waited ", leave_wait_.Elapsed(now.monotonic_ns),
+                      whom, ", although ", known ? description.MissingRanks(leave_missing_) : "some rank",
+                      " may lack results of ", description.Uncommitted());
 }
 
 }  // namespace shoal

@@ -33,7 +33,7 @@ class GroupWaits {
   // The group is closed and all its ops are done: from now on it waits for the other ranks, at the latest until then.
   // An earlier end that was named before stays.
   void Leave(uint64_t now_ns, uint64_t until_ns);
-  // The servers' newest word on who lacks results of a group that is being left; none missing: they say nothing.
+  // What a server said last of the ranks that lack results of a group that is being left; none missing: nothing.
   void NoteMissingRanks(const Waiting& missing) { leave_missing_ = missing; }
 
   bool leaving() const { return leave_by_ns_ != kNoDeadline; }
@@ -46,8 +46,8 @@ class GroupWaits {
   uint64_t next_line_ns() const { return next_line_ns_; }
   // The line that is due; nullopt: none.
   std::optional<std::string> TakeLine(OpQueue* ops, const GroupDescription& description, Now now);
-  // That the group is left although some rank may lack results.
-  std::string LeftAllTheSame(const GroupDescription& description, Now now) const;
+  // The line about a group that is left although some rank may lack results.
+  std::string LeftWithoutTheOthers(const GroupDescription& description, Now now) const;
 
  private:
   bool opened_ = false;

@@ -136,7 +136,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (header.refusal == Refusal::kPreempted) {
     if (!shard.has_value() || state_ != State::kOpen) return;
-    return Settle(flow_.OnPreempted(*shard, header, actions), now, actions);
+    return FailOrGoOn(flow_.OnPreempted(*shard, header, actions), now, actions);
   }
   const absl::Status error =
       RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"), header.refusal, text);
@@ -155,7 +155,7 @@ bool WorkerGroup::MayMove(Refusal refusal) const {
 // ---- ops and chunks ----
 
 absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
-  if (failed()) return failure_;
+  if (failed()) return flow_.failure();
   if (!command.layout.IsFor(info())) {
     return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than '", info().name,
                                                    "'; make its layout with the information of this one"));
@@ -184,7 +184,7 @@ void WorkerGroup::OnWaiting(uint32_t connection, const FrameHeader& header, cons
 void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (state_ != State::kOpen || header.epoch != epoch() || !shard.has_value()) return;
-  Settle(flow_.OnAsk(*shard, header, actions), now, actions);
+  FailOrGoOn(flow_.OnAsk(*shard, header, actions), now, actions);
 }
 
 void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, Now now, WorkerActions* actions) {
@@ -204,16 +204,16 @@ bool WorkerGroup::OnOffered(uint32_t connection, const FrameHeader& header, cons
 }
 
 void WorkerGroup::OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
-  Settle(flow_.OnSent(token, status, now, actions), now, actions);
+  FailOrGoOn(flow_.OnSent(token, status, now, actions), now, actions);
 }
 
 void WorkerGroup::OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
   const absl::Status landed = flow_.OnLanded(token, status, now, actions);
   if (landed.ok()) MoveIfDue(now, actions);  // it may have waited for that
-  Settle(landed, now, actions);
+  FailOrGoOn(landed, now, actions);
 }
 
-void WorkerGroup::Settle(const absl::Status& status, Now now, WorkerActions* actions) {
+void WorkerGroup::FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions) {
   if (!status.ok()) return Fail(status, now, actions);
   if (!failed() && flow_.ops().empty()) waits_.NoteOpsEnded();
   CloseIfDone(now, actions);
@@ -267,12 +267,11 @@ void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   const bool was_opening = opening();
   state_ = State::kFailed;
-  failure_ = std::move(why);
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
   waits_.Silence();
-  flow_.Fail(failure_, now, actions);
+  flow_.Fail(std::move(why), now, actions);
   if (was_opening) {
-    actions->push_back(GroupOpened{handle_, failure_});
+    actions->push_back(GroupOpened{handle_, flow_.failure()});
     close_requested_ = true;
   }
   CloseIfDone(now, actions);
@@ -301,7 +300,7 @@ bool WorkerGroup::MayLeave(Now now, WorkerActions* actions) {
   }
   waits_.Leave(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
   if (now.monotonic_ns >= waits_.leave_by_ns()) {
-    ReportWait(waits_.LeftAllTheSame(Description(), now), actions);
+    ReportWait(waits_.LeftWithoutTheOthers(Description(), now), actions);
     return true;
   }
   FrameHeader header = flow_.Header(FrameType::kCommit);

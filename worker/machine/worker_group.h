@@ -97,9 +97,8 @@ class WorkerGroup {
   void ReportTrouble(uint32_t shard, bool reachable, WorkerActions* actions);
   // A server that refuses the group need not be its end.
   bool MayMove(Refusal refusal) const;
-  // After an operation has ended.
-  void Settle(const absl::Status& status, Now now, WorkerActions* actions);
-  void TickOps(Now now, WorkerActions* actions);
+  // After something that ends the group where it is not OK, and may have ended ops.
+  void FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions);
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
   void ReportWait(std::string line, WorkerActions* actions);
@@ -110,7 +109,6 @@ class WorkerGroup {
   Connections& connections_;
   WorkerTally& tally_;
   State state_ = State::kOpening;
-  absl::Status failure_;  // kFailed: why
   bool was_open_ = false;
   bool close_requested_ = false;              // by whatever means
   bool close_commanded_ = false;              // by the caller, who waits for GroupClosed
