@@ -1,5 +1,5 @@
-// When a wait has lasted long enough for a line in the log, and how the line begins: the first is due after a quarter of
-// the time that the wait may last, ten seconds at most; each next one after as long again, a minute at most. Pure.
+// When a wait has lasted long enough for a line in the log, and how the line begins: the first is due after a quarter
+// of the time that the wait may last, ten seconds at most; each next one after as long again, a minute at most. Pure.
 #ifndef SHOAL_CORE_WAIT_REPORT_H_
 #define SHOAL_CORE_WAIT_REPORT_H_
 
