@@ -1,13 +1,13 @@
 // Checksums over another transport: no payload that the network, a card or a memory changed on its way is ever used.
 //
-// Send puts the CRC32C (Castagnoli; RFC 3720, appendix B.4) of the payload into the frame's header. What arrives with
-// one is checked when it has landed, or before it is lent. A payload that is not what was sent ends as one that did not
-// arrive: kLanded with DataLoss, and the connection is cut, since nothing that came over it is sure any more; its
-// kPeerDown says DataLoss too. Whoever lives through the end of a connection lives through that.
+// Send puts the CRC32C (Castagnoli; RFC 3720, appendix B.4) of the payload into the frame's header. A payload that has
+// one is checked when it has landed, or before it is lent. A payload that was changed counts as not arrived: kLanded
+// has DataLoss, and the connection is cut, since nothing that came over it can be trusted any more; its kPeerDown has
+// DataLoss as well. A user that survives the end of a connection survives this.
 //
-// Messages that are no frames, or have no payload, pass as they are. The clauses of net/transport.h hold as for the
-// transport below, but for T10: an offer with a checksum is never taken at once, because the tensor would be
-// overwritten before the check.
+// Messages that are not frames, or have no payload, pass unchanged. The clauses of net/transport.h hold as for the
+// transport below, except T10: an offer with a checksum is never taken at once, because the tensor would be overwritten
+// before the check.
 #ifndef SHOAL_NET_CHECKSUM_TRANSPORT_H_
 #define SHOAL_NET_CHECKSUM_TRANSPORT_H_
 
@@ -20,7 +20,7 @@
 
 namespace shoal {
 
-// kToAskers: to peers that sent a checksum themselves; so who wants them says so by sending them.
+// kToAskers: to peers that have sent a checksum themselves; a peer asks for checksums by sending them.
 enum class Checksums : uint8_t { kToAskers, kToAll };
 
 std::unique_ptr<Transport> MakeChecksumTransport(std::unique_ptr<Transport> below, Checksums mode);

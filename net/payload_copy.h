@@ -9,11 +9,11 @@
 namespace shoal {
 
 // From this size on the target is written past the caches: a payload that large is part of a tensor that is larger
-// still, so it would be evicted before anybody reads it, and fetching what is overwritten costs as much as writing it
+// still, so it would be evicted before it is read, and fetching what is overwritten costs as much as writing it
 // (docs/adr/0006). Not true of what is converted next, with a 16-bit wire; there it costs a little.
 inline constexpr size_t kStreamedPayloadBytes = size_t{128} << 10;
 
-// As memcpy: the places must not overlap. All of it is visible to whom the caller tells afterwards.
+// As memcpy: the places must not overlap. All of it is visible to a thread that the caller notifies afterwards.
 void CopyPayload(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace shoal

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<WakeUp>> WakeUp::Make() {
   const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (fd < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("no eventfd: ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
+        absl::StrCat("can't create an eventfd: ", strerror(errno), " (raise the limit of open files, ulimit -n)"));
   }
   return std::unique_ptr<WakeUp>(new WakeUp(fd));
 }

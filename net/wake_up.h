@@ -1,4 +1,4 @@
-// Sleeping in a loop until a transport has something, somebody calls, or a deadline passes.
+// Sleeping in a loop until a transport has something, another thread calls, or a deadline passes.
 //
 //   while (running) {
 //     ... drain `wake_up`'s queue, Poll the transport, step ...

@@ -38,7 +38,7 @@ int Serve(const shoal::SchedulerConfig& config, const std::string& effective) {
   if (!scheduler.ok()) return Fail(kExitFailure, scheduler.status());
   std::printf("shoal-scheduler %s with:\n%s", shoal::kSoftwareVersion, effective.c_str());
   if (config.state_file.empty() && config.store.empty()) {
-    std::printf("State is kept in memory: after a restart servers and jobs have to come anew (--state-file PATH).\n");
+    std::printf("The state is kept in memory and lost at a restart; --state-file PATH keeps it in a file.\n");
   }
   std::printf("shoal-scheduler listening on %s\n", (*scheduler)->address().c_str());
   std::fflush(stdout);

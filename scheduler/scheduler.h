@@ -1,5 +1,5 @@
-// A whole scheduler in one object: store, machine, loop thread and gRPC host. What main() runs and what a worker
-// process embeds when no scheduler was given.
+// A whole scheduler in one object: store, machine, loop thread and gRPC host. main() runs one, and so does a worker
+// process when no scheduler was given.
 //
 // Threads: all functions from any thread, but Stop and the destructor from one at a time. Starts one loop thread, the
 // store's writer and gRPC's own threads. Installs no signal handlers and reads no environment.
@@ -17,16 +17,16 @@ namespace shoal {
 class Scheduler {
  public:
   // Loads the state, listens, and serves until Stop; with a store in etcd it serves while it leads and else passes
-  // calls on, and etcd may come later. InvalidArgument: a value in `config` is out of range. Unavailable: the address
-  // can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or version, or in
-  // use by another scheduler. NotFound, PermissionDenied: its folder. Each text names what to mend.
+  // calls on, and etcd may be started later. InvalidArgument: a value in `config` is out of range. Unavailable: the
+  // address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
+  // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text says what to do.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config);
 
   ~Scheduler();  // stops
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // "ip:port" with the port that is really listened on.
+  // "ip:port" with the actual port.
   std::string address() const;
 
   // Ends open calls with UNAVAILABLE, waits for the threads (a second at most for calls in flight). Idempotent.

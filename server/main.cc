@@ -1,7 +1,7 @@
 // shoal-server: a reduction server as a process of its own.
 //
 // Exit codes: 0 after SIGTERM, SIGINT or shoalctl drain; 1 when it can't start or lost its place in the cluster; 2 for
-// bad usage.
+// wrong options.
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -46,7 +46,8 @@ int Fail(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
-// From now on SIGTERM and SIGINT only make the descriptor readable; threads started later inherit that. -1: impossible.
+// From now on SIGTERM and SIGINT only make the descriptor readable; threads started later inherit that. -1: the kernel
+// refused.
 int CatchSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -62,10 +63,10 @@ std::string TakeSignalName(int signal_fd) {
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
-// `why`: a signal's name, or that the server was asked to drain, which it has then begun by itself.
+// `why`: a signal's name, or "shoalctl drain"; in that case the server has begun to drain by itself.
 void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server) {
   PrintLine(absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
-                         " ms to end, another signal ends them at once"));
+                         " ms to end; another signal ends them at once"));
   if (!server->asked_to_drain()) server->Drain(why);
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + config.drain_timeout_ms * kNsPerMs;
@@ -74,19 +75,21 @@ void DrainAndStop(const ServerConfig& config, const std::string& why, int signal
   for (uint64_t now_ns = since_ns; now_ns < until_ns && !server->drained() && !signalled_again;
        now_ns = MonotonicNs()) {
     if (wait.TakeDue(now_ns)) {
-      PrintLine(absl::StrCat("waiting for open groups to end since ", wait.Text(now_ns), ": ", server->open_groups()));
+      PrintLine(absl::StrCat("waited ", wait.Elapsed(now_ns), " for open groups to end (",
+                             WaitReport::Seconds(until_ns - now_ns), " left): ", server->open_groups()));
     }
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
   }
   if (!server->drained()) {
-    PrintLine(absl::StrCat("ending with open groups, their workers will see a lost server: ", server->open_groups()));
+    PrintLine(absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
+                           server->open_groups()));
   }
   server->Stop(why);
 }
 
 int Serve(const ServerConfig& config) {
   const int signal_fd = CatchSignals();
-  if (signal_fd < 0) return Fail(absl::InternalError("the kernel gives no descriptor for signals"), kExitFailure);
+  if (signal_fd < 0) return Fail(absl::InternalError("the kernel returned no descriptor for signals"), kExitFailure);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, PrintLine, signal_fd);
   if (absl::IsCancelled(server.status())) return Fail(server.status(), kExitOk);
   if (!server.ok()) return Fail(server.status(), kExitFailure);
@@ -114,7 +117,7 @@ int Main(const std::vector<std::string>& arguments) {
   const std::string help_text =
       options.Help("shoal-server --scheduler HOST:PORT --advertise IP [options]",
                    "A reduction server of a Shoal cluster: sums the chunks that workers push and sends the sums back.\n"
-                   "SIGTERM, SIGINT and `shoalctl drain` end it in good order.");
+                   "SIGTERM, SIGINT and `shoalctl drain` make it leave the cluster and stop.");
   absl::Status status = options.Parse(arguments, LookUpEnvironment);
   if (status.ok() && help) {
     std::cout << help_text << std::flush;

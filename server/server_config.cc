@@ -20,46 +20,49 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->String("scheduler", "SHOAL_SERVER_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
                 &config->scheduler);
   table->String("advertise", "SHOAL_SERVER_ADVERTISE", "IP",
-                "Address of this machine that workers connect to; the server listens there. Required.",
+                "Address of this node that workers connect to; the server listens there. Required.",
                 &config->advertise);
   table->String("name", "SHOAL_SERVER_NAME", "NAME",
-                "Name in the cluster, unique; a restarted server that keeps its name takes its place again. "
-                "None: HOSTNAME-PORT.",
+                "Unique name in the cluster; a restarted server with the same name takes its place again. "
+                "Empty: HOSTNAME-PORT.",
                 &config->name);
   table->Uint32("io-threads", "SHOAL_SERVER_IO_THREADS", "N",
-                "Threads that receive, sum and send; each listens on a port of its own.", &config->io_threads, 1,
+                "Threads that receive, sum and send; each listens on its own port.", &config->io_threads, 1,
                 kMaxServerIoThreads);
   table->Bytes("slot-memory", "SHOAL_SERVER_SLOT_MEMORY",
                "Memory for chunks that are being summed, shared equally by the I/O threads.",
                &config->slot_memory_bytes, kMinSlotMemoryBytesPerIoThread);
   table->Bytes("window", "SHOAL_SERVER_WINDOW",
                "Payload that each worker may have in flight to an I/O thread, as far as slot memory allows. "
-               "0: what the scheduler chose for the group, from its workers' measurements.",
+               "0: what the scheduler chooses for each group, from its workers' measurements.",
                &config->window_bytes, 0, std::numeric_limits<uint32_t>::max());
   table->Uint32("port-base", "SHOAL_SERVER_PORT_BASE", "PORT",
-                "Port of the first I/O thread, the next ones follow it. 0: any free ports.", &config->port_base, 0,
-                kMaxPort);
+                "Port of the first I/O thread; the others use the next ports. 0: any free ports.", &config->port_base,
+                0, kMaxPort);
   table->String("net-device", "SHOAL_SERVER_NET_DEVICE", "DEVICE",
-                "UCX network device of the data plane, as eth0 or mlx5_0:1. None: UCX chooses.", &config->net_device);
+                "UCX network device of the data plane, such as eth0 or mlx5_0:1. Empty: UCX chooses.",
+                &config->net_device);
   table->String("transports", "SHOAL_SERVER_TRANSPORTS", "LIST",
-                "UCX transports of the data plane, separated by commas; workers need one of them.",
+                "UCX transports of the data plane, separated by commas; workers need at least one of them.",
                 &config->transports);
   table->Flag("network-only", "SHOAL_SERVER_NETWORK_ONLY",
-              "Use the network between processes of one node too, instead of shared memory.", &config->network_only);
+              "Uses the network instead of shared memory between processes of one node as well.",
+              &config->network_only);
   table->Uint32(
       "weight", "SHOAL_SERVER_WEIGHT", "N",
-      "Share of the chunks that each I/O thread gets, beside the other servers' weights. In a job with servers on "
-      "its ranks' nodes: rate of this server's link, in units of a rank's.",
+      "Share of the chunks that each I/O thread gets, relative to the other servers' weights. In a job with colocated "
+      "servers: speed of this server's link as a multiple of a rank's.",
       &config->weight, 1, kMaxShardWeight);
   table->Uint32(
       "spin", "SHOAL_SERVER_SPIN", "MICROSECONDS",
-      "After an op of at most 256 KiB: how long an I/O thread looks for work before it sleeps. Saves wake-ups.",
+      "How long an I/O thread polls for work before it sleeps, after an op of at most 256 KiB. Saves wake-ups.",
       &config->spin_us, 0, 1'000'000);
-  table->Uint64("timeout", "SHOAL_SERVER_TIMEOUT", "MS",
-                "How long to try to register at the start. Later outages of the scheduler are sat out.",
-                &config->timeout_ms, 1, kMaxTimeoutMs);
+  table->Uint64(
+      "timeout", "SHOAL_SERVER_TIMEOUT", "MS",
+      "How long to try to register at the start. Once registered, the server waits for the scheduler without limit.",
+      &config->timeout_ms, 1, kMaxTimeoutMs);
   table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
-                "After SIGTERM, SIGINT or shoalctl drain: how long open groups get to end.", &config->drain_timeout_ms,
+                "How long open groups get to end after SIGTERM, SIGINT or shoalctl drain.", &config->drain_timeout_ms,
                 0, kMaxTimeoutMs);
 }
 
@@ -72,12 +75,12 @@ absl::Status CheckServerConfig(const ServerConfig& config) {
   }
   if (config.advertise.empty()) {
     return absl::InvalidArgumentError(
-        "no address given; give --advertise IP (or SHOAL_SERVER_ADVERTISE), the address of this machine that workers "
-        "reach");
+        "no address given; give --advertise IP (or SHOAL_SERVER_ADVERTISE), the address of this node that workers "
+        "connect to");
   }
   if (config.port_base != 0 && config.port_base + config.io_threads - 1 > kMaxPort) {
     return absl::InvalidArgumentError(absl::StrCat("--port-base ", config.port_base, " with --io-threads ",
-                                                   config.io_threads, " goes beyond port ", kMaxPort));
+                                                   config.io_threads, " exceeds port ", kMaxPort));
   }
   if (config.slot_memory_bytes / config.io_threads < kMinSlotMemoryBytesPerIoThread) {
     return absl::InvalidArgumentError(absl::StrCat("--slot-memory ", config.slot_memory_bytes,
@@ -85,7 +88,7 @@ absl::Status CheckServerConfig(const ServerConfig& config) {
                                                    "; each needs at least ", kMinSlotMemoryBytesPerIoThread, " bytes"));
   }
   if (config.transports.empty()) {
-    return absl::InvalidArgumentError("--transports is empty; give UCX transports, as tcp or rc,ud,tcp");
+    return absl::InvalidArgumentError("--transports is empty; give UCX transports, such as tcp or rc,ud,tcp");
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// What a reduction server can be told: one table makes flags, environment variables, --help and the printout at the
+// The options of a reduction server: one table defines flags, environment variables, --help and the printout at the
 // start.
 #ifndef SHOAL_SERVER_SERVER_CONFIG_H_
 #define SHOAL_SERVER_SERVER_CONFIG_H_
@@ -28,11 +28,11 @@ struct ServerConfig {
   std::string transports = "tcp";
   bool network_only = false;
   uint32_t weight = 1;                       // of each I/O thread in the shard map
-  uint32_t spin_us = kSmallOpSpinNs / 1000;  // after a small op an I/O thread looks so long for work before it sleeps
+  uint32_t spin_us = kSmallOpSpinNs / 1000;  // how long an I/O thread polls before it sleeps, after a small op
   uint64_t timeout_ms = 30'000;              // for registering at the start
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
-  // No options of the program: a process that runs a colocated server for its own job says which job that is, and the
-  // name by which the job knows this node. 0: serves all. Empty: the node's own name.
+  // These are no options of the program: a process with a colocated server gives its own job, and the name by which the
+  // job knows this node. 0: the server serves all jobs. Empty: the node's own name.
   JobId job;
   std::string node_name;
 };
@@ -40,8 +40,8 @@ struct ServerConfig {
 // Declares the server's options in `table`, with the values in `config` as defaults; both must outlive the table's use.
 void DeclareServerOptions(ServerConfig* config, OptionTable* table);
 
-// InvalidArgument names the option that is missing or fits badly with another, and what to give. Looks at the values
-// alone: whether this machine has the address and the memory shows when the server starts.
+// InvalidArgument names the option that is missing or contradicts another, and what to give. Checks the values only:
+// whether this node has the address and the memory shows when the server starts.
 absl::Status CheckServerConfig(const ServerConfig& config);
 
 }  // namespace shoal

@@ -1,18 +1,18 @@
-// What must hold in every simulation, watched from outside.
+// What must hold in every simulation, checked from outside.
 //
-//   exactly once  a result that a rank was told is right: every rank's contribution is in it once (I2), added up in
-//   rank
+//   exactly once  a result that a rank gets is right: every rank's contribution is in it once (I2), summed in rank
 //                 order (I1); contributions differ by rank and position, so a missing, doubled or misplaced one shows
-//   agreement     all ranks that were told a result of an op have the same bits (I1)
-//   one map       all who hear of a group's epoch hear of the same shards in it (I4)
+//   agreement     all ranks that get a result of an op have the same bits (I1)
+//   one map       all ranks that hear of a group's epoch hear of the same shards in it (I4)
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
-//   ownership     memory of an op that ended is not touched any more, nor what is being sent before its kSent
-//   isolation     a job that no destructive fault hit ends well (I8); with benign faults alone, every job does
+//   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its
+//                 kSent
+//   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
-//   loans         what a server borrows is not written to, and returned once
+//   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
-// What crosses the wire is watched by wire_audit.h.
+// wire_audit.h checks the messages between workers and servers.
 #ifndef SHOAL_SIM_CHECKERS_H_
 #define SHOAL_SIM_CHECKERS_H_
 
@@ -44,11 +44,11 @@ class Checkers {
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                const std::vector<std::byte>& memory);
-  // Ops of its groups that end later than this are late.
+  // Ops of its groups must have ended by then.
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
-  // From now on nothing may write to the memory; it is kept and looked at again at the end.
+  // From now on nothing may write to the memory; it is kept and compared again at the end.
   void Bury(std::string whose, std::vector<std::byte> memory);
   void SawMap(GroupId group, const ShardMap& map);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
@@ -65,7 +65,7 @@ class Checkers {
  private:
   struct Truth {
     std::vector<std::byte> expected;
-    uint64_t told_digest = 0;  // of what the first rank was told
+    uint64_t told_digest = 0;  // of the result that the first rank got
     uint32_t told = 0;         // ranks
   };
   struct Grave {

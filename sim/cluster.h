@@ -1,6 +1,6 @@
 // The simulated cluster of a profile: its processes, and what faults do to them.
 //
-// A job runs once, or again under its name when a fault restarts it: runs are numbered. One thread (the world's).
+// A job runs once, or again under its name when a fault restarts it; the runs are numbered. One thread (the world's).
 #ifndef SHOAL_SIM_CLUSTER_H_
 #define SHOAL_SIM_CLUSTER_H_
 
@@ -32,11 +32,11 @@ class Cluster {
 
   // From here on all processes start, and faults happen, in virtual time.
   void Start();
-  // All that were to start have, and have ended or died.
+  // True when all processes that were to start have started, and have ended or died.
   bool AllWorkersEnded() const;
-  // How long servers may need to notice the last worker's end.
+  // How long servers may take to notice the end of the last worker.
   uint64_t SettleNs() const;
-  // Ends what is left, and checks it.
+  // Ends the processes that are left, and checks them.
   void CheckEnd();
 
   World& world() { return world_; }
@@ -68,7 +68,7 @@ class Cluster {
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
   bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
-  // Another server for all jobs goes on if one of them leaves.
+  // Whether another server for all jobs is left if one of them leaves.
   bool OneOfMany() const;
   // Processes whose time has come end: servers that are drained, those of workers that have ended.
   void Tend();

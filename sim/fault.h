@@ -8,11 +8,11 @@
 
 namespace shoal::sim {
 
-// A benign fault may cost time and never a result; neither may a survivable one, which makes groups move to other
-// servers. A destructive one may fail the ops of the jobs that it hits, of nobody else, and must leave nothing behind.
-// Where the scheduler forgets, what was not under way may fail (docs/failover.md, F12), and anything where one that is
-// no leader answers; but never may a result be wrong.
-// X(name, text for people)
+// A benign fault may cost time but never a result. Neither may a survivable one, which makes groups move to other
+// servers. A destructive one may fail the ops of the jobs that it hits, but of no other job, and must leave nothing
+// behind. Where the scheduler forgets its state, ops that are not in progress may fail (docs/failover.md, F12), and
+// any op where a scheduler that does not lead answers. A result must never be wrong.
+// X(name, human-readable text)
 // clang-format off
 #define SHOAL_SIM_FAULTS(X)                                                                                   \
   /* benign */                                                                                                \

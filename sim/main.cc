@@ -1,4 +1,4 @@
-// shoal-sim: runs seeds of the deterministic simulation and says what broke.
+// shoal-sim: runs seeds of the deterministic simulation and reports what failed.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,21 +23,22 @@ using shoal::sim::Report;
 constexpr char kUsage[] =
     "shoal-sim: deterministic simulation of scheduler, servers and workers under faults.\n"
     "\n"
-    "  shoal-sim --seed N [--trace LINES]   one seed; where a check failed, a smaller profile that fails as well, and\n"
-    "                                       its trace\n"
-    "  shoal-sim --first N --count K        K seeds from N on; a line for each that failed, and a sum\n"
+    "  shoal-sim --seed N [--trace LINES]   runs one seed; if a check fails, prints a smaller profile that also "
+    "fails,\n"
+    "                                       and its trace\n"
+    "  shoal-sim --first N --count K        runs K seeds from N on; prints a line for each that failed, and a summary\n"
     "\n"
     "options (default)\n"
     "  --seed N           the seed to run (none)\n"
-    "  --first N          first seed of a range (1)\n"
+    "  --first N          the first seed of a range (1)\n"
     "  --count K          how many seeds (1200, as `make test` runs them)\n"
-    "  --stop-after F     end the range after F seeds that failed (none)\n"
-    "  --report FILE      write what a range came to, as JSON (none)\n"
-    "  --shrink-runs R    simulations to spend on making a failing profile smaller (400)\n"
-    "  --trace LINES      how many last lines of the trace to print (0; 200 where a check failed)\n"
+    "  --stop-after F     stop after F seeds have failed (none)\n"
+    "  --report FILE      write the results of a range as JSON (none)\n"
+    "  --shrink-runs R    how many simulations to spend on making a failing profile smaller (400)\n"
+    "  --trace LINES      how many of the last lines of the trace to print (0; 200 if a check failed)\n"
     "  --help             this text\n"
     "\n"
-    "exit status: 0 all checks held, 1 some failed, 2 wrong usage, 3 a seed crashed or did not end (it is named)\n";
+    "exit status: 0 all checks held, 1 a check failed, 2 wrong usage, 3 a seed crashed or did not end (it is named)\n";
 
 constexpr unsigned kSecondsPerSeed = 120;
 
@@ -54,7 +55,7 @@ struct Options {
 
 char seed_under_way[32];
 
-// A seed that crashes or hangs takes the others with it, so it is named. Calls what a signal handler may call only.
+// A seed that crashes or hangs ends the others as well, so it is named. Calls only what a signal handler may call.
 void NameSeed(int signal_number) {
   const char* const what = signal_number == SIGALRM ? " FAILED: it did not end\n" : " FAILED: it crashed\n";
   (void)!write(STDOUT_FILENO, seed_under_way, std::strlen(seed_under_way));
@@ -137,7 +138,7 @@ int RunRange(const Options& options) {
   return tally.violations.empty() ? 0 : 1;
 }
 
-// False: wrong usage, said to stderr.
+// False: wrong usage, which was reported on stderr.
 bool Parse(int argc, char** argv, Options* options) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -152,7 +153,9 @@ bool Parse(int argc, char** argv, Options* options) {
     if (flag == "--report" && i + 1 < argc) {
       options->report = argv[++i];
     } else if (number == nullptr || i + 1 >= argc || !ParseNumber(argv[++i], number)) {
-      std::fprintf(stderr, "shoal-sim: '%s' is no option with its value; see shoal-sim --help\n", flag.c_str());
+      std::fprintf(stderr,
+                   "shoal-sim: '%s' is not an option, or its value is missing or not a number; see shoal-sim --help\n",
+                   flag.c_str());
       return false;
     }
   }

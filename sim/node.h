@@ -2,8 +2,8 @@
 // come.
 //
 // The node has a clock of its own: it starts anywhere, runs faster or slower than the world's by up to the profile's
-// drift, and its wall clock is off by up to an hour, as clocks of different machines have nothing to do with each
-// other. One thread (the world's).
+// drift, and its wall clock is off by up to an hour, because the clocks of different nodes are independent. One thread
+// (the world's).
 #ifndef SHOAL_SIM_NODE_H_
 #define SHOAL_SIM_NODE_H_
 
@@ -27,7 +27,7 @@ class Node {
 
   // Runs soon (not at once: another process gets its turn first, by chance).
   void Wake();
-  // Nothing runs before then; what was woken runs afterwards.
+  // Nothing runs before then; a node that was woken meanwhile runs afterwards.
   void PauseUntil(uint64_t world_ns);
   const std::string& name() const { return name_; }
 
@@ -39,7 +39,7 @@ class Node {
   Now LocalNow() const;
   // Runs `what` after a delay on the node's clock, if the node is still there then; after a pause if there is one.
   void After(uint64_t delay_ns, std::function<void()> what);
-  // For world events that must not find a node that is gone: they hold this and look at it first.
+  // For world events that must not run when the node is gone: they hold this and check it first.
   std::weak_ptr<bool> alive() const { return alive_; }
 
  private:

@@ -1,7 +1,7 @@
-// What the ranks of a simulated job reduce, and what must come out.
+// What the ranks of a simulated job reduce, and the result that they must get.
 //
-// Of each op, one in three sums depends on the order in which the ranks are added up; the others are exact in every
-// dtype and order.
+// One in three sums of each op depends on the order in which the ranks are summed; the others are exact in every dtype
+// and order.
 #ifndef SHOAL_SIM_OP_TRUTH_H_
 #define SHOAL_SIM_OP_TRUTH_H_
 

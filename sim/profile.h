@@ -1,5 +1,5 @@
-// What one seed simulates: the cluster's shape, its tunables and which faults happen when. Everything is drawn from the
-// seed.
+// What one seed simulates: the shape of the cluster, its tunables, and which faults happen when. Everything is drawn
+// from the seed.
 //
 // Swarm testing (Groce et al., ISSTA 2012): each seed switches each kind of fault on or off, so that kinds which hide
 // each other also run alone. Tunables are drawn small (one slot's credit, tiny chunks), where the product code has its
@@ -44,7 +44,7 @@ struct JobProfile {
   WireFormat wire = WireFormat::kAsIs;
 };
 
-// Deliberate bugs of the simulated parts, to prove that the checkers see what they are for.
+// Deliberate bugs of the simulated parts, which prove that the checkers find what they are for.
 enum class Sabotage : uint8_t {
   kNone,
   kLoseContribution,  // a sum leaves out its last input now and then (exactly-once)

@@ -1,4 +1,4 @@
-// Somebody who is no worker: connects to a server and sends it garbage, forged frames and payloads for nobody.
+// A process that is not a worker. It connects to a server and sends it garbage, forged frames and useless payloads.
 #ifndef SHOAL_SIM_ROGUE_NODE_H_
 #define SHOAL_SIM_ROGUE_NODE_H_
 

@@ -1,8 +1,7 @@
-// Makes a failing profile small, for a person to read: fewer faults, jobs, ranks, ops and servers, while it still
-// fails.
+// Makes a failing profile small enough to read: fewer faults, jobs, ranks, ops and servers, as long as it still fails.
 //
-// Greedy, like delta debugging (Zeller and Hildebrandt, TSE 2002): of all smaller profiles the first that fails is
-// taken, again and again. Any failure counts: a smaller profile is another simulation, and need not fail alike.
+// Greedy, like delta debugging (Zeller and Hildebrandt, TSE 2002): it takes the first smaller profile that fails, again
+// and again. Any failure counts: a smaller profile is another simulation and need not fail in the same way.
 #ifndef SHOAL_SIM_SHRINK_H_
 #define SHOAL_SIM_SHRINK_H_
 

@@ -21,7 +21,7 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .software_version = kSoftwareVersion,
                             .job_name = call.member.job_name,
                             .world_size = call.member.world_size,
-                            .rank = call.member.rank.value(),
+                            .rank = call.member.rank,
                             .incarnation = call.member.incarnation,
                             .node = call.member.node,
                             .pid = kPid,
@@ -31,10 +31,10 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {
   return scheduler::JoinGroup{.job = call.member.job,
-                              .rank = call.member.rank.value(),
+                              .rank = call.member.rank,
                               .incarnation = call.member.incarnation,
                               .group_name = call.group.name,
-                              .ranks = call.group.ranks,
+                              .ranks = std::vector<JobRank>(call.group.ranks.begin(), call.group.ranks.end()),
                               .max_chunk_bytes = call.group.max_chunk_bytes,
                               .min_servers = call.group.min_servers,
                               .wait_ms = call.wait_ms,
@@ -45,7 +45,7 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
 
 scheduler::Request AsRequest(const HeartbeatCall& call) {
   return scheduler::HeartbeatWorker{.job = call.member.job,
-                                    .rank = call.member.rank.value(),
+                                    .rank = call.member.rank,
                                     .incarnation = call.member.incarnation,
                                     .load = {.ops_completed = call.load.ops_completed,
                                              .ops_failed = call.load.ops_failed,
@@ -56,7 +56,7 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
 
 scheduler::Request AsRequest(const ReportServerCall& call) {
   return scheduler::ReportServer{.job = call.member.job,
-                                 .rank = call.member.rank.value(),
+                                 .rank = call.member.rank,
                                  .incarnation = call.member.incarnation,
                                  .group = call.trouble.group,
                                  .epoch = call.trouble.epoch,
@@ -68,7 +68,7 @@ scheduler::Request AsRequest(const ReportServerCall& call) {
 
 scheduler::Request AsRequest(const LeaveJobCall& call) {
   return scheduler::LeaveJob{.job = call.member.job,
-                             .rank = call.member.rank.value(),
+                             .rank = call.member.rank,
                              .incarnation = call.member.incarnation,
                              .reason = call.reason,
                              .failed = call.failed};
@@ -104,7 +104,7 @@ WatchNews AsNews(const scheduler::SendWatch& update) {
     news.moved_groups.push_back({.group = group.group, .map = group.map});
   }
   if (update.colocation.has_value()) {
-    news.colocation_wanted = update.colocation->ranks;
+    for (const JobRank rank : update.colocation->ranks) news.colocation_wanted.push_back(rank.value());
     news.colocation_wanted_because = update.colocation->reason;
   }
   return news;

@@ -31,14 +31,14 @@ class SimDisk {
   std::optional<std::string> state_;
 };
 
-// One scheduler's way to the disk, for one term: whoever makes one takes the lead.
+// One scheduler's access to the disk, for one term: making one takes the lead.
 class SimStore : public scheduler::Store {
  public:
   explicit SimStore(SimDisk* disk) : disk_(disk), term_(++disk->term_), alive_(std::make_shared<bool>(true)) {}
 
   absl::StatusOr<std::optional<std::string>> Load() override { return disk_->state_; }
 
-  // The state changes somewhere between the start and the outcome, also if this scheduler is dead by then.
+  // The state changes at some time between the start and the outcome, even if this scheduler is dead by then.
   void StartSave(uint64_t number, std::string state) override {
     World* const world = disk_->world_;
     const uint64_t takes_ns = world->random().Between(1'000, 3'000'000);

@@ -2,10 +2,10 @@
 //
 // Keeps T1..T9 of net/transport.h and nothing beyond them: payloads overtake notes and each other, completions after a
 // reset come in any order, a payload is read when it lands and not when it is sent, a buffer that was given to Accept
-// is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, a
-// sender may hear that its memory is free long after the answer to what it sent, so whoever touches memory too early or
-// too late fails a seed. Who changes what is being sent, changes a loan or returns it twice is found out. What crosses
-// the wire is shown to a WireAudit.
+// is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, and a
+// sender may learn that its memory is free long after the answer to what it sent. So a user that touches memory too
+// early or too late fails a seed. A user that changes what is being sent, changes a loan or returns it twice is
+// detected. A WireAudit sees every message.
 // One thread (the world's).
 #ifndef SHOAL_SIM_SIM_TRANSPORT_H_
 #define SHOAL_SIM_SIM_TRANSPORT_H_
@@ -28,14 +28,14 @@ namespace shoal::sim {
 
 class SimTransport;
 
-// Who reaches whom. Outlives its transports.
+// The network: which transports reach each other. Outlives its transports.
 class SimNetwork {
  public:
-  // `audit` outlives the network; null: nobody looks.
+  // `audit` outlives the network; null: no audit.
   SimNetwork(World* world, const NetworkProfile& profile, WireAudit* audit)
       : world_(world), profile_(profile), audit_(audit) {}
 
-  // `wake` is called (from a world event) when Poll will have something to say.
+  // `wake` is called (from a world event) when Poll will return events.
   std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake,
                                               const TransportLimits& limits = {});
 
@@ -51,7 +51,7 @@ class SimNetwork {
   // Of all transports.
   uint64_t loans_taken() const { return loans_taken_; }
   uint64_t loans_open() const { return loans_open_; }
-  // What transports' users did with memory that was not theirs; each names its check, as Checkers do.
+  // What users did with memory that was not theirs; each text names its check, as those of Checkers do.
   const std::vector<std::string>& faults() const { return faults_; }
   World* world() const { return world_; }
 
@@ -122,7 +122,7 @@ class SimTransport : public Transport, private PayloadLender {
   const std::string& name() const { return address_; }
   // What it sends from now on need not make sense.
   void BeStranger() { stranger_ = true; }
-  // The process goes without a word: peers learn of it only when the network has tried for long.
+  // The process disappears without closing its connections: peers notice only after the network has tried for long.
   void FallSilent() { silent_ = true; }
 
  private:
@@ -142,7 +142,7 @@ class SimTransport : public Transport, private PayloadLender {
     uint64_t payload_digest = 0;  // when it was sent
     uint64_t token = 0;
     bool at_sender = true;    // kSent is still owed
-    bool wants_token = true;  // false for the second arrival of a duplicate: nobody waits for it
+    bool wants_token = true;  // false for the second arrival of a duplicate, which no sender waits for
     bool dead = false;
   };
   struct Landing {
@@ -172,7 +172,7 @@ class SimTransport : public Transport, private PayloadLender {
   void Push(TransportEvent event, std::span<const std::byte> bytes = {});
   void Arrive(PeerId peer, std::shared_ptr<Message> message);
   void Depart(const std::shared_ptr<Message>& message, absl::Status status);
-  // The receiver has all that it wants of the payload; its sender hears of that some time later.
+  // The receiver is done with the payload; its sender learns of that some time later.
   void Release(const std::shared_ptr<Message>& message);
   // T2: what is sent stays as it is until its kSent.
   void CheckUnchanged(const Message& message);

@@ -1,4 +1,4 @@
-// One seed from start to end: builds the cluster of a profile, lets the faults happen, waits for the end, checks.
+// One seed from start to end: builds the cluster of a profile, lets the faults happen, waits for the end, and checks.
 #ifndef SHOAL_SIM_SIMULATION_H_
 #define SHOAL_SIM_SIMULATION_H_
 
@@ -21,8 +21,8 @@ struct Report {
   uint64_t refusals = 0;
   uint64_t loans = 0;                                 // payloads that servers borrowed
   uint64_t hand_overs = 0;                            // results that ranks handed over after a move
-  uint64_t preemptions = 0;                           // pushes that had to make room for an older chunk
-  std::array<uint64_t, kFaultKindCount> faults = {};  // that found something to hit, by kind
+  uint64_t preemptions = 0;                           // pushes that made room for an older chunk
+  std::array<uint64_t, kFaultKindCount> faults = {};  // that hit something, by kind
   std::vector<std::string> failures;                  // empty: all checks held
   std::vector<std::string> trace;                     // the last lines, if asked for
 };

@@ -1,4 +1,4 @@
-// What many seeds came to, in sum.
+// The results of many seeds together.
 #ifndef SHOAL_SIM_TALLY_H_
 #define SHOAL_SIM_TALLY_H_
 
@@ -30,7 +30,7 @@ struct Tally {
   std::vector<Violation> violations;  // the first of each seed that has any
 
   void Add(const Report& report);
-  // For scripts/soak.py. `first`: the first of the seeds; `cpu_seconds`: what they took.
+  // For scripts/soak.py. `first`: the first of the seeds; `cpu_seconds`: the time that they took.
   std::string ToJson(uint64_t first, double cpu_seconds) const;
 };
 

@@ -1,11 +1,11 @@
-// Watches what workers and servers say to each other in a simulation, and checks what the results alone don't show.
+// Watches the messages of workers and servers in a simulation, and checks what the results alone don't show.
 //
-//   stale       nobody takes a payload of an epoch that it has left behind (I4)
-//   twice       a server takes a rank's contribution to a chunk once in an epoch, unless it gave the first one back
-//   (I2) too early   a result is sent when all contributions to it, or results in their place, have landed (I2) wrong
-//   rank  a result goes to the rank that it says it is for credit      a worker has no more chunks under way to a
-//   server than that granted, counted from the oldest watermark   nobody says that an op is done where it is not, of
-//   itself or of others (I3)
+//   stale       no process accepts a payload of an epoch that it has left (I4)
+//   twice       a server accepts a rank's contribution to a chunk once in an epoch, unless it gave the first back (I2)
+//   too early   a result is sent when all contributions to it, or results in their place, have landed (I2)
+//   wrong rank  a result goes to the rank that it names
+//   credit      a worker has no more chunks in flight to a server than that granted, counted from the oldest
+//   watermark   no process reports an op as done, of itself or of others, where it is not (I3)
 //
 // Failures are given to the callback, with the name of the check in brackets. One thread (the world's).
 #ifndef SHOAL_SIM_WIRE_AUDIT_H_
@@ -35,7 +35,7 @@ class WireAudit {
   void GroupOpened(GroupId group, uint32_t ranks) { groups_.try_emplace(group, ranks); }
   // One of them; 0 if there is none.
   GroupId AnyGroup(uint64_t random) const;
-  // The rank was told the op's result.
+  // The rank got the op's result.
   void OpEnded(GroupId group, Rank rank, OpNumber op);
 
   // ---- what transports see; `who` is the transport's address, headers and notes are whole frames ----
@@ -60,7 +60,7 @@ class WireAudit {
   };
   // A chunk on a server, in one epoch.
   struct Gathered {
-    std::map<Rank, uint64_t> tickets;  // of what was accepted from whom
+    std::map<Rank, uint64_t> tickets;  // of accepted payloads, by sender
     std::set<Rank> landed;             // contributions, or results in their place
   };
   // A group on a server.
@@ -75,7 +75,7 @@ class WireAudit {
     Rank rank;
     uint32_t credit = 0;  // 0: not welcomed
     uint64_t next_position = 0;
-    std::map<ChunkKey, uint64_t> open;  // positions of chunks under way
+    std::map<ChunkKey, uint64_t> open;  // positions of chunks in flight
   };
 
   void Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit);

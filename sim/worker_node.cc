@@ -78,8 +78,9 @@ void WorkerNode::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   group.id = info.id;
   ports_.audit->GroupOpened(info.id, static_cast<uint32_t>(group.ranks.size()));
   ports_.checkers->SawMap(info.id, *info.map);
-  commands_.push_back(OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)),
-                                       std::make_shared<const GroupInfo>(info), now.monotonic_ns + 10 * kNsPerS});
+  group.info = std::make_shared<const GroupInfo>(info);
+  commands_.push_back(
+      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + 10 * kNsPerS});
 }
 
 void WorkerNode::Take(const MembershipOutcome& outcome, Now now) {
@@ -156,8 +157,7 @@ uint64_t WorkerNode::SubmitDue(Now now) {
       command.group = GroupHandle(static_cast<uint16_t>(index));
       command.ticket = next_ticket_++;
       command.data = op.memory.data();
-      command.element_count = op.plan.elements;
-      command.dtype = op.plan.dtype;
+      command.layout = OpLayout::Make(*group.info, op.plan.elements, op.plan.dtype).value();
       command.reduce_op = op.plan.reduce_op;
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;

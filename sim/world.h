@@ -35,7 +35,7 @@ class Random {
   uint64_t state_;
 };
 
-// A quick digest of bytes, to compare them by.
+// A quick digest for comparing bytes.
 uint64_t DigestOf(std::span<const std::byte> bytes);
 
 class World {
@@ -79,7 +79,7 @@ class World {
   void AddLine(std::string line);
 
   Random random_;
-  uint64_t now_ns_ = kNsPerS;  // so that nothing takes 0 for "never"
+  uint64_t now_ns_ = kNsPerS;  // so that 0 is free to mean "never"
   uint64_t sequence_ = 0;
   uint64_t events_run_ = 0;
   uint64_t digest_;

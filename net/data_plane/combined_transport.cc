@@ -103,8 +103,8 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeCombinedTransport(std::unique_ptr
     epoll_event event{};
     event.events = EPOLLIN;
     if (!epoll.valid() || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
+      return absl::ResourceExhaustedError(absl::StrCat("can't create an epoll descriptor: ", std::strerror(errno),
+                                                       " (raise the limit of open files, ulimit -n)"));
     }
   }
   return std::make_unique<CombinedTransport>(std::move(same_node), std::move(network), std::move(epoll));

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions&
   same_node.first_id = kSameNodeFirstId;
   same_node.limits = options.network.limits;
   absl::StatusOr<std::unique_ptr<ShmTransport>> shm = MakeShmTransport(same_node);
-  // Somebody else's socket at our name (another user's mischief) costs the short way, not the service.
+  // If another user's process has taken our socket's name, peers of this node use the network; the service goes on.
   if (absl::IsUnimplemented(shm.status()) || absl::IsAlreadyExists(shm.status())) return network;
   if (!shm.ok()) return shm.status();
   return MakeCombinedTransport(*std::move(shm), *std::move(network));

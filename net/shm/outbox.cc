@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<OutboxReader::Record>> OutboxReader::Next() {
         fixed.header_bytes > kMaxNoteBytes || fixed.header_bytes > header_room ||
         (fixed.type == RecordType::kInline && fixed.payload_bytes > header_room - fixed.header_bytes) ||
         (fixed.type == RecordType::kPad && (position == 0 || fixed.record_bytes != kRingBytes - position))) {
-      return absl::InvalidArgumentError("there is garbage in its shared memory");
+      return absl::InvalidArgumentError("its shared memory holds garbage");
     }
     read_ += fixed.record_bytes;
     if (fixed.type == RecordType::kPad) continue;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxDescriptors = 3;
 constexpr int kBacklog = 1024;
-// Nobody keeps us here by ringing, or by knocking at a door that is closed to him.
+// No peer can keep this loop busy by waking it, nor a stranger by connecting again and again.
 constexpr int kMaxBellsPerDrain = 64;
 constexpr int kMaxTurnedAway = 64;
 
@@ -40,8 +40,8 @@ AbstractName NameOf(const std::string& address) {
 absl::StatusOr<FileDescriptor> MakeSocket() {
   FileDescriptor socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_fd.valid()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no Unix socket: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
+    return absl::ResourceExhaustedError(absl::StrCat("can't create a Unix socket: ", std::strerror(errno),
+                                                     " (raise the limit of open files, ulimit -n)"));
   }
   return socket_fd;
 }
@@ -94,10 +94,11 @@ absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address) {
   if (!connected.ok()) return connected.status();
   const AbstractName name = NameOf(address);
   if (connect(connected->get(), reinterpret_cast<const sockaddr*>(&name.address), name.length) != 0) {
-    return absl::NotFoundError(absl::StrCat("nobody on this node listens at ", address));
+    return absl::NotFoundError(absl::StrCat("no process of this node listens at ", address));
   }
   if (!IsOfThisUser(connected->get())) {
-    return absl::NotFoundError(absl::StrCat("who listens at ", address, " on this node is another user"));
+    return absl::NotFoundError(
+        absl::StrCat("the process that listens at ", address, " on this node belongs to another user"));
   }
   return connected;
 }
@@ -125,7 +126,7 @@ absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::spa
   rights->cmsg_len = CMSG_LEN(memory.size_bytes());
   std::memcpy(CMSG_DATA(rights), memory.data(), memory.size_bytes());
   if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-    return absl::UnavailableError(absl::StrCat("the greeting did not go out: ", std::strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("the greeting could not be sent: ", std::strerror(errno)));
   }
   return absl::OkStatus();
 }
@@ -141,7 +142,7 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
   message.msg_controllen = control.size();
   const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
-  if (bytes <= 0) return absl::UnavailableError("the other side hung up before its greeting");
+  if (bytes <= 0) return absl::UnavailableError("the other side closed the connection before its greeting");
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -153,16 +154,16 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
   }
   const SameNodeGreeting& greeting = received.greeting;
   if (bytes < static_cast<ssize_t>(2 * sizeof(uint64_t)) || greeting.magic != kSameNodeMagic) {
-    return absl::InvalidArgumentError("who is there is no Shoal process");
+    return absl::InvalidArgumentError("the other side is not a Shoal process");
   }
   if (greeting.layout_version != kSameNodeLayoutVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the other side speaks version ", greeting.layout_version,
-                                                      " of the shared-memory protocol, this ", "side version ",
+                                                      " of the shared-memory protocol, this side version ",
                                                       kSameNodeLayoutVersion, "; run the same release on both"));
   }
   const size_t expected = greeting.region_bytes == 0 ? 2 : 3;
   if (bytes != sizeof(greeting) || received.memory.size() != expected || (message.msg_flags & MSG_CTRUNC) != 0) {
-    return absl::InvalidArgumentError("a greeting that is cut short or lacks its memory");
+    return absl::InvalidArgumentError("the greeting is incomplete, or its memory is missing");
   }
   return received;
 }

@@ -55,11 +55,11 @@ struct ReceivedGreeting {
   std::vector<FileDescriptor> memory;
 };
 
-// AlreadyExists: somebody listens at that name. ResourceExhausted: no descriptors.
+// AlreadyExists: another process listens at that name. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address);
-// Invalid when nobody of this user waits, as far as was looked: ask again when the listener is still readable.
+// Invalid if no process of this user waits among those looked at: call again while the listener is readable.
 FileDescriptor AcceptOnThisNode(int listener);
-// NotFound: nobody of this node and user listens there. ResourceExhausted: no descriptors.
+// NotFound: no process of this node and user listens there. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address);
 
 // Becomes readable when the process at the other end has ended. Invalid: this kernel can't tell, or the process can't

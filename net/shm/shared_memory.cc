@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<PeerMemory>> PeerMemory::Map(int fd, uint64_t byt
   const int seals = fcntl(fd, F_GET_SEALS);
   // Huge pages of their own file system can be sealed too, and fault when the kernel has none left.
   if (seals < 0 || (seals & kSeals) != kSeals || fstatfs(fd, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC) {
-    return absl::InvalidArgumentError("a descriptor that is no sealed shared memory");
+    return absl::InvalidArgumentError("a descriptor is not sealed shared memory");
   }
   if (bytes == 0 || fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes) {
     return absl::InvalidArgumentError(

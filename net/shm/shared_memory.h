@@ -18,7 +18,7 @@ namespace shoal {
 // Ours to write. The kernel gives pages as they are touched. Not thread safe, but the memory is.
 class OwnedMemory {
  public:
-  // Zeroed. `name` is for people who look at /proc/PID/maps. ResourceExhausted: the kernel refuses memory or a
+  // Zeroed. `name` appears in /proc/PID/maps. ResourceExhausted: the kernel refuses memory or a
   // descriptor. Unimplemented: it can't seal.
   static absl::StatusOr<std::unique_ptr<OwnedMemory>> Make(const char* name, uint64_t bytes);
   ~OwnedMemory();

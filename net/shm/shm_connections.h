@@ -103,7 +103,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   struct Peer {
     PeerId id;
     PeerState state = PeerState::kGuest;
-    std::string name;  // for people
+    std::string name;  // for messages
     FileDescriptor socket;
     FileDescriptor process;  // readable when the process has ended; may be invalid
     std::unique_ptr<OwnedMemory> outbox_memory;

@@ -47,7 +47,7 @@ absl::Status ShmTransportImpl::Start() {
   return Watch(listener_.get(), kListenerKey);
 }
 
-// Memory that we lent stays readable for those who have it mapped, and nobody writes to it any more.
+// Memory that we lent stays readable for peers that have it mapped, and is not written any more.
 ShmTransportImpl::~ShmTransportImpl() {
   for (const auto& [id, peer] : peers_) SayStage(*peer, SideStage::kDoneReading);
 }
@@ -57,7 +57,7 @@ absl::Status ShmTransportImpl::Watch(int fd, uint64_t key) {
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.u64 = key;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("epoll takes no more: ", std::strerror(errno)));
+  return absl::ResourceExhaustedError(absl::StrCat("epoll can't watch one more descriptor: ", std::strerror(errno)));
 }
 
 absl::Status ShmTransportImpl::CheckRoomForPeer() const {
@@ -85,7 +85,7 @@ absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisNode(const std::string& 
   if (!socket.ok()) return socket.status();
   if (absl::Status status = CheckRoomForPeer(); !status.ok()) return status;
   Peer* const peer = AddPeer(PeerState::kGreeting, *std::move(socket), address);
-  if (peer == nullptr) return absl::ResourceExhaustedError("no descriptors for one more connection");
+  if (peer == nullptr) return absl::ResourceExhaustedError("there are no descriptors for one more connection");
   const PeerId id = peer->id;
   Greet(*peer);
   return id;
@@ -129,7 +129,7 @@ void ShmTransportImpl::Greet(Peer& peer) {
 absl::Status ShmTransportImpl::MapMemory(Peer& peer, ReceivedGreeting* received) {
   const SameNodeGreeting& greeting = received->greeting;
   if (greeting.outbox_bytes != kOutboxBytes || greeting.arena_bytes < kStatusPageBytes) {
-    return absl::InvalidArgumentError("a greeting with memory of impossible sizes");
+    return absl::InvalidArgumentError("the greeting names memory of impossible sizes");
   }
   const std::array<std::pair<std::unique_ptr<PeerMemory>*, uint64_t>, 3> parts = {
       {{&peer.their_outbox_memory, greeting.outbox_bytes},
@@ -158,7 +158,7 @@ void ShmTransportImpl::OnGreeting(Peer& peer) {
   if (peer.state == PeerState::kGuest) {
     if (status.ok()) status = CheckRoomForPeer();
     if (!status.ok()) {
-      // Let it say its version; who is turned away for another reason sees the end of the socket.
+      // The peer is told our version; a peer that is refused for another reason sees the end of the socket.
       if (absl::IsFailedPrecondition(status)) {
         const SameNodeGreeting ours{.magic = kSameNodeMagic, .layout_version = kSameNodeLayoutVersion};
         const int memory_fd = arena_memory_->fd();

@@ -172,7 +172,7 @@ absl::Status ShmTransportImpl::OnRecord(Peer& peer, const OutboxReader::Record& 
     case RecordType::kReturned:
       return OnReturned(peer, record.fixed.send_number);
     default:
-      return absl::InvalidArgumentError("a record of no known type in its shared memory");
+      return absl::InvalidArgumentError("its shared memory holds a record of an unknown type");
   }
 }
 
@@ -181,11 +181,11 @@ absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record&
   const bool is_inline = record.fixed.type == RecordType::kInline;
   if (peer.offers >= options_.limits.max_offers_per_peer ||
       (is_inline && peer.held_bytes + offer.payload_bytes > options_.limits.max_held_bytes_per_peer)) {
-    return absl::ResourceExhaustedError("it sends more than it was given credit for");
+    return absl::ResourceExhaustedError("it sends more than its limit allows");
   }
   if (is_inline) {
     if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
-      return absl::InvalidArgumentError("a payload in its ring that is empty or too large");
+      return absl::InvalidArgumentError("its ring holds a payload that is empty or too large");
     }
     if (free_blocks_.empty()) {
       offer.block = std::make_unique<std::byte[]>(kMaxInlineBytes);
@@ -204,7 +204,7 @@ absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record&
     const uint64_t size = memory == nullptr ? 0 : memory->bytes().size();
     if (offer.payload_bytes == 0 || offset > size || offer.payload_bytes > size - offset ||
         record.fixed.send_number == 0) {
-      return absl::InvalidArgumentError("it offers what is not in its shared memory");
+      return absl::InvalidArgumentError("it offers memory outside of its shared memory");
     }
     offer.payload = memory->bytes().data() + offset;
     offer.send_number = record.fixed.send_number;
@@ -220,7 +220,7 @@ absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record&
 
 absl::Status ShmTransportImpl::OnReturned(Peer& peer, uint64_t send_number) {
   const auto found = peer.lent.find(send_number);
-  if (found == peer.lent.end()) return absl::InvalidArgumentError("it returns what it was not lent");
+  if (found == peer.lent.end()) return absl::InvalidArgumentError("it returns a loan that it does not have");
   const Lent lent = found->second;
   peer.lent.erase(found);
   if (lent.in_region) {

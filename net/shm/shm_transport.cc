@@ -167,7 +167,7 @@ void ShmTransportImpl::Close(PeerId peer_id) {
 std::span<const TransportEvent> ShmTransportImpl::Poll() {
   const bool was_asleep = sleeps_ % 2 == 1;
   if (was_asleep) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
-  // Goes on after the peer that was read last, so that those who say much don't keep the others from being heard.
+  // Continues after the peer that was read last, so that peers that send much don't keep the others waiting.
   for (size_t i = 0; i < up_.size() && pending_.size() < options_.limits.max_events_per_poll; ++i, ++next_up_) {
     if (next_up_ >= up_.size()) next_up_ = 0;
     Peer* const peer = up_[next_up_];

@@ -35,15 +35,15 @@ struct ShmTransportOptions {
 
 class ShmTransport : public Transport {
  public:
-  // Connect for addresses that may not be of this node. NotFound: nobody of this node and user listens there; no event
-  // follows.
+  // Connect for addresses that may not be of this node. NotFound: no process of this node and user listens there; no
+  // event follows.
   virtual absl::StatusOr<PeerId> ConnectIfOnThisNode(const std::string& address) = 0;
   // How many connections are up.
   virtual size_t peer_count() const = 0;
 };
 
-// AlreadyExists: somebody listens there already. ResourceExhausted: no memory or descriptors. Unimplemented: this
-// kernel can't share memory safely.
+// AlreadyExists: another process listens there already. ResourceExhausted: no memory or descriptors. Unimplemented:
+// this kernel can't share memory safely.
 absl::StatusOr<std::unique_ptr<ShmTransport>> MakeShmTransport(const ShmTransportOptions& options);
 
 }  // namespace shoal

@@ -79,16 +79,16 @@ void HandshakeSockets::Receive(Connection& connection) {
     if (got <= 0) {
       const std::string reason = got < 0 ? absl::StrCat(": ", strerror(errno)) : "";
       const bool open = connection.state == Connection::State::kOpen;
-      End(connection,
-          absl::UnavailableError(open ? absl::StrCat("the connection to ", connection.name, " ended", reason,
-                                                     " (its process ended or closed it)")
-                                      : absl::StrCat(connection.name, " hung up during the handshake", reason,
-                                                     " (it is stopping, or too many connect at once)")));
+      End(connection, absl::UnavailableError(
+                          open ? absl::StrCat("the connection to ", connection.name, " ended", reason,
+                                              " (its process ended or closed it)")
+                               : absl::StrCat(connection.name, " closed the connection during the handshake", reason,
+                                              " (it is stopping, or too many processes connect at once)")));
       return;
     }
     if (connection.state == Connection::State::kOpen) {
-      End(connection,
-          absl::UnavailableError(absl::StrCat(connection.name, " sent ", got, " bytes that belong to no handshake")));
+      End(connection, absl::UnavailableError(
+                          absl::StrCat(connection.name, " sent ", got, " bytes that are not part of a handshake")));
       return;
     }
     connection.incoming.insert(connection.incoming.end(), buffer.begin(), buffer.begin() + got);
@@ -108,7 +108,7 @@ void HandshakeSockets::Decode(Connection& connection) {
       // Strangers get no answer.
       absl::IsFailedPrecondition(decoded.status()) ? Refuse(connection.id, why) : Drop(connection);
     } else {
-      End(connection, absl::FailedPreconditionError(absl::StrCat(name, " is no Shoal server: ", why)));
+      End(connection, absl::FailedPreconditionError(absl::StrCat(name, " is not a Shoal server: ", why)));
     }
     return;
   }
@@ -121,8 +121,8 @@ void HandshakeSockets::Decode(Connection& connection) {
     return;
   }
   if (connection.dialed && message.kind == HandshakeKind::kGreeting) {
-    // TCP connects a socket to itself where nobody listens and the numbers happen to be the same.
-    End(connection, absl::UnavailableError(absl::StrCat("nobody listens at ", name)));
+    // TCP connects a socket to itself where no process listens and the port numbers happen to be the same.
+    End(connection, absl::UnavailableError(absl::StrCat("no process listens at ", name)));
     return;
   }
   if (!connection.dialed && message.kind != HandshakeKind::kGreeting) {

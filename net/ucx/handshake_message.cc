@@ -94,15 +94,15 @@ absl::StatusOr<std::optional<HandshakeMessage>> DecodeHandshake(std::span<const 
   const auto magic = std::as_bytes(std::span(kMagic));
   const size_t compared = std::min(bytes.size(), magic.size());
   if (!std::ranges::equal(bytes.first(compared), magic.first(compared))) {
-    return NotShoal("not the greeting of a Shoal process");
+    return NotShoal("it does not start like the greeting of a Shoal process");
   }
   if (bytes.size() < kKindAt + sizeof(uint32_t)) return std::nullopt;
   HandshakeMessage message;
   message.version = Read<uint32_t>(bytes, kVersionAt);
   message.kind = static_cast<HandshakeKind>(Read<uint32_t>(bytes, kKindAt));
   if (message.version != kTransportVersion && message.kind != HandshakeKind::kRefusal) {
-    return absl::FailedPreconditionError(absl::StrCat("transport versions differ: ", message.version,
-                                                      " of who speaks, ", kTransportVersion, " of who listens"));
+    return absl::FailedPreconditionError(absl::StrCat("transport versions differ: the sender of the handshake has ",
+                                                      message.version, ", its receiver ", kTransportVersion));
   }
   if (bytes.size() < kBodyAt) return std::nullopt;
   const size_t length = Read<uint32_t>(bytes, kLengthAt);

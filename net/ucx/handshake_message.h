@@ -2,11 +2,11 @@
 //
 //   client -> server   greeting   "let me in: I will come to UCX's listener from this port, with UCX set up like this"
 //   server -> client   welcome    "come in: UCX listens at this port", or
-//                      refusal    a text that says why not
+//                      refusal    a text with the reason
 //
-// UCX ends the process over a first message that it does not like. So nobody reaches its listener who has not sent a
-// greeting that is whole, of the right version and with the right checksum. That keeps out strangers and accidents, not
-// somebody who knows Shoal: it is no authentication.
+// UCX ends the process when it does not understand a first message. So only a peer that has sent a complete greeting,
+// of the right version and with the right checksum, reaches UCX's listener. That keeps out strangers and accidents, but
+// not an attacker who knows Shoal: it is no authentication.
 //
 // Layout, little endian. It never changes, so that versions can refuse each other; only what a greeting or welcome has
 // in its body may:
@@ -49,7 +49,7 @@ std::vector<std::byte> EncodeHandshake(const HandshakeMessage& message);
 
 // Reads the one message that `bytes` are, or are the beginning of.
 //   nullopt: so far so good, but more must come.
-//   InvalidArgument: this was never written by a Shoal process; decided at the first byte that says so.
+//   InvalidArgument: this was not written by a Shoal process; decided at the first byte that shows it.
 //   FailedPrecondition: it was, but by one of another version. The text names both. A refusal is read in any version.
 absl::StatusOr<std::optional<HandshakeMessage>> DecodeHandshake(std::span<const std::byte> bytes);
 

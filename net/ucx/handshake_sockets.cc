@@ -75,9 +75,9 @@ absl::StatusOr<std::unique_ptr<HandshakeSockets>> HandshakeSockets::Make() {
 
 absl::Status HandshakeSockets::Open() {
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd_ < 0) return NoDescriptor("no epoll descriptor");
+  if (epoll_fd_ < 0) return NoDescriptor("can't create an epoll descriptor");
   timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  if (timer_fd_ < 0) return NoDescriptor("no timer descriptor");
+  if (timer_fd_ < 0) return NoDescriptor("can't create a timer descriptor");
   if (absl::Status status = WatchAs(timer_fd_, kTimer, EPOLLIN, EPOLL_CTL_ADD); !status.ok()) return status;
   return WatchAs(wake_up_->fd(), kWakeUp, EPOLLIN, EPOLL_CTL_ADD);
 }
@@ -105,7 +105,7 @@ absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
   const std::string where = FormatSocketAddress(address->storage);
   listen_fd_ = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (listen_fd_ < 0) return NoDescriptor(absl::StrCat("can't listen on ", where));
-  // A server that comes back at once must get its port although connections of its last life are still fading away.
+  // A server that restarts at once must get its port although connections of its last incarnation are still closing.
   const int yes = 1;
   setsockopt(listen_fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   sockaddr_storage bound{};
@@ -116,9 +116,9 @@ absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
       return absl::AlreadyExistsError(
           absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
     }
-    return absl::InvalidArgumentError(absl::StrCat("can't listen on ", where,
-                                                   ": is it an address of this machine, and the port permitted? (",
-                                                   strerror(errno), ")"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "can't listen on ", where, ": check that it is an address of this node and that the port is permitted (",
+        strerror(errno), ")"));
   }
   listen_address_ = FormatSocketAddress(bound);
   return WatchAs(listen_fd_, kListener, EPOLLIN, EPOLL_CTL_ADD);
@@ -153,7 +153,7 @@ void HandshakeSockets::Drop(Connection& connection) {
 }
 
 void HandshakeSockets::End(Connection& connection, absl::Status why) {
-  // Nobody knows of a connection that hasn't greeted.
+  // The user does not know of a connection that has not sent a greeting.
   if (connection.dialed || connection.state == Connection::State::kOpen) {
     events_.push_back({.kind = HandshakeEvent::Kind::kEnded,
                        .connection = connection.id,
@@ -186,8 +186,9 @@ void HandshakeSockets::FinishDialing(Connection& connection) {
   socklen_t length = sizeof(error);
   getsockopt(connection.fd, SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) {
-    End(connection, absl::UnavailableError(absl::StrCat("connecting to ", connection.name,
-                                                        " failed (does anybody listen there?): ", strerror(error))));
+    End(connection,
+        absl::UnavailableError(absl::StrCat("connecting to ", connection.name,
+                                            " failed (check that a server listens there): ", strerror(error))));
     return;
   }
   connection.state = Connection::State::kAwaitingMessage;
@@ -211,13 +212,13 @@ void HandshakeSockets::AcceptAll() {
     if (fd < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      // The kernel says so also when nobody waits.
+      // The kernel also reports this when no connection is waiting.
       if (exhausted && !SomebodyWaits(listen_fd_)) return;
       if (exhausted && !MakeRoom()) {
         PauseAccepting(true);
         return;
       }
-      continue;  // what else can fail is of the one connection
+      continue;  // other errors concern this connection alone
     }
     if (ungreeted_.size() >= kMaxUngreeted) MakeRoom();
     Connection& connection = Add(fd, /*dialed=*/false, from);
@@ -261,8 +262,8 @@ void HandshakeSockets::Tick() {
     }
   }
   for (Connection* connection : late) {
-    End(*connection,
-        absl::DeadlineExceededError(absl::StrCat(connection->name, " greeted, but was not heard over UCX")));
+    End(*connection, absl::DeadlineExceededError(absl::StrCat(
+                         connection->name, " completed the handshake, but did not connect over UCX in time")));
   }
   if (more || accepting_paused_) return;
   timer_runs_ = false;

@@ -1,14 +1,14 @@
 // The plain TCP side of the UCX transport: listens, dials, exchanges handshakes, and then keeps each socket open,
 // because its end is how one side learns at once that the other is gone.
 //
-// Anybody may connect and send anything: what is not a greeting is hung up on at its first wrong byte, a greeting must
-// be complete within kGreetingTimeout, and of those that say nothing yet at most kMaxUngreeted are kept (the oldest
-// goes).
+// Any process may connect and send anything. A connection is closed at the first byte that is not part of a greeting, a
+// greeting must be complete within kGreetingTimeout, and at most kMaxUngreeted connections without a greeting are kept
+// (the oldest is closed first).
 //
-// Silence on the way between the two nodes ends a socket, too: the kernels ask each other (TCP's keepalive). A kernel
-// answers for a process that is busy or stopped, and a question does not stand in line behind UCX's data, so what is
-// noticed is the way alone, also where it is slow. Who dialed notices within 4 s, who listens after 9 s at the
-// earliest: a worker must have told the scheduler, which takes it 2 s more, before the server takes it for lost.
+// Silence on the path between the two nodes ends a socket as well: the kernels probe each other (TCP's keepalive). A
+// kernel answers for a process that is busy or stopped, and a probe does not queue behind UCX's data, so only a broken
+// path is noticed, not a slow one. The side that dialed notices within 4 s, the side that listens after 9 s at the
+// earliest: a worker must have told the scheduler, which takes it 2 s more, before the server considers it lost.
 //
 // Thread: one at a time, which makes every call (but Wake(), which any thread may call). No call blocks.
 // A ConnectionId is never used again; calls with one that has ended do nothing.
@@ -36,7 +36,7 @@ using ConnectionId = StrongId<struct ConnectionIdTag, uint64_t>;
 
 struct HandshakeEvent {
   enum class Kind : uint8_t {
-    kGreeted,   // somebody connected and sent a greeting: answer with Welcome, Refuse or Close
+    kGreeted,   // a peer connected and sent a greeting: answer with Welcome, Refuse or Close
     kWelcomed,  // our Dial was answered by a welcome
     kEnded,     // after one of the two, or after Dial: the socket is closed; `why` is never OK
   };
@@ -45,7 +45,7 @@ struct HandshakeEvent {
   ConnectionId connection;
   SocketAddress address;     // of the other side
   HandshakeMessage message;  // kGreeted, kWelcomed
-  // kEnded. FailedPrecondition: another version, or no Shoal process. DeadlineExceeded: kSettleTimeout. Else
+  // kEnded. FailedPrecondition: another version, or not a Shoal process. DeadlineExceeded: kSettleTimeout. Otherwise
   // Unavailable.
   absl::Status why;
 };

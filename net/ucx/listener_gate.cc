@@ -84,7 +84,8 @@ absl::StatusOr<std::unique_ptr<ListenerGate>> ListenerGate::Close(const SocketAd
 }
 
 absl::Status ListenerGate::LetIn(const SocketAddress& guest) {
-  if (full()) return absl::ResourceExhaustedError(absl::StrCat(kMaxGuests, " others are being let in"));
+  if (full())
+    return absl::ResourceExhaustedError(absl::StrCat(kMaxGuests, " other peers are connecting at this moment"));
   guests_.push_back(guest);
   absl::Status status = Apply();
   if (status.ok()) return status;
@@ -94,7 +95,7 @@ absl::Status ListenerGate::LetIn(const SocketAddress& guest) {
 
 void ListenerGate::KeepOut(const SocketAddress& guest) {
   std::erase_if(guests_, [&](const SocketAddress& other) { return SameAddress(guest, other); });
-  // If it fails, one too many may come in, but one who was let in before.
+  // If it fails, one peer too many may connect, but only one that was let in before.
   Apply().IgnoreError();
 }
 
@@ -127,9 +128,9 @@ absl::Status ListenerGate::SetHopLimit() const {
                           ? setsockopt(listener_fd_, IPPROTO_IPV6, IPV6_MINHOPCOUNT, &least, sizeof(least))
                           : setsockopt(listener_fd_, IPPROTO_IP, IP_MINTTL, &least, sizeof(least));
   if (outcome == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the kernel takes neither a filter nor a hop limit for UCX's listener (",
-                                          strerror(errno),
-                                          "); give this process CAP_NET_ADMIN, or a kernel with socket filters"));
+  return absl::InternalError(
+      absl::StrCat("the kernel accepts neither a socket filter nor a hop limit for UCX's listener (", strerror(errno),
+                   "); give this process CAP_NET_ADMIN, or use a kernel with socket filters"));
 }
 
 }  // namespace shoal

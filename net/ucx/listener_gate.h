@@ -1,12 +1,12 @@
-// A gate before UCX's listening socket: the kernel drops what comes to it, but from the addresses that were let in.
+// A gate before UCX's listening socket: the kernel drops every packet except those from addresses that were let in.
 //
 // UCX 1.13 ends the process over a first message on this socket that it does not understand (a run of zeros will do).
-// So a stranger's connection must not be made at all. UCX has no word for that; the kernel has, a socket filter, which
-// looks at every packet before the socket does and which accepted sockets inherit.
+// So a stranger's connection must not be made at all. UCX has no setting for that. The kernel has socket filters, which
+// see every packet before the socket does and which accepted sockets inherit.
 //
-// Some kernels keep such filters for CAP_NET_ADMIN (seen: 6.18.44, Debian 12's 6.1.192). Without it the gate is
-// coarser: while nobody is expected the socket takes only packets that came over no router at all, which no connection
-// sends by itself (IP_MINTTL); while guests are expected, some milliseconds each, anybody may come.
+// Some kernels allow such filters only with CAP_NET_ADMIN (seen: 6.18.44, Debian 12's 6.1.192). Without it the gate is
+// coarser: while no guest is expected the socket accepts only packets with a hop limit that no connection sends by
+// itself (IP_MINTTL); while guests are expected, for some milliseconds each, any peer may connect.
 //
 // Thread: one, which makes every call.
 #ifndef SHOAL_NET_UCX_LISTENER_GATE_H_

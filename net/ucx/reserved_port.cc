@@ -24,7 +24,7 @@ absl::StatusOr<SocketAddress> AddressTowards(const SocketAddress& to) {
   close(fd);
   if (routed) return from;
   return absl::UnavailableError(
-      absl::StrCat("there is no way to ", FormatSocketAddress(to.storage), " from here: ", strerror(error)));
+      absl::StrCat("there is no route to ", FormatSocketAddress(to.storage), " from this node: ", strerror(error)));
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ absl::StatusOr<ReservedPort> ReservedPort::Towards(const SocketAddress& to) {
   reserved.fd_ = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (reserved.fd_ < 0 || bind(reserved.fd_, address.get(), address.length) != 0 ||
       getsockname(reserved.fd_, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no port to connect to ", FormatSocketAddress(to.storage), " from: ", strerror(errno)));
+    return absl::ResourceExhaustedError(absl::StrCat("no local port is free for connecting to ",
+                                                     FormatSocketAddress(to.storage), ": ", strerror(errno)));
   }
   return reserved;
 }

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// A free TCP port that nobody else gets until it is released. One owner, any thread.
+// A free TCP port that no other process gets until it is released. One owner, any thread.
 class ReservedPort {
  public:
   // On the address from which this machine talks to `to`. Unavailable: there is no route. ResourceExhausted: no file
@@ -22,7 +22,7 @@ class ReservedPort {
   ~ReservedPort() { Release(); }
 
   const SocketAddress& address() const { return address_; }
-  // Now it can be bound, by anybody: do it at once.
+  // From now on any process can bind it, so bind it at once.
   void Release();
 
  private:

@@ -8,10 +8,9 @@
 // How two transports come together:
 //   1. The client reserves a port and dials the server's own socket. Its greeting names the port (handshake_message.h).
 //   2. The server lets that port in at UCX's listener (listener_gate.h) and answers with the listener's port.
-//   3. The client has UCX connect from the one port to the other; the server knows by them whom it gets.
-//   4. Both greet over UCX, and are up when they have heard the other, unless TCP would carry payload where it must
-//   not.
-//      The handshake's socket stays open: its end is the peer's end.
+//   3. The client has UCX connect from the one port to the other; the server knows by them which peer it is.
+//   4. Both send a greeting over UCX, and are up when they have received the other's, unless TCP would carry payload
+//      where it must not. The handshake's socket stays open: its end is the peer's end.
 #ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 #define SHOAL_NET_UCX_UCX_CONNECTIONS_H_
 
@@ -124,7 +123,7 @@ class UcxTransport final : public Transport, private PayloadLender {
     size_t payload_bytes = 0;
   };
 
-  // Somebody who greeted and is expected at UCX's listener.
+  // A peer that has sent a greeting and is expected at UCX's listener.
   struct Guest {
     SocketAddress address;
     bool let_in = false;

@@ -1,4 +1,4 @@
-// What moves the bytes: for people, and for who must not have TCP do it.
+// What moves the bytes: for logs and status, and for the check that TCP does not do it where it must not.
 #include <algorithm>
 #include <set>
 #include <string>

@@ -1,8 +1,8 @@
 // The settings of UCX that can only be given by environment variables, because UCX reads them when it is loaded.
 //
-// They keep UCX from what a program or a Python process that hosts it should not have done behind its back: signal
-// handlers for SIGSEGV and the like, patched mmap and munmap, lines on the standard output. And they lift UCX 1.13's
-// limit of 1024 connections a worker. Nothing breaks without them. What the operator has set is left alone.
+// They keep UCX from doing things that a program or a Python process does not expect of a library: installing signal
+// handlers for SIGSEGV and others, patching mmap and munmap, printing to standard output. They also raise UCX 1.13's
+// limit of 1024 connections per worker. Nothing breaks without them. What the operator has set is not changed.
 #ifndef SHOAL_NET_UCX_UCX_ENVIRONMENT_H_
 #define SHOAL_NET_UCX_UCX_ENVIRONMENT_H_
 
@@ -15,7 +15,7 @@ struct UcxEnvironmentSetting {
   const char* value;
 };
 
-// For a process that loads UCX later (Python before it loads libshoal.so): set these that are not set.
+// For a process that loads UCX later (as part of libshoal.so): set those of these that are not set.
 std::span<const UcxEnvironmentSetting> UcxEnvironment();
 
 // For a main that is linked with UCX: call it first thing, with main's argv, while there is one thread. Sets what is

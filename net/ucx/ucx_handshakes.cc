@@ -80,7 +80,7 @@ void UcxTransport::LoseConnection(Peer& peer, absl::Status why) {
       Abandon(peer, std::move(why));
       return;
     case PeerState::kAccepted:
-      // UCX notices itself who goes before it was up; who stays and says nothing has had its time.
+      // UCX itself notices a peer that goes before it was up; a peer that stays silent has had its time.
       if (absl::IsDeadlineExceeded(why)) Fail(peer, std::move(why));
       return;
     case PeerState::kAbandoned:
@@ -96,10 +96,10 @@ void UcxTransport::ReceiveGuest(const HandshakeEvent& event) {
     sockets_->Refuse(event.connection, absl::StrCat("all ", options_.limits.max_peers, " connections are in use"));
   } else if (event.message.settings != settings_) {
     sockets_->Refuse(event.connection,
-                     absl::StrCat("UCX must be set up alike on both sides: \"", event.message.settings,
-                                  "\" of who speaks, \"", settings_, "\" of who listens"));
+                     absl::StrCat("UCX must be configured alike on both sides, but the process that connects has \"",
+                                  event.message.settings, "\" and the one that listens \"", settings_, "\""));
   } else if (!guest_by_address_.emplace(name, event.connection).second) {
-    sockets_->Refuse(event.connection, absl::StrCat(name, " is expected already, from another connection"));
+    sockets_->Refuse(event.connection, absl::StrCat(name, " is already expected on another connection"));
   } else {
     guests_[event.connection].address = address;
     waiting_guests_.push_back(event.connection);

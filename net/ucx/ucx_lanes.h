@@ -1,4 +1,4 @@
-// Which transports UCX has and which it uses, read from what it prints for people: 1.13 has no query for either.
+// Which transports UCX has and which it uses, read from its human-readable output: 1.13 has no query for either.
 //
 // Thread: that of the UCX worker.
 #ifndef SHOAL_NET_UCX_UCX_LANES_H_
@@ -19,7 +19,7 @@ struct UcxLanes {
 
 UcxLanes LanesOf(ucp_ep_h endpoint);
 
-// Those that UCX opened for this context, out of what it was told to.
+// The transports that UCX opened for this context, among those that it was told to use.
 std::set<std::string> TransportsOf(ucp_context_h context);
 
 inline bool IsTcp(const std::string& transport) { return transport.starts_with("tcp/"); }

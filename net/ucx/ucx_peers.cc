@@ -150,7 +150,7 @@ void UcxTransport::EndPeer(Peer& peer, absl::Status why) {
   peer.reserved_port.Release();
   sockets_->Close(peer.connection);
   peer_by_connection_.erase(peer.connection);
-  // After the close, or UCX would tell the peer that what nobody took has arrived.
+  // After the close. Otherwise UCX would tell the peer that messages have arrived which were never accepted.
   while (!peer.offers.empty()) ReleaseOffer(*peer.offers.begin());
 }
 

@@ -61,7 +61,7 @@ UcxTransport::Peer* UcxTransport::SenderOf(const ucp_am_recv_param_t* param, Mes
       return peer->state == PeerState::kEnding ? nullptr : peer;
     case PeerState::kAccepted:
       if (type == kGreetingMessage) return peer;
-      Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " did not greet first")));
+      Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " did not send a greeting first")));
       return nullptr;
     case PeerState::kAbandoned:
       Fail(*peer, peer->why_ended);
@@ -80,7 +80,8 @@ ucs_status_t UcxTransport::OnGreeting(void* argument, const void* header, size_t
   if (peer == nullptr || peer->state == PeerState::kUp) return UCS_OK;
   const std::span<const std::byte> greeting = AsBytes(header, header_length);
   if (!std::ranges::equal(greeting, Greeting())) {
-    self->Fail(*peer, absl::FailedPreconditionError(absl::StrCat(peer->address, " greets as no Shoal process does")));
+    self->Fail(*peer, absl::FailedPreconditionError(
+                          absl::StrCat(peer->address, " sent a greeting that is not that of a Shoal process")));
     return UCS_OK;
   }
   // Ours goes first, so that nothing the user sends is ahead of it.
@@ -114,8 +115,8 @@ ucs_status_t UcxTransport::TakePayload(Peer& peer, std::span<const std::byte> he
   if (peer.offers.size() >= limits.max_offers_per_peer ||
       held_bytes > limits.max_held_bytes_per_peer - peer.held_bytes) {
     Fail(peer, absl::ResourceExhaustedError(
-                   absl::StrCat(peer.address, " sent more than it had leave to: ", peer.offers.size(),
-                                " payloads of together ", peer.held_bytes, " bytes wait to be accepted")));
+                   absl::StrCat(peer.address, " sent more than it was allowed to: ", peer.offers.size(),
+                                " payloads with ", peer.held_bytes, " bytes in all wait to be accepted")));
     return UCS_OK;
   }
   const OfferId id(next_offer_++);

@@ -1,11 +1,11 @@
-// What UCX is told before it starts, made from a transport's options and the environment: transports, devices, and how
-// soon a peer that has fallen silent counts as gone (docs/adr/0008).
+// The settings that UCX gets before it starts, made from a transport's options and the environment: transports,
+// devices, and how soon a silent peer counts as gone (docs/adr/0008).
 //
 // Connections are always made over TCP, also those that then carry payload by RDMA: RDMA's own way of connecting has no
-// gate (docs/adr/0005). So TCP is always among UCX's transports; whether it may carry payload too is what the list
-// says.
+// gate (docs/adr/0005). So TCP is always among UCX's transports; the list decides whether it may also carry
+// payload.
 //
-// Pure but for the environment and the machine's network devices. Any thread.
+// Pure except for the environment and the node's network devices. Any thread.
 #ifndef SHOAL_NET_UCX_UCX_SETTINGS_H_
 #define SHOAL_NET_UCX_UCX_SETTINGS_H_
 
@@ -41,7 +41,7 @@ class UcxSettings {
   // From which size on a payload goes by rendezvous: it takes one more way there and back, and saves copies.
   size_t rendezvous_threshold_bytes() const;
 
-  // What both ends of a connection must have alike, in words: else UCX 1.13 ends the process of one of them, or large
+  // What both ends of a connection must have in common, as text: otherwise UCX 1.13 ends one of the processes, or large
   // messages fail.
   std::string Agreement() const;
 

@@ -1,13 +1,13 @@
-// The transport between machines: UCX active messages over whatever UCX finds best there (TCP, verbs, ...).
+// The transport between nodes: UCX active messages over the transport that UCX finds best (TCP, verbs, ...).
 //
-// Who sent a message: every message asks for a reply endpoint, and UCX hands us the one that we made for that
-// connection. What UCX hands over: payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's
+// The sender of a message is known because every message asks for a reply endpoint, and UCX passes us the one that we
+// made for that connection. Payloads below rendezvous_threshold_bytes come whole (eager) and wait in UCX's
 // memory until they are accepted, or are read there (Borrow); above it the sender keeps them until then (rendezvous). A
 // connection counts as up when each side has heard the other's greeting.
 //
 // kPeerDown is Unavailable also when the peer closed in good order: UCX can't tell, so a protocol above should say
-// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: who answers is no Shoal server,
-// or one of another version; trying again won't help.
+// goodbye first. What was sent right before Close may not arrive. FailedPrecondition: the peer is not a Shoal
+// server, or is one of another version; trying again won't help.
 //
 // Both sides are on one network: no address translation may change ports between them. With a UCX_TCP_PORT_RANGE in the
 // environment, all ports of UCX's choice come from it.
@@ -31,10 +31,10 @@ namespace shoal {
 struct UcxTransportOptions {
   std::string listen_ip;  // empty: no listener, only Connect
   uint16_t port = 0;      // 0: any free one; see listen_address()
-  // As in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"); empty: UCX_NET_DEVICES if set, else the device of each route.
+  // As in UCX_NET_DEVICES ("eth0", "mlx5_0:1,eth0"); empty: UCX_NET_DEVICES if set, otherwise the device of each route.
   std::string net_device;
-  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, else UCX's choice. Both sides must say the same; a server
-  // refuses who says something else.
+  // As in UCX_TLS ("tcp", "rc,tcp"); empty: UCX_TLS if set, otherwise UCX's choice. Both sides must have the same
+  // list; a server refuses a peer with another one.
   std::string transports = "tcp";
   // 0: unknown. With many hundreds UCX prefers RDMA transports that share queue pairs.
   size_t expected_peers = 0;

@@ -62,10 +62,9 @@ bool MayLock(size_t bytes) {
 }
 
 absl::Status NoSuchTransport(const UcxSettings& settings) {
-  std::string text =
-      absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
-                   settings.net_devices().empty() ? "any" : settings.net_devices(),
-                   "\" here; ucx_info -d lists what this machine has (in a container /dev/infiniband must be there)");
+  std::string text = absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
+                                  settings.net_devices().empty() ? "any" : settings.net_devices(),
+                                  "\" here; ucx_info -d lists what this node has (a container needs /dev/infiniband)");
   if (!settings.tcp_may_carry_payload()) absl::StrAppend(&text, "; add tcp to the list to allow that instead");
   return absl::InvalidArgumentError(text);
 }
@@ -86,7 +85,7 @@ absl::Status UcxWorker::MakeContext(const UcxTransportOptions& options) {
   if (absl::Status status = CheckTransports(); !status.ok()) return status;
   const std::vector<UcxSetting> limits = SilenceLimits(transports_);
   if (limits.empty()) return absl::OkStatus();
-  // What there is shows only when UCX has started, and what it is told is told before.
+  // UCX lists its transports only after it has started, and takes its settings only before.
   ucp_cleanup(std::exchange(context_, nullptr));
   settings.insert(settings.end(), limits.begin(), limits.end());
   return InitUcx(options, settings);
@@ -119,8 +118,8 @@ absl::Status UcxWorker::CheckTransports() const {
   if (!settings_.tcp_may_carry_payload() && std::ranges::all_of(transports_, IsTcp)) return NoSuchTransport(settings_);
   if (std::ranges::any_of(transports_, IsRdma) && !MayLock(kLockableBytesForRdma)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "RDMA (", *std::ranges::find_if(transports_, IsRdma), ") needs memory that is locked, at least ",
-        kLockableBytesForRdma >> 20, " MiB, and this process may lock less: allow it with \"ulimit -l unlimited\", ",
+        "RDMA (", *std::ranges::find_if(transports_, IsRdma), ") needs locked memory, at least ",
+        kLockableBytesForRdma >> 20, " MiB, and this process may lock less; allow it with \"ulimit -l unlimited\", ",
         "LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (Docker) or the capability IPC_LOCK (Kubernetes)"));
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
 // A UCX context, worker and listener with one owner: what a UcxTransport stands on, set up and torn down.
-// Who may come to the listener is not decided here: see listener_gate.h.
+// listener_gate.h decides which peers may reach the listener.
 //
 // Thread: one, which makes every call.
 #ifndef SHOAL_NET_UCX_UCX_WORKER_H_
@@ -30,7 +30,7 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  // At a free port of UCX_TCP_PORT_RANGE (which a firewall may know), or else of the kernel's choice; it is returned.
+  // Listens at a free port of UCX_TCP_PORT_RANGE (for firewalls) or, without that, of the kernel's choice; returns it.
   // ResourceExhausted: none is free. Internal and others: UCX failed. `on_request` is called with `argument` from
   // ucp_worker_progress.
   absl::StatusOr<SocketAddress> Listen(const std::string& ip, ucp_listener_conn_callback_t on_request, void* argument);

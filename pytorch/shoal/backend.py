@@ -10,7 +10,7 @@ try:
     from shoal import _C
 except ImportError as error:
     raise ImportError(
-        f"shoal's extension does not fit torch {torch.__version__} ({error}). It is compiled against one torch: "
+        f"shoal's extension does not fit torch {torch.__version__} ({error}). It is compiled for one version of torch; "
         "install it again with `pip install --no-build-isolation --force-reinstall --no-deps ./pytorch`."
     ) from error
 
@@ -21,9 +21,9 @@ _registered = False
 
 @dataclasses.dataclass(frozen=True)
 class GroupOptions:
-    """pg_options of init_process_group and new_group, for what differs from one group to another."""
+    """pg_options of init_process_group and new_group: the settings that may differ from group to group."""
 
-    wire: str | None = None  # "none", "bf16" or "fp16" (shoal.config); None: the setting's, SHOAL_WIRE
+    wire: str | None = None  # "none", "bf16" or "fp16" (shoal.config); None: that of the setting SHOAL_WIRE
     inner: object = None  # options of the inner backend: ProcessGroupNCCL.Options or ProcessGroupGloo._Options
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""`torchrun ... -m shoal.calibrate --output FILE`: from which size on the servers are faster than the inner backend.
+"""`torchrun ... -m shoal.calibrate --output FILE`: finds the size from which servers beat the inner backend.
 
-Runs on all ranks of a job like the one to come, on the same cluster. Each size is all-reduced by both, in turns; the
-slowest rank's median counts. Rank 0 prints the table and writes FILE, for SHOAL_INNER_BELOW.
+Run it on all ranks of a job like the real one, on the same cluster. Each size is all-reduced by both, in turns, and the
+median of the slowest rank counts. Rank 0 prints the table and writes FILE, for SHOAL_INNER_BELOW.
 """
 
 import argparse
@@ -22,7 +22,7 @@ REPEATS = 30
 
 
 def time_all_reduce(group: dist.ProcessGroup, tensor: torch.Tensor) -> float:
-    """Seconds on this rank."""
+    """The seconds that one all-reduce takes on this rank."""
     begin = time.perf_counter()
     dist.all_reduce(tensor, group=group)
     if tensor.is_cuda:
@@ -37,7 +37,7 @@ def slowest_median(times: list[float]) -> float:
 
 
 def measure(groups: dict[str, dist.ProcessGroup], device: str, repeats: int) -> list[tuple[int, dict[str, float]]]:
-    """For each size the seconds by group."""
+    """For each size, the seconds by group."""
     rows = []
     for size in SIZES:
         tensor = torch.zeros(size // 4, device=device)
@@ -52,11 +52,11 @@ def measure(groups: dict[str, dist.ProcessGroup], device: str, repeats: int) -> 
 
 
 def crossover(rows: list[tuple[int, dict[str, float]]]) -> int:
-    """The least size from which on the servers are never slower than the inner backend; 0: they never are."""
+    """The smallest size from which on the servers are never slower than the inner backend; 0: they are never slower."""
     below = 0
     for size, seconds in rows:
         if seconds["inner"] < seconds["shoal"]:
-            below = 4 * size  # nothing was measured between the sizes: the next one up
+            below = 4 * size  # the next larger size, as nothing was measured in between
     return below
 
 

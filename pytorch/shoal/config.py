@@ -1,7 +1,7 @@
-"""Every setting of the package, where it comes from and what it may be.
+"""Every setting of the package, where it comes from and which values it may have.
 
-A setting is read from the query of `init_method="shoal://HOST:PORT?name=value&..."`, else from its environment variable,
-else it has its default. Values that make no sense raise ValueError with the name, the value and what is expected.
+A setting is read from the query of `init_method="shoal://HOST:PORT?name=value&..."`, otherwise from its environment
+variable, otherwise it has its default. A wrong value raises ValueError with the name, the value and what is expected.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def parse_seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < 1e6:
-        raise ValueError("seconds, more than 0")
+        raise ValueError("a number of seconds above 0")
     return seconds
 
 
@@ -105,36 +105,36 @@ class Setting:
 
 SETTINGS = (
     Setting("scheduler", "SHOAL_SCHEDULER", parse_address, None,
-            "HOST:PORT of the cluster's scheduler; unset: rank 0 hosts one, and each node's first rank a server"),
+            "HOST:PORT of the cluster's scheduler; unset: rank 0 runs one, and the first rank of each node runs a server"),
     Setting("job_name", "SHOAL_JOB_NAME", parse_job_name, None,
-            "names the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
+            "name of the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
     Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
-            "wait for so many servers; unset: 1, or one a node when the job runs them itself"),
+            "how many servers to wait for; unset: 1, or one per node when the job runs them itself"),
     Setting("chunk_bytes", "SHOAL_CHUNK_BYTES", parse_bytes, 0,
-            "largest piece of a tensor on the wire, equal on all ranks; 0: the library's default"),
+            "size of the largest chunk of a tensor, equal on all ranks; 0: the library's default"),
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
-            "bf16 or fp16: float32 tensors cross the wire in 16 bits, rounded; equal on all ranks; none: as they are"),
+            "bf16 or fp16: float32 tensors are sent rounded to 16 bits; none: unchanged; equal on all ranks"),
     Setting("inner_below", "SHOAL_INNER_BELOW", parse_inner_below, 0,
-            "all-reduces of fewer bytes go to the inner backend: a number, or a file of `python -m shoal.calibrate`"),
+            "all-reduces of fewer bytes go to the inner backend; a number, or a file that `python -m shoal.calibrate` wrote"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,
-            "1: the network to servers of this node too, instead of shared memory"),
+            "1: use the network also to servers of this node, instead of shared memory"),
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
-            "1: pieces of tensors carry a checksum; one that was changed on its way is sent again, not summed"),
+            "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
-            "ranks run colocated servers of their job beside the cluster's, one a node: auto: if those are fewer than ranks"),
+            "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer servers than ranks"),
     Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
-            "when no server is left: wait for one, or colocate: ranks run colocated servers of their job then, one a node"),
+            "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per node"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
-            "1: no lines on standard error about waits that last long"),
+            "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
-            "seconds to join and to gather a group; unset: 300, or the process group's timeout if that is less"),
+            "seconds for joining and for making a group; unset: 300, or the process group's timeout if that is less"),
 )  # fmt: skip
 
-# Read by other parts: the library's place at run and build time, the programs' folder of the tests.
+# Read by other parts: the path of the library at run and build time, the folder of the programs in tests.
 OTHER_VARIABLES = ("SHOAL_LIBRARY", "SHOAL_LIBRARY_FILE", "SHOAL_BIN")
 # The programs have variables of their own.
 PROGRAM_PREFIXES = ("SHOAL_SCHEDULER_", "SHOAL_SERVER_", "SHOAL_PERF_", "SHOAL_CTL_")
@@ -188,4 +188,4 @@ def warn_about_unknown_variables(environment: Mapping[str, str]) -> None:
 
 def _suggest(name: str, known: list[str]) -> str:
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
+    return f"; did you mean {nearest[0]}?" if nearest else f"; the known ones are {', '.join(known)}"

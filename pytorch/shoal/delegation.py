@@ -1,6 +1,6 @@
-"""Below which size all-reduces go to the inner backend: the same on all ranks of a group, because rank 0 says it.
+"""The size below which all-reduces go to the inner backend. It is the same on all ranks of a group: rank 0 decides.
 
-The other path sums in another order, so the choice must not hang on what a rank measured or was told by itself.
+The other path sums in another order, so the choice must not depend on the measurement or configuration of a single rank.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ def read_limits(setting: int | str) -> Limits:
     try:
         text = pathlib.Path(setting).read_text(encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"SHOAL_INNER_BELOW={setting}: {error.strerror}; `python -m shoal.calibrate` writes it") from None
+        raise ValueError(f"SHOAL_INNER_BELOW={setting}: {error.strerror}; `python -m shoal.calibrate` writes such a file") from None
     return parse_limits(text, setting)
 
 
@@ -52,7 +52,7 @@ def format_limits(limits: Limits, comments: list[str]) -> str:
 
 
 def agree(store: Store, rank: int, setting: int | str, timeout: datetime.timedelta) -> Limits:
-    """What rank 0 of the group has been told. Raises DistBackendError on all ranks if that makes no sense."""
+    """The limits that rank 0 of the group is configured with. Raises DistBackendError on all ranks if they are wrong."""
     if rank == 0:
         try:
             answer = dataclasses.asdict(read_limits(setting))

@@ -1,4 +1,4 @@
-"""`python -m shoal.info`: what was loaded, and what is configured and why."""
+"""`python -m shoal.info`: prints what was loaded, what is configured, and where each setting comes from."""
 
 import os
 import sys

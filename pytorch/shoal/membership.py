@@ -1,7 +1,7 @@
 """This process's membership in a Shoal job: joined by the first process group, left with the last one or at exit.
 
-One membership serves all process groups of the process. It holds what the process nodes (an embedded scheduler, a
-server) and stops that only when every rank has left.
+One membership serves all process groups of the process. It owns the scheduler and the server that the process may run
+itself, and stops them only when every rank has left.
 """
 
 import atexit
@@ -19,13 +19,14 @@ from shoal import _C, config, placement
 logger = logging.getLogger("shoal")
 
 JOIN_SECONDS = 300
-# How long a process that runs a service waits for the other ranks to leave; a rank that was killed never says so.
+# How long a process that runs a scheduler or server waits for the other ranks to leave. A rank that was killed never
+# reports that it has left.
 LEAVE_TIMEOUT = datetime.timedelta(seconds=10)
 
 _lock = threading.Lock()
 _current: "Membership | None" = None
 _query: dict[str, str] = {}  # of the last init_method="shoal://..."
-_generation = 0  # default groups that this process made: keeps their keys in a shared store apart
+_generation = 0  # how many default groups this process has made: separates their keys in a shared store
 
 
 class Membership:
@@ -56,7 +57,7 @@ class Membership:
             self._leave_store = store
         if rank in self._plan.server_ranks:
             processors = len(os.sched_getaffinity(0))
-            self._server_service = _C.colocate_server(
+            self._server_service = _C.start_server(
                 scheduler=self._plan.scheduler,
                 advertise="127.0.0.1" if self._plan.on_one_node else place.address,
                 io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
@@ -68,7 +69,7 @@ class Membership:
         self._connect(self._plan.scheduler, self._plan.job_name, self._plan.min_servers, timeout)
 
     def join_alone(self, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
-        """Joins without asking the other ranks: some of them don't use Shoal, so the scheduler must be given."""
+        """Joins without the other ranks' help: some of them don't use Shoal, so the scheduler must be given."""
         if self.settings.scheduler is None:
             raise ValueError(
                 "a process group with backend shoal beside a default group of another backend needs SHOAL_SCHEDULER: "
@@ -83,7 +84,8 @@ class Membership:
             self.session.close()  # ends in _stop_services
 
     def stop_services(self, others_joined: bool = True) -> None:
-        """Stops what this process nodes: when all ranks have left or LEAVE_TIMEOUT is over, or else at once."""
+        """Stops the scheduler and the server of this process: when all ranks have left or after LEAVE_TIMEOUT; without
+        others_joined at once."""
         global _current
         with _lock:
             if _current is self:
@@ -110,7 +112,7 @@ class Membership:
         on_one_node = len(server_ranks) == 1
         self._scheduler_service = _C.start_scheduler(("127.0.0.1" if on_one_node else places[0].address) + ":0")
         address = self._scheduler_service.address
-        logger.info("no scheduler given: rank 0 runs one at %s, ranks %s run servers", address, server_ranks)
+        logger.info("no scheduler is given: rank 0 runs one at %s, and ranks %s run servers", address, server_ranks)
         min_servers = self.settings.min_servers or len(server_ranks)
         return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
 
@@ -125,7 +127,7 @@ class Membership:
         )  # fmt: skip
 
     def _colocate(self) -> str:
-        """Where the job runs its own scheduler, each node has a server already."""
+        """Off where the job runs its own scheduler, because each node has a server already."""
         return "off" if self.settings.scheduler is None else self.settings.colocate
 
     def _net_device(self) -> str:
@@ -134,7 +136,7 @@ class Membership:
         return self.settings.net_device
 
     def _job_name(self) -> str:
-        """The same on all ranks without asking; another one for each time that the process joins."""
+        """The same on all ranks without communication, and a different one each time that the process joins."""
         environment = os.environ
         name = self.settings.job_name
         if name is None:
@@ -188,7 +190,7 @@ def count_default_group() -> int:
 
 
 def generation() -> str:
-    """For keys in a shared store: torchrun's outlives the processes that it restarts, and what they said in it."""
+    """For keys in a shared store: torchrun's store, with what was written to it, outlives the processes that it restarts."""
     return f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{_generation}"
 
 
@@ -202,17 +204,17 @@ def current_query() -> dict[str, str]:
 
 
 def library_path() -> str:
-    """SHOAL_LIBRARY, else the library in the package."""
+    """SHOAL_LIBRARY, otherwise the library in the package."""
     return os.environ.get("SHOAL_LIBRARY") or str(pathlib.Path(__file__).resolve().parent / "lib" / "libshoal.so")
 
 
 def load_library() -> None:
-    """Loads libshoal.so; raises DistBackendError that says how to find it."""
+    """Loads libshoal.so. Raises DistBackendError, which says what to do."""
     _C.load_library(library_path())
 
 
 def statistics() -> dict:
-    """What this process's all-reduces did so far; see `shoal_statistics` in worker.h for the fields. `shards` lists the
+    """What this process's all-reduces have done so far; see `shoal_statistics` in worker.h for the fields. `shards` lists the
     bytes to and from each server thread. Empty when the process is in no job."""
     with _lock:
         current = _current

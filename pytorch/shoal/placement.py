@@ -1,7 +1,7 @@
-"""Which rank runs what when no scheduler is given, agreed through the process group's store.
+"""Decides which rank runs what when no scheduler is given; the ranks agree through the process group's store.
 
-Every rank says which node it is on and at which address it can be reached. Rank 0 decides from that: it nodes the
-scheduler, and the first rank of each node a reduction server. It publishes the plan, or why there is none.
+Every rank writes which node it is on and at which address it can be reached. Rank 0 decides from that: it runs the
+scheduler, and the first rank of each node runs a colocated reduction server. It publishes the plan, or why there is none.
 """
 
 import dataclasses
@@ -21,14 +21,14 @@ class Plan:
 
     scheduler: str  # "host:port"
     job_name: str
-    server_ranks: list[int]  # ranks that node a server in their process; empty: the cluster has its own
+    server_ranks: list[int]  # ranks that run a server in their process; empty: the cluster has its own
     min_servers: int
     on_one_node: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class RankPlace:
-    """Where a rank runs, and the scheduler that it was told about."""
+    """Where a rank runs, and the scheduler that it is configured with."""
 
     node: str
     address: str
@@ -40,7 +40,7 @@ def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
 
 
 def node_identity() -> str:
-    """Ranks with equal identities share a network namespace's node: a node name alone may be used twice."""
+    """Equal for ranks on the same node. The node's name alone would not do: two nodes may have the same."""
     try:
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -49,8 +49,8 @@ def node_identity() -> str:
 
 
 def local_address(net_device: str) -> str:
-    """This node's IP address that other nodes reach it at: of the device if one is named, else of the route to
-    MASTER_ADDR, else of the default route; 127.0.0.1 if there is no network."""
+    """The IP address at which other nodes reach this one: that of the device if one is named, otherwise of the route to
+    MASTER_ADDR, otherwise of the default route; 127.0.0.1 if there is no network."""
     if net_device and net_device != "lo":
         return device_address(net_device.split(",")[0].split(":")[0])
     for target in (os.environ.get("MASTER_ADDR"), "192.0.2.1"):  # the latter is an address for documentation
@@ -91,9 +91,9 @@ def server_ranks_of(places: list[RankPlace]) -> list[int]:
 
 
 def io_threads_of(ranks: int, processors: int) -> int:
-    """Of a server for all ranks of its own node, where memory is what limits. It passes over a tensor once for each rank
-    and once for the result; a rank's two copies are four passes. So many threads that none has more to do than a rank, if
-    there are processors for them."""
+    """How many threads a server for all ranks of its own node gets, where memory is the limit. The server passes over a
+    tensor once for each rank and once for the result; a rank's two copies are four passes. So there are enough threads
+    that none has more to do than a rank, if there are processors for them."""
     return max(1, min(-(-(ranks + 1) // 4), processors))
 
 
@@ -117,7 +117,7 @@ def agree(
     try:
         store.wait(["plan"], timeout)
     except RuntimeError as error:
-        raise DistBackendError(f"shoal: rank {rank} waited {timeout} for rank 0's plan in vain: {error}") from None
+        raise DistBackendError(f"shoal: rank {rank} waited {timeout} for the plan of rank 0, which did not come: {error}") from None
     answer = json.loads(store.get("plan"))
     if "error" in answer:
         raise DistBackendError(f"shoal: rank 0 could not set up the job: {answer['error']}")
@@ -133,7 +133,7 @@ def _publish_plan(
             store.wait(keys, timeout)
         except RuntimeError:
             missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
-            raise ValueError(f"after {timeout} these ranks had not come: {missing}") from None
+            raise ValueError(f"after {timeout} these ranks had not joined: {missing}") from None
         places = [RankPlace(**json.loads(store.get(key))) for key in keys]
         check_schedulers(places)
         answer = dataclasses.asdict(decide(places))

@@ -1,6 +1,6 @@
 // The c10d::Work of an all-reduce (or of several at once) on the servers.
 //
-// It keeps the tensors alive, completes when the last part has ended, and gives the first error. Its future holds the
+// It keeps the tensors alive, completes when the last part has ended, and reports the first error. Its future holds the
 // tensors as a TensorList, which is what DDP and its hooks take; for CUDA the future and wait() are ordered by stream.
 //
 // Threads: the c10d::Work contract; EndPart runs on the session's threads. Ownership: intrusive, shared by the caller
@@ -22,14 +22,15 @@ namespace shoal::pytorch {
 
 class AllReduceWork : public c10d::Work {
  public:
-  // `on_error` hears of the first error before the work completes. `group` is nullptr for work that needs no servers.
+  // `on_error` is called with the first error before the work completes. `group` is nullptr for work that needs no
+  // servers.
   AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
                 std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
                 std::function<void(shoal_code)> on_error);
 
   // Stages all tensors, then submits one operation a tensor.
   static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model);
-  // Completes at once (a group of one rank, nothing but empty tensors).
+  // Completes at once (for a group of one rank, or if all tensors are empty).
   void CompleteNow();
 
   std::vector<at::Tensor> result() override { return tensors_; }

@@ -6,7 +6,7 @@
 namespace shoal::pytorch {
 namespace {
 
-// How long a full submit queue is left alone when none of this group's operations ends meanwhile.
+// How long to wait before a full submit queue is tried again when none of this group's operations ends meanwhile.
 constexpr std::chrono::milliseconds kRetryWhenFull{5};
 
 shoal_error MakeError(shoal_code code, const std::string& message) {

@@ -1,4 +1,4 @@
-// The Python module shoal._C. Policy (configuration, who services what) is in the Python files beside it.
+// The Python module shoal._C. Policy (configuration, which rank runs what) is in the Python files beside it.
 #include <pybind11/chrono.h>
 #include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
@@ -133,7 +133,7 @@ void DefineServices(py::module_& module) {
       },
       py::arg("listen"));
   module.def(
-      "colocate_server",
+      "start_server",
       [](const std::string& scheduler, const std::string& advertise, uint32_t io_threads, const std::string& net_device,
          const std::string& transports, bool network_only, uint64_t timeout_ms) {
         const ShoalLibrary& library = Library();

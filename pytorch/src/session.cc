@@ -6,13 +6,13 @@
 namespace shoal::pytorch {
 namespace {
 
-constexpr uint64_t kFetchTimeoutMs = 3600 * 1000;  // only for the call's own sake: what it waits for has a deadline
+constexpr uint64_t kFetchTimeoutMs = 3600 * 1000;  // the call needs a timeout, but what it waits for has a deadline
 
 shoal_wire WireFromName(const std::string& name) {
   if (name == "none") return SHOAL_WIRE_NONE;
   if (name == "fp16") return SHOAL_WIRE_FLOAT16;
   if (name == "bf16") return SHOAL_WIRE_BFLOAT16;
-  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; take none, bf16 or fp16");
+  throw ShoalError(SHOAL_INVALID_ARGUMENT, "wire \"" + name + "\" is unknown; use none, bf16 or fp16");
 }
 
 const char* NullIfEmpty(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
@@ -257,7 +257,7 @@ std::unique_ptr<Service> Service::StartScheduler(const ShoalLibrary& library, co
   shoal_service* service = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_start_scheduler(listen.c_str(), &service, &error), error,
-                "can't start the embedded scheduler on " + listen);
+                "can't start a scheduler in this process on " + listen);
   return std::unique_ptr<Service>(new Service(library, service));
 }
 
@@ -277,7 +277,7 @@ std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const
   shoal_service* service = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_start_server(&options, &service, &error), error,
-                "can't start the embedded server on " + advertise);
+                "can't start a colocated server on " + advertise);
   return std::unique_ptr<Service>(new Service(library, service));
 }
 

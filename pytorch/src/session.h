@@ -5,7 +5,7 @@
 //
 // Threads: every method may be called from any thread. `done` and `wait_until_ready` run on threads of this file
 // (`done` also on the caller's) and with no lock held. A `done` may block for as long as it likes, also on another
-// operation: then another thread goes on fetching completions. fork(): in a child every call throws ShoalError, and
+// operation: another thread fetches completions meanwhile. fork(): in a child every call throws ShoalError, and
 // destructors free nothing.
 #ifndef SHOAL_PYTORCH_SRC_SESSION_H_
 #define SHOAL_PYTORCH_SRC_SESSION_H_
@@ -52,7 +52,7 @@ struct SessionOptions {
   bool network_only = false;
   bool checksums = false;
   uint32_t colocation = 0;                // a shoal_colocation
-  bool colocate_without_servers = false;  // else wait for one
+  bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error
 };
 
@@ -69,7 +69,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void Submit(Operation operation);
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
-  // Ends what is still open (none, in an orderly program) and frees the group. Idempotent.
+  // Ends ops that are still open (there are none in a correct program) and frees the group. Idempotent.
   void Close();
 
  private:
@@ -90,7 +90,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // Joins the job; waits. Throws ShoalError. `on_closed` runs once, at the end of Close.
+  // Joins the job and waits for that. Throws ShoalError. `on_closed` runs once, at the end of Close.
   static std::shared_ptr<Session> Connect(const ShoalLibrary& library, const SessionOptions& options,
                                           std::function<void()> on_closed);
   ~Session();

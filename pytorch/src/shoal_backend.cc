@@ -60,7 +60,7 @@ bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
 
 double PremulFactor(const c10d::ReduceOp& op) {
   const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
-  TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM without a factor");
+  TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
   return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
 }
 
@@ -122,7 +122,7 @@ bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const 
 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,
                                                     const c10d::AllreduceOptions& opts) {
-  TORCH_CHECK(!shut_down_, "shoal: all-reduce on a process group that is destroyed");
+  TORCH_CHECK(!shut_down_, "shoal: all-reduce was called on a process group that is destroyed");
   const std::chrono::milliseconds timeout = opts.timeout > kNoTimeout ? opts.timeout : options_->timeout;
   auto on_error = [state = state_](shoal_code code) {
     int none = SHOAL_OK;
@@ -157,7 +157,7 @@ c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
 }
 
 c10d::Backend& ShoalBackend::CpuInner() const {
-  TORCH_CHECK(cpu_inner_, "shoal: a collective on a process group that is destroyed");
+  TORCH_CHECK(cpu_inner_, "shoal: a collective was called on a process group that is destroyed");
   return *cpu_inner_;
 }
 
@@ -214,7 +214,7 @@ c10::intrusive_ptr<c10d::Work> GatherIntoTensor(AnyBackend& inner, at::Tensor& o
   if constexpr (requires { inner.gather_into_tensor(output, input, opts); }) {
     return inner.gather_into_tensor(output, input, opts);
   } else {
-    TORCH_CHECK(false, "shoal: this torch has no gather into one tensor");
+    TORCH_CHECK(false, "shoal: this version of torch has no gather into one tensor");
   }
 }
 

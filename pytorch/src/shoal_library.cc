@@ -9,7 +9,7 @@
 namespace shoal::pytorch {
 namespace {
 
-// UCX reads these in its constructor. Inside a Python process it must not take the signal handlers, and must not patch
+// UCX reads these when it is loaded. Inside a Python process it must not replace signal handlers, and must not patch
 // mmap and munmap under torch's allocator.
 void SetUcxDefaults() {
   setenv("UCX_ERROR_SIGNALS", "", 0);
@@ -23,7 +23,7 @@ void Resolve(void* handle, const char* name, const std::string& path, Function& 
   function = reinterpret_cast<Function>(dlsym(handle, name));
   if (function == nullptr) {
     throw ShoalError(SHOAL_FAILED_PRECONDITION, path + " has no function " + name +
-                                                    ": it is of another version than this Python package. "
+                                                    ", because it has another version than this Python package. "
                                                     "Install both from one source.");
   }
 }
@@ -57,7 +57,7 @@ const ShoalLibrary& LoadShoalLibrary(const std::string& path) {
   if (loaded->shoal_abi_version() != SHOAL_ABI_VERSION) {
     throw ShoalError(SHOAL_FAILED_PRECONDITION,
                      path + " has ABI version " + std::to_string(loaded->shoal_abi_version()) + ", this package " +
-                         std::to_string(SHOAL_ABI_VERSION) + ": install both from one source");
+                         std::to_string(SHOAL_ABI_VERSION) + "; install both from one source");
   }
   library = loaded.release();
   return *library;

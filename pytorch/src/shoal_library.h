@@ -15,7 +15,7 @@
 
 namespace shoal::pytorch {
 
-// What the library refused, with its own words. Python sees torch.distributed.DistBackendError.
+// An error of the library, with its message. Python sees torch.distributed.DistBackendError.
 class ShoalError : public std::runtime_error {
  public:
   ShoalError(shoal_code code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -3,28 +3,31 @@
 namespace shoal {
 
 void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
-  table->String("listen", "SHOAL_SCHEDULER_LISTEN", "IP:PORT",
-                "Address for servers, workers and operators. 0.0.0.0:PORT: every interface. Port 0: any free port.",
-                &config->listen);
+  table->String(
+      "listen", "SHOAL_SCHEDULER_LISTEN", "IP:PORT",
+      "Address to listen on for servers, workers and operators. 0.0.0.0:PORT: every interface. Port 0: any free port.",
+      &config->listen);
   table->String("state-file", "SHOAL_SCHEDULER_STATE_FILE", "PATH",
-                "File that keeps epoch, ids and members over a restart. None: they are kept in memory only.",
+                "File that keeps epoch, ids and members across restarts. Empty: they are kept in memory only.",
                 &config->state_file);
   table->String("store", "SHOAL_SCHEDULER_STORE", "etcd://HOST:PORT,...[/PREFIX]",
-                "Keep the state in etcd instead, so that several schedulers can stand in for each other.",
+                "Keeps the state in etcd instead, so that several schedulers can take over from each other.",
                 &config->store);
-  table->String("advertise", "SHOAL_SCHEDULER_ADVERTISE", "HOST:PORT",
-                "With --store: where the other schedulers reach this one. None: the address that it listens on.",
-                &config->advertise);
-  table->Uint64("leader-lease", "SHOAL_SCHEDULER_LEADER_LEASE", "MS",
-                "With --store: this time after the leading scheduler's last sign another takes over.",
-                &config->leader_lease_ms, kMinLeaderLeaseMs, kMaxLeaseTtlMs);
+  table->String(
+      "advertise", "SHOAL_SCHEDULER_ADVERTISE", "HOST:PORT",
+      "With --store: address at which the other schedulers reach this one. Empty: the address that it listens on.",
+      &config->advertise);
+  table->Uint64(
+      "leader-lease", "SHOAL_SCHEDULER_LEADER_LEASE", "MS",
+      "With --store: another scheduler takes over when the leading one has not renewed its lease for this time.",
+      &config->leader_lease_ms, kMinLeaderLeaseMs, kMaxLeaseTtlMs);
   table->Uint64("lease-ttl", "SHOAL_SCHEDULER_LEASE_TTL", "MS",
-                "After this time without a heartbeat a server or a rank counts as lost.", &config->lease_ttl_ms,
+                "A server or a rank without a heartbeat for this time counts as lost.", &config->lease_ttl_ms,
                 kMinLeaseTtlMs, kMaxLeaseTtlMs);
-  table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serve gRPC reflection, so that grpcurl knows the services.",
+  table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serves gRPC reflection, so that grpcurl knows the services.",
               &config->reflection);
   table->Flag("log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
-              "Write each event (servers, maps, jobs, lost ranks) to stderr as a line.", &config->log_events);
+              "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line.", &config->log_events);
 }
 
 }  // namespace shoal

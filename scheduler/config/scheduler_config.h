@@ -1,4 +1,4 @@
-// What a scheduler can be told: one table makes flags, environment variables, --help and the printout at the start.
+// The options of a scheduler: one table defines flags, environment variables, --help and the printout at the start.
 #ifndef SHOAL_SCHEDULER_CONFIG_SCHEDULER_CONFIG_H_
 #define SHOAL_SCHEDULER_CONFIG_SCHEDULER_CONFIG_H_
 
@@ -14,7 +14,7 @@ inline constexpr uint64_t kMaxLeaseTtlMs = 600'000;
 inline constexpr uint64_t kMinLeaderLeaseMs = 2000;  // etcd gives no shorter one
 
 struct SchedulerConfig {
-  // Loopback unless told otherwise: who can reach the port can join jobs and take a server's place.
+  // Loopback by default: any process that can reach the port can join jobs and take a server's place.
   std::string listen = "127.0.0.1:7070";  // port 0: any free port
   std::string state_file;                 // empty: in memory, or in `store`
   std::string store;                      // "etcd://...": one of several schedulers; empty: the only one

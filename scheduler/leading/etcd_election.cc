@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kCallTimeoutMs = 2000;
 constexpr uint64_t kResignTimeoutMs = 500;
 
-// A fifth of the lease is for clocks that don't run alike and for what is under way when time is up.
+// A fifth of the lease is kept for clocks that run at different speeds and for writes that are in flight at its end.
 uint64_t LeadsUntil(uint64_t renewed_ns, uint64_t ttl_ms) { return renewed_ns + ttl_ms * kNsPerMs / 5 * 4; }
 
 }  // namespace
@@ -39,10 +39,10 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
   lease_ = lease->id;
 
   etcdserverpb::TxnRequest request;
-  etcdserverpb::Compare* nobody = request.add_compare();
-  nobody->set_target(etcdserverpb::Compare::CREATE);
-  nobody->set_key(leader_key_);
-  nobody->set_create_revision(0);
+  etcdserverpb::Compare* no_leader = request.add_compare();
+  no_leader->set_target(etcdserverpb::Compare::CREATE);
+  no_leader->set_key(leader_key_);
+  no_leader->set_create_revision(0);
   etcdserverpb::PutRequest* put = request.add_success()->mutable_request_put();
   put->set_key(leader_key_);
   put->set_value(own_address_);

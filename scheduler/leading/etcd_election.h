@@ -3,7 +3,7 @@
 // A term is the revision at which the leader's key came to be: it grows from leader to leader, and every write of a
 // leader is a transaction that holds only while its own term's key is there (EtcdStore). So a leader that was stopped
 // and goes on changes nothing, whatever it believes; that it also stops by its own clock, before its lease can have
-// ended, is courtesy to those who ask it. (Leases and guarded writes as in Gray and Cheriton, "Leases", SOSP 1989, and
+// ended, only spares its callers a wait. (Leases and guarded writes as in Gray and Cheriton, "Leases", SOSP 1989, and
 // Burrows, "The Chubby lock service", OSDI 2006.)
 //
 // Threads: Stand and Resign from one; leads_until_ns from any. Starts a thread that renews the lease while it leads.
@@ -25,7 +25,7 @@ namespace shoal::scheduler {
 struct Standing {
   bool leads = false;
   int64_t term = 0;
-  std::string leader_address;  // "" while nobody leads
+  std::string leader_address;  // "" while no scheduler leads
 };
 
 class EtcdElection {
@@ -36,8 +36,8 @@ class EtcdElection {
   EtcdElection(const EtcdElection&) = delete;
   EtcdElection& operator=(const EtcdElection&) = delete;
 
-  // Takes the lead if nobody has it, and says who has. Blocks for a few seconds at most. Errors of EtcdClient: ask
-  // again later. Not while this one leads.
+  // Takes the lead if no scheduler has it, and says which one has. Blocks for a few seconds at most. Errors of
+  // EtcdClient: ask again later. Not while this one leads.
   absl::StatusOr<Standing> Stand();
 
   // This process leads until then (monotonic clock), or longer if the lease is renewed meanwhile. 0: it does not.

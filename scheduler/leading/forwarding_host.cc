@@ -25,7 +25,7 @@ using grpc::ByteBuffer;
 constexpr char kForwardedKey[] = "shoal-forwarded";
 constexpr std::chrono::seconds kStopPatience{1};
 
-// One call: what comes in at the one side goes out at the other. A message is read when the one before it has gone out.
+// One call: what arrives on one side is sent on the other. A message is read when the one before it has been sent.
 // Both sides keep the call until gRPC is done with them.
 class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
  public:
@@ -38,7 +38,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     to_.AddMetadata(kForwardedKey, "1");
     leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
-    callee_.AddHold();  // for what the caller still says
+    callee_.AddHold();  // for further messages of the caller
     callee_.StartCall();
     caller_.StartRead(&from_caller_);
     return &caller_;
@@ -103,7 +103,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   }
   void LeaderEnded(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
-    // Who called and gave up hears nothing any more; so it was us.
+    // A caller that gave up does not hear this, so it was this scheduler that cancelled the call.
     end_ = status.error_code() == grpc::StatusCode::CANCELLED
                ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
                : status;
@@ -196,7 +196,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
  private:
-  // With mutex_ held. Who called makes them again.
+  // With mutex_ held. The callers repeat their calls.
   void GiveCallsUp() {
     for (const std::weak_ptr<ForwardedCall>& each : calls_) {
       if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp();

@@ -1,7 +1,7 @@
-// What a scheduler that does not lead answers with: it passes every call on to the one that leads, whatever the call.
+// What a scheduler does while it does not lead: it passes every call on to the one that leads.
 //
 // So servers, workers and operators may talk to any of a cluster's schedulers. Bytes are passed on as they are, calls
-// and streams alike; the caller's deadline and its giving up go with them. While nobody leads a call is refused with
+// and streams alike, with the caller's deadline and cancellation. While no scheduler leads, a call is refused with
 // UNAVAILABLE. A call that was passed on once is not passed on again.
 //
 // Threads: any. Calls run on gRPC's own threads.
@@ -23,10 +23,10 @@ class ForwardingHost {
   ForwardingHost(const ForwardingHost&) = delete;
   ForwardingHost& operator=(const ForwardingHost&) = delete;
 
-  // With the port that is really listened on.
+  // With the actual port.
   const std::string& address() const { return address_; }
 
-  // "host:port"; "": nobody leads. Calls that were passed on before go on.
+  // "host:port"; "": no scheduler leads. Calls that were passed on to another leader end with UNAVAILABLE.
   void SetLeader(const std::string& address);
 
   // Ends open calls with UNAVAILABLE and stops listening.

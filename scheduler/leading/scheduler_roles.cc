@@ -20,9 +20,10 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
   if (!target.ok()) return target.status();
   const bool any_interface = absl::StartsWith(config.listen, "0.0.0.0:") || absl::StartsWith(config.listen, "[::]:");
   if (any_interface && config.advertise.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("listening on ", config.listen,
-                                                   " with several schedulers: the others need an address to reach this "
-                                                   "one; give --advertise HOST:PORT"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("listening on ", config.listen,
+                     " with several schedulers requires --advertise HOST:PORT, the address "
+                     "at which the others reach this one"));
   }
   auto forwarding = ForwardingHost::Listen(config.listen);
   if (!forwarding.ok()) return forwarding.status();
@@ -53,14 +54,14 @@ void SchedulerRoles::Run() {
   do {
     const absl::StatusOr<Standing> standing = election_.Stand();
     if (!standing.ok()) {
-      // Who led may still lead: its lease is not ours to judge.
-      Log(absl::StrCat("no election: ", standing.status().message()));
+      // The scheduler that led may still lead: this one can't tell whether its lease has ended.
+      Log(absl::StrCat("the election failed: ", standing.status().message()));
     } else if (standing->leads) {
       Lead(*standing);
       if (!Follow()) return;
     } else {
       forwarding_->SetLeader(standing->leader_address);
-      Log(standing->leader_address.empty() ? "nobody leads" : absl::StrCat("follows ", standing->leader_address));
+      Log(standing->leader_address.empty() ? "no scheduler leads" : absl::StrCat("follows ", standing->leader_address));
     }
   } while (Pause());
 }
@@ -88,7 +89,7 @@ void SchedulerRoles::Lead(const Standing& standing) {
   }
   ended.reset();
   election_.Resign();
-  Log(absl::StrCat("leads no more, term ", standing.term));
+  Log(absl::StrCat("leads no longer, term ", standing.term));
 }
 
 bool SchedulerRoles::Follow() {

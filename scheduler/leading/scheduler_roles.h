@@ -1,7 +1,7 @@
 // One of several schedulers that share an etcd: it leads, or passes calls on to the one that does.
 //
-// Threads: Start and the destructor from one, the others from any. Starts one thread, which stands for election over
-// and over and serves while it leads; and those of gRPC.
+// Threads: Start and the destructor from one, the others from any. Starts one thread, which stands for election again
+// and again and serves while it leads, and gRPC's own threads.
 #ifndef SHOAL_SCHEDULER_LEADING_SCHEDULER_ROLES_H_
 #define SHOAL_SCHEDULER_LEADING_SCHEDULER_ROLES_H_
 
@@ -22,7 +22,7 @@ namespace shoal::scheduler {
 
 class SchedulerRoles {
  public:
-  // Listens when it returns; etcd may come later. InvalidArgument: `config`. Unavailable: the address can't be
+  // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
   // listened on.
   static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config);
   ~SchedulerRoles();  // gives up the lead and stops
@@ -49,11 +49,11 @@ class SchedulerRoles {
   EtcdClient client_;
   EtcdElection election_;
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
-  std::string logged_;                          // the newest line: what goes on is said once
+  std::string logged_;                          // the newest line, so that it is not repeated
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;                // under mutex_
-  std::unique_ptr<SchedulerTerm> term_;  // changed under mutex_; null: does not lead
+  std::unique_ptr<SchedulerTerm> term_;  // changed under mutex_; null: it does not lead
   std::thread thread_;
 };
 

@@ -23,7 +23,7 @@ absl::StatusOr<PersistedState> NewCluster() {
   if (RAND_bytes(id, sizeof(id)) != 1 ||
       RAND_bytes(reinterpret_cast<unsigned char*>(first_ids), sizeof(first_ids)) != 1 ||
       RAND_bytes(reinterpret_cast<unsigned char*>(state.token_key.data()), state.token_key.size()) != 1) {
-    return absl::UnavailableError("the system gives no random numbers for the cluster's key");
+    return absl::UnavailableError("the system returned no random numbers for the cluster's key");
   }
   for (const unsigned char byte : id) absl::StrAppend(&state.cluster_id, absl::Hex(byte, absl::kZeroPad2));
   state.next_server_id = FirstIdOfNewCluster(first_ids[0]);

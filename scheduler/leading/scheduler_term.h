@@ -1,4 +1,4 @@
-// One time of being in charge: the state is loaded, the address listened on, requests are answered until it ends.
+// One term as the scheduler in charge: loads the state, listens, and answers requests until the term ends.
 //
 // Threads: Start, Run and the destructor from one; Stop from any. Starts gRPC's own threads.
 #ifndef SHOAL_SCHEDULER_LEADING_SCHEDULER_TERM_H_
@@ -20,7 +20,7 @@
 
 namespace shoal::scheduler {
 
-// Lets a thread sleep until something comes or time is up.
+// Lets a thread sleep until it is woken or a deadline passes.
 class Waker {
  public:
   void Wake();
@@ -38,11 +38,11 @@ class SchedulerTerm {
   // Errors as of Scheduler::Start.
   static absl::StatusOr<std::unique_ptr<SchedulerTerm>> Start(const SchedulerConfig& config, const std::string& listen,
                                                               std::unique_ptr<Store> store);
-  ~SchedulerTerm();  // ends open calls with UNAVAILABLE, waits a second at most for those in flight
+  ~SchedulerTerm();  // ends open calls with UNAVAILABLE and waits at most a second for them
   SchedulerTerm(const SchedulerTerm&) = delete;
   SchedulerTerm& operator=(const SchedulerTerm&) = delete;
 
-  // "ip:port" with the port that is really listened on.
+  // "ip:port" with the actual port.
   const std::string& address() const { return host_->address(); }
 
   // Serves until Stop, or until the time that `ends_ns` gives has come (monotonic clock; asked again each round).
@@ -53,7 +53,7 @@ class SchedulerTerm {
   SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
                 std::unique_ptr<SchedulerMachine> machine, bool log_events);
 
-  Waker waker_;  // first: the store's and gRPC's threads use it to their end
+  Waker waker_;  // first: the store's and gRPC's threads use it until they end
   const std::unique_ptr<Store> store_;
   const std::unique_ptr<GrpcControlHost> host_;
   SchedulerLoop loop_;

@@ -2,13 +2,14 @@
 //
 // Threads: all functions from the loop's thread, but `wake` is called from any. Nothing blocks. Every RequestArrived
 // gets exactly one Reply, unless RequestCancelled came first; replies to handles and sends to streams that are gone are
-// ignored.
+// ignored. A host that is destroyed ends open calls with UNAVAILABLE. (tests/conformance/control_host)
 #ifndef SHOAL_SCHEDULER_RPC_CONTROL_HOST_H_
 #define SHOAL_SCHEDULER_RPC_CONTROL_HOST_H_
 
 #include <functional>
 #include <optional>
 
+#include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 
 namespace shoal::scheduler {
@@ -17,7 +18,7 @@ class ControlHost {
  public:
   virtual ~ControlHost() = default;
 
-  // What peers did since the last call, oldest first; nullopt if nothing.
+  // The next thing that a peer did, oldest first; nullopt: there is none now.
   virtual std::optional<SchedulerEvent> Poll() = 0;
 
   virtual void Execute(const Reply& reply) = 0;

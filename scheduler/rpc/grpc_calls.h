@@ -1,7 +1,7 @@
-// The calls and streams that gRPC has open, between gRPC's threads and the loop's.
+// The open calls and streams, shared between gRPC's threads and the loop's thread.
 //
-// Threads: everything here may be called from any. A call lives until gRPC is done with it; whoever takes it out of the
-// table finishes it, so it is finished exactly once.
+// Threads: any. A call lives until gRPC is done with it; the thread that takes it out of the table finishes it, so it
+// is finished exactly once.
 #ifndef SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_
 #define SHOAL_SCHEDULER_RPC_GRPC_CALLS_H_
 
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/rpc/control_messages.h"
 
@@ -50,9 +51,9 @@ class GrpcCalls {
  public:
   // Takes a request in. Not OK: refuse the caller with it at once.
   absl::Status AddCall(std::shared_ptr<PendingCall> call, Request request, RequestHandle* handle);
-  // The handle's call, now the caller's to finish; nullptr if somebody else has it.
+  // The handle's call, which the caller now has to finish; nullptr: it was taken already.
   std::shared_ptr<PendingCall> TakeCall(RequestHandle handle);
-  // As TakeCall, and the loop learns that nobody waits any more.
+  // As TakeCall, and the loop is told that no caller waits any more.
   std::shared_ptr<PendingCall> CancelCall(RequestHandle handle);
 
   // `event` is given the new watcher's id.
@@ -64,7 +65,7 @@ class GrpcCalls {
   std::optional<SchedulerEvent> Poll();
   void SetWake(std::function<void()> wake);
 
-  // Refuses what comes from now on and ends all that is open.
+  // Refuses new calls from now on and ends all open calls and streams.
   void CloseAll(const absl::Status& status);
 
  private:
@@ -225,7 +226,7 @@ class EventStream : public StreamCall<v1::Event> {
 
  private:
   std::deque<EventRecord> events_;
-  bool too_slow_ = false;  // some were dropped, so nothing may follow
+  bool too_slow_ = false;  // some were dropped, so no more may follow
 };
 
 template <typename Opened>

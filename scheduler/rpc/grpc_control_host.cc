@@ -18,7 +18,7 @@ namespace {
 
 using grpc::CallbackServerContext;
 
-constexpr int kKeepaliveTimeMs = 20'000;  // a watcher whose machine is gone is noticed
+constexpr int kKeepaliveTimeMs = 20'000;  // notices a watcher whose node is gone
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPeerPingIntervalMs = 5'000;
 constexpr std::chrono::seconds kStopPatience{1};
@@ -130,7 +130,7 @@ class GrpcControlHost::Services {
 
   // The port that is listened on; 0 if it can't be.
   int Start(const std::string& listen, bool reflection) {
-    // Both are settings of the whole process that gRPC offers no other way.
+    // gRPC offers both as settings of the whole process only.
     grpc::EnableDefaultHealthCheckService(true);
     if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;

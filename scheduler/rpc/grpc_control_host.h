@@ -17,16 +17,16 @@ namespace shoal::scheduler {
 
 class GrpcControlHost : public ControlHost {
  public:
-  // `listen`: "ip:port", port 0 for any. InvalidArgument: no such form. Unavailable: it can't be listened on (in use,
-  // or not an address of this machine).
+  // `listen`: "ip:port"; port 0: any free port. InvalidArgument: not of this form. Unavailable: it can't listen there
+  // (the port is in use, or the address is not one of this node).
   static absl::StatusOr<std::unique_ptr<GrpcControlHost>> Listen(const std::string& listen, bool reflection);
 
   ~GrpcControlHost() override;  // stops
 
-  // With the port that is really listened on.
+  // With the actual port.
   const std::string& address() const { return address_; }
 
-  // Ends open calls and streams with UNAVAILABLE and stops listening; waits a second at most for calls in flight.
+  // Ends open calls and streams with UNAVAILABLE and stops listening; waits at most a second for calls in flight.
   void Stop();
 
   std::optional<SchedulerEvent> Poll() override;

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr char kScheme[] = "etcd://";
-// An endpoint that says nothing must leave time to ask the next one.
+// An endpoint that does not answer must leave time to ask the next one.
 constexpr milliseconds kLongestAttempt{1000};
 
 bool IsAddress(const std::string& address) {
@@ -40,7 +40,7 @@ bool AskNext(const grpc::Status& status) {
 absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store) {
   const std::string form = "give etcd://HOST:PORT[,HOST:PORT...][/PREFIX]";
   if (!absl::StartsWith(store, kScheme)) {
-    return absl::InvalidArgumentError(absl::StrCat("the store \"", store, "\" is none that there is; ", form));
+    return absl::InvalidArgumentError(absl::StrCat("the store \"", store, "\" is not of a known kind; ", form));
   }
   const std::string rest = store.substr(sizeof(kScheme) - 1);
   const size_t slash = rest.find('/');
@@ -60,7 +60,7 @@ absl::StatusOr<EtcdTarget> ParseEtcdTarget(const std::string& store) {
 EtcdClient::EtcdClient(const EtcdTarget& target) : target_(target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // For so long a connection may take: an etcd that is just starting takes one and leaves it unanswered.
+  // The time that a connection may take: an etcd that is just starting accepts one and leaves it unanswered.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
@@ -88,14 +88,14 @@ absl::Status EtcdClient::Call(const std::string& what, uint64_t timeout_ms, cons
     }
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) {
-      return absl::UnavailableError(absl::StrCat("can't ", what, ": ", Describe(), " does not answer (",
-                                                 last.empty() ? "no time left" : last,
-                                                 "); is it running and has it a majority?"));
+      return absl::UnavailableError(
+          absl::StrCat("can't ", what, ": ", Describe(), " does not answer (", last.empty() ? "no time left" : last,
+                       "); check that it is running and that a majority of its members is up"));
     }
     Endpoint& endpoint = endpoints_[index];
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::min(left, attempt_time));
-    context.set_wait_for_ready(true);  // else nobody drives a connection that is being made until the next call
+    context.set_wait_for_ready(true);  // else gRPC makes no progress with a new connection until the next call
     const grpc::Status status = attempt(endpoint, &context);
     if (status.ok()) return absl::OkStatus();
     if (!AskNext(status)) {
@@ -136,7 +136,8 @@ absl::StatusOr<EtcdClient::Lease> EtcdClient::GrantLease(uint64_t ttl_ms, uint64
     return endpoint.lease->LeaseGrant(context, request, &response);
   });
   if (!status.ok()) return status;
-  if (!response.error().empty()) return absl::UnavailableError(absl::StrCat("etcd gives no lease: ", response.error()));
+  if (!response.error().empty())
+    return absl::UnavailableError(absl::StrCat("etcd granted no lease: ", response.error()));
   return Lease{.id = response.id(), .ttl_ms = static_cast<uint64_t>(response.ttl()) * 1000};
 }
 
@@ -157,7 +158,7 @@ absl::Status EtcdClient::RenewLease(int64_t id, uint64_t timeout_ms) {
         return ended.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the stream ended") : ended;
       });
   if (!status.ok()) return status;
-  return response.ttl() > 0 ? absl::OkStatus() : absl::NotFoundError("the lease is over");
+  return response.ttl() > 0 ? absl::OkStatus() : absl::NotFoundError("the lease has ended");
 }
 
 absl::Status EtcdClient::RevokeLease(int64_t id, uint64_t timeout_ms) {

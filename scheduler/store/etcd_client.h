@@ -2,7 +2,7 @@
 //
 // Endpoints take turns: a call goes to the endpoint that answered last and, where that can't be reached or has no
 // leader, to the next ones until the deadline. So a transaction may have been done although its answer was lost:
-// callers write such that doing it again is harmless.
+// callers write their transactions so that repeating one is harmless.
 //
 // Threads: any. Blocks, for `timeout_ms` at most.
 #ifndef SHOAL_SCHEDULER_STORE_ETCD_CLIENT_H_
@@ -48,7 +48,7 @@ class EtcdClient {
     uint64_t ttl_ms = 0;  // etcd may give more than was asked for
   };
   absl::StatusOr<Lease> GrantLease(uint64_t ttl_ms, uint64_t timeout_ms);
-  // NotFound: the lease is over.
+  // NotFound: the lease has ended.
   absl::Status RenewLease(int64_t id, uint64_t timeout_ms);
   absl::Status RevokeLease(int64_t id, uint64_t timeout_ms);
 

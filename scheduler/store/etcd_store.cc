@@ -51,10 +51,10 @@ absl::StatusOr<std::optional<std::string>> EtcdStore::Load() {
   if (!key.ok()) return key.status();
   if (key->kvs_size() == 0) return std::nullopt;
   const std::vector<std::string> parts = absl::StrSplit(key->kvs(0).value(), ' ');
-  const absl::Status damaged = absl::DataLossError(
-      absl::StrCat("the state in etcd under ", state_key_,
-                   " is damaged or none of this version of shoal-scheduler; put a copy back, or give another prefix to "
-                   "start a new cluster"));
+  const absl::Status damaged = absl::DataLossError(absl::StrCat(
+      "the state in etcd under ", state_key_,
+      " is damaged or was not written by this version of shoal-scheduler; restore a copy, or give another prefix to "
+      "start a new cluster"));
   if (parts.size() != 2) return damaged;
   etcdserverpb::RangeRequest read_pieces;
   read_pieces.set_key(parts[0]);
@@ -84,7 +84,7 @@ absl::Status EtcdStore::WritePiece(etcdserverpb::TxnRequest request) {
   if (!response.ok()) return response.status();
   if (response->succeeded()) return absl::OkStatus();
   term_is_over_.store(true, std::memory_order_release);
-  return absl::FailedPreconditionError(absl::StrCat("term ", term_, " is over: another scheduler leads"));
+  return absl::FailedPreconditionError(absl::StrCat("term ", term_, " has ended: another scheduler leads"));
 }
 
 absl::Status EtcdStore::Write(const std::string& state) {

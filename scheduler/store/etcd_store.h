@@ -2,7 +2,7 @@
 //
 // A state may be larger than etcd takes in one request, so it is kept in pieces under PREFIXstate/GENERATION/ and a key
 // PREFIXstate that names the generation; the transaction that writes the last piece moves that key and removes older
-// generations. Who reads sees one whole state or the one before.
+// generations. A reader sees one whole state or the one before.
 #ifndef SHOAL_SCHEDULER_STORE_ETCD_STORE_H_
 #define SHOAL_SCHEDULER_STORE_ETCD_STORE_H_
 
@@ -25,13 +25,13 @@ class EtcdStore : public Store {
 
   // Unavailable: etcd does not answer.
   absl::StatusOr<std::optional<std::string>> Load() override;
-  // FailedPrecondition in the outcome: the term is over, another scheduler leads.
+  // FailedPrecondition in the outcome: the term has ended, another scheduler leads.
   void StartSave(uint64_t number, std::string state) override { thread_.StartSave(number, std::move(state)); }
   std::optional<Saved> PollSaved() override { return thread_.PollSaved(); }
   void SetWake(std::function<void()> wake) override { thread_.SetWake(std::move(wake)); }
   std::string Describe() const override { return client_->Describe(); }
 
-  // Any thread: a write was refused as the term is over.
+  // Any thread: a write was refused because the term has ended.
   bool term_is_over() const { return term_is_over_.load(std::memory_order_acquire); }
 
  private:

@@ -42,7 +42,7 @@ class Descriptor {
 
 absl::Status SystemError(int error, const std::string& doing, const std::string& path) {
   const std::string text = absl::StrCat(doing, " ", path, ": ", std::strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(absl::StrCat(text, "; make its folder first"));
+  if (error == ENOENT) return absl::NotFoundError(absl::StrCat(text, "; create its folder first"));
   if (error == EACCES || error == EPERM || error == EROFS) {
     return absl::PermissionDeniedError(absl::StrCat(text, "; let the scheduler's user write to its folder"));
   }
@@ -76,7 +76,8 @@ absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path) {
     if (count == 0) return bytes;
     bytes.append(buffer.data(), static_cast<size_t>(count));
     if (bytes.size() > kHeaderBytes + kMaxStateBytes) {
-      return absl::DataLossError(absl::StrCat("state file ", path, " is larger than any state; is it the right file?"));
+      return absl::DataLossError(
+          absl::StrCat("state file ", path, " is too large to be a state; check that it is the right file"));
     }
   }
 }
@@ -104,7 +105,7 @@ absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& pa
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return SystemError(errno, "can't lock", lock_path);
     return absl::FailedPreconditionError(absl::StrCat(
-        "state file ", path, " is in use by another scheduler; end that one, or give this one another --state-file"));
+        "state file ", path, " is in use by another scheduler; stop that one, or give this one another --state-file"));
   }
   return std::unique_ptr<FileStore>(new FileStore(path, lock.release()));
 }
@@ -125,16 +126,16 @@ absl::StatusOr<std::optional<std::string>> FileStore::Load() {
   const absl::StatusOr<std::string> bytes = ReadAll(file.get(), path_);
   if (!bytes.ok()) return bytes.status();
   if (bytes->size() < kMagicBytes || bytes->compare(0, kMagicBytes, kMagic) != 0) {
-    return absl::DataLossError(absl::StrCat("state file ", path_,
-                                            " is not a state of this version of shoal-scheduler; name another file, or "
-                                            "move it away to start a new cluster"));
+    return absl::DataLossError(
+        absl::StrCat("state file ", path_,
+                     " was not written by this version of shoal-scheduler; give another file, or "
+                     "move it away to start a new cluster"));
   }
   const std::string state = bytes->size() < kHeaderBytes ? "" : bytes->substr(kHeaderBytes);
   if (bytes->size() < kHeaderBytes || bytes->compare(0, kHeaderBytes, Header(state)) != 0) {
-    return absl::DataLossError(
-        absl::StrCat("state file ", path_, " is damaged (its ", bytes->size(),
-                     " bytes don't match its length or digest); put a copy back, or move it away "
-                     "to start a new cluster"));
+    return absl::DataLossError(absl::StrCat("state file ", path_, " is damaged (its ", bytes->size(),
+                                            " bytes don't match its length or digest); restore a copy, or move it away "
+                                            "to start a new cluster"));
   }
   return state;
 }

@@ -18,17 +18,17 @@ class Store {
  public:
   struct Saved {
     uint64_t number = 0;
-    absl::Status status;  // not ok: the former state is kept, save again later; the text names file and cause
+    absl::Status status;  // not ok: the former state is kept; save again later; the text names file and cause
   };
 
   virtual ~Store() = default;
 
-  // The state that was saved last; nullopt if none ever was. DataLoss: it is damaged, or not a scheduler's; the text
-  // names where and says what to do. Blocks; call it once, before the first StartSave.
+  // The state that was saved last; nullopt if none ever was. DataLoss: it is damaged, or not the state of a scheduler;
+  // the text says where it is and what to do. Blocks; call it once, before the first StartSave.
   virtual absl::StatusOr<std::optional<std::string>> Load() = 0;
 
-  // Begins to replace the state, all or nothing, also when the machine fails meanwhile. One at a time: the next only
-  // after PollSaved told about this one. `number` comes back with the outcome.
+  // Begins to replace the state, all or nothing, even if the node fails meanwhile. One at a time: start the next save
+  // after PollSaved has returned this one. `number` comes back with the outcome.
   virtual void StartSave(uint64_t number, std::string state) = 0;
 
   // The outcome of the save under way, nullopt while there is none.
@@ -37,7 +37,7 @@ class Store {
   // `wake` is called when PollSaved may have something. Set it before the first StartSave.
   virtual void SetWake(std::function<void()> wake) = 0;
 
-  // Where the state is, for people: "memory", "file /var/lib/shoal/state".
+  // Where the state is, in words: "memory", "file /var/lib/shoal/state".
   virtual std::string Describe() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Sums on the loop's own thread, at once: a chunk is in the cache when its last contribution has just landed.
+// Sums at once, on the loop's own thread: a chunk is still in the cache when its last contribution has landed.
 #ifndef SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 #define SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 

@@ -2,7 +2,7 @@
 //
 // Thread: a reducer belongs to one loop's thread. Start() takes the job; Poll() says which jobs are done. Between the
 // two the memory named in the job, the array of inputs included, is the reducer's. At most as many jobs are open as the
-// server has slots.
+// server has slots. (tests/conformance/reducer)
 #ifndef SHOAL_SERVER_LOOP_REDUCER_H_
 #define SHOAL_SERVER_LOOP_REDUCER_H_
 

@@ -1,6 +1,6 @@
-// Book-keeping of the server's slot memory: which part of it belongs to which group.
+// Keeps track of the server's slot memory: which part of it belongs to which group.
 //
-// Deals out regions of [0, capacity) and takes them back; it never touches memory. First fit, neighbours are merged.
+// Gives out regions of [0, capacity) and takes them back; it never touches memory. First fit, neighbours are merged.
 // One thread. Regions start at multiples of 4096 bytes.
 #ifndef SHOAL_SERVER_MACHINE_BUFFER_POOL_H_
 #define SHOAL_SERVER_MACHINE_BUFFER_POOL_H_

@@ -30,7 +30,7 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// The kernel's lists of numbers, as "0-3,8". What is no such list is empty.
+// The kernel's lists of numbers, such as "0-3,8"; empty for any other text.
 std::vector<int> ParseList(const std::string& text, int limit) {
   std::vector<int> numbers;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ',', absl::SkipWhitespace()))) {
@@ -82,7 +82,7 @@ MemoryNodes MemoryNodes::Read(const std::string& sysfs, const std::string& net_d
   }
   const std::string count = absl::StrCat(nodes.size(), " memory nodes: ");
   const std::string device = net_device.substr(0, net_device.find_first_of(":,"));
-  // Not a folder that a name leads out of sysfs to.
+  // A name with a slash could lead out of sysfs.
   const int of_device = device.empty() || device.find('/') != std::string::npos ? -1 : NodeOfDevice(sysfs, device);
   for (const MemoryNode& node : nodes) {
     if (node.number != of_device) continue;
@@ -95,7 +95,7 @@ MemoryNodes MemoryNodes::Read(const std::string& sysfs, const std::string& net_d
       result.nodes_, ", ", [](std::string* out, const MemoryNode& node) { absl::StrAppend(out, node.number); });
   result.description_ = absl::StrCat(count, "threads, each with its slots, are on nodes ", numbers,
                                      " in turn (the node of the network device ", device, device.empty() ? "" : " ",
-                                     "is not known, or not ours)");
+                                     "is unknown, or not usable by this process)");
   return result;
 }
 

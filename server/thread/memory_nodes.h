@@ -1,8 +1,8 @@
-// Where threads and their memory should be on a machine with several memory nodes (NUMA): both on one node, that of the
-// network device if it is known, else the threads in turn over all nodes.
+// Where threads and their memory should be on hardware with several memory nodes (NUMA): both on one memory node, that
+// of the network device if it is known, else the threads in turn over all memory nodes.
 //
-// Memory of another node is slower and shares the way there with everybody. What the device writes by itself goes
-// through the cache of its own node alone. Read from sysfs, so that no library is needed.
+// Memory of another memory node is slower, and the path to it is shared. What the device writes goes through the cache
+// of its own memory node only. Read from sysfs, so that no library is needed.
 //
 // Thread: any. Nothing here fails a server: what can't be read or set is left as the kernel has it, and `description`
 // says so.

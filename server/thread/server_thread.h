@@ -31,7 +31,7 @@ struct ServerThreadOptions {
   bool same_node = true;
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
-  std::optional<MemoryNode> place;  // of thread and slots; none: as the kernel likes
+  std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses
 };
 
 class ServerThread {
@@ -43,8 +43,8 @@ class ServerThread {
   ServerThread& operator=(const ServerThread&) = delete;
 
   const std::string& address() const { return address_; }                // "ip:port"
-  const std::string& transport_name() const { return transport_name_; }  // for people
-  // How thread and slots got to their place, if one was given: what the kernel refused costs speed alone.
+  const std::string& transport_name() const { return transport_name_; }  // human-readable
+  // Whether thread and slots are at the place that was given; an error costs speed only.
   const absl::Status& placed() const { return placed_; }
 
   // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
@@ -59,7 +59,7 @@ class ServerThread {
   ServerCounters counters() const;
   // True once the thread has taken Drain in and no group is open.
   bool drained() const;
-  // After Drain; as old.
+  // After Drain; as of at most kPublishIntervalNs ago.
   OpenGroups open_groups() const;
 
  private:

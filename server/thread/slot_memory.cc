@@ -11,7 +11,7 @@ namespace shoal {
 absl::Status CheckSlotMemoryFits(uint64_t bytes) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   uint64_t limit = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const char* owner = "this machine";
+  const char* owner = "this node";
   // Inside a container with control groups of version 2 this is the container's limit; "max" or no file means none.
   uint64_t group_limit = 0;
   if (std::ifstream("/sys/fs/cgroup/memory.max") >> group_limit && group_limit < limit) {

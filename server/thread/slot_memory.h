@@ -1,4 +1,4 @@
-// Whether the memory in which chunks are gathered fits this machine.
+// Whether the memory in which chunks are gathered fits this node.
 #ifndef SHOAL_SERVER_THREAD_SLOT_MEMORY_H_
 #define SHOAL_SERVER_THREAD_SLOT_MEMORY_H_
 

@@ -9,7 +9,7 @@ import pytest
 
 from cluster import LOOPBACK, SCHEDULER_LISTENS, Cluster, Process, program
 from etcd_process import Etcd
-from test_job import wait_for_line_of_all
+from job_runs import wait_for_line_of_all
 
 LEASE_TTL_MS = 3000
 LEADER_LEASE_MS = 2000  # etcd's least; one in a cluster of one member with default times
@@ -166,7 +166,7 @@ def test_a_leader_that_was_stopped_and_goes_on_changes_nothing(cluster: Cluster,
         epoch = cluster.epoch()
     finally:
         stopped.send(signal.SIGCONT)
-    stopped.wait_for_line("leads no more")
+    stopped.wait_for_line("leads no longer")
     stopped.wait_for_line(f"follows {replacement}")
     assert {server["name"] for server in schedulers.ask(leader, "servers")["servers"]} == {"alpha", "beta"}
     assert cluster.epoch() == epoch
@@ -187,7 +187,7 @@ def test_without_etcd_the_job_goes_on_and_the_lead_comes_back(cluster: Cluster, 
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
     wait_for_line_of_all(ranks, "round 0 done")
     schedulers.etcd.process.send(signal.SIGSTOP)
-    schedulers.by_address[leader].wait_for_line("leads no more")
+    schedulers.by_address[leader].wait_for_line("leads no longer")
     for rank in ranks:
         rank.say("go on\ngo on")
     assert [rank.wait() for rank in ranks] == [0, 0], ranks
@@ -215,7 +215,7 @@ def test_a_leader_that_stops_in_good_order_is_replaced_at_once(cluster: Cluster,
 
 def test_a_store_that_is_none_is_refused(cluster: Cluster):
     for store, complaint in [
-        ("redis://localhost", "is none that there is; give etcd://HOST:PORT"),
+        ("redis://localhost", "is not of a known kind; give etcd://HOST:PORT"),
         ("etcd://localhost/x", 'names "localhost", which is not HOST:PORT'),
     ]:
         scheduler = cluster.start([*cluster_program(), "--store", store])

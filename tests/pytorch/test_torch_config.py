@@ -36,10 +36,10 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_WIRE", "bfloat16", "one of none, bf16, fp16"),
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
-        ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, node"),
+        ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, colocate"),
         ("SHOAL_QUIET", "yes", "0 or 1"),
-        ("SHOAL_TIMEOUT", "soon", "seconds"),
-        ("SHOAL_TIMEOUT", "0", "seconds"),
+        ("SHOAL_TIMEOUT", "soon", "a number of seconds above 0"),
+        ("SHOAL_TIMEOUT", "0", "a number of seconds above 0"),
         ("SHOAL_JOB_NAME", "x" * 201, "1 to 200"),
     ],
 )

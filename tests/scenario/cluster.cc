@@ -44,7 +44,7 @@ std::unique_ptr<Transport> Cluster::MakeTransport(bool listen) {
 std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
   std::vector<Shard> shards;
   for (uint32_t k = 0; k < servers_.size(); ++k) {
-    if (servers_[k].loop == nullptr) continue;
+    if (servers_[k].loop == nullptr || servers_[k].has_left) continue;
     shards.push_back({.server = ServerId(k + 1),
                       .incarnation = Incarnation(k + 1),
                       .server_name = absl::StrCat("server-", k),
@@ -54,8 +54,10 @@ std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
   return std::make_shared<const ShardMap>(*ShardMap::Make(epoch, std::move(shards)));
 }
 
+std::shared_ptr<const ShardMap> Cluster::NextMap() { return Map(Epoch(++epoch_)); }
+
 void Cluster::MoveGroup(uint64_t id) {
-  const std::shared_ptr<const ShardMap> map = Map(Epoch(++epoch_));
+  const std::shared_ptr<const ShardMap> map = NextMap();
   for (Worker& worker : workers_) worker.commands.emplace_back(MoveGroupCommand{GroupId(id), map});
 }
 
@@ -82,13 +84,14 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     info->id = token.group;
     info->name = absl::StrCat("group-", id);
     info->rank = token.rank;
-    info->job_ranks = members;
+    info->job_ranks = std::vector<JobRank>(members.begin(), members.end());
     for (uint32_t member : members) info->nodes.push_back(absl::StrCat("node-", member));
     info->max_chunk_bytes = token.max_chunk_bytes;
     info->look_ahead_chunks = options_.look_ahead_chunks;
     info->wire = options_.wire;
     info->token.assign(bytes.begin(), bytes.end());
     info->map = map;
+    workers_[members[rank]].groups[handle] = info;
     Command(members[rank], OpenGroupCommand{GroupHandle(handle), std::move(info), now_.monotonic_ns + 30 * kNsPerS});
   }
 }
@@ -96,15 +99,16 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
 void Cluster::Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype,
                      ReduceOp op, double premul_factor, uint64_t timeout_ns) {
   Command(worker,
-          SubmitCommand{.group = GroupHandle(handle),
-                        .ticket = ticket,
-                        .data = data.data(),
-                        .element_count = data.size() / DataTypeSize(dtype),
-                        .dtype = dtype,
-                        .reduce_op = op,
-                        .premul_factor = premul_factor,
-                        .submitted_ns = now_.monotonic_ns,
-                        .deadline_ns = timeout_ns == kNoDeadline ? kNoDeadline : now_.monotonic_ns + timeout_ns});
+          SubmitCommand{
+              .group = GroupHandle(handle),
+              .ticket = ticket,
+              .data = data.data(),
+              .layout =
+                  OpLayout::Make(*workers_[worker].groups.at(handle), data.size() / DataTypeSize(dtype), dtype).value(),
+              .reduce_op = op,
+              .premul_factor = premul_factor,
+              .submitted_ns = now_.monotonic_ns,
+              .deadline_ns = timeout_ns == kNoDeadline ? kNoDeadline : now_.monotonic_ns + timeout_ns});
 }
 
 void Cluster::Command(uint32_t worker, WorkerCommand command) {
@@ -112,16 +116,29 @@ void Cluster::Command(uint32_t worker, WorkerCommand command) {
 }
 
 bool Cluster::RunOne(size_t index) {
+  bool progress = false;
   if (index < servers_.size()) {
-    return servers_[index].loop != nullptr && servers_[index].loop->RunOnce(now_);
+    progress = servers_[index].loop != nullptr && servers_[index].loop->RunOnce(now_);
+  } else if (Worker& worker = workers_[index - servers_.size()]; worker.loop != nullptr) {
+    progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
+    worker.commands.clear();
   }
-  Worker& worker = workers_[index - servers_.size()];
-  const bool progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
-  worker.commands.clear();
+  if (options_.after_each_turn) options_.after_each_turn();
   return progress;
 }
 
+bool Cluster::RunInTurnUntil(const std::function<bool()>& done) {
+  const size_t loops = servers_.size() + workers_.size();
+  size_t quiet_in_a_row = 0;
+  for (size_t i = 0; quiet_in_a_row < loops; i = (i + 1) % loops) {
+    if (done()) return true;
+    quiet_in_a_row = RunOne(i) ? 0 : quiet_in_a_row + 1;
+  }
+  return done();
+}
+
 bool Cluster::RunUntil(const std::function<bool()>& done) {
+  if (options_.in_turn) return RunInTurnUntil(done);
   const size_t loops = servers_.size() + workers_.size();
   while (!done()) {
     bool progress = false;
@@ -141,7 +158,9 @@ void Cluster::AdvanceBy(uint64_t ns) {
     for (const Server& server : servers_) {
       if (server.loop != nullptr) next_ns = std::min(next_ns, server.loop->NextDeadlineNs());
     }
-    for (const Worker& worker : workers_) next_ns = std::min(next_ns, worker.loop->NextDeadlineNs());
+    for (const Worker& worker : workers_) {
+      if (worker.loop != nullptr) next_ns = std::min(next_ns, worker.loop->NextDeadlineNs());
+    }
     now_.monotonic_ns = std::max(now_.monotonic_ns + 1, next_ns);
     RunUntilQuiet();
   }
@@ -150,6 +169,11 @@ void Cluster::AdvanceBy(uint64_t ns) {
 void Cluster::KillServer(uint32_t server) {
   servers_[server].loop.reset();
   servers_[server].transport.reset();
+}
+
+void Cluster::KillWorker(uint32_t worker) {
+  workers_[worker].transport.reset();
+  workers_[worker].loop.reset();
 }
 
 const OpDone* Cluster::Done(uint32_t worker, uint64_t ticket) const {

@@ -83,8 +83,8 @@ MUTATIONS = [
         "summed-chunk-is-forgotten",
         "I2: a late copy is refused",
         (
-            "server/machine/server_machine.cc",
-            "return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
+            "server/machine/server_group.cc",
+            "return (*op)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
             "return Refusal::kNone;",
         ),
     ),
@@ -93,10 +93,8 @@ MUTATIONS = [
         "I1: the bits do not depend on the order of arrival",
         (
             "server/machine/server_machine.cc",
-            ".offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),",
-            ".offset = group.BufferOffset(static_cast<uint32_t>(index),\n"
-            "                                                Rank(group.slots[static_cast<size_t>(index)].landed_count() +\n"
-            "                                                     group.slots[static_cast<size_t>(index)].busy() - 1)),",
+            ".offset = group.BufferOffset(index, header.rank),",
+            ".offset = group.BufferOffset(index, Rank(slot.landed_count() + slot.busy() - 1)),",
         ),
     ),
     mutation(
@@ -122,8 +120,8 @@ MUTATIONS = [
         "a result goes to the rank that it is for",
         (
             "server/machine/server_machine.cc",
-            "SendPayloadAction{.peer = group.members[rank.value()].peer,",
-            "SendPayloadAction{.peer = group.members[(rank.value() + 1) % group.size()].peer,",
+            "SendPayloadAction{.peer = group.member(rank).peer,",
+            "SendPayloadAction{.peer = group.member(Rank((rank.value() + 1) % group.size())).peer,",
         ),
     ),
     mutation(
@@ -131,8 +129,8 @@ MUTATIONS = [
         "I3: results are kept until every rank has them",
         (
             "server/machine/server_group.cc",
-            "ledger.Commit(std::max(landed_everywhere, header.commit_watermark));",
-            "ledger.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
+            "ledger_.Commit(std::max(landed_everywhere, header.commit_watermark));",
+            "ledger_.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
         ),
     ),
     mutation(
@@ -149,9 +147,9 @@ MUTATIONS = [
         "I5: an epoch is a fresh start on the servers",
         (
             "server/machine/server_membership.cc",
-            "  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);\n"
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
+            "  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);\n"
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
         ),
     ),
     # ---- worker ----
@@ -159,23 +157,23 @@ MUTATIONS = [
         "worker-takes-stale-results",
         "I4: a message of an epoch that is over is refused",
         (
-            "worker/machine/worker_messages.cc",
-            "link != nullptr && header->epoch == group->epoch() ? group->FindOp(header->op) : nullptr;",
-            "link != nullptr ? group->FindOp(header->op) : nullptr;",
+            "worker/machine/chunk_flow.cc",
+            "header.epoch == links_.epoch() ? ops_.Find(header.op) : nullptr;",
+            "ops_.Find(header.op);",
         ),
     ),
     mutation(
         "result-lands-while-the-push-is-read",
         "a tensor belongs to the network until that says it is done",
-        ("worker/machine/worker_messages.cc", "if (!cell->sent || cell->held_offer", "if (cell->held_offer"),
+        ("worker/machine/chunk_in_flight.h", "return sent_ && held_offer_ != OfferId(0);", "return held_offer_ != OfferId(0);"),
     ),
     mutation(
         "result-lands-while-an-old-push-is-read",
         "a tensor belongs to the network until that says it is done, also of an epoch that is over",
         (
-            "worker/machine/worker_messages.cc",
-            "if (group.OldPushIsRead(*group.FindOp(cell->op), cell->chunk)) return;",
-            "static_cast<void>(group);",
+            "worker/machine/chunk_flow.cc",
+            "  if (!op.layout().narrowed() && retired_.Reads(place)) return;\n",
+            "",
         ),
     ),
     mutation(
@@ -190,14 +188,14 @@ MUTATIONS = [
     mutation(
         "results-after-a-move-are-not-kept",
         "I3: the credit proves nothing of chunks that were in flight when the group moved",
-        ("worker/machine/worker_group.cc", "if (landed <= settle_until_) {", "if (landed.op == OpNumber(0)) {"),
+        ("worker/machine/result_keeper.cc", "if (landed <= settle_until_) {", "if (landed.op == OpNumber(0)) {"),
     ),
     mutation(
         "asked-rank-keeps-silent",
         "I5: who has the result of an unfinished chunk hands it over",
         (
-            "worker/machine/worker_settling.cc",
-            "if (result != nullptr) StartHandOver(handle, shard, result->header, result->memory, actions);",
+            "worker/machine/chunk_flow.cc",
+            "if (result != nullptr) HandOver(shard, result->header, result->memory, actions);",
             "static_cast<void>(result);",
         ),
     ),
@@ -205,57 +203,63 @@ MUTATIONS = [
         "contribution-is-handed-over-as-result",
         "I5: what is handed over is the result",
         (
-            "worker/machine/worker_settling.cc",
-            "if (header.chunk.value() >= op->plan.chunk_count || !op->landed[header.chunk.value()]) return;",
-            "if (header.chunk.value() >= op->plan.chunk_count) return;",
+            "worker/machine/chunk_flow.cc",
+            "if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return",
+            "if (header.chunk.value() >= op->chunk_count()) return",
         ),
     ),
     mutation(
         "result-is-handed-over-from-the-callers-tensor",
         "an op that is done gives its tensor back",
-        ("worker/machine/worker_settling.cc", "if (op == nullptr || op->reported) {", "if (op == nullptr) {"),
+        ("worker/machine/chunk_flow.cc", "if (op == nullptr || op->reported()) {", "if (op == nullptr) {"),
     ),
     mutation(
         "unfinished-ops-are-not-pushed-again",
         "I5: those without the result push again",
         (
-            "worker/machine/worker_group.cc",
-            "for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);",
-            "for (ShardLink& link : fresh) link.next_op = OpNumber(std::max(first_op_, newest_pushed.op.value()));",
+            "worker/machine/chunk_flow.cc",
+            "EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);",
+            "EpochLinks fresh(std::move(map), generation, std::max(ops_.first(), results_.newest_pushed()), &connections_);",
+        ),
+        (
+            "worker/machine/result_keeper.h",
+            "  OpNumber newest_result() const { return newest_result_; }\n",
+            "  OpNumber newest_result() const { return newest_result_; }\n"
+            "  OpNumber newest_pushed() const { return newest_pushed_.op; }\n",
         ),
     ),
     mutation(
         "moved-op-keeps-its-old-owners",
         "all ranks deal a chunk to the same server",
         (
-            "worker/machine/worker_group.cc",
-            "    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);\n    op.waiting = {};",
-            "    op.waiting = {};",
+            "worker/machine/worker_op.cc",
+            "  rotation_ = rotation;\n  missing_ranks_ = {};",
+            "  static_cast<void>(rotation);\n  missing_ranks_ = {};",
         ),
     ),
     mutation(
         "preempted-push-is-forgotten",
         "a push that made room is pushed again",
         (
-            "worker/machine/worker_settling.cc",
-            "  cell->again = true;\n  if (cell->sent) PushChunk(",
-            "  if (cell->again) PushChunk(",
+            "worker/machine/chunk_in_flight.h",
+            "    again_ = true;\n    return sent_;",
+            "    return again_;",
         ),
     ),
     mutation(
         "rank-leaves-with-the-only-result",
         "I3: nobody leaves before all ranks have their results",
         (
-            "worker/machine/worker_ending.cc",
-            "group->size() == 1 || group->commit_watermark >= group->landed_watermark()) {",
-            "group->size() >= 1) {",
+            "worker/machine/worker_group.cc",
+            "info().size() == 1 || flow_.commit_watermark() >= flow_.landed_watermark()) {",
+            "info().size() >= 1) {",
         ),
     ),
     mutation(
         "opening-group-fails-on-a-draining-server",
         "F4: a server that leaves fails no op",
         (
-            "worker/machine/worker_messages.cc",
+            "worker/machine/worker_group.cc",
             "(refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory &&",
             "((refusal == Refusal::kNoSlotMemory &&",
         ),
@@ -307,18 +311,18 @@ MUTATIONS = [
     mutation(
         "lost-rank-is-not-told",
         "I8: a lost rank fails its job's ops within the lease",
-        ("scheduler/machine/scheduler_requests.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
+        ("scheduler/machine/scheduler_jobs.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
     ),
     mutation(
         "told-before-it-is-saved",
         "what others rely on is saved first",
-        ("scheduler/machine/scheduler_machine.cc", "  if (saved_ == changes_) {\n    Carry(", "  if (changes_ > 0) {\n    Carry("),
+        ("scheduler/machine/scheduler_machine.cc", "if (saves_.all_saved()) {\n    Carry(", "if (map_ != nullptr) {\n    Carry("),
     ),
     mutation(
         "epoch-is-used-again",
         "I4: one epoch of a group, one map",
         (
-            "scheduler/machine/scheduler_requests.cc",
+            "scheduler/machine/scheduler_moves.cc",
             "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
             "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
         ),
@@ -327,7 +331,7 @@ MUTATIONS = [
         "report-of-a-lost-server-is-ignored",
         "F5: a broken connection moves the group",
         (
-            "scheduler/machine/scheduler_requests.cc",
+            "scheduler/machine/scheduler_moves.cc",
             "if (group->epoch != request.epoch || reported == group->shards.end()) {",
             "if (group->epoch == request.epoch || reported == group->shards.end()) {",
         ),

@@ -125,5 +125,5 @@ def test_a_release_that_others_do_not_understand_is_refused_by_name(cluster: Clu
     command = [str(newest.folder / "bin/shoal-perf"), "--scheduler", cluster.scheduler_address, "--world-size", "1"]
     command += ["--rank", "0", "-b", "8M", "--network-only", "--transports", "tcp", "--timeout", "5"]
     rank = cluster.start(command, newest.environment)
-    rank.wait_for_line(r"ucx=1\.22 .* of who speaks.*ucx=1\.18-or-older .* of who listens")
+    rank.wait_for_line(r'connects has "ucx=1\.22 .* and the one that listens "ucx=1\.18-or-older ')
     assert rank.wait() != 0

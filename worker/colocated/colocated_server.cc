@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
     return absl::Status(status.code(),
                         absl::StrCat("rank ", options.rank, " on ", options.node_name,
                                      " was to run a colocated server for its job, but: ", status.message(),
-                                     "; mend it, or switch the ranks' servers off (colocation)"));
+                                     "; fix the cause, or disable colocated servers (SHOAL_COLOCATE=off)"));
   };
   ServerConfig config;
   config.scheduler = options.scheduler;

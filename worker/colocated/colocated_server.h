@@ -1,4 +1,4 @@
-// The reduction server that a worker's process nodes for its own job, when the scheduler asks it to (docs/adr/0010).
+// The reduction server that a worker's process runs for its own job, when the scheduler asks it to (docs/adr/0010).
 //
 // It lives on threads of its own and is gone with the process. Thread: any, one at a time.
 #ifndef SHOAL_WORKER_COLOCATED_COLOCATED_SERVER_H_
@@ -17,7 +17,7 @@ namespace shoal {
 
 struct ColocatedServerOptions {
   std::string scheduler;  // "host:port"
-  std::string address;    // at which the other ranks reach this machine; empty: found out (process/node_address.h)
+  std::string address;    // at which the other ranks reach this node; empty: found out (process/node_address.h)
   std::string node_name;
   JobId job;
   uint32_t rank = 0;  // of the job

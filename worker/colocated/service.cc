@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::StartServer(ServerConfig confi
 Service::~Service() { Stop(); }
 
 void Service::Stop() {
-  if (server_ != nullptr) server_->Stop("the process that services it stopped it");
+  if (server_ != nullptr) server_->Stop("the process that runs it stopped it");
   if (scheduler_ != nullptr) scheduler_->Stop();
 }
 

@@ -208,7 +208,7 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
       member_->PushAlways(*trouble).IgnoreError();  // refused by a worker that has left its job
-    } else if (const auto* waiting = std::get_if<StillWaiting>(&outcome)) {
+    } else if (const auto* waiting = std::get_if<WaitReported>(&outcome)) {
       notices_->Say(waiting->line);
     } else {
       shutdown_done_ = true;

@@ -23,7 +23,7 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.id = joined.id;
   info.name = request.name;
   info.rank = token->rank;
-  info.job_ranks = request.ranks;
+  info.job_ranks = std::vector<JobRank>(request.ranks.begin(), request.ranks.end());
   info.nodes = joined.nodes;
   info.max_chunk_bytes = token->max_chunk_bytes;
   info.credit_chunks = token->credit_chunks;

@@ -80,7 +80,7 @@ class MembershipMachine {
   bool join_ended_ = false;  // JoinEnded was said
   bool closed_ = false;
   bool left_ = false;
-  std::set<uint32_t> lost_ranks_told_;
+  std::set<JobRank> lost_ranks_told_;
   // Of the colocated server that is asked for when no other one is left.
   bool server_runs_ = false;
   bool server_starts_ = false;

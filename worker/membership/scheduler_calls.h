@@ -15,7 +15,10 @@
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "core/wire_format.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/group_info.h"
+#include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_counters.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace shoal {
 

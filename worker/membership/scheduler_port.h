@@ -1,7 +1,8 @@
 // The port through which a worker reaches the scheduler: worker/rpc has it over gRPC, sim/ under virtual time.
 //
 // Thread: one at a time. Nothing blocks. How the owner of a port sleeps until Poll has something to say, and how others
-// wake it, is a matter of the implementation. tests/conformance/scheduler_port_suite.h holds both to this contract.
+// wake it, is a matter of the implementation. tests/conformance/scheduler_port/scheduler_port_suite.h holds both to
+// this contract.
 #ifndef SHOAL_WORKER_MEMBERSHIP_SCHEDULER_PORT_H_
 #define SHOAL_WORKER_MEMBERSHIP_SCHEDULER_PORT_H_
 

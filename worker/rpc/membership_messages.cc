@@ -130,7 +130,7 @@ WatchNews FromMessage(const v1::WatchResponse& message) {
   news.colocation_wanted.assign(message.colocation().ranks().begin(), message.colocation().ranks().end());
   news.colocation_wanted_because = message.colocation().reason();
   for (const v1::RankLost& lost : message.lost_ranks()) {
-    news.lost_ranks.push_back({.job_rank = lost.rank(), .node = lost.node(), .reason = lost.reason()});
+    news.lost_ranks.push_back({.job_rank = JobRank(lost.rank()), .node = lost.node(), .reason = lost.reason()});
   }
   return news;
 }

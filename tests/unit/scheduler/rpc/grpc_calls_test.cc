@@ -29,7 +29,7 @@ TEST(GrpcCallsTest, AFullQueueRefusesUntilItIsRead) {
   RequestHandle refused;
   const absl::Status status = calls.AddCall(std::make_shared<CountingCall>(), GetCluster(), &refused);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(std::string(status.message()), "scheduler is overloaded; try again in a second");
+  EXPECT_EQ(std::string(status.message()), "the scheduler is overloaded; try again in a second");
   WatcherId watcher;
   EXPECT_EQ(calls.AddStream(std::make_shared<WatchStream>(&calls), WatchOpened(), &watcher).code(),
             absl::StatusCode::kResourceExhausted);
@@ -90,7 +90,7 @@ TEST(GrpcCallsTest, ASlowWatcherGetsTheNewestMapAndEveryLoss) {
     stream.Send(update);
     SendWatch loss;
     loss.lost_ranks.resize(1);
-    loss.lost_ranks[0].rank = static_cast<uint32_t>(epoch);
+    loss.lost_ranks[0].rank = JobRank(static_cast<uint32_t>(epoch));
     stream.Send(loss);
   }
   v1::WatchResponse next;

@@ -81,7 +81,7 @@ TEST(ServerRefusal, APayloadOfAnotherSizeThanItsHeaderSaysIsCutOff) {
   const std::vector<PeerId> peers = server.JoinAll(1);
   server.GiveOffer(peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
   EXPECT_TRUE(server.accepts.empty());
-  ExpectCutOff(&server, peers[0], Refusal::kMalformed, "no push, or cut short");
+  ExpectCutOff(&server, peers[0], Refusal::kMalformed, "not a push, or has not the size of its chunk");
 }
 
 TEST(ServerRefusal, FramesThatOnlyServersSendAreCutOff) {
@@ -107,7 +107,8 @@ TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
   server.GiveOffer(peers[1], EncodeHeader(ServerDriver::PushHeader(1, 1)), 7);
   server.Clear();
   server.Down(peers[1], absl::OkStatus());
-  EXPECT_EQ(server.TakeNote().text(), "server server-a closed its connection: a payload that is no push, or cut short");
+  EXPECT_EQ(server.TakeNote().text(),
+            "server server-a closed its connection: a payload that is not a push, or has not the size of its chunk");
 }
 
 TEST(ServerRefusal, ARankThatWentWithoutAWordIsLostEvenWhenTheNetworkSaysOk) {
@@ -170,7 +171,7 @@ TEST(ServerRefusal, AHelloThatIsNotItsTokensIsABadToken) {
   server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 1), EncodeToken(server.Token(0, 2))));
   const SeenNote note = server.TakeRefusal();
   EXPECT_EQ(note.header.refusal, Refusal::kBadToken);
-  EXPECT_THAT(note.text(), HasSubstr("is not the token's"));
+  EXPECT_THAT(note.text(), HasSubstr("names another group or rank than its token"));
 }
 
 TEST(ServerRefusal, ATokenThatDescribesTheGroupUnlikeTheOthersIsABadToken) {
@@ -178,7 +179,7 @@ TEST(ServerRefusal, ATokenThatDescribesTheGroupUnlikeTheOthersIsABadToken) {
   server.Join(0, 2);
   server.Clear();
   server.Join(1, 3);
-  EXPECT_THAT(server.TakeRefusal().text(), HasSubstr("unlike the other ranks'"));
+  EXPECT_THAT(server.TakeRefusal().text(), HasSubstr("differently from the other ranks'"));
   server.Join(1, 2, 1, 2048);
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kBadToken);
 }
@@ -220,7 +221,7 @@ TEST(ServerRefusal, ARankThatIsTakenIsRefusedAndTheFirstKeepsIt) {
   const SeenNote note = server.TakeRefusal();
   EXPECT_EQ(note.peer, second);
   EXPECT_EQ(note.header.refusal, Refusal::kRankTaken);
-  EXPECT_THAT(note.text(), HasSubstr("rank 1 of the group said hello on another connection"));
+  EXPECT_THAT(note.text(), HasSubstr("rank 1 of the group has said hello on another connection already"));
   server.Down(second);
   EXPECT_TRUE(server.notes.empty());
   server.Push(peers[1], ServerDriver::PushHeader(1, 1));
@@ -259,7 +260,7 @@ TEST(ServerRefusal, MemoryForSlotsThatIsMissingIsNamedWithWhatToDo) {
   EXPECT_EQ(note.header.refusal, Refusal::kNoSlotMemory);
   EXPECT_EQ(note.text(),
             "server server-a has no memory for the slots of a group of 4 ranks with 4096-byte chunks: it needs 32768 "
-            "bytes, 8192 of 8192 are free: start the server with more --slot-memory or use smaller chunks");
+            "bytes, 8192 of 8192 are free; start the server with more --slot-memory or use smaller chunks");
   ExpectServes(&server);
 }
 

@@ -171,15 +171,16 @@ TEST_F(MembershipTest, OtherSeedsWaitForOtherTimes) {
 }
 
 TEST_F(MembershipTest, ALostRankIsToldOnce) {
-  News({.lost_ranks = {{.job_rank = 1, .node = "node-b", .reason = "its lease ran out"}}});
+  News({.lost_ranks = {{.job_rank = JobRank(1), .node = "node-b", .reason = "its lease ran out"}}});
   driver_.EndWatch();
   driver_.RenewUntil(driver_.now_ns() + kNsPerS);
-  News({.lost_ranks = {{.job_rank = 1, .node = "node-b", .reason = "its lease ran out"}, {.job_rank = 3}}});
+  News({.lost_ranks = {{.job_rank = JobRank(1), .node = "node-b", .reason = "its lease ran out"},
+                       {.job_rank = JobRank(3)}}});
   const std::vector<RankLostCommand> lost = driver_.All<RankLostCommand>();
   ASSERT_EQ(lost.size(), 2u);
-  EXPECT_EQ(lost[0].job_rank, 1u);
+  EXPECT_EQ(lost[0].job_rank, JobRank(1));
   EXPECT_EQ(lost[0].reason, "its lease ran out");
-  EXPECT_EQ(lost[1].job_rank, 3u);
+  EXPECT_EQ(lost[1].job_rank, JobRank(3));
 }
 
 TEST_F(MembershipTest, MapsAndMovedGroupsArePassedOn) {

@@ -1,0 +1,333 @@
+// The conformance suite of worker/membership/scheduler_port.h. A test program includes this and instantiates it:
+//
+//   INSTANTIATE_TEST_SUITE_P(Name, SchedulerPortSuite, testing::Values(SchedulerPortKind{...}), SchedulerPortKindName);
+#ifndef SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_SCHEDULER_PORT_SUITE_H_
+#define SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_SCHEDULER_PORT_SUITE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/now.h"
+#include "worker/membership/scheduler_port.h"
+
+namespace shoal {
+
+// A port, and the scheduler that it reaches.
+class SchedulerPortHarness {
+ public:
+  virtual ~SchedulerPortHarness() = default;
+  virtual SchedulerPort& port() = 0;
+  virtual void DestroyPort() = 0;
+  // The clock of the port's owner.
+  virtual uint64_t now_ns() = 0;
+  // Lets a little time pass.
+  virtual void Idle() = 0;
+  // It is up at first. A scheduler that was started again has another state.
+  virtual void StopScheduler() = 0;
+  virtual void StartScheduler() = 0;
+  // From now on nothing comes back over the connections that there are, and they stay; over new ones a scheduler
+  // answers.
+  virtual void SilenceConnections() = 0;
+};
+
+struct SchedulerPortKind {
+  std::string name;
+  std::function<std::unique_ptr<SchedulerPortHarness>()> make;
+};
+
+inline std::string SchedulerPortKindName(const testing::TestParamInfo<SchedulerPortKind>& info) {
+  return info.param.name;
+}
+
+class SchedulerPortSuite : public testing::TestWithParam<SchedulerPortKind> {
+ protected:
+  using Answer = absl::StatusOr<SchedulerAnswer>;
+  static constexpr uint64_t kPatienceNs = 20 * kNsPerS;
+
+  SchedulerPortSuite() : harness_(GetParam().make()) {}
+
+  static JobMember Rank(uint32_t rank) {
+    return {.job_name = "job",
+            .rank = JobRank(rank),
+            .world_size = 3,
+            .incarnation = Incarnation(100 + rank),
+            .node = "node"};
+  }
+  MemberId Id(uint32_t rank) const { return {job_, JobRank(rank), Incarnation(100 + rank)}; }
+  JoinGroupCall GroupOfTwo(uint64_t wait_ms) const {
+    return {.member = Id(0), .group = {.name = "g", .ranks = {0, 1}}, .request_number = 1, .wait_ms = wait_ms};
+  }
+
+  CallId Start(const SchedulerCall& what, uint64_t timeout_ns = kPatienceNs) {
+    const CallId call(++last_call_);
+    harness_->port().StartCall(call, what, harness_->now_ns() + timeout_ns);
+    return call;
+  }
+  WatchId Watch() {
+    const WatchId watch(++last_watch_);
+    harness_->port().OpenWatch(watch, job_);
+    return watch;
+  }
+
+  void Poll() {
+    for (const SchedulerPortEvent& event : harness_->port().Poll()) {
+      if (const auto* ended = std::get_if<CallEnded>(&event)) {
+        EXPECT_TRUE(answers_.emplace(ended->call, ended->answer).second) << "a call ended twice";
+      } else if (const auto* news = std::get_if<WatchNewsCame>(&event)) {
+        EXPECT_FALSE(ended_watches_.contains(news->watch)) << "news after the end";
+        news_[news->watch].push_back(news->news);
+      } else if (const auto* end = std::get_if<WatchEnded>(&event)) {
+        EXPECT_EQ(++ended_watches_[end->watch], 1) << "a stream ended twice";
+      }
+    }
+  }
+  // False, and the test fails: it did not come to that.
+  bool Until(const std::function<bool()>& reached, const std::string& what) {
+    const uint64_t until_ns = harness_->now_ns() + kPatienceNs;
+    while (true) {
+      Poll();
+      if (reached()) return true;
+      if (harness_->now_ns() > until_ns) break;
+      harness_->Idle();
+    }
+    ADD_FAILURE() << "it did not come to that: " << what;
+    return false;
+  }
+  void Pass(uint64_t ns) {
+    const uint64_t until_ns = harness_->now_ns() + ns;
+    while (harness_->now_ns() < until_ns) {
+      harness_->Idle();
+      Poll();
+    }
+  }
+  bool HasEnded(CallId call) const { return answers_.contains(call); }
+  Answer End(CallId call) {
+    if (!Until([&] { return HasEnded(call); }, "a call ends")) return absl::UnknownError("no end");
+    return answers_.at(call);
+  }
+  Answer Ask(const SchedulerCall& what, uint64_t timeout_ns = kPatienceNs) { return End(Start(what, timeout_ns)); }
+
+  void Join(uint32_t rank) {
+    const Answer answer = Ask(JoinJobCall{Rank(rank)});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    const auto* const joined = std::get_if<JoinedJob>(&*answer);
+    ASSERT_NE(joined, nullptr);
+    EXPECT_GT(joined->lease_ttl_ms, 0u);
+    job_ = joined->id;
+  }
+  std::vector<uint32_t> LostRanks(WatchId watch) const {
+    std::vector<uint32_t> ranks;
+    const auto found = news_.find(watch);
+    if (found == news_.end()) return ranks;
+    for (const WatchNews& news : found->second) {
+      for (const RankLostCommand& lost : news.lost_ranks) ranks.push_back(lost.job_rank.value());
+    }
+    return ranks;
+  }
+  bool HasNews(WatchId watch) const { return news_.contains(watch); }
+
+  const std::unique_ptr<SchedulerPortHarness> harness_;
+  JobId job_;
+  uint64_t last_call_ = 0;
+  uint64_t last_watch_ = 0;
+  std::map<CallId, Answer> answers_;
+  std::map<WatchId, std::vector<WatchNews>> news_;
+  std::map<WatchId, int> ended_watches_;
+};
+
+TEST_P(SchedulerPortSuite, EachKindOfCallIsAnswered) {
+  Join(0);
+  const Answer renewed = Ask(HeartbeatCall{.member = Id(0)});
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  ASSERT_TRUE(std::holds_alternative<HeartbeatAnswer>(*renewed));
+  EXPECT_GT(std::get<HeartbeatAnswer>(*renewed).lease_ttl_ms, 0u);
+  const Answer left = Ask(LeaveJobCall{.member = Id(0), .reason = "done"});
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_TRUE(std::holds_alternative<CallDone>(*left));
+}
+
+TEST_P(SchedulerPortSuite, RefusalsPassThroughWithTheirWords) {
+  Join(0);
+  JobMember other = Rank(1);
+  other.world_size = 7;
+  const Answer refused = Ask(JoinJobCall{other});
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("world size"));
+  MemberId stranger = Id(0);
+  stranger.incarnation = Incarnation(5);
+  EXPECT_TRUE(absl::IsNotFound(Ask(HeartbeatCall{.member = stranger}).status()));
+  EXPECT_TRUE(absl::IsNotFound(Ask(ReportServerCall{.member = stranger}).status()));
+}
+
+TEST_P(SchedulerPortSuite, AWaitThatIsOverNamesWhomItWasForAndIsNotTakenForSilence) {
+  Join(0);
+  const Answer answer = Ask(GroupOfTwo(/*wait_ms=*/300), 5 * kNsPerS);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(answer.status())) << answer.status();
+  EXPECT_THAT(answer.status().message(), testing::HasSubstr("rank 1"));
+}
+
+TEST_P(SchedulerPortSuite, ASchedulerThatIsNotThereIsUnavailable) {
+  harness_->StopScheduler();
+  harness_->port().UseNewConnections();
+  const Answer answer = Ask(JoinJobCall{Rank(0)});
+  EXPECT_TRUE(absl::IsUnavailable(answer.status())) << answer.status();
+  EXPECT_NE(answer.status().message(), kNoAnswer);
+  harness_->StartScheduler();
+  harness_->port().UseNewConnections();
+  Join(0);
+}
+
+TEST_P(SchedulerPortSuite, CallsThatWaitEndWhenTheSchedulerGoes) {
+  Join(0);
+  const CallId waiting = Start(GroupOfTwo(/*wait_ms=*/15'000));
+  Pass(100 * kNsPerMs);
+  EXPECT_FALSE(HasEnded(waiting));
+  harness_->StopScheduler();
+  EXPECT_TRUE(absl::IsUnavailable(End(waiting).status()));
+}
+
+TEST_P(SchedulerPortSuite, SilenceEndsAtTheDeadlineAndNotBefore) {
+  Join(0);
+  harness_->SilenceConnections();
+  const uint64_t before_ns = harness_->now_ns();
+  constexpr uint64_t kTimeoutNs = 300 * kNsPerMs;
+  // Several, since an implementation may have more than one connection.
+  std::vector<CallId> calls;
+  for (int i = 0; i < 20; ++i) calls.push_back(Start(HeartbeatCall{.member = Id(0)}, kTimeoutNs));
+  bool silent = false;
+  for (const CallId call : calls) {
+    const Answer answer = End(call);
+    if (answer.ok() || absl::IsNotFound(answer.status())) continue;
+    silent = true;
+    EXPECT_EQ(answer.status(), absl::UnavailableError(kNoAnswer));
+    EXPECT_GE(harness_->now_ns() - before_ns, kTimeoutNs);
+  }
+  EXPECT_TRUE(silent);
+}
+
+TEST_P(SchedulerPortSuite, NewConnectionsLeadAwayFromSilenceAndLeaveOldCallsWhereTheyAre) {
+  Join(0);
+  harness_->SilenceConnections();
+  std::vector<CallId> calls;
+  for (int i = 0; i < 20; ++i) calls.push_back(Start(HeartbeatCall{.member = Id(0)}, 3 * kNsPerS));
+  Pass(500 * kNsPerMs);
+  std::erase_if(calls, [this](CallId call) { return HasEnded(call); });
+  ASSERT_FALSE(calls.empty());
+  harness_->port().UseNewConnections();
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer = Ask(JoinJobCall{Rank(1)}, 2 * kNsPerS);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  }
+  for (const CallId call : calls) EXPECT_EQ(End(call).status(), absl::UnavailableError(kNoAnswer));
+}
+
+TEST_P(SchedulerPortSuite, CancelEndsACallOnce) {
+  Join(0);
+  const CallId call = Start(GroupOfTwo(/*wait_ms=*/15'000));
+  Pass(50 * kNsPerMs);
+  harness_->port().CancelCall(call);
+  harness_->port().CancelCall(call);
+  EXPECT_TRUE(absl::IsCancelled(End(call).status()));
+  Pass(200 * kNsPerMs);  // Poll fails the test if it ended twice
+}
+
+TEST_P(SchedulerPortSuite, CancelOfACallThatHasEndedChangesNothing) {
+  const CallId call = Start(JoinJobCall{Rank(0)});
+  EXPECT_TRUE(End(call).ok());
+  harness_->port().CancelCall(call);
+  Pass(200 * kNsPerMs);
+}
+
+TEST_P(SchedulerPortSuite, ManyCallsAtOnceEndOnceEach) {
+  Join(0);
+  std::vector<CallId> calls;
+  for (int i = 0; i < 60; ++i) calls.push_back(Start(HeartbeatCall{.member = Id(0)}));
+  for (size_t i = 0; i < calls.size(); i += 3) harness_->port().CancelCall(calls[i]);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Answer answer = End(calls[i]);
+    const bool may_be_cancelled = i % 3 == 0 && absl::IsCancelled(answer.status());
+    EXPECT_TRUE(answer.ok() || may_be_cancelled) << answer.status();
+  }
+  Pass(200 * kNsPerMs);
+  EXPECT_EQ(answers_.size(), 61u);
+}
+
+TEST_P(SchedulerPortSuite, AWatchBeginsWithThePresentState) {
+  Join(0);
+  const WatchId watch = Watch();
+  Until([&] { return HasNews(watch); }, "the first news come");
+  EXPECT_NE(news_.at(watch).front().map, nullptr);
+}
+
+TEST_P(SchedulerPortSuite, AWatchTellsOfLossesInTheirOrder) {
+  for (uint32_t rank = 0; rank < 3; ++rank) Join(rank);
+  const WatchId watch = Watch();
+  Until([&] { return HasNews(watch); }, "the first news come");
+  EXPECT_TRUE(Ask(LeaveJobCall{.member = Id(2), .reason = "it broke", .failed = true}).ok());
+  Until([&] { return LostRanks(watch).size() == 1; }, "the loss is told");
+  EXPECT_TRUE(Ask(LeaveJobCall{.member = Id(1), .reason = "it broke too", .failed = true}).ok());
+  Until([&] { return LostRanks(watch).size() == 2; }, "the other loss is told");
+  EXPECT_EQ(LostRanks(watch), (std::vector<uint32_t>{2, 1}));
+  // One that is opened later begins with both.
+  const WatchId later = Watch();
+  Until([&] { return LostRanks(later).size() == 2; }, "a later stream tells of both");
+}
+
+TEST_P(SchedulerPortSuite, AWatchEndsOnceWhenTheSchedulerGoes) {
+  Join(0);
+  const WatchId watch = Watch();
+  Until([&] { return HasNews(watch); }, "the first news come");
+  harness_->StopScheduler();
+  Until([&] { return ended_watches_.contains(watch); }, "the stream ends");
+  Pass(200 * kNsPerMs);
+}
+
+TEST_P(SchedulerPortSuite, AWatchWithoutASchedulerEnds) {
+  Join(0);
+  harness_->StopScheduler();
+  harness_->port().UseNewConnections();
+  const WatchId watch = Watch();
+  Until([&] { return ended_watches_.contains(watch); }, "the stream ends");
+  EXPECT_FALSE(HasNews(watch));
+}
+
+TEST_P(SchedulerPortSuite, NothingComesOfAWatchThatWasClosed) {
+  for (uint32_t rank = 0; rank < 2; ++rank) Join(rank);
+  const WatchId watch = Watch();
+  Until([&] { return HasNews(watch); }, "the first news come");
+  const size_t before = news_.at(watch).size();
+  // What has arrived and was not asked for is gone as well.
+  const CallId leave = Start(LeaveJobCall{.member = Id(1), .reason = "it broke", .failed = true});
+  harness_->Idle();
+  harness_->port().CloseWatch(watch);
+  harness_->port().CloseWatch(watch);
+  EXPECT_TRUE(End(leave).ok());
+  Pass(200 * kNsPerMs);
+  harness_->StopScheduler();
+  Pass(200 * kNsPerMs);
+  EXPECT_EQ(news_.at(watch).size(), before);
+  EXPECT_FALSE(ended_watches_.contains(watch));
+}
+
+TEST_P(SchedulerPortSuite, APortMayGoWithCallsAndStreamsOpen) {
+  Join(0);
+  Start(GroupOfTwo(/*wait_ms=*/15'000));
+  Start(HeartbeatCall{.member = Id(0)});
+  Watch();
+  harness_->Idle();
+  harness_->DestroyPort();
+  harness_->Idle();
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_SCHEDULER_PORT_SUITE_H_
