@@ -24,6 +24,7 @@
 #include "process/notice_log.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_counters.h"
 #include "worker/machine/worker_outcomes.h"
 
 namespace grpc {
