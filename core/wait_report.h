@@ -1,5 +1,5 @@
-// When a wait has lasted long enough to be worth a line to people: after a quarter of the time that it may last, ten
-// seconds at most; then each time after as long again, a minute at most. Pure.
+// When a wait has lasted long enough for a line in the log, and how the line begins: the first is due after a quarter
+// of the time that the wait may last, ten seconds at most; each next one after as long again, a minute at most. Pure.
 #ifndef SHOAL_CORE_WAIT_REPORT_H_
 #define SHOAL_CORE_WAIT_REPORT_H_
 
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/now.h"
 
 namespace shoal {
@@ -24,7 +25,7 @@ class WaitReport {
 
   uint64_t due_ns() const { return due_ns_; }
 
-  // True: say it now.
+  // True: a line is due now.
   bool TakeDue(uint64_t now_ns) {
     if (now_ns < due_ns_) return false;
     reported_ = true;
@@ -42,6 +43,13 @@ class WaitReport {
     if (deadline_ns_ == kNoDeadline) return Elapsed(now_ns);
     return absl::StrCat(Elapsed(now_ns), ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)),
                         " before its deadline");
+  }
+
+  // "waited 12 s for rank 2 (18 s left)", or without a deadline "waited 12 s for rank 2". The way to begin a line.
+  std::string WaitedFor(absl::string_view whom, uint64_t now_ns) const {
+    const std::string text = absl::StrCat("waited ", Elapsed(now_ns), " for ", whom);
+    if (deadline_ns_ == kNoDeadline) return text;
+    return absl::StrCat(text, " (", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)), " left)");
   }
 
   // "12.3 s".

@@ -67,7 +67,7 @@ void WorkerNode::Joined(const scheduler::JobJoined& joined) {
   job_ = joined.job;
   ports_.control->Watch(AsCaller(), job_, [this](const scheduler::SendWatch& update) {
     for (const scheduler::RankLost& lost : update.lost_ranks) {
-      commands_.push_back(RankLostCommand{lost.rank.value(), lost.node, lost.reason});
+      commands_.push_back(RankLostCommand{JobRank(lost.rank), lost.node, lost.reason});
     }
     for (const scheduler::GroupMap& group : update.groups) {
       ports_.checkers->SawMap(group.group, *group.map);
@@ -120,13 +120,14 @@ void WorkerNode::GroupJoined(size_t index, const scheduler::GroupJoined& joined)
   info->id = joined.group;
   info->name = group.name;
   info->rank = Rank(group.rank);
-  info->job_ranks = group.ranks;
+  info->job_ranks = std::vector<JobRank>(group.ranks.begin(), group.ranks.end());
   info->nodes = joined.nodes;
   info->max_chunk_bytes = profile_.max_chunk_bytes;
   info->look_ahead_chunks = joined.look_ahead_chunks;
   info->wire = place_.job.wire;
   info->token.assign(joined.token.begin(), joined.token.end());
   info->map = joined.map;
+  group.info = info;
   commands_.push_back(
       OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), info, LocalNow().monotonic_ns + 10 * kNsPerS});
   Wake();
@@ -181,8 +182,7 @@ uint64_t WorkerNode::SubmitDue(Now now) {
       command.group = GroupHandle(static_cast<uint16_t>(index));
       command.ticket = next_ticket_++;
       command.data = op.memory.data();
-      command.element_count = op.plan.elements;
-      command.dtype = op.plan.dtype;
+      command.layout = OpLayout::Make(*group.info, op.plan.elements, op.plan.dtype).value();
       command.reduce_op = op.plan.reduce_op;
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;

@@ -70,8 +70,9 @@ class WorkerNode : public Node {
   struct Group {
     std::string name;
     GroupId id;
-    std::vector<uint32_t> ranks;  // of the job
-    uint32_t rank = 0;            // of this worker in it
+    std::shared_ptr<const GroupInfo> info;  // null: not joined
+    std::vector<uint32_t> ranks;            // of the job
+    uint32_t rank = 0;                      // of this worker in it
     bool opened = false;
     bool was_opened = false;
     bool over = false;  // no op will be submitted any more

@@ -199,7 +199,9 @@ void TryState(const std::string& bytes) {
   Require(again.ok() && *again == *state, "a state survives the way");
   const Now now{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
   const auto machine = SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, *state, false, now);
-  if (machine.ok()) (*machine)->Tick(now);
+  if (!machine.ok()) return;
+  SchedulerActions actions;
+  (*machine)->Tick(now, &actions);
 }
 
 }  // namespace

@@ -84,13 +84,14 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     info->id = token.group;
     info->name = absl::StrCat("group-", id);
     info->rank = token.rank;
-    info->job_ranks = members;
+    info->job_ranks = std::vector<JobRank>(members.begin(), members.end());
     for (uint32_t member : members) info->nodes.push_back(absl::StrCat("node-", member));
     info->max_chunk_bytes = token.max_chunk_bytes;
     info->look_ahead_chunks = options_.look_ahead_chunks;
     info->wire = options_.wire;
     info->token.assign(bytes.begin(), bytes.end());
     info->map = map;
+    workers_[members[rank]].groups[handle] = info;
     Command(members[rank], OpenGroupCommand{GroupHandle(handle), std::move(info), now_.monotonic_ns + 30 * kNsPerS});
   }
 }
@@ -98,15 +99,16 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
 void Cluster::Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype,
                      ReduceOp op, double premul_factor, uint64_t timeout_ns) {
   Command(worker,
-          SubmitCommand{.group = GroupHandle(handle),
-                        .ticket = ticket,
-                        .data = data.data(),
-                        .element_count = data.size() / DataTypeSize(dtype),
-                        .dtype = dtype,
-                        .reduce_op = op,
-                        .premul_factor = premul_factor,
-                        .submitted_ns = now_.monotonic_ns,
-                        .deadline_ns = timeout_ns == kNoDeadline ? kNoDeadline : now_.monotonic_ns + timeout_ns});
+          SubmitCommand{
+              .group = GroupHandle(handle),
+              .ticket = ticket,
+              .data = data.data(),
+              .layout =
+                  OpLayout::Make(*workers_[worker].groups.at(handle), data.size() / DataTypeSize(dtype), dtype).value(),
+              .reduce_op = op,
+              .premul_factor = premul_factor,
+              .submitted_ns = now_.monotonic_ns,
+              .deadline_ns = timeout_ns == kNoDeadline ? kNoDeadline : now_.monotonic_ns + timeout_ns});
 }
 
 void Cluster::Command(uint32_t worker, WorkerCommand command) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -99,6 +100,7 @@ class Cluster {
     std::unique_ptr<WorkerLoop> loop;      // null: killed
     std::unique_ptr<Transport> transport;  // goes before the loop, whose memory it may be using
     std::vector<WorkerCommand> commands;
+    std::map<uint16_t, std::shared_ptr<const GroupInfo>> groups;  // by handle
     WorkerOutcomes outcomes;
   };
 

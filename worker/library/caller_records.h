@@ -13,7 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/group_info.h"
+#include "worker/machine/worker_counters.h"
 
 namespace shoal {
 

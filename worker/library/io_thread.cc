@@ -208,7 +208,7 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
       troubles_->Push(*trouble);
-    } else if (const auto* waiting = std::get_if<StillWaiting>(&outcome)) {
+    } else if (const auto* waiting = std::get_if<WaitReported>(&outcome)) {
       notices_->Say(waiting->line);
     } else {
       shutdown_done_ = true;

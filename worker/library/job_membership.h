@@ -80,7 +80,7 @@ class JobMembership {
   std::shared_ptr<const ShardMap> map_;
 
   // Of the watch thread alone:
-  std::set<uint32_t> lost_ranks_told_;
+  std::set<JobRank> lost_ranks_told_;
   std::optional<ColocatedServerOptions> may_colocate_;
   std::unique_ptr<ColocatedServer> server_;  // and of the caller after Stop
   // Of the heartbeat thread alone.

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "net/transport.h"
 #include "worker/library/caller_records.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/worker_commands.h"
 
 namespace shoal {
 

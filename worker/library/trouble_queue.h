@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "worker/machine/worker_events.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace shoal {
 

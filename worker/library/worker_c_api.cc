@@ -286,9 +286,7 @@ shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* o
 
 uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().rank.value(); }
 
-uint32_t shoal_group_size(const shoal_group* group) {
-  return group == nullptr ? 0 : static_cast<uint32_t>(group->group->info().job_ranks.size());
-}
+uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().size(); }
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
                             shoal_error* error) {

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/bucket_plan.h"
 #include "core/wait_report.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
 #include "process/node_address.h"
 #include "process/socket_address.h"
+#include "worker/machine/op_layout.h"
 
 namespace shoal {
 namespace {
@@ -211,11 +211,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
     return absl::AbortedError(absl::StrCat("group '", group->info().name,
                                            "' is broken since an earlier all-reduce failed: ", failure.message()));
   }
-  if (call.element_count > 0) {
-    const absl::StatusOr<BucketPlan> plan =
-        MakeBucketPlan(call.element_count, TypeOnWire(group->info().wire, call.dtype), group->info().max_chunk_bytes);
-    if (!plan.ok()) return plan.status();
-  }
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
+  if (!layout.ok()) return layout.status();
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
@@ -224,8 +221,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   const SubmitCommand command = {.group = group->handle(),
                                  .ticket = ticket,
                                  .data = call.data,
-                                 .element_count = call.element_count,
-                                 .dtype = call.dtype,
+                                 .layout = *layout,
                                  .reduce_op = call.reduce_op,
                                  .premul_factor = call.premul_factor,
                                  .submitted_ns = MonotonicNs(),

@@ -28,15 +28,18 @@ WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport
     : machine_(options), transport_(transport) {}
 
 bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes) {
-  const size_t outcomes_before = outcomes->size();
   const std::span<const TransportEvent> events = transport_->Poll();
-  for (const WorkerCommand& command : commands) machine_.OnCommand(command, now, &actions_, outcomes);
-  for (const TransportEvent& event : events) machine_.OnTransportEvent(event, now, &actions_, outcomes);
+  for (const WorkerCommand& command : commands) {
+    std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, command);
+  }
+  for (const TransportEvent& event : events) machine_.OnEvent(event, now, &actions_);
   const bool due = now.monotonic_ns >= machine_.NextDeadlineNs();
-  if (!events.empty() || !commands.empty() || due) machine_.Tick(now, &actions_, outcomes);
-  const bool progress =
-      !events.empty() || !commands.empty() || !actions_.empty() || outcomes->size() != outcomes_before;
-  Execute(now, outcomes);
+  if (!events.empty() || !commands.empty() || due) machine_.Tick(now, &actions_);
+  const bool progress = !events.empty() || !commands.empty() || !actions_.empty();
+  while (!actions_.empty()) {
+    Execute(outcomes);
+    HandIn(now);
+  }
   return progress;
 }
 
@@ -51,48 +54,51 @@ WorkerCounters WorkerLoop::counters() const {
   return counters;
 }
 
-void WorkerLoop::Execute(Now now, WorkerOutcomes* outcomes) {
+void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
   const auto execute = Overloaded{
-      [this, now](const WorkerConnectAction& action) {
-        machine_.OnConnecting(action.connection, transport_->Connect(machine_.ConnectionAddress(action.connection)),
-                              now);
+      [this](WorkerConnectAction& action) {
+        connects_started_.push_back(
+            {action.connection, transport_->Connect(machine_.ConnectionAddress(action.connection))});
       },
       // A note to a peer that is already gone needs no answer: its kPeerDown follows. A server that takes no notes
       // any more is as good as gone.
-      [this](const WorkerSendNoteAction& action) {
+      [this](WorkerSendNoteAction& action) {
         const absl::Status status = transport_->SendNote(action.peer, action.note.view());
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
       },
-      [](const WorkerNarrowAction& action) {
-        NarrowFloat32(action.type, action.tensor, action.place, action.elements);
-      },
-      [](const WorkerWidenAction& action) {
-        WidenToFloat32(action.type, action.place, action.tensor, action.elements);
-      },
-      [this](const WorkerSendAction& action) {
+      [](WorkerNarrowAction& action) { NarrowFloat32(action.type, action.tensor, action.place, action.elements); },
+      [](WorkerWidenAction& action) { WidenToFloat32(action.type, action.place, action.tensor, action.elements); },
+      [this](WorkerSendAction& action) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);
-        if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
+        if (!status.ok()) not_taken_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
       },
-      [](const WorkerCopyAction& action) { std::memcpy(action.to, action.from, action.bytes); },
-      [this](const WorkerAcceptAction& action) {
+      [](WorkerCopyAction& action) { std::memcpy(action.to, action.from, action.bytes); },
+      [this](WorkerAcceptAction& action) {
         const bool at_once = action.data_at_once != nullptr && transport_->AcceptsAtOnce(action.offer);
         std::byte* const data = at_once ? action.data_at_once : action.data;
         absl::Status status = transport_->Accept(action.offer, {data, action.bytes}, action.token);
-        machine_.OnAccepted(action.token, at_once && status.ok());
-        if (!status.ok()) failed_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
+        accepts_started_.push_back({action.token, at_once && status.ok()});
+        if (!status.ok()) not_taken_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
       },
-      [this](const WorkerDeclineAction& action) { transport_->Decline(action.offer); },
-      [this](const WorkerClosePeerAction& action) { transport_->Close(action.peer); },
+      [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
+      [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },
+      // What is left is for callers.
+      [outcomes](auto& outcome) { outcomes->push_back(std::move(outcome)); },
   };
-  while (!actions_.empty()) {
-    std::swap(actions_, executing_);
-    for (const WorkerAction& action : executing_) std::visit(execute, action);
-    executing_.clear();
-    for (const TransportEvent& event : failed_) machine_.OnTransportEvent(event, now, &actions_, outcomes);
-    const bool had_failures = !failed_.empty();
-    failed_.clear();
-    if (had_failures) machine_.Tick(now, &actions_, outcomes);
-  }
+  std::swap(actions_, executing_);
+  for (WorkerAction& action : executing_) std::visit(execute, action);
+  executing_.clear();
+}
+
+void WorkerLoop::HandIn(Now now) {
+  for (const ConnectStarted& started : connects_started_) machine_.OnEvent(started, now, &actions_);
+  connects_started_.clear();
+  for (const AcceptStarted& started : accepts_started_) machine_.OnEvent(started, now, &actions_);
+  accepts_started_.clear();
+  if (not_taken_.empty()) return;
+  for (const TransportEvent& event : not_taken_) machine_.OnEvent(event, now, &actions_);
+  not_taken_.clear();
+  machine_.Tick(now, &actions_);
 }
 
 }  // namespace shoal

@@ -29,13 +29,19 @@ class WorkerLoop {
   WorkerCounters counters() const;
 
  private:
-  void Execute(Now now, WorkerOutcomes* outcomes);
+  // Carries out what the machine asked for, and gives callers what is for them.
+  void Execute(WorkerOutcomes* outcomes);
+  // Tells the machine what came of that, before the transport's next events.
+  void HandIn(Now now);
 
   WorkerMachine machine_;
   Transport* transport_;
   WorkerActions actions_;
   WorkerActions executing_;
-  std::vector<TransportEvent> failed_;  // operations that the transport did not take: they end here
+  // Results of actions that the machine has not heard of yet.
+  std::vector<ConnectStarted> connects_started_;
+  std::vector<AcceptStarted> accepts_started_;
+  std::vector<TransportEvent> not_taken_;  // operations that the transport did not take: they end here
 };
 
 }  // namespace shoal

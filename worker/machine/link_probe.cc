@@ -14,7 +14,26 @@ constexpr uint64_t kMaxOverWholeTrain = 32;
 
 }  // namespace
 
-void LinkProbe::Start(PeerId peer, Now now, WorkerActions* actions) {
+void LinkProbe::Begin(uint32_t connection, uint64_t deadline_ns) {
+  running_ = true;
+  connection_ = connection;
+  deadline_ns_ = deadline_ns;
+}
+
+void LinkProbe::End(const LinkFacts& facts, WorkerActions* actions) {
+  running_ = false;
+  actions->push_back(LinkMeasured{facts});
+}
+
+void LinkProbe::Tick(Now now, bool closing, WorkerActions* actions) {
+  if (running_ && (now.monotonic_ns >= deadline_ns_ || closing)) End({}, actions);
+}
+
+void LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* actions) {
+  if (TakeEcho(header, now, actions)) End(facts_, actions);
+}
+
+void LinkProbe::OnUp(PeerId peer, Now now, WorkerActions* actions) {
   peer_ = peer;
   next_ = 0;
   facts_ = {};
@@ -51,7 +70,7 @@ uint64_t LinkProbe::BeyondRoundTrip(Now now) const {
   return whole_ns - std::min(facts_.round_trip_ns, whole_ns);
 }
 
-bool LinkProbe::OnEcho(const FrameHeader& header, Now now, WorkerActions* actions) {
+bool LinkProbe::TakeEcho(const FrameHeader& header, Now now, WorkerActions* actions) {
   if (header.chunk.value() != next_) return false;
   ++next_;
   if (next_ <= kRoundTrips) {

@@ -14,7 +14,7 @@
 
 #include "core/flow_plan.h"
 #include "core/now.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/worker_actions.h"
 
 namespace shoal {
 
@@ -29,12 +29,19 @@ class LinkProbe {
   // Of the payloads' operations; no other operation of the worker machine has it.
   static constexpr uint64_t kToken = UINT64_MAX;
 
+  // Measures over that connection; LinkMeasured follows, at the deadline at the latest.
+  void Begin(uint32_t connection, uint64_t deadline_ns);
   // The connection is up.
-  void Start(PeerId peer, Now now, WorkerActions* actions);
-  // An echo came. True: the measurement is done.
-  bool OnEcho(const FrameHeader& header, Now now, WorkerActions* actions);
+  void OnUp(PeerId peer, Now now, WorkerActions* actions);
+  // An echo came over the connection.
+  void OnEcho(const FrameHeader& header, Now now, WorkerActions* actions);
+  // Gives up at the deadline, or if the worker is closing.
+  void Tick(Now now, bool closing, WorkerActions* actions);
+  uint64_t NextDeadlineNs() const { return running_ ? deadline_ns_ : kNoDeadline; }
 
-  const LinkFacts& facts() const { return facts_; }
+  bool running() const { return running_; }
+  // It is under way over that connection.
+  bool Uses(uint32_t connection) const { return running_ && connection == connection_; }
 
  private:
   void SendRoundTrip(Now now, WorkerActions* actions);
@@ -42,7 +49,13 @@ class LinkProbe {
   // Of the time since sent_ns_ what is more than a round trip.
   uint64_t BeyondRoundTrip(Now now) const;
   void SendTrain(Now now, WorkerActions* actions);
+  // True: that was the last echo.
+  bool TakeEcho(const FrameHeader& header, Now now, WorkerActions* actions);
+  void End(const LinkFacts& facts, WorkerActions* actions);
 
+  bool running_ = false;
+  uint32_t connection_ = 0;
+  uint64_t deadline_ns_ = kNoDeadline;
   PeerId peer_;
   uint32_t next_ = 0;  // number of the echo to come
   uint64_t sent_ns_ = 0;

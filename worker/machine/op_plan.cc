@@ -2,24 +2,23 @@
 
 #include <algorithm>
 
-#include "core/bucket_plan.h"
 #include "core/time_model.h"
+#include "worker/machine/op_layout.h"
 
 namespace shoal {
 
 absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype) {
-  if (element_count == 0) return OpPlan();
-  const DataType type_on_wire = TypeOnWire(group.wire, dtype);
-  const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(element_count, type_on_wire, group.max_chunk_bytes);
-  if (!plan.ok()) return plan.status();
-  const uint64_t element_bytes = DataTypeSize(type_on_wire);
-  const uint64_t chunk_elements = std::min<uint64_t>(plan->elements_per_chunk, element_count);
-  const DealSummary deal = SummarizeDeal(*plan, *group.map, group.id);
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
+  if (!layout.ok()) return layout.status();
+  if (layout->chunk_count() == 0) return OpPlan();
+  const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
+  const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
+  const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);
   const OpShape shape = {.bytes = element_count * element_bytes,
                          .chunk_bytes = static_cast<uint32_t>(chunk_elements * element_bytes),
-                         .chunk_count = plan->chunk_count,
+                         .chunk_count = layout->chunk_count(),
                          .largest_part_chunks = deal.largest_part_chunks,
-                         .group_size = static_cast<uint32_t>(group.job_ranks.size()),
+                         .group_size = group.size(),
                          .busiest_port = group.busiest_port};
   return OpPlan{.chunk_count = shape.chunk_count,
                 .chunk_bytes = shape.chunk_bytes,

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/group_info.h"
 
 namespace shoal {
 
@@ -17,7 +17,7 @@ struct OpPlan {
   uint64_t predicted_ns = 0;  // 0: the link was not measured
 };
 
-// `element_count` 0: nothing to do. InvalidArgument: it can't be cut into chunks of the group's size.
+// `element_count` 0: nothing to do. Errors: those of OpLayout::Make.
 absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype);
 
 }  // namespace shoal

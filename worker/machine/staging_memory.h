@@ -3,9 +3,9 @@
 // narrower than its tensors. Results land here first, so that a server's death in the middle leaves the tensor as it
 // was. Also used, with one place, for results that are kept for others.
 //
-// Its content is for the transport and the loop; the machine only hands out addresses. Shared: whoever still has to
-// read a place (an action that was not carried out yet) holds it. The transport must be gone, or done with a place,
-// before the last holder lets go.
+// Its content is for the transport and the loop; the machine only hands out addresses. It is shared: an
+// action that was not carried out yet and has to read a place holds it. The transport must be gone, or done with a
+// place, before the last holder lets go.
 #ifndef SHOAL_WORKER_MACHINE_STAGING_MEMORY_H_
 #define SHOAL_WORKER_MACHINE_STAGING_MEMORY_H_
 

@@ -1,228 +1,324 @@
 #include "worker/machine/worker_group.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/machine/refusal_error.h"
 
 namespace shoal {
+namespace {
 
-bool ShardLink::HoldsMemory() const {
-  return std::any_of(cells.begin(), cells.end(),
-                     [](const ChunkInFlight& cell) { return cell.open && (!cell.sent || cell.landing); });
-}
+constexpr uint32_t kMostCreditChunks = 1024;
 
-WorkerGroup::WorkerGroup(std::shared_ptr<const GroupInfo> info, uint64_t now_ns, uint64_t deadline_ns)
-    : open_deadline_ns(deadline_ns),
-      open_wait(now_ns, deadline_ns),
-      next_wait_report_ns(open_wait.due_ns()),
-      links(info->map->shards().size()),
-      retained(info->max_chunk_bytes),
-      info_(std::move(info)),
-      map_(info_->map) {
-  for (ShardLink& link : links) link.next_op = OpNumber(1);
-}
+}  // namespace
 
-std::vector<ShardLink> WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map) {
-  for (const ShardLink& link : links) {
-    for (const ChunkPlace& place : link.last_landed) {
-      const WorkerOp* op = FindOp(place.op);
-      if (op != nullptr && !op->reported) unproven_.push_back(place);
+WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now)
+    : handle_(command.group),
+      open_deadline_ns_(command.deadline_ns),
+      options_(*shared.options),
+      connections_(*shared.connections),
+      tally_(*shared.tally),
+      flow_(command, generation, shared),
+      waits_(now.monotonic_ns, command.deadline_ns) {}
+
+// ---- opening, and moving from map to map ----
+
+void WorkerGroup::Open(Now now, WorkerActions* actions) {
+  for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
+    const uint32_t connection = flow_.links()[shard].connection();
+    if (connections_.IsUp(connection)) {
+      Greet(shard, actions);
+    } else {
+      connections_.Hasten(connection, now);
     }
   }
-  settle_until_ = newest_pushed;
-  map_ = std::move(map);
-  std::vector<ShardLink> fresh(map_->shards().size());
-  for (ShardLink& link : fresh) link.next_op = OpNumber(first_op_);
-  for (WorkerOp& op : ops) {
-    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, op.first_position);
-    op.waiting = {};
-  }
-  leave_waiting = {};
-  return std::exchange(links, std::move(fresh));
 }
 
-void WorkerGroup::NoteLanded(ShardLink* link, size_t place, WorkerOp* op, ChunkNumber chunk) {
-  op->landed[chunk.value()] = true;
-  ++op->chunks_landed;
-  newest_result = std::max(newest_result, op->number);
-  const ChunkPlace landed{op->number, chunk};
-  if (landed <= settle_until_) {
-    unproven_.push_back(landed);
+void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
+  ShardLink& link = flow_.links()[shard];
+  if (link.greeted()) return;
+  link.Greet(flow_.landed_watermark());
+  FrameHeader header = flow_.Header(FrameType::kHello);
+  header.op = flow_.newest_result();
+  actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeHello(header, info().token)});
+}
+
+void WorkerGroup::OnUp(uint32_t connection, WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (shard.has_value() && !failed()) Greet(*shard, actions);
+}
+
+void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, const Welcome& welcome, Now now,
+                            WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (failed() || header.epoch != epoch() || !shard.has_value()) return;
+  ShardLink& link = flow_.links()[*shard];
+  if (!link.in_use() || link.welcomed()) return;
+  uint32_t credit = std::min(welcome.credit_chunks, kMostCreditChunks);
+  std::shared_ptr<StagingMemory> staging;
+  if (info().wire != WireFormat::kAsIs || options_.survive_server_loss) {
+    credit = StagingMemory::Places(credit, info().max_chunk_bytes);
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = StagingMemory::Allocate(credit, info().max_chunk_bytes);
+    if (!memory.ok()) return Fail(memory.status(), now, actions);
+    staging = *std::move(memory);
+  }
+  link.Welcome(credit, std::move(staging));
+  if (state_ == State::kOpen || !flow_.links().AllWelcomed()) return;
+  state_ = State::kOpen;
+  was_open_ = true;
+  waits_.NoteOpened();
+  if (flow_.ops().empty()) waits_.NoteOpsEnded();
+  actions->push_back(GroupOpened{handle_, absl::OkStatus()});
+}
+
+void WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions) {
+  const Epoch newest = next_map_ == nullptr ? epoch() : next_map_->epoch();
+  if (failed() || map->epoch() <= newest) return;
+  next_map_ = std::move(map);
+  MoveIfDue(now, actions);
+}
+
+void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
+  if (next_map_ == nullptr || failed() || flow_.ResultMayBeInTensor()) return;
+  flow_.MoveTo(std::exchange(next_map_, nullptr), static_cast<uint16_t>(generation() + 1), now, actions);
+  waits_.NoteMissingRanks({});
+  Open(now, actions);
+}
+
+// ---- losing servers ----
+
+void WorkerGroup::OnDown(uint32_t connection, Now now, WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (failed() || !shard.has_value() || !flow_.links()[*shard].in_use()) return;
+  const std::string& why = connections_.last_error(connection);
+  LoseLink(*shard, why.empty() ? "connection closed" : why, now, actions);
+}
+
+void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, Now now, WorkerActions* actions) {
+  ShardLink& link = flow_.links()[shard];
+  if (link.lost()) return;
+  if (!options_.survive_server_loss) {
+    if (opening() && !link.welcomed()) return link.ForgetGreeting();
+    return Fail(absl::UnavailableError(absl::StrCat(connections_.Describe(link.connection()), " was lost: ", why)), now,
+                actions);
+  }
+  link.Lose(why);
+  // Down: what the next attempt to connect comes to is reported.
+  if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, actions);
+}
+
+void WorkerGroup::ReportLostLink(uint32_t connection, bool reachable, WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (failed() || !shard.has_value() || !flow_.links()[*shard].TakeReport(reachable)) return;
+  ReportTrouble(*shard, reachable, actions);
+}
+
+void WorkerGroup::ReportTrouble(uint32_t shard, bool reachable, WorkerActions* actions) {
+  const Shard& entry = flow_.links().map().shards()[shard];
+  actions->push_back(ServerTrouble{.group = info().id,
+                                   .epoch = epoch(),
+                                   .server = entry.server,
+                                   .incarnation = entry.incarnation,
+                                   .reachable = reachable,
+                                   .reason = flow_.links()[shard].lost_because()});
+}
+
+void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
+                            WorkerActions* actions) {
+  // What was said in an epoch that is over has no consequence.
+  if (header.epoch != epoch()) return;
+  // The server is in a newer epoch already, or the others have left it in one: that map is on its way here.
+  const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;
+  if (behind && options_.survive_server_loss) return;
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (header.refusal == Refusal::kPreempted) {
+    if (!shard.has_value() || state_ != State::kOpen) return;
+    return FailOrGoOn(flow_.OnPreempted(*shard, header, actions), now, actions);
+  }
+  const absl::Status error =
+      RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"), header.refusal, text);
+  if (MayMove(header.refusal) && shard.has_value()) {
+    return LoseLink(*shard, std::string(error.message()), now, actions);
+  }
+  Fail(error, now, actions);
+}
+
+// (With no memory for a new group it is its end: those who start a job should hear of that.)
+bool WorkerGroup::MayMove(Refusal refusal) const {
+  return options_.survive_server_loss &&
+         (refusal == Refusal::kDraining || (refusal == Refusal::kNoSlotMemory && state_ == State::kOpen));
+}
+
+// ---- ops and chunks ----
+
+absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
+  if (failed()) return flow_.failure();
+  if (!command.layout.IsFor(info())) {
+    return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than '", info().name,
+                                                   "'; make its layout with the information of this one"));
+  }
+  flow_.Submit(command, now, actions);
+  if (flow_.ops().empty()) {
+    waits_.NoteOpsEnded();
   } else {
-    link->last_landed[place] = landed;
+    waits_.NoteSubmitted(&*std::prev(flow_.ops().end()));
   }
-}
-
-std::vector<ChunkNumber> WorkerGroup::TakeUnproven(OpNumber op) {
-  std::vector<ChunkNumber> chunks;
-  std::erase_if(unproven_, [&](const ChunkPlace& place) {
-    if (place.op != op) return false;
-    chunks.push_back(place.chunk);
-    return true;
-  });
-  for (ShardLink& link : links) {
-    for (const ChunkPlace& place : link.last_landed) {
-      if (place.op == op) chunks.push_back(place.chunk);
-    }
-  }
-  return chunks;
-}
-
-void WorkerGroup::NoteCommitted(OpNumber watermark) {
-  if (watermark <= commit_watermark) return;
-  commit_watermark = watermark;
-  retained.Commit(watermark);
-}
-
-bool WorkerGroup::OldPushIsRead(const WorkerOp& op, ChunkNumber chunk) const {
-  if (op.narrowed()) return false;  // it was sent from staging memory of its own
-  return std::any_of(retired.begin(), retired.end(), [&](const RetiredLinks& old) {
-    return std::any_of(old.links.begin(), old.links.end(), [&](const ShardLink& link) {
-      return std::any_of(link.cells.begin(), link.cells.end(), [&](const ChunkInFlight& cell) {
-        return cell.open && !cell.sent && cell.op == op.number && cell.chunk == chunk;
-      });
-    });
-  });
-}
-
-bool WorkerGroup::ResultIsBeingTaken() const {
-  return std::any_of(links.begin(), links.end(), [](const ShardLink& link) {
-    return std::any_of(link.cells.begin(), link.cells.end(), [](const ChunkInFlight& cell) {
-      return cell.open && cell.landing && cell.taking != ChunkInFlight::Taking::kBeside;
-    });
-  });
-}
-
-absl::Status WorkerGroup::Submit(const SubmitCommand& command) {
-  WorkerOp op;
-  op.number = OpNumber(first_op_ + ops.size());
-  op.ticket = command.ticket;
-  op.data = command.data;
-  op.dtype = command.dtype;
-  op.type_on_wire = TypeOnWire(info_->wire, command.dtype);
-  op.reduce_op = command.reduce_op;
-  op.premul_factor = command.premul_factor;
-  op.submitted_ns = command.submitted_ns;
-  op.deadline_ns = command.deadline_ns;
-  if (command.element_count > 0) {
-    const absl::StatusOr<BucketPlan> plan =
-        MakeBucketPlan(command.element_count, op.type_on_wire, info_->max_chunk_bytes);
-    if (!plan.ok()) return plan.status();
-    op.plan = *plan;
-    op.rotation = map_->empty() ? 0 : map_->Rotation(info_->id, next_position_);
-    op.landed.assign(plan->chunk_count, false);
-  }
-  op.first_position = next_position_;
-  next_position_ += op.plan.chunk_count;
-  next_op_deadline_ns = std::min(next_op_deadline_ns, op.deadline_ns);
-  op.wait = WaitReport(op.submitted_ns, op.deadline_ns);
-  next_wait_report_ns = std::min(next_wait_report_ns, op.wait.due_ns());
-  ops.push_back(std::move(op));
   return absl::OkStatus();
 }
 
-WorkerOp* WorkerGroup::FindOp(OpNumber number) {
-  if (number.value() < first_op_ || number.value() - first_op_ >= ops.size()) return nullptr;
-  return &ops[number.value() - first_op_];
+void WorkerGroup::OnWaiting(uint32_t connection, const FrameHeader& header, const Waiting& missing) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (header.epoch != epoch() || !shard.has_value()) return;
+  if (header.op <= flow_.landed_watermark()) {
+    // Late, unless it is the answer to this rank's wish to leave.
+    if (waits_.leaving()) waits_.NoteMissingRanks(missing);
+    return;
+  }
+  WorkerOp* op = flow_.ops().Find(header.op);
+  if (op != nullptr) op->NoteMissingRanks(missing, *shard, header.chunk);
 }
 
-bool WorkerGroup::FindNext(uint32_t shard) {
-  ShardLink& link = links[shard];
-  if (link.next_known) return true;
-  if (link.next_op.value() < first_op_) {
-    link.next_op = OpNumber(first_op_);
-    link.next_chunk = 0;
+void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (state_ != State::kOpen || header.epoch != epoch() || !shard.has_value()) return;
+  FailOrGoOn(flow_.OnAsk(*shard, header, actions), now, actions);
+}
+
+void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, Now now, WorkerActions* actions) {
+  // Of an epoch that is over: a server that was left behind sees connections end.
+  if (header.epoch != epoch()) return;
+  const char* const said = header.type == FrameType::kRankLost ? " was lost: " : ": ";
+  Fail(absl::AbortedError(absl::StrCat(Description().RankOnNode(header.rank), said, text)), now, actions);
+}
+
+bool WorkerGroup::OnOffered(uint32_t connection, const FrameHeader& header, const TransportEvent& event, Now now,
+                            WorkerActions* actions) {
+  const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
+  if (state_ != State::kOpen || !shard.has_value()) return false;
+  const absl::Status taken = flow_.OnOffered(*shard, header, event, actions);
+  if (!taken.ok()) Fail(taken, now, actions);
+  return true;
+}
+
+void WorkerGroup::OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
+  FailOrGoOn(flow_.OnSent(token, status, now, actions), now, actions);
+}
+
+void WorkerGroup::OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
+  const absl::Status landed = flow_.OnLanded(token, status, now, actions);
+  if (landed.ok()) MoveIfDue(now, actions);  // it may have waited for that
+  FailOrGoOn(landed, now, actions);
+}
+
+void WorkerGroup::FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions) {
+  if (!status.ok()) return Fail(status, now, actions);
+  if (!failed() && flow_.ops().empty()) waits_.NoteOpsEnded();
+  CloseIfDone(now, actions);
+}
+
+// ---- time ----
+
+void WorkerGroup::Tick(Now now, WorkerActions* actions) {
+  if (opening() && now.monotonic_ns >= open_deadline_ns_) {
+    return Fail(absl::DeadlineExceededError(Description().MissingServers()), now, actions);
   }
-  const std::vector<uint32_t>& table = map_->deal_table();
-  while (MayPushOp(link.next_op, commit_watermark)) {
-    const WorkerOp* op = FindOp(link.next_op);
-    if (op == nullptr) return false;
-    for (; link.next_chunk < op->plan.chunk_count; ++link.next_chunk) {
-      if (table[(uint64_t{op->rotation} + link.next_chunk) % table.size()] != shard || op->landed[link.next_chunk]) {
-        continue;
-      }
-      link.next_known = true;
-      return true;
+  if (!failed()) {
+    if (state_ == State::kOpen) flow_.Push(now, actions);
+    if (const WorkerOp* overdue = flow_.ops().FindOverdue(now.monotonic_ns); overdue != nullptr) {
+      return Fail(Description().Timeout(*overdue, opening(), now), now, actions);
     }
-    link.next_op = OpNumber(link.next_op.value() + 1);
-    link.next_chunk = 0;
+  }
+  std::optional<std::string> line = waits_.TakeLine(&flow_.ops(), Description(), now);
+  if (line.has_value()) ReportWait(*std::move(line), actions);
+  if (failed() && now.monotonic_ns >= force_at_ns_) {
+    force_at_ns_ = kNoDeadline;
+    flow_.CutWhatHoldsMemory(actions);
+  }
+  MoveIfDue(now, actions);
+  flow_.TickRetired(now, actions);
+  CloseIfDone(now, actions);
+}
+
+uint64_t WorkerGroup::NextDeadlineNs() const {
+  if (next_map_ != nullptr && !flow_.ResultMayBeInTensor()) return 0;
+  const uint64_t deadline_ns = std::min(waits_.next_line_ns(), flow_.NextForceNs());
+  switch (state_) {
+    case State::kOpening:
+      return std::min({deadline_ns, open_deadline_ns_, flow_.ops().next_deadline_ns()});
+    case State::kOpen:
+      return std::min({deadline_ns, flow_.ops().next_deadline_ns(), flow_.commit_note_at_ns(),
+                       waits_.leaving() && flow_.Idle() ? waits_.leave_by_ns() : kNoDeadline});
+    default:
+      return std::min(deadline_ns, force_at_ns_);
+  }
+}
+
+void WorkerGroup::ReportWait(std::string line, WorkerActions* actions) {
+  tally_.CountWait();
+  actions->push_back(WaitReported{std::move(line)});
+}
+
+// ---- the end ----
+
+void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
+  if (failed() || closed()) return;
+  const bool was_opening = opening();
+  state_ = State::kFailed;
+  force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
+  waits_.Silence();
+  flow_.Fail(std::move(why), now, actions);
+  if (was_opening) {
+    actions->push_back(GroupOpened{handle_, flow_.failure()});
+    close_requested_ = true;
+  }
+  CloseIfDone(now, actions);
+}
+
+void WorkerGroup::Close(Now now, WorkerActions* actions) {
+  close_requested_ = true;
+  close_commanded_ = true;
+  if (opening() && flow_.ops().empty()) {
+    return Fail(absl::CancelledError("the group was closed before it was open"), now, actions);
+  }
+  CloseIfDone(now, actions);
+}
+
+void WorkerGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) {
+  close_requested_ = true;
+  if (state_ == State::kOpen) waits_.Leave(now.monotonic_ns, deadline_ns);
+  if (!flow_.ops().empty() || opening()) Fail(absl::CancelledError("the worker is closing"), now, actions);
+  CloseIfDone(now, actions);
+}
+
+// A rank that has left can't hand a result over any more: it stays until every rank has all of them (invariant I3).
+bool WorkerGroup::MayLeave(Now now, WorkerActions* actions) {
+  if (!options_.survive_server_loss || info().size() == 1 || flow_.commit_watermark() >= flow_.landed_watermark()) {
+    return true;
+  }
+  waits_.Leave(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
+  if (now.monotonic_ns >= waits_.leave_by_ns()) {
+    ReportWait(waits_.LeftWithoutTheOthers(Description(), now), actions);
+    return true;
+  }
+  FrameHeader header = flow_.Header(FrameType::kCommit);
+  header.op = flow_.landed_watermark();
+  for (ShardLink& link : flow_.links()) {
+    if (!link.TakeCommitQuestion(flow_.landed_watermark())) continue;
+    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(header)});
   }
   return false;
 }
 
-uint64_t WorkerGroup::NextPosition(const ShardLink& link) {
-  return FindOp(link.next_op)->first_position + link.next_chunk;
-}
-
-uint64_t WorkerGroup::OldestUnfinished() {
-  uint64_t oldest = UINT64_MAX;
-  for (uint32_t shard = 0; shard < links.size(); ++shard) {
-    const ShardLink& link = links[shard];
-    if (!link.window.Empty()) {
-      const ChunkInFlight& cell = link.cells[link.window.oldest() % link.window.credit()];
-      oldest = std::min(oldest, FindOp(cell.op)->first_position + cell.chunk.value());
-    } else if (FindNext(shard)) {
-      oldest = std::min(oldest, NextPosition(link));
-    }
-  }
-  return oldest;
-}
-
-int WorkerGroup::NextLink() {
-  int best = -1;
-  for (uint32_t shard = 0; shard < links.size(); ++shard) {
-    const ShardLink& link = links[shard];
-    if (!link.welcomed || !link.window.CanPush() || !FindNext(shard)) continue;
-    if (best < 0) {
-      best = static_cast<int>(shard);
-      continue;
-    }
-    const ShardLink& first = links[static_cast<size_t>(best)];
-    if (link.next_op < first.next_op || (link.next_op == first.next_op && link.next_chunk < first.next_chunk)) {
-      best = static_cast<int>(shard);
-    }
-  }
-  // The rest of the links are further ahead.
-  const uint32_t look_ahead = info_->look_ahead_chunks;
-  if (best < 0 || look_ahead == 0) return best;
-  return NextPosition(links[static_cast<size_t>(best)]) - OldestUnfinished() < look_ahead ? best : -1;
-}
-
-bool WorkerGroup::AdvanceWatermark() {
-  const uint64_t before = first_op_;
-  while (!ops.empty() && ops.front().reported) {
-    ops.pop_front();
-    ++first_op_;
-  }
-  if (ops.empty()) next_wait_report_ns = leave_wait.due_ns();
-  return first_op_ != before;
-}
-
-void WorkerGroup::WaitForOthers(uint64_t now_ns, uint64_t until_ns) {
-  if (leave_by_ns <= until_ns) return;
-  leave_by_ns = until_ns;
-  leave_wait = WaitReport(now_ns, until_ns);
-  next_wait_report_ns = leave_wait.due_ns();
-}
-
-bool WorkerGroup::AllWelcomed() const {
-  return std::all_of(links.begin(), links.end(), [](const ShardLink& link) { return link.welcomed; });
-}
-
-bool WorkerGroup::Idle() const {
-  return std::all_of(ops.begin(), ops.end(), [](const WorkerOp& op) { return op.busy == 0; }) &&
-         std::all_of(hand_overs.begin(), hand_overs.end(), [](const HandOver& each) { return each.memory == nullptr; });
-}
-
-std::string WorkerGroup::DescribeRank(Rank rank) const {
-  if (rank.value() >= size()) return absl::StrCat("rank ", rank.value());
-  std::string text = absl::StrCat("rank ", rank.value());
-  if (info_->job_ranks[rank.value()] != rank.value()) {
-    absl::StrAppend(&text, " (rank ", info_->job_ranks[rank.value()], " of the job)");
-  }
-  if (rank.value() < info_->nodes.size()) absl::StrAppend(&text, " on ", info_->nodes[rank.value()]);
-  return text;
+void WorkerGroup::CloseIfDone(Now now, WorkerActions* actions) {
+  if (!close_requested_ || closed() || !flow_.Idle()) return;
+  if (!failed() && !(flow_.ops().empty() && MayLeave(now, actions))) return;
+  if (!failed()) flow_.SendCommitNotes(actions);
+  for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, actions);
+  state_ = State::kClosed;
+  if (close_commanded_ || was_open_) actions->push_back(GroupClosed{handle_});
 }
 
 }  // namespace shoal

@@ -4,348 +4,330 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/machine/refusal_error.h"
 
 namespace shoal {
 
-WorkerMachine::WorkerMachine(const WorkerMachineOptions& options) : options_(options), groups_(kMaxWorkerGroups) {}
+WorkerMachine::WorkerMachine(const WorkerMachineOptions& options)
+    : options_(options), connections_(&options_), groups_(kMaxWorkerGroups) {}
 
-uint64_t WorkerMachine::Pack(OperationToken token) {
-  return uint64_t{token.handle} << 48 | uint64_t{token.generation} << 32 | uint64_t{token.shard} << 16 | token.cell;
-}
+// ---- commands ----
 
-WorkerMachine::OperationToken WorkerMachine::Unpack(uint64_t packed) {
-  return {static_cast<uint16_t>(packed >> 48), static_cast<uint16_t>(packed >> 32), static_cast<uint16_t>(packed >> 16),
-          static_cast<uint16_t>(packed)};
-}
-
-void WorkerMachine::OnCommand(const WorkerCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
-  if (const auto* open = std::get_if<OpenGroupCommand>(&command)) return Open(*open, now, actions, outcomes);
-  if (const auto* submit = std::get_if<SubmitCommand>(&command)) return Submit(*submit, now, outcomes);
-  if (const auto* move = std::get_if<MoveGroupCommand>(&command)) return MoveGroup(*move, now, actions);
-  if (const auto* lost = std::get_if<RankLostCommand>(&command)) return RankLost(*lost, now, actions, outcomes);
-  if (const auto* measure = std::get_if<MeasureLinkCommand>(&command)) return MeasureLink(*measure, now, actions);
-  if (const auto* shutdown = std::get_if<ShutdownCommand>(&command)) {
-    return Shutdown(*shutdown, now, actions, outcomes);
-  }
-  if (const auto* abort = std::get_if<AbortGroupCommand>(&command)) {
-    if (groups_[abort->group.value()].group == nullptr) return;
-    return FailGroup(abort->group.value(), absl::CancelledError(absl::StrCat("the group was aborted: ", abort->reason)),
-                     now, actions, outcomes);
-  }
-  const uint16_t handle = std::get<CloseGroupCommand>(command).group.value();
-  if (groups_[handle].group == nullptr) {
-    outcomes->push_back(GroupClosed{GroupHandle(handle)});
-    return;
-  }
-  WorkerGroup& group = *groups_[handle].group;
-  group.close_requested = true;
-  group.close_commanded = true;
-  if (group.state == WorkerGroup::State::kOpening && group.ops.empty()) {
-    return FailGroup(handle, absl::CancelledError("the group was closed before it was open"), now, actions, outcomes);
-  }
-  CloseIfDone(handle, now, actions, outcomes);
-}
-
-void WorkerMachine::Open(const OpenGroupCommand& command, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
+void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions) {
   if (shutting_down_) {
-    outcomes->push_back(GroupOpened{command.group, absl::CancelledError("the worker is closing")});
+    actions->push_back(GroupOpened{command.group, absl::CancelledError("the worker is closing")});
     return;
   }
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
-  ++cell.generation;
-  cell.group = std::make_unique<WorkerGroup>(command.info, now.monotonic_ns, command.deadline_ns);
-  cell.group->generation = cell.generation;
-  StartLinks(handle, now, actions);
+  const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
+  cell.group = std::make_unique<WorkerGroup>(command, static_cast<uint16_t>(cell.generation + 1), shared, now);
+  cell.group->Open(now, actions);
+  std::shared_ptr<const ShardMap> moved_to;
   for (const MoveGroupCommand& move : early_moves_) {
-    if (move.group == command.info->id && move.map->epoch() > cell.group->epoch()) cell.group->next_map = move.map;
+    if (move.group == command.info->id && move.map->epoch() > cell.group->epoch()) moved_to = move.map;
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
-  MoveIfDue(handle, now, actions);
-  TickConnections(now, actions);
+  if (moved_to != nullptr) cell.group->MoveTo(std::move(moved_to), now, actions);
+  TryConnections(now, actions);
 }
 
-void WorkerMachine::Submit(const SubmitCommand& command, Now now, WorkerOutcomes* outcomes) {
-  WorkerGroup* group = groups_[command.group.value()].group.get();
-  absl::Status status = group == nullptr                              ? absl::CancelledError("the group is closed")
-                        : group->state == WorkerGroup::State::kFailed ? group->failure
-                                                                      : group->Submit(command);
-  if (!status.ok()) {
-    ++counters_.ops_failed;
-    const uint64_t duration_ns = now.monotonic_ns - std::min(command.submitted_ns, now.monotonic_ns);
-    outcomes->push_back(OpDone{command.group, command.ticket, duration_ns, status});
+void WorkerMachine::OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions) {
+  WorkerGroup* group = Group(command.group);
+  absl::Status status =
+      group == nullptr ? absl::CancelledError("the group is closed") : group->Submit(command, now, actions);
+  if (status.ok()) return;
+  tally_.CountFailed();
+  const uint64_t duration_ns = now.monotonic_ns - std::min(command.submitted_ns, now.monotonic_ns);
+  actions->push_back(OpDone{command.group, command.ticket, duration_ns, std::move(status)});
+}
+
+void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
+  if (!options_.survive_server_loss) return;
+  GroupHandle handle;
+  WorkerGroup* group = FindGroup(command.group, &handle);
+  if (group == nullptr) {
+    // The scheduler tells of a group as soon as it has answered all ranks: perhaps before this one's answer is here.
+    if (early_moves_.size() >= kMaxEarlyMoves) early_moves_.pop_front();
+    early_moves_.push_back(command);
     return;
   }
-  WorkerOp& op = group->ops.back();
-  if (op.plan.chunk_count > 0) return;
-  ReportOp(command.group.value(), &op, absl::OkStatus(), now, outcomes);
-  if (group->AdvanceWatermark()) {
-    group->commit_note_at_ns = std::min(group->commit_note_at_ns, now.monotonic_ns + options_.commit_note_delay_ns);
-  }
+  group->MoveTo(command.map, now, actions);
+  TryConnections(now, actions);
 }
 
-void WorkerMachine::RankLost(const RankLostCommand& command, Now now, WorkerActions* actions,
-                             WorkerOutcomes* outcomes) {
-  for (const uint16_t handle : Handles(open_groups_)) {
+void WorkerMachine::OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions) {
+  WorkerGroup* group = Group(command.group);
+  if (group == nullptr) return;
+  group->Fail(absl::CancelledError(absl::StrCat("the group was aborted: ", command.reason)), now, actions);
+  DropClosed(command.group);
+}
+
+void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions) {
+  WorkerGroup* group = Group(command.group);
+  if (group == nullptr) {
+    actions->push_back(GroupClosed{command.group});
+    return;
+  }
+  group->Close(now, actions);
+  DropClosed(command.group);
+}
+
+void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions) {
+  const absl::Status lost = absl::AbortedError(
+      absl::StrCat("rank ", command.job_rank.value(), " of the job on ", command.node, " was lost: ", command.reason));
+  for (const uint16_t handle : open_groups_) {
     // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
-    const std::vector<uint32_t>& ranks = groups_[handle].group->info().job_ranks;
+    const std::vector<JobRank>& ranks = groups_[handle].group->info().job_ranks;
     if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
-    FailGroup(handle,
-              absl::AbortedError(absl::StrCat("rank ", command.job_rank, " of the job on ", command.node,
-                                              " was lost: ", command.reason)),
-              now, actions, outcomes);
+    groups_[handle].group->Fail(lost, now, actions);
+  }
+  DropClosed();
+}
+
+void WorkerMachine::OnEvent(const MeasureLinkCommand& command, Now now, WorkerActions* actions) {
+  const uint32_t connection = connections_.Find(command.address, command.server_name);
+  probe_.Begin(connection, command.deadline_ns);
+  if (connections_.IsUp(connection)) return probe_.OnUp(connections_.peer(connection), now, actions);
+  connections_.Hasten(connection, now);
+  TryConnections(now, actions);
+}
+
+void WorkerMachine::OnEvent(const ShutdownCommand& command, Now now, WorkerActions* actions) {
+  shutting_down_ = true;
+  shutdown_deadline_ns_ = command.deadline_ns;
+  for (const uint16_t handle : open_groups_) groups_[handle].group->Shutdown(command.deadline_ns, now, actions);
+  DropClosed();
+  TickShutdown(now, actions);
+}
+
+// ---- the network ----
+
+void WorkerMachine::OnEvent(const TransportEvent& event, Now now, WorkerActions* actions) {
+  if (event.kind == TransportEventKind::kSent || event.kind == TransportEventKind::kLanded) {
+    if (event.token == LinkProbe::kToken) return;  // its payload is never written to
+    const OperationToken token = OperationToken::Unpack(event.token);
+    WorkerGroup* group = Group(GroupHandle(token.handle));
+    if (event.kind == TransportEventKind::kSent) {
+      group->OnSent(token, event.status, now, actions);
+    } else {
+      group->OnLanded(token, event.status, now, actions);
+    }
+    return DropClosed(GroupHandle(token.handle));
+  }
+  const std::optional<uint32_t> connection = connections_.FindByPeer(event.peer);
+  if (!connection.has_value()) return;
+  switch (event.kind) {
+    case TransportEventKind::kPeerUp:
+      return OnUp(*connection, now, actions);
+    case TransportEventKind::kPeerDown:
+      return OnDown(*connection, event.status, now, actions);
+    case TransportEventKind::kNote:
+      return OnNote(*connection, event, now, actions);
+    case TransportEventKind::kOffered:
+      return OnOffered(*connection, event, now, actions);
+    default:
+      return;
   }
 }
 
-void WorkerMachine::Push(uint16_t handle, Now now, WorkerActions* actions) {
-  WorkerGroup& group = *groups_[handle].group;
-  if (group.state != WorkerGroup::State::kOpen) return;
-  for (int next = group.NextLink(); next >= 0; next = group.NextLink()) {
-    const auto shard = static_cast<uint32_t>(next);
-    ShardLink& link = group.links[shard];
-    const ChunkPlace place{link.next_op, ChunkNumber(link.next_chunk)};
-    const uint64_t position = link.window.Push();
-    const auto index = static_cast<uint16_t>(position % link.window.credit());
-    link.cells[index] = {.op = place.op, .chunk = place.chunk, .position = position, .open = true};
-    link.next_known = false;
-    ++link.next_chunk;
-    link.reported_watermark = group.landed_watermark();
-    group.newest_pushed = std::max(group.newest_pushed, place);
-    PushChunk(handle, shard, index, actions);
-  }
-  if (group.landed_watermark() > OpNumber(0) && group.commit_note_at_ns != kNoDeadline &&
-      now.monotonic_ns >= group.commit_note_at_ns) {
-    SendCommitNotes(&group, actions);
-  }
+void WorkerMachine::OnEvent(const ConnectStarted& started, Now now, WorkerActions* /*actions*/) {
+  connections_.OnStarted(started, now);
 }
 
-void WorkerMachine::PushChunk(uint16_t handle, uint32_t shard, uint16_t index, WorkerActions* actions) {
-  WorkerGroup& group = *groups_[handle].group;
-  ShardLink& link = group.links[shard];
-  Connection& connection = connections_[link.connection];
-  ChunkInFlight& cell = link.cells[index];
-  WorkerOp& op = *group.FindOp(cell.op);
-  cell.sent = false;
-  cell.again = false;
-  ++op.busy;
-  const FrameHeader header = PushHeader(group, op, cell.chunk);
-  const uint64_t bytes = op.BytesOnWire(cell.chunk);
-  connection.bytes_pushed += bytes;
-  counters_.bytes_pushed += bytes;
-  ++counters_.chunks_pushed;
-  const std::byte* data = op.Chunk(cell.chunk);
-  if (op.narrowed()) {
-    std::byte* const place = link.staging->Place(index);
-    actions->push_back(WorkerNarrowAction{.type = op.type_on_wire,
-                                          .staging = link.staging,
-                                          .tensor = data,
-                                          .place = place,
-                                          .elements = header.chunk_elements});
-    data = place;
+void WorkerMachine::OnEvent(const AcceptStarted& started, Now /*now*/, WorkerActions* /*actions*/) {
+  const OperationToken token = OperationToken::Unpack(started.token);
+  Group(GroupHandle(token.handle))->OnAcceptStarted(token, started.at_once);
+}
+
+void WorkerMachine::OnUp(uint32_t connection, Now now, WorkerActions* actions) {
+  connections_.ComeUp(connection);
+  if (probe_.Uses(connection)) probe_.OnUp(connections_.peer(connection), now, actions);
+  ReportLostLinks(connection, /*reachable=*/true, actions);
+  for (const uint16_t handle : open_groups_) groups_[handle].group->OnUp(connection, actions);
+}
+
+void WorkerMachine::OnDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions) {
+  const bool was_up = connections_.GoDown(connection, why, now);
+  if (!was_up) ReportLostLinks(connection, /*reachable=*/false, actions);
+  for (const uint16_t handle : open_groups_) groups_[handle].group->OnDown(connection, now, actions);
+  DropClosed();
+  TryConnections(now, actions);
+}
+
+void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
+  if (!header.ok()) {
+    connections_.NoteRefusal(connection, std::string(header.status().message()));
+    actions->push_back(WorkerClosePeerAction{event.peer});
+    return;
   }
-  actions->push_back(WorkerSendAction{.peer = connection.peer,
-                                      .header = EncodeHeader(header),
-                                      .data = data,
-                                      .bytes = bytes,
-                                      .token = Pack({handle, group.generation, static_cast<uint16_t>(shard), index})});
-}
-
-FrameHeader WorkerMachine::PushHeader(const WorkerGroup& group, const WorkerOp& op, ChunkNumber chunk) const {
-  FrameHeader header = HeaderFor(group, FrameType::kPush);
-  header.op = op.number;
-  header.bucket_elements = op.plan.element_count;
-  header.first_element = op.plan.FirstElement(chunk);
-  header.chunk_elements = op.plan.ElementCount(chunk);
-  header.chunk = chunk;
-  header.dtype = op.type_on_wire;
-  header.narrowed = op.narrowed();
-  header.reduce_op = op.reduce_op;
-  header.premul_factor = op.premul_factor;
-  return header;
-}
-
-void WorkerMachine::SendCommitNotes(WorkerGroup* group, WorkerActions* actions) {
-  group->commit_note_at_ns = kNoDeadline;
-  for (ShardLink& link : group->links) {
-    if (!link.welcomed || link.reported_watermark >= group->landed_watermark()) continue;
-    link.reported_watermark = group->landed_watermark();
-    actions->push_back(
-        WorkerSendNoteAction{connections_[link.connection].peer, MakeNote(HeaderFor(*group, FrameType::kCommit))});
+  const std::span<const std::byte> body = event.bytes.subspan(kFrameHeaderBytes);
+  switch (header->type) {
+    case FrameType::kRefuse:
+      return OnRefuse(connection, *header, DecodeText(body), now, actions);
+    case FrameType::kProbe:
+      if (probe_.Uses(connection)) probe_.OnEcho(*header, now, actions);
+      return;
+    case FrameType::kBye:
+      return connections_.NoteGoodbye(connection);
+    default:
+      return OnGroupNote(connection, *header, body, now, actions);
   }
 }
 
-void WorkerMachine::FinishCell(uint16_t handle, uint32_t shard, ChunkInFlight* cell, Now now, WorkerActions* actions,
-                               WorkerOutcomes* outcomes) {
-  WorkerGroup& group = *groups_[handle].group;
-  ShardLink& link = group.links[shard];
-  WorkerOp& op = *group.FindOp(cell->op);
-  cell->open = false;
-  group.NoteLanded(&link, cell->position % link.window.credit(), &op, cell->chunk);
-  link.window.Finish(cell->position);
-  EndOpIfDone(handle, &op, now, actions, outcomes);
-}
-
-void WorkerMachine::EndOpIfDone(uint16_t handle, WorkerOp* op, Now now, WorkerActions* actions,
-                                WorkerOutcomes* outcomes) {
-  WorkerGroup& group = *groups_[handle].group;
-  if (op->reported || op->chunks_landed < op->plan.chunk_count || op->busy > 0) return;
-  if (!KeepResults(handle, *op, now, actions, outcomes)) return;
-  ReportOp(handle, op, absl::OkStatus(), now, outcomes);
-  if (group.AdvanceWatermark()) {
-    group.commit_note_at_ns = std::min(group.commit_note_at_ns, now.monotonic_ns + options_.commit_note_delay_ns);
-  }
-}
-
-void WorkerMachine::ReportOp(uint16_t handle, WorkerOp* op, const absl::Status& status, Now now,
-                             WorkerOutcomes* outcomes) {
-  if (op->reported) return;
-  op->reported = true;
-  const uint64_t duration_ns = now.monotonic_ns - std::min(op->submitted_ns, now.monotonic_ns);
-  if (status.ok()) {
-    ++counters_.ops_completed;
-    counters_.op_time_ns_total += duration_ns;
-  } else {
-    ++counters_.ops_failed;
-  }
-  outcomes->push_back(OpDone{GroupHandle(handle), op->ticket, duration_ns, status});
-}
-
-// Called when a transport operation on the op's memory has ended.
-void WorkerMachine::OpMemoryFree(uint16_t handle, WorkerOp* op, Now now, WorkerOutcomes* outcomes) {
-  WorkerGroup& group = *groups_[handle].group;
-  --op->busy;
-  if (op->busy > 0 || group.state != WorkerGroup::State::kFailed) return;
-  ReportOp(handle, op, FailureOf(group, *op), now, outcomes);
-}
-
-void WorkerMachine::Tick(Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
-  for (const uint16_t handle : Handles(open_groups_)) TickGroup(handle, now, actions, outcomes);
-  TickProbe(now, outcomes);
-  ReportOutOfReach(now, outcomes);
-  TickConnections(now, actions);
-  if (shutting_down_) TickShutdown(now, actions, outcomes);
-}
-
-void WorkerMachine::TickGroup(uint16_t handle, Now now, WorkerActions* actions, WorkerOutcomes* outcomes) {
-  WorkerGroup& group = *groups_[handle].group;
-  if (group.state == WorkerGroup::State::kOpening && now.monotonic_ns >= group.open_deadline_ns) {
-    return FailGroup(handle, absl::DeadlineExceededError(DescribeMissingServers(group)), now, actions, outcomes);
-  }
-  if (group.state == WorkerGroup::State::kOpen || group.state == WorkerGroup::State::kOpening) {
-    Push(handle, now, actions);
-    if (now.monotonic_ns >= group.next_op_deadline_ns) {
-      group.next_op_deadline_ns = kNoDeadline;
-      for (const WorkerOp& op : group.ops) {
-        if (op.reported) continue;
-        if (op.deadline_ns <= now.monotonic_ns) {
-          return FailGroup(handle, DescribeTimeout(group, op, now), now, actions, outcomes);
-        }
-        group.next_op_deadline_ns = std::min(group.next_op_deadline_ns, op.deadline_ns);
+void WorkerMachine::OnGroupNote(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body,
+                                Now now, WorkerActions* actions) {
+  GroupHandle handle;
+  WorkerGroup* group = FindGroup(header.group, &handle);
+  if (group == nullptr) return;
+  switch (header.type) {
+    case FrameType::kWelcome:
+      if (const auto welcome = DecodeWelcome(body); welcome.ok()) {
+        group->OnWelcome(connection, header, *welcome, now, actions);
       }
-    }
+      break;
+    case FrameType::kWaiting:
+      if (const auto missing = DecodeWaiting(body); missing.ok()) group->OnWaiting(connection, header, *missing);
+      break;
+    case FrameType::kCommit:
+      group->OnCommit(header.commit_watermark);
+      break;
+    case FrameType::kAsk:
+      group->OnAsk(connection, header, now, actions);
+      break;
+    case FrameType::kGroupFailed:
+    case FrameType::kRankLost:
+      group->OnBroken(header, DecodeText(body), now, actions);
+      break;
+    default:
+      break;  // nothing else concerns a worker
   }
-  if (now.monotonic_ns >= group.next_wait_report_ns) ReportWaits(handle, now, outcomes);
-  if (group.state == WorkerGroup::State::kFailed && now.monotonic_ns >= group.force_at_ns) {
-    group.force_at_ns = kNoDeadline;
-    for (ShardLink& link : group.links) {
-      if (link.HoldsMemory()) CutLink(&link, actions);
-    }
-    for (const HandOver& each : group.hand_overs) {
-      if (each.memory != nullptr) actions->push_back(WorkerClosePeerAction{connections_[each.connection].peer});
-    }
+  DropClosed(handle);
+}
+
+void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
+                             WorkerActions* actions) {
+  tally_.CountRefusal();
+  // Late copies were refused: nothing is missing.
+  if (header.refusal == Refusal::kDuplicate || header.refusal == Refusal::kStaleOp) return;
+  GroupHandle handle;
+  if (WorkerGroup* group = FindGroup(header.group, &handle); group != nullptr) {
+    group->OnRefused(connection, header, text, now, actions);
+    return DropClosed(handle);
   }
-  if (group.next_map != nullptr) MoveIfDue(handle, now, actions);
-  for (RetiredLinks& retired : group.retired) {
-    if (now.monotonic_ns < retired.force_at_ns) continue;
-    retired.force_at_ns = kNoDeadline;
-    for (ShardLink& link : retired.links) {
-      if (!link.HoldsMemory()) continue;
-      uint32_t shard = 0;
-      const bool in_use = FindLink(&group, link.connection, &shard) != nullptr;
-      if (!in_use || group.state == WorkerGroup::State::kFailed) {
-        CutLink(&link, actions);
-      } else {
-        // Spared while the group uses its connection, which may end.
-        retired.force_at_ns = now.monotonic_ns + options_.force_after_ns;
-      }
-    }
+  // Late, for a group that ended here.
+  if (header.group != GroupId(0) || header.refusal == Refusal::kPreempted ||
+      (header.refusal == Refusal::kStaleEpoch && options_.survive_server_loss)) {
+    return;
   }
-  CloseIfDone(handle, now, actions, outcomes);
+  // A refusal of the connection as such: another group that is opening over it would only hear it again.
+  const absl::Status error = RefusalError(connections_.Describe(connection), "a message", header.refusal, text);
+  connections_.NoteRefusal(connection, std::string(error.message()));
+  for (const uint16_t open : open_groups_) {
+    WorkerGroup& group = *groups_[open].group;
+    if (group.opening() && group.Uses(connection)) group.Fail(error, now, actions);
+  }
+  DropClosed();
+}
+
+void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
+  GroupHandle handle;
+  WorkerGroup* group = header.ok() && header->type == FrameType::kResult ? FindGroup(header->group, &handle) : nullptr;
+  if (group != nullptr && group->OnOffered(connection, *header, event, now, actions)) return DropClosed(handle);
+  // Late, for a group that ended: dropped, and counted.
+  tally_.CountRefusal();
+  actions->push_back(WorkerDeclineAction{event.offer});
+}
+
+// ---- time ----
+
+void WorkerMachine::Tick(Now now, WorkerActions* actions) {
+  for (const uint16_t handle : open_groups_) groups_[handle].group->Tick(now, actions);
+  DropClosed();
+  probe_.Tick(now, shutting_down_, actions);
+  connections_.TakeOutOfReach(now,
+                              [&](uint32_t connection) { ReportLostLinks(connection, /*reachable=*/false, actions); });
+  TryConnections(now, actions);
+  if (shutting_down_) TickShutdown(now, actions);
 }
 
 uint64_t WorkerMachine::NextDeadlineNs() const {
-  uint64_t deadline = shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline;
-  bool connecting = probing_;
-  if (probing_) deadline = std::min(deadline, probe_deadline_ns_);
+  uint64_t deadline_ns = std::min(shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline, probe_.NextDeadlineNs());
+  bool connecting = probe_.running();
   for (const uint16_t handle : open_groups_) {
     const WorkerGroup& group = *groups_[handle].group;
-    connecting = connecting || group.state != WorkerGroup::State::kFailed;
-    deadline = std::min(deadline, group.next_wait_report_ns);
-    for (const RetiredLinks& retired : group.retired) deadline = std::min(deadline, retired.force_at_ns);
-    if (group.next_map != nullptr && !group.ResultIsBeingTaken()) deadline = 0;
-    switch (group.state) {
-      case WorkerGroup::State::kOpening:
-        deadline = std::min({deadline, group.open_deadline_ns, group.next_op_deadline_ns});
-        break;
-      case WorkerGroup::State::kOpen:
-        deadline = std::min({deadline, group.next_op_deadline_ns, group.commit_note_at_ns});
-        if (group.leave_by_ns != kNoDeadline && group.Idle()) deadline = std::min(deadline, group.leave_by_ns);
-        break;
-      case WorkerGroup::State::kFailed:
-        deadline = std::min(deadline, group.force_at_ns);
-        break;
-    }
+    connecting = connecting || !group.failed();
+    deadline_ns = std::min(deadline_ns, group.NextDeadlineNs());
   }
-  if (!connecting) return deadline;
-  for (uint32_t index = 0; index < connections_.size(); ++index) {
-    deadline = std::min(deadline, connections_[index].report_at_ns);
-    if (connections_[index].state == Connection::State::kDown && IsWanted(index)) {
-      deadline = std::min(deadline, connections_[index].retry_at_ns);
-    }
-  }
-  return deadline;
+  if (!connecting) return deadline_ns;
+  return std::min(deadline_ns,
+                  connections_.NextDeadlineNs([this](uint32_t connection) { return IsWanted(connection); }));
 }
 
-WorkerGroup* WorkerMachine::FindGroup(GroupId id, uint16_t* handle) {
-  for (const uint16_t i : open_groups_) {
-    if (groups_[i].group->info().id != id) continue;
-    *handle = i;
-    return groups_[i].group.get();
+void WorkerMachine::TryConnections(Now now, WorkerActions* actions) {
+  if (shutting_down_) return;
+  connections_.TryDue(
+      now, [this](uint32_t connection) { return IsWanted(connection); }, actions);
+}
+
+bool WorkerMachine::IsWanted(uint32_t connection) const {
+  return probe_.Uses(connection) || std::any_of(open_groups_.begin(), open_groups_.end(), [&](uint16_t handle) {
+           return !groups_[handle].group->failed() && groups_[handle].group->Uses(connection);
+         });
+}
+
+void WorkerMachine::ReportLostLinks(uint32_t connection, bool reachable, WorkerActions* actions) {
+  for (const uint16_t handle : open_groups_) groups_[handle].group->ReportLostLink(connection, reachable, actions);
+}
+
+void WorkerMachine::TickShutdown(Now now, WorkerActions* actions) {
+  if (shutdown_reported_) return;
+  const bool groups_left = !open_groups_.empty();
+  const bool late = now.monotonic_ns >= shutdown_deadline_ns_;
+  if (groups_left && !late) return;
+  if (late && !std::exchange(goodbyes_given_up_, true)) {
+    if (const std::string silent = connections_.DescribeMissingGoodbyes(); !silent.empty()) {
+      tally_.CountWait();
+      actions->push_back(WaitReported{absl::StrCat("closes without the goodbye of ", silent)});
+    }
+  }
+  const bool connections_left = connections_.SayGoodbyes(late, actions);
+  if (late) shutdown_deadline_ns_ = now.monotonic_ns + options_.force_after_ns;
+  if (connections_left || groups_left) return;
+  shutdown_reported_ = true;
+  shutdown_deadline_ns_ = kNoDeadline;
+  actions->push_back(ShutdownDone{});
+}
+
+// ---- groups ----
+
+WorkerGroup* WorkerMachine::FindGroup(GroupId id, GroupHandle* handle) {
+  for (const uint16_t open : open_groups_) {
+    if (groups_[open].group->info().id != id) continue;
+    *handle = GroupHandle(open);
+    return groups_[open].group.get();
   }
   return nullptr;
 }
 
-ShardLink* WorkerMachine::FindLink(WorkerGroup* group, uint32_t connection, uint32_t* shard) {
-  for (uint32_t i = 0; i < group->links.size(); ++i) {
-    if (group->links[i].connection != connection) continue;
-    *shard = i;
-    return &group->links[i];
-  }
-  return nullptr;
+void WorkerMachine::DropClosed(GroupHandle handle) {
+  GroupCell& cell = groups_[handle.value()];
+  if (cell.group == nullptr || !cell.group->closed()) return;
+  cell.generation = cell.group->generation();
+  cell.group.reset();
+  open_groups_.erase(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle.value()));
 }
 
-FrameHeader WorkerMachine::HeaderFor(const WorkerGroup& group, FrameType type) const {
-  FrameHeader header;
-  header.type = type;
-  header.group = group.info().id;
-  header.epoch = group.epoch();
-  header.rank = group.info().rank;
-  header.landed_watermark = group.landed_watermark();
-  header.commit_watermark = group.commit_watermark;
-  return header;
+void WorkerMachine::DropClosed() {
+  for (const uint16_t handle : Handles(open_groups_)) DropClosed(GroupHandle(handle));
 }
 
 WorkerCounters WorkerMachine::counters() const {
-  WorkerCounters counters = counters_;
-  for (const Connection& connection : connections_) {
-    counters.shards.push_back({.server_name = connection.server_name,
-                               .address = connection.address,
-                               .bytes_pushed = connection.bytes_pushed,
-                               .bytes_pulled = connection.bytes_pulled,
-                               .peer = connection.state == Connection::State::kUp ? connection.peer : PeerId(),
-                               .transport = ""});
-  }
+  WorkerCounters counters = tally_.counters();
+  counters.shards = connections_.Traffic();
   return counters;
 }
 

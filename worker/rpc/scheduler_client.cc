@@ -46,7 +46,7 @@ absl::StatusOr<GroupInfo> ParseGroup(const v1::JoinGroupResponse& response, cons
   GroupInfo info;
   info.id = GroupId(response.group_id());
   info.name = request.name;
-  info.job_ranks = request.ranks;
+  info.job_ranks = std::vector<JobRank>(request.ranks.begin(), request.ranks.end());
   info.nodes.assign(response.nodes().begin(), response.nodes().end());
   info.token.resize(response.token().size());
   std::memcpy(info.token.data(), response.token().data(), info.token.size());
@@ -139,7 +139,7 @@ class SchedulerClient::GrpcWatchStream : public SchedulerClient::WatchStream {
     news->colocation_wanted.assign(response.colocation().ranks().begin(), response.colocation().ranks().end());
     news->colocation_wanted_because = response.colocation().reason();
     for (const v1::RankLost& lost : response.lost_ranks()) {
-      news->lost_ranks.push_back({.job_rank = lost.rank(), .node = lost.node(), .reason = lost.reason()});
+      news->lost_ranks.push_back({.job_rank = JobRank(lost.rank()), .node = lost.node(), .reason = lost.reason()});
     }
     return true;
   }

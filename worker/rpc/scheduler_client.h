@@ -22,7 +22,9 @@
 #include "core/ids.h"
 #include "core/shard_map.h"
 #include "process/notice_log.h"
-#include "worker/machine/worker_events.h"
+#include "worker/machine/group_info.h"
+#include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace grpc {
 class ClientContext;

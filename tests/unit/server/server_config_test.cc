@@ -98,7 +98,7 @@ TEST_F(ServerConfigTest, SchedulerMustBeHostAndPort) {
 
 TEST_F(ServerConfigTest, LastPortMustExist) {
   EXPECT_TRUE(Read(With({"--port-base", "65532", "--io-threads", "4"})).ok());
-  ExpectRefused(With({"--port-base", "65533", "--io-threads", "4"}), "beyond port 65535");
+  ExpectRefused(With({"--port-base", "65533", "--io-threads", "4"}), "exceeds port 65535");
 }
 
 TEST_F(ServerConfigTest, EachIoThreadNeedsSlotMemory) {

@@ -6,13 +6,13 @@
 #define SHOAL_TESTS_UNIT_WORKER_MACHINE_WORKER_DRIVER_H_
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/bucket_plan.h"
 #include "gtest/gtest.h"
 #include "worker/machine/worker_machine.h"
 
@@ -45,7 +45,7 @@ class WorkerDriver {
     info->name = "world";
     info->rank = Rank(rank);
     for (uint32_t r = 0; r < size; ++r) {
-      info->job_ranks.push_back(r);
+      info->job_ranks.push_back(JobRank(r));
       info->nodes.push_back(absl::StrCat("node-", r));
     }
     info->max_chunk_bytes = 1024;
@@ -59,17 +59,20 @@ class WorkerDriver {
   // ---- commands ----
 
   void Command(const WorkerCommand& command) {
-    machine_.OnCommand(command, now, &actions_, &outcomes_);
+    std::visit([this](const auto& event) { machine_.OnEvent(event, now, &actions_); }, command);
     Settle();
   }
   void Open(std::shared_ptr<const GroupInfo> info, uint16_t handle = 0, uint64_t deadline_ns = 60 * kNsPerS) {
+    infos_[handle] = info;
     Command(OpenGroupCommand{GroupHandle(handle), std::move(info), deadline_ns});
   }
   void Submit(uint64_t ticket, uint64_t elements, uint16_t handle = 0, uint64_t deadline_ns = kNoDeadline) {
+    const absl::StatusOr<OpLayout> layout = OpLayout::Make(*infos_.at(handle), elements, DataType::kFloat32);
+    ASSERT_TRUE(layout.ok()) << layout.status();
     Command(SubmitCommand{.group = GroupHandle(handle),
                           .ticket = ticket,
                           .data = memory_.data() + (ticket % 16) * (64 << 10),
-                          .element_count = elements,
+                          .layout = *layout,
                           .submitted_ns = now.monotonic_ns,
                           .deadline_ns = deadline_ns});
   }
@@ -151,7 +154,7 @@ class WorkerDriver {
   }
 
   void Give(const TransportEvent& event) {
-    machine_.OnTransportEvent(event, now, &actions_, &outcomes_);
+    machine_.OnEvent(event, now, &actions_);
     Settle();
   }
 
@@ -209,18 +212,21 @@ class WorkerDriver {
  private:
   // What a loop does after events.
   void Settle() {
-    machine_.Tick(now, &actions_, &outcomes_);
-    for (const WorkerAction& action : std::exchange(actions_, {})) Sort(action);
-    for (const WorkerOutcome& outcome : std::exchange(outcomes_, {})) Sort(outcome);
+    machine_.Tick(now, &actions_);
+    for (const WorkerAction& action : std::exchange(actions_, {})) {
+      Sort(action);
+      SortOutcome(action);
+    }
   }
   void Sort(const WorkerAction& action) {
     if (const auto* connect = std::get_if<WorkerConnectAction>(&action)) {
       connects.push_back(connect->connection);
       const bool fails = std::count(unconnectable.begin(), unconnectable.end(), connect->connection) > 0;
-      machine_.OnConnecting(connect->connection,
-                            fails ? absl::StatusOr<PeerId>(absl::InvalidArgumentError("not an address"))
-                                  : absl::StatusOr<PeerId>(ServerPeer(connect->connection)),
-                            now);
+      machine_.OnEvent(
+          ConnectStarted{.connection = connect->connection,
+                         .peer = fails ? absl::StatusOr<PeerId>(absl::InvalidArgumentError("not an address"))
+                                       : absl::StatusOr<PeerId>(ServerPeer(connect->connection))},
+          now, &actions_);
     }
     if (const auto* note = std::get_if<WorkerSendNoteAction>(&action)) {
       const std::span<const std::byte> body = note->note.view().subspan(kFrameHeaderBytes);
@@ -230,7 +236,7 @@ class WorkerDriver {
     if (const auto* narrow = std::get_if<WorkerNarrowAction>(&action)) narrows.push_back(*narrow);
     if (const auto* widen = std::get_if<WorkerWidenAction>(&action)) widens.push_back(*widen);
     if (const auto* accept = std::get_if<WorkerAcceptAction>(&action)) {
-      machine_.OnAccepted(accept->token, accepts_at_once);
+      machine_.OnEvent(AcceptStarted{.token = accept->token, .at_once = accepts_at_once}, now, &actions_);
       accepts.push_back(*accept);
       last_accept_token = accept->token;
     }
@@ -238,20 +244,20 @@ class WorkerDriver {
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);
   }
-  void Sort(const WorkerOutcome& outcome) {
+  void SortOutcome(const WorkerAction& outcome) {
     if (const auto* group = std::get_if<GroupOpened>(&outcome)) opened.push_back(*group);
     if (const auto* op = std::get_if<OpDone>(&outcome)) done.push_back(*op);
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
     if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
     if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
-    if (const auto* wait = std::get_if<StillWaiting>(&outcome)) waits.push_back(wait->line);
+    if (const auto* wait = std::get_if<WaitReported>(&outcome)) waits.push_back(wait->line);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
   }
 
   WorkerMachine machine_;
   std::vector<std::byte> memory_;
   WorkerActions actions_;
-  WorkerOutcomes outcomes_;
+  std::map<uint16_t, std::shared_ptr<const GroupInfo>> infos_;  // by handle
   std::vector<uint64_t> lives_ = std::vector<uint64_t>(8, 0);
   std::vector<bool> connected_ = std::vector<bool>(8, false);
   uint64_t next_offer_ = 1;

@@ -51,7 +51,7 @@ TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
 TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
   WorkerDriver worker;
   std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 2, 1);
-  info->job_ranks = {4, 7};
+  info->job_ranks = {JobRank(4), JobRank(7)};
   worker.Open(info);
   worker.Up(0);
   worker.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kRankLost, 1), "gone"));
@@ -68,7 +68,7 @@ TEST(WorkerFailure, TheSchedulersWordFailsTheGroupsOfThatRankOnly) {
   worker.Submit(2, 100, 1);
   worker.Sent(worker.sends.at(0));
   worker.Sent(worker.sends.at(1));
-  worker.Command(RankLostCommand{2, "node-2", "no heartbeat for 10 s"});
+  worker.Command(RankLostCommand{JobRank(2), "node-2", "no heartbeat for 10 s"});
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_EQ(worker.done[0].ticket, 1u);
   EXPECT_EQ(worker.done[0].status,
@@ -336,12 +336,21 @@ TEST(WorkerFailure, ResultsForWhatEndedAreDroppedAndCounted) {
   EXPECT_EQ(worker.machine().counters().refusals, 1u);
 }
 
-TEST(WorkerFailure, AnOpThatCannotBeCutFailsAloneAndTakesNoNumber) {
+TEST(WorkerFailure, AnOpThatWasCutForAnotherGroupFailsAloneAndTakesNoNumber) {
   WorkerDriver worker;
   worker.OpenAll(1, 1, 4);
-  worker.Submit(1, uint64_t{1} << 60);
-  ASSERT_EQ(worker.done.size(), 1u);
-  EXPECT_EQ(worker.done[0].status.code(), absl::StatusCode::kInvalidArgument);
+  GroupInfo of_larger_chunks = *WorkerDriver::Info(0, 1, 1);
+  of_larger_chunks.max_chunk_bytes = 2048;
+  GroupInfo of_narrow_wire = *WorkerDriver::Info(0, 1, 1);
+  of_narrow_wire.wire = WireFormat::kBfloat16;
+  for (const GroupInfo& other : {of_larger_chunks, of_narrow_wire}) {
+    worker.Clear();
+    worker.Command(SubmitCommand{
+        .group = GroupHandle(0), .ticket = 1, .layout = OpLayout::Make(other, 100, DataType::kFloat32).value()});
+    ASSERT_EQ(worker.done.size(), 1u);
+    EXPECT_EQ(worker.done[0].status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("another group than 'world'"));
+  }
   worker.Submit(2, 100);
   EXPECT_EQ(WorkerDriver::HeaderOf(worker.sends.at(0)).op, OpNumber(1));
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/op_ledger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/machine/worker_driver.h"
@@ -78,7 +79,7 @@ TEST(WorkerMachine, MissingServersAreNamedAtTheDeadlineWithWhatIsKnown) {
   ASSERT_EQ(worker.opened.size(), 1u);
   EXPECT_EQ(worker.opened[0].status,
             absl::DeadlineExceededError("group 'world' is not open on server server-0 (10.0.0.0:7000) (connected, but "
-                                        "no welcome) server server-1 (10.0.0.1:7000) (connection refused) server "
+                                        "no welcome), server server-1 (10.0.0.1:7000) (connection refused), server "
                                         "server-2 (10.0.0.2:7000) (not an address)"));
   ASSERT_EQ(worker.done.size(), 1u) << "an op that was submitted meanwhile ends as well";
   EXPECT_EQ(worker.done[0].status, worker.opened[0].status);

@@ -41,9 +41,8 @@ TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
   SayRankIsMissing(&worker, 3, 1);
   Pass(&worker, 2 * kNsPerS);
   EXPECT_THAT(worker.waits,
-              ElementsAre("waiting for rank 3 on node-3 since 2 s, 6 s before its deadline: all-reduce 1 of "
-                          "group 'world' (512 float32), 1 of 2 chunks are back, the first that is not: "
-                          "chunk 1"));
+              ElementsAre("waited 2 s for rank 3 on node-3 (6 s left): all-reduce 1 of group 'world' (512 float32), "
+                          "1 of 2 chunks are back, chunk 1 is the first missing one"));
   EXPECT_EQ(worker.machine().counters().waits_reported, 1u);
 }
 
@@ -89,8 +88,9 @@ TEST(WorkerWaiting, AServerThatDoesNotAnswerIsNamed) {
   }
   worker.Land(worker.accepts.at(0));
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(AllOf(HasSubstr("waiting for server server-1 (10.0.0.1:7000) (no answer)"),
-                                              HasSubstr("1 of 2 chunks are back"))));
+  EXPECT_THAT(worker.waits,
+              ElementsAre(AllOf(HasSubstr("waited 1 s for server server-1 (10.0.0.1:7000) (no answer) (3 s left)"),
+                                HasSubstr("1 of 2 chunks are back"))));
 }
 
 TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
@@ -99,8 +99,8 @@ TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Down(0, absl::UnavailableError("connection reset"));
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for a new map from the scheduler (server server-0 "
-                                                  "(10.0.0.0:7000) was lost: connection reset) since 1 s")));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 1 s for a new map from the scheduler (server server-0 "
+                                                  "(10.0.0.0:7000) was lost: connection reset) (3 s left)")));
 }
 
 TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
@@ -110,7 +110,7 @@ TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
   worker.Sent(worker.sends.at(0));
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for a reduction server (none is left) since 1 s")));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 1 s for a reduction server (none is left) (3 s left)")));
 }
 
 TEST(WorkerWaiting, AServerOfTheNewMapThatDoesNotComeUpIsNamed) {
@@ -132,8 +132,8 @@ TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
   Pass(&worker, 5 * kNsPerS);
   EXPECT_THAT(
       worker.waits,
-      ElementsAre("waiting for servers since 5 s, 15 s before its deadline: group 'world' is not open on server "
-                  "server-1 (10.0.0.1:7000) (no connection yet)"));
+      ElementsAre("waited 5 s for servers (15 s left): group 'world' is not open on server server-1 (10.0.0.1:7000) "
+                  "(no connection yet)"));
   worker.Up(1);
   worker.Welcome(1, 4);
   Pass(&worker, 60 * kNsPerS);
@@ -155,9 +155,10 @@ TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
   CloseWithTwoOps(&worker);
   SayRankIsMissing(&worker, 3, 2);
   Pass(&worker, 8 * kNsPerS);
-  EXPECT_THAT(worker.waits,
-              ElementsAre("waiting for rank 3 on node-3 since 7.5 s, 22.5 s before its deadline: group 'world' is "
-                          "closed here, and stays until all ranks have their results of all-reduces 1 to 2"));
+  EXPECT_THAT(
+      worker.waits,
+      ElementsAre("waited 7.5 s for rank 3 on node-3 (22.5 s left): group 'world' is closed here but stays until "
+                  "all ranks have their results of all-reduces 1 to 2"));
   FrameHeader commit = WorkerDriver::Header(FrameType::kCommit);
   commit.commit_watermark = OpNumber(1);
   worker.GiveNote(0, MakeNote(commit));
@@ -173,9 +174,9 @@ TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
   worker.Down(1);
   Pass(&worker, 8 * kNsPerS);
   EXPECT_THAT(worker.waits,
-              ElementsAre(AllOf(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer), a new map from the "
-                                          "scheduler (server server-1 (10.0.0.1:7000) was lost: connection reset) "
-                                          "since 7.5 s"))));
+              ElementsAre(AllOf(HasSubstr("waited 7.5 s for server server-0 (10.0.0.0:7000) (no answer), a new map "
+                                          "from the scheduler (server server-1 (10.0.0.1:7000) was lost: connection "
+                                          "reset) (22.5 s left)"))));
 }
 
 TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
@@ -186,10 +187,11 @@ TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
   SayRankIsMissing(&worker, 3, 1);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   Pass(&worker, 8 * kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waiting for server server-0 (10.0.0.0:7000) (no answer) since")));
+  EXPECT_THAT(worker.waits,
+              ElementsAre(HasSubstr("waited 7.5 s for server server-0 (10.0.0.0:7000) (no answer) (22.5 s left)")));
 }
 
-TEST(WorkerWaiting, LeavingAllTheSameIsSaidOnceWithTheRankThatMayLackResults) {
+TEST(WorkerWaiting, LeavingWithoutTheOthersIsSaidOnceWithTheRankThatMayLackResults) {
   WorkerDriver worker;
   worker.OpenAll(4, 1, 2);
   CloseWithTwoOps(&worker);
@@ -198,8 +200,8 @@ TEST(WorkerWaiting, LeavingAllTheSameIsSaidOnceWithTheRankThatMayLackResults) {
   worker.waits.clear();
   Pass(&worker, 60 * kNsPerS);
   EXPECT_EQ(worker.closed.size(), 1u);
-  EXPECT_THAT(worker.waits, ElementsAre("group 'world' is left here after 30 s all the same, although rank 3 on "
-                                        "node-3 may lack results of all-reduces 1 to 2"));
+  EXPECT_THAT(worker.waits, ElementsAre("left group 'world' after it waited 30 s, although rank 3 on node-3 may "
+                                        "lack results of all-reduces 1 to 2"));
 }
 
 TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
@@ -210,14 +212,12 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
   SayRankIsMissing(&worker, 3, 2);
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits,
-              ElementsAre(HasSubstr("waiting for rank 3 on node-3 since 0.5 s, 1.5 s before its deadline"),
-                          HasSubstr("waiting for rank 3 on node-3 since 1 s")));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 0.5 s for rank 3 on node-3 (1.5 s left)"),
+                                        HasSubstr("waited 1 s for rank 3 on node-3 (1 s left)")));
   worker.waits.clear();
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is left here after 2 s all the same"),
-                                        "closing without waiting any longer for the goodbye of server server-0 "
-                                        "(10.0.0.0:7000)"));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("left group 'world' after it waited 2 s, although rank 3"),
+                                        "closes without the goodbye of server server-0 (10.0.0.0:7000)"));
 }
 
 TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupIn) {
@@ -259,13 +259,14 @@ TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   worker.OfferResult(worker.sends.at(0), 3);
   worker.Land(worker.accepts.at(0));
-  worker.Command(RankLostCommand{.job_rank = 2, .node = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
+  worker.Command(
+      RankLostCommand{.job_rank = JobRank(2), .node = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
   ASSERT_EQ(worker.done.size(), 2u);
   const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5.0 s (lease 5.0 s); ";
   EXPECT_EQ(
       worker.done[0].status,
-      absl::AbortedError(why + "all-reduce 1 of group 'world' (768 float32): 1 of 3 chunks are back, the first that "
-                               "is not: chunk 1"));
+      absl::AbortedError(why + "all-reduce 1 of group 'world' (768 float32): 1 of 3 chunks are back, chunk 1 is the "
+                               "first missing one"));
   EXPECT_EQ(worker.done[1].status,
             absl::AbortedError(why + "all-reduce 2 of group 'world' (100 float32): 0 of 1 chunks are back"));
 }

@@ -1,0 +1,65 @@
+// How an op is cut into chunks on its way in, and which groups take it.
+#include "worker/machine/op_layout.h"
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+GroupInfo Group(uint32_t max_chunk_bytes, WireFormat wire = WireFormat::kAsIs) {
+  GroupInfo group;
+  group.max_chunk_bytes = max_chunk_bytes;
+  group.wire = wire;
+  return group;
+}
+
+TEST(OpLayout, SaysWhereEachChunkLiesAndHowLongItIsOnTheWire) {
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024), 600, DataType::kFloat32);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->element_count(), 600u);
+  ASSERT_EQ(layout->chunk_count(), 3u);
+  EXPECT_FALSE(layout->narrowed());
+  EXPECT_EQ(layout->OffsetBytes(ChunkNumber(0)), 0u);
+  uint64_t bytes = 0;
+  for (uint32_t chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(layout->OffsetBytes(ChunkNumber(chunk)), bytes) << "chunk " << chunk;
+    EXPECT_LE(layout->BytesOnWire(ChunkNumber(chunk)), 1024u);
+    bytes += layout->BytesOnWire(ChunkNumber(chunk));
+  }
+  EXPECT_EQ(bytes, 2400u);
+}
+
+TEST(OpLayout, ANarrowWireHalvesTheBytesOfAChunkAndNotItsPlace) {
+  const absl::StatusOr<OpLayout> layout = OpLayout::Make(Group(1024, WireFormat::kBfloat16), 1024, DataType::kFloat32);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_TRUE(layout->narrowed());
+  EXPECT_EQ(layout->type_on_wire(), DataType::kBfloat16);
+  ASSERT_EQ(layout->chunk_count(), 2u);
+  EXPECT_EQ(layout->BytesOnWire(ChunkNumber(0)), 1024u);
+  EXPECT_EQ(layout->OffsetBytes(ChunkNumber(1)), 2048u);
+}
+
+TEST(OpLayout, WhatCannotBeCutIsRefusedBeforeItIsSubmitted) {
+  EXPECT_EQ(OpLayout::Make(Group(1024), uint64_t{1} << 60, DataType::kFloat32).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpLayout::Make(Group(1), 100, DataType::kFloat32).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(OpLayout, IsForGroupsThatCutAlike) {
+  const OpLayout layout = OpLayout::Make(Group(1024), 600, DataType::kFloat32).value();
+  EXPECT_TRUE(layout.IsFor(Group(1024)));
+  EXPECT_FALSE(layout.IsFor(Group(2048)));
+  EXPECT_FALSE(layout.IsFor(Group(1024, WireFormat::kFloat16)));
+  const OpLayout integers = OpLayout::Make(Group(1024), 600, DataType::kInt32).value();
+  EXPECT_TRUE(integers.IsFor(Group(1024, WireFormat::kFloat16))) << "they cross every wire as they are";
+}
+
+TEST(OpLayout, WithNothingToReduceThereIsNothingToCut) {
+  const OpLayout nothing = OpLayout::Make(Group(1024), 0, DataType::kInt8).value();
+  EXPECT_EQ(nothing.chunk_count(), 0u);
+  EXPECT_TRUE(nothing.IsFor(Group(2048)));
+  EXPECT_EQ(OpLayout().chunk_count(), 0u);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,128 @@
+// What a link to a shard and a chunk in flight go through.
+#include "worker/machine/shard_link.h"
+
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+constexpr ChunkPlace kFirst{.op = OpNumber(1)};
+
+class ShardLinkTest : public ::testing::Test {
+ protected:
+  ShardLinkTest() : ops_(GroupId(1)), link_(4, OpNumber(1)) {
+    map_ = *ShardMap::Make(Epoch(3), {{.server = ServerId(1), .server_name = "alpha", .address = "10.0.0.1:7000"}});
+    info_.max_chunk_bytes = 1024;
+  }
+
+  void Submit(uint64_t chunks) {
+    SubmitCommand command;
+    command.layout = OpLayout::Make(info_, chunks * 256, DataType::kFloat32).value();
+    ops_.Add(command, map_);
+  }
+  bool FindNext() { return link_.FindNext(0, map_, ops_, OpNumber(0)); }
+  uint16_t Push() {
+    EXPECT_TRUE(link_.CanPush() && FindNext());
+    return link_.Push(OpNumber(0));
+  }
+  void Welcome(uint32_t credit) {
+    link_.Greet(OpNumber(0));
+    link_.Welcome(credit, nullptr);
+  }
+
+  GroupInfo info_;
+  ShardMap map_;
+  OpQueue ops_;
+  ShardLink link_;
+};
+
+TEST_F(ShardLinkTest, IsInUseFromItsGreetingToItsLoss) {
+  EXPECT_FALSE(link_.in_use());
+  link_.Greet(OpNumber(0));
+  EXPECT_TRUE(link_.in_use());
+  EXPECT_FALSE(link_.CanPush());
+  link_.Welcome(2, nullptr);
+  EXPECT_TRUE(link_.in_use() && link_.welcomed() && link_.CanPush());
+  link_.Lose("connection reset");
+  EXPECT_FALSE(link_.in_use() || link_.welcomed() || link_.CanPush());
+  EXPECT_EQ(link_.lost_because(), "connection reset");
+}
+
+TEST_F(ShardLinkTest, ALossIsReportedOnceAndTakenBackWhenItsServerIsReached) {
+  EXPECT_FALSE(link_.TakeReport(true)) << "it is not lost";
+  link_.Lose("gone");
+  EXPECT_TRUE(link_.TakeReport(false));
+  EXPECT_FALSE(link_.TakeReport(false));
+  EXPECT_TRUE(link_.TakeReport(true));
+}
+
+TEST_F(ShardLinkTest, ServersHearOfAWatermarkOnce) {
+  EXPECT_FALSE(link_.TakeWatermark(OpNumber(1))) << "not before it is welcomed";
+  Welcome(2);
+  EXPECT_TRUE(link_.TakeWatermark(OpNumber(1)));
+  EXPECT_FALSE(link_.TakeWatermark(OpNumber(1)));
+  Submit(1);
+  EXPECT_TRUE(FindNext());
+  link_.Push(OpNumber(2));
+  EXPECT_FALSE(link_.TakeWatermark(OpNumber(2))) << "the push carried it";
+}
+
+TEST_F(ShardLinkTest, TheWindowMovesOnWithItsOldestChunk) {
+  Welcome(2);
+  Submit(3);
+  const uint16_t first = Push();
+  const uint16_t second = Push();
+  EXPECT_FALSE(link_.CanPush());
+  link_.Finish(second);
+  EXPECT_FALSE(link_.CanPush());
+  EXPECT_EQ(link_.OldestInFlight(), kFirst);
+  link_.Finish(first);
+  EXPECT_TRUE(link_.CanPush());
+  EXPECT_EQ(link_.OldestInFlight(), std::nullopt);
+}
+
+TEST_F(ShardLinkTest, AChunkHoldsMemoryWhileItIsReadAndWhileItsResultIsWritten) {
+  Welcome(1);
+  Submit(1);
+  const uint16_t cell = Push();
+  link_.StartSend(cell);
+  EXPECT_TRUE(link_.HoldsMemory() && link_.Reads(kFirst));
+  link_.Hold(cell, OfferId(8));
+  EXPECT_FALSE(link_.chunk(cell).MayTakeResult());
+  EXPECT_FALSE(link_.EndSend(cell));
+  EXPECT_FALSE(link_.HoldsMemory() || link_.Reads(kFirst));
+  EXPECT_TRUE(link_.chunk(cell).MayTakeResult());
+  EXPECT_EQ(link_.StartLanding(cell), OfferId(8));
+  EXPECT_TRUE(link_.HoldsMemory());
+  EXPECT_TRUE(link_.ResultMayBeInTensor()) << "nobody has said where it goes";
+  link_.NoteTaken(cell, /*at_once=*/false);
+  EXPECT_FALSE(link_.ResultMayBeInTensor());
+  link_.EndLanding(cell, /*whole=*/true);
+  EXPECT_TRUE(link_.chunk(cell).HasResult());
+  link_.Finish(cell);
+  EXPECT_FALSE(link_.HoldsMemory() || link_.FindCell(kFirst).has_value());
+}
+
+TEST_F(ShardLinkTest, APreemptedChunkIsPushedAgainUnlessItsResultIsHere) {
+  Welcome(1);
+  Submit(1);
+  const uint16_t cell = Push();
+  link_.StartSend(cell);
+  EXPECT_FALSE(link_.Preempt(cell)) << "the transport still reads it";
+  EXPECT_TRUE(link_.EndSend(cell));
+  link_.StartSend(cell);
+  EXPECT_FALSE(link_.EndSend(cell)) << "once";
+  EXPECT_TRUE(link_.Preempt(cell));
+  link_.StartSend(cell);
+  link_.EndSend(cell);
+  link_.Hold(cell, OfferId(8));
+  EXPECT_FALSE(link_.Preempt(cell));
+  EXPECT_EQ(link_.DropHeld(), std::vector<OfferId>{OfferId(8)});
+  EXPECT_TRUE(link_.DropHeld().empty());
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,415 @@
+#include "worker/machine/chunk_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/machine/group_description.h"
+
+namespace shoal {
+namespace {
+
+bool ResultFits(const WorkerOp& op, const GroupInfo& group, const FrameHeader& header, uint64_t payload_bytes) {
+  const OpLayout& layout = op.layout();
+  return header.rank == group.rank && header.dtype == layout.type_on_wire() && header.narrowed == layout.narrowed() &&
+         header.reduce_op == op.command().reduce_op && header.bucket_elements == layout.element_count() &&
+         header.chunk.value() < layout.chunk_count() &&
+         header.first_element == layout.plan().FirstElement(header.chunk) &&
+         header.chunk_elements == layout.plan().ElementCount(header.chunk) && header.contributors == group.size() &&
+         payload_bytes == uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+}
+
+}  // namespace
+
+ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared)
+    : handle_(command.group),
+      info_(command.info),
+      options_(*shared.options),
+      connections_(*shared.connections),
+      tally_(*shared.tally),
+      ops_(info_->id),
+      links_(info_->map, generation, ops_.first(), &connections_),
+      results_(info_->max_chunk_bytes) {
+  tally_.NoteEpoch(links_.epoch());
+}
+
+FrameHeader ChunkFlow::Header(FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.group = info_->id;
+  header.epoch = links_.epoch();
+  header.rank = info_->rank;
+  header.landed_watermark = landed_watermark();
+  header.commit_watermark = commit_watermark();
+  return header;
+}
+
+FrameHeader ChunkFlow::PushHeader(const WorkerOp& op, ChunkNumber chunk) const {
+  FrameHeader header = Header(FrameType::kPush);
+  header.op = op.number();
+  header.bucket_elements = op.layout().element_count();
+  header.first_element = op.layout().plan().FirstElement(chunk);
+  header.chunk_elements = op.layout().plan().ElementCount(chunk);
+  header.chunk = chunk;
+  header.dtype = op.layout().type_on_wire();
+  header.narrowed = op.layout().narrowed();
+  header.reduce_op = op.command().reduce_op;
+  header.premul_factor = op.command().premul_factor;
+  return header;
+}
+
+uint64_t ChunkFlow::TokenOf(uint32_t shard, uint16_t cell) const {
+  return OperationToken{handle_.value(), links_.generation(), static_cast<uint16_t>(shard), cell}.Pack();
+}
+
+ShardLink& ChunkFlow::FindLink(OperationToken token) {
+  return IsRetired(token) ? retired_.Find(token.generation)[token.shard] : links_[token.shard];
+}
+
+// ---- ops and pushes ----
+
+void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
+  WorkerOp& op = ops_.Add(command, links_.map());
+  if (op.chunk_count() > 0) return;
+  ReportOp(&op, absl::OkStatus(), now, actions);
+  AdvanceWatermark(now);
+}
+
+void ChunkFlow::Push(Now now, WorkerActions* actions) {
+  const uint32_t look_ahead = info_->look_ahead_chunks;
+  for (auto shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead); shard.has_value();
+       shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead)) {
+    ShardLink& link = links_[*shard];
+    const uint16_t cell = link.Push(landed_watermark());
+    results_.NotePushed(link.chunk(cell).place());
+    PushChunk(*shard, cell, actions);
+  }
+  const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
+  if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
+}
+
+void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, WorkerActions* actions) {
+  ShardLink& link = links_[shard];
+  const ChunkNumber chunk = link.chunk(cell).place().chunk;
+  WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
+  link.StartSend(cell);
+  op.StartOperation();
+  const FrameHeader header = PushHeader(op, chunk);
+  const uint64_t bytes = op.layout().BytesOnWire(chunk);
+  connections_.CountPushed(link.connection(), bytes);
+  tally_.CountPush(bytes);
+  const std::byte* data = op.Chunk(chunk);
+  if (op.layout().narrowed()) {
+    std::byte* const place = link.staging()->Place(cell);
+    actions->push_back(WorkerNarrowAction{.type = header.dtype,
+                                          .staging = link.staging(),
+                                          .tensor = data,
+                                          .place = place,
+                                          .elements = header.chunk_elements});
+    data = place;
+  }
+  actions->push_back(WorkerSendAction{.peer = connections_.peer(link.connection()),
+                                      .header = EncodeHeader(header),
+                                      .data = data,
+                                      .bytes = bytes,
+                                      .token = TokenOf(shard, cell)});
+}
+
+void ChunkFlow::SendCommitNotes(WorkerActions* actions) {
+  commit_note_at_ns_ = kNoDeadline;
+  for (ShardLink& link : links_) {
+    if (!link.TakeWatermark(landed_watermark())) continue;
+    actions->push_back(
+        WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(Header(FrameType::kCommit))});
+  }
+}
+
+// ---- results ----
+
+absl::Status ChunkFlow::OnOffered(uint32_t shard, const FrameHeader& header, const TransportEvent& event,
+                                  WorkerActions* actions) {
+  const WorkerOp* op = header.epoch == links_.epoch() ? ops_.Find(header.op) : nullptr;
+  if (op != nullptr) results_.Commit(header.commit_watermark);
+  ShardLink& link = links_[shard];
+  const std::optional<uint16_t> cell = op == nullptr ? std::nullopt : link.FindCell({header.op, header.chunk});
+  if (!cell.has_value() || link.chunk(*cell).HasResult()) {
+    // Late for what ended, or a second time: dropped, and counted.
+    tally_.CountRefusal();
+    actions->push_back(WorkerDeclineAction{event.offer});
+    return absl::OkStatus();
+  }
+  if (!ResultFits(*op, *info_, header, event.payload_bytes)) {
+    actions->push_back(WorkerDeclineAction{event.offer});
+    return absl::InternalError(absl::StrCat(connections_.Describe(link.connection()), " sent a result for op ",
+                                            header.op.value(), " that does not fit what was pushed"));
+  }
+  link.Hold(*cell, event.offer);
+  TakeHeldResult(shard, *cell, actions);
+  return absl::OkStatus();
+}
+
+void ChunkFlow::TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions) {
+  ShardLink& link = links_[shard];
+  const ChunkPlace place = link.chunk(cell).place();
+  if (!link.chunk(cell).MayTakeResult()) return;
+  WorkerOp& op = *ops_.Find(place.op);
+  // What was narrowed was sent from staging memory of its own.
+  if (!op.layout().narrowed() && retired_.Reads(place)) return;
+  op.StartOperation();
+  const OfferId offer = link.StartLanding(cell);
+  std::byte* const tensor = op.Chunk(place.chunk);
+  actions->push_back(WorkerAcceptAction{.offer = offer,
+                                        .data = link.staging() == nullptr ? tensor : link.staging()->Place(cell),
+                                        .data_at_once = op.layout().narrowed() ? nullptr : tensor,
+                                        .bytes = op.layout().BytesOnWire(place.chunk),
+                                        .token = TokenOf(shard, cell)});
+}
+
+absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
+  if (token.shard == OperationToken::kHandOver) {
+    results_.EndHandOver(token.cell);
+    return absl::OkStatus();
+  }
+  ShardLink& link = FindLink(token);
+  WorkerOp* const op = ops_.Find(link.chunk(token.cell).place().op);
+  const bool again = link.EndSend(token.cell);
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (IsRetired(token)) return EndRetired(op, now, actions);
+  if (!status.ok()) {
+    return OperationFailed(
+        &link, absl::StrCat("a push to ", connections_.Describe(link.connection()), " failed: ", status.message()),
+        actions);
+  }
+  if (again) {
+    PushChunk(token.shard, token.cell, actions);
+  } else {
+    TakeHeldResult(token.shard, token.cell, actions);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions) {
+  ShardLink& link = FindLink(token);
+  WorkerOp* const op = ops_.Find(link.chunk(token.cell).place().op);
+  link.EndLanding(token.cell, status.ok());
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (IsRetired(token)) return EndRetired(op, now, actions);
+  if (!status.ok()) {
+    const std::string what =
+        absl::StrCat("a result from ", connections_.Describe(link.connection()), " did not arrive: ", status.message());
+    // The tensor may hold neither the contribution nor the result now.
+    if (link.chunk(token.cell).WasTakenAtOnce()) return absl::UnavailableError(what);
+    return OperationFailed(&link, what, actions);
+  }
+  FinishChunk(token.shard, token.cell, op, actions);
+  return EndOpIfDone(op, now, actions);
+}
+
+void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, WorkerActions* actions) {
+  ShardLink& link = links_[shard];
+  const ChunkPlace place = link.chunk(cell).place();
+  const OpLayout& layout = op->layout();
+  const uint64_t bytes = layout.BytesOnWire(place.chunk);
+  op->ForgetMissingRanks(shard, place.chunk);
+  if (layout.narrowed()) {
+    actions->push_back(WorkerWidenAction{.type = layout.type_on_wire(),
+                                         .staging = link.staging(),
+                                         .place = link.staging()->Place(cell),
+                                         .tensor = op->Chunk(place.chunk),
+                                         .elements = layout.plan().ElementCount(place.chunk)});
+  } else if (link.staging() != nullptr && link.chunk(cell).WasTakenBeside()) {
+    actions->push_back(WorkerCopyAction{
+        .staging = link.staging(), .from = link.staging()->Place(cell), .to = op->Chunk(place.chunk), .bytes = bytes});
+  }
+  connections_.CountPulled(link.connection(), bytes);
+  tally_.CountPull(bytes);
+  op->Land(place.chunk);
+  if (results_.NoteLanded(place)) link.KeepAsNewest(cell);
+  link.Finish(cell);
+}
+
+absl::Status ChunkFlow::EndRetired(WorkerOp* op, Now now, WorkerActions* actions) {
+  retired_.DropIdle();
+  for (uint32_t shard = 0; shard < links_.size(); ++shard) {
+    if (links_[shard].lost()) continue;  // what it offered went with its connection
+    for (uint16_t cell = 0; cell < links_[shard].cell_count(); ++cell) TakeHeldResult(shard, cell, actions);
+  }
+  return EndOpIfDone(op, now, actions);
+}
+
+absl::Status ChunkFlow::OperationFailed(ShardLink* link, const std::string& what, WorkerActions* actions) {
+  if (!options_.survive_server_loss) return absl::UnavailableError(what);
+  connections_.NoteError(link->connection(), what);
+  Cut(link, actions);
+  return absl::OkStatus();
+}
+
+void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
+  if (link->TakeCut()) actions->push_back(WorkerClosePeerAction{connections_.peer(link->connection())});
+}
+
+// ---- the ends of ops ----
+
+absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions) {
+  if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
+  if (absl::Status kept = KeepResults(*op, actions); !kept.ok()) return kept;
+  ReportOp(op, absl::OkStatus(), now, actions);
+  AdvanceWatermark(now);
+  return absl::OkStatus();
+}
+
+void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
+  if (op->reported()) return;
+  op->Report();
+  const uint64_t duration_ns = op->DurationNs(now.monotonic_ns);
+  if (status.ok()) {
+    tally_.CountCompleted(duration_ns);
+  } else {
+    tally_.CountFailed();
+  }
+  actions->push_back(OpDone{handle_, op->command().ticket, duration_ns, status});
+}
+
+void ChunkFlow::AdvanceWatermark(Now now) {
+  if (!ops_.DropReported()) return;
+  commit_note_at_ns_ = std::min(commit_note_at_ns_, now.monotonic_ns + options_.commit_note_delay_ns);
+}
+
+void ChunkFlow::EndOperation(WorkerOp* op, Now now, WorkerActions* actions) {
+  op->EndOperation();
+  if (!op->busy() && failed()) ReportOp(op, FailureOf(*op), now, actions);
+}
+
+// A deadline's text is about the op that had it, an abort's about the caller.
+absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
+  if (absl::IsDeadlineExceeded(failure_) || absl::IsCancelled(failure_)) return failure_;
+  const GroupDescription description(this, &connections_);
+  return absl::Status(failure_.code(),
+                      absl::StrCat(failure_.message(), "; ", description.Op(op), ": ", GroupDescription::Progress(op)));
+}
+
+void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
+  failure_ = std::move(why);
+  const absl::string_view text = failure_.message();
+  const Note note = MakeTextNote(Header(FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
+  for (ShardLink& link : links_) {
+    if (link.in_use() && connections_.IsUp(link.connection())) {
+      actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});
+    }
+    for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
+  }
+  for (WorkerOp& op : ops_) {
+    if (!op.busy()) ReportOp(&op, FailureOf(op), now, actions);
+  }
+}
+
+// ---- from epoch to epoch ----
+
+void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation, Now now, WorkerActions* actions) {
+  for (ShardLink& link : links_) {
+    const bool stays = std::any_of(map->shards().begin(), map->shards().end(), [&](const Shard& shard) {
+      return shard.address == connections_.address(link.connection());
+    });
+    if (!stays) TellLeaving(link, actions);
+    for (const OfferId offer : link.DropHeld()) actions->push_back(WorkerDeclineAction{offer});
+  }
+  results_.LeaveEpoch(links_, ops_);
+  EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);
+  retired_.Add(std::exchange(links_, std::move(fresh)), now.monotonic_ns + options_.force_after_ns);
+  ops_.Deal(links_.map());
+  tally_.NoteEpoch(links_.epoch());
+}
+
+void ChunkFlow::TellLeaving(const ShardLink& link, WorkerActions* actions) const {
+  if (!link.in_use() || !connections_.IsUp(link.connection())) return;
+  actions->push_back(
+      WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(Header(FrameType::kLeaveGroup))});
+}
+
+void ChunkFlow::TickRetired(Now now, WorkerActions* actions) {
+  const auto is_spared = [this](uint32_t connection) { return !failed() && links_.FindShard(connection).has_value(); };
+  const auto cut = [&](ShardLink* link) { Cut(link, actions); };
+  retired_.Tick(now.monotonic_ns, options_.force_after_ns, is_spared, cut);
+}
+
+void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
+  for (ShardLink& link : links_) {
+    if (link.HoldsMemory()) Cut(&link, actions);
+  }
+  results_.ForEachHandOver(
+      [&](uint32_t connection) { actions->push_back(WorkerClosePeerAction{connections_.peer(connection)}); });
+}
+
+// ---- for other ranks ----
+
+absl::Status ChunkFlow::KeepResults(const WorkerOp& op, WorkerActions* actions) {
+  if (!options_.survive_server_loss || info_->size() == 1) return absl::OkStatus();
+  for (const ChunkNumber chunk : results_.TakeUnproven(op.number(), links_)) {
+    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(op, chunk));
+    if (!memory.ok()) return memory.status();
+    CopyResult(op, chunk, *memory, actions);
+  }
+  return absl::OkStatus();
+}
+
+void ChunkFlow::CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
+                           WorkerActions* actions) {
+  if (op.layout().narrowed()) {
+    // Every 16-bit number has its float32 number and back: these are the bits that came.
+    actions->push_back(WorkerNarrowAction{.type = op.layout().type_on_wire(),
+                                          .staging = memory,
+                                          .tensor = op.Chunk(chunk),
+                                          .place = memory->Place(0),
+                                          .elements = op.layout().plan().ElementCount(chunk)});
+  } else {
+    actions->push_back(WorkerCopyAction{
+        .staging = memory, .from = op.Chunk(chunk), .to = memory->Place(0), .bytes = op.layout().BytesOnWire(chunk)});
+  }
+}
+
+absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
+  const WorkerOp* op = ops_.Find(header.op);
+  if (op == nullptr || op->reported()) {
+    // Its memory is the caller's again.
+    const RetainedResults::Result* result = results_.Find({header.op, header.chunk});
+    if (result != nullptr) HandOver(shard, result->header, result->memory, actions);
+    return absl::OkStatus();
+  }
+  // What has not landed is pushed as contribution, or was.
+  if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return absl::OkStatus();
+  const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.TakeMemory();
+  if (!memory.ok()) return memory.status();
+  CopyResult(*op, header.chunk, *memory, actions);
+  HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
+  return absl::OkStatus();
+}
+
+void ChunkFlow::HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
+                         WorkerActions* actions) {
+  const uint32_t connection = links_[shard].connection();
+  const std::optional<uint16_t> index = results_.StartHandOver(memory, connection);
+  if (!index.has_value()) return;
+  FrameHeader header = of;
+  header.epoch = links_.epoch();
+  header.landed_watermark = landed_watermark();
+  header.commit_watermark = commit_watermark();
+  header.contributors = info_->size();
+  tally_.CountHandOver();
+  actions->push_back(WorkerSendAction{.peer = connections_.peer(connection),
+                                      .header = EncodeHeader(header),
+                                      .data = memory->Place(0),
+                                      .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
+                                      .token = TokenOf(OperationToken::kHandOver, *index)});
+}
+
+absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
+  ShardLink& link = links_[shard];
+  const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
+  if (!cell.has_value()) return OnAsk(shard, header, actions);
+  if (link.Preempt(*cell)) PushChunk(shard, *cell, actions);
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,152 @@
+// The chunks of a group's ops on their way: pushed to their owners in the order that all ranks share, within each
+// shard's credit; results taken into the tensors; ops reported when all of theirs are there.
+//
+// Owns the group's ops, its links of this epoch and of those that are over, and what it keeps for other ranks. Tells
+// the servers of this rank's landed watermark. What ends the group comes out as an error; Fail is called then. After
+// Fail nothing is pushed or taken, and each op is reported when the transport is done with its memory. One thread.
+#ifndef SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
+#define SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/frame.h"
+#include "core/now.h"
+#include "worker/machine/connections.h"
+#include "worker/machine/epoch_links.h"
+#include "worker/machine/op_queue.h"
+#include "worker/machine/operation_token.h"
+#include "worker/machine/result_keeper.h"
+#include "worker/machine/retired_links.h"
+#include "worker/machine/worker_actions.h"
+#include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_counters.h"
+#include "worker/machine/worker_machine_options.h"
+
+namespace shoal {
+
+// What the groups of a worker share. All of it outlives them.
+struct SharedByGroups {
+  const WorkerMachineOptions* options;
+  Connections* connections;
+  WorkerTally* tally;
+};
+
+class ChunkFlow {
+ public:
+  ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared);
+
+  const GroupInfo& info() const { return *info_; }
+  EpochLinks& links() { return links_; }
+  const EpochLinks& links() const { return links_; }
+  OpQueue& ops() { return ops_; }
+  const OpQueue& ops() const { return ops_; }
+  OpNumber landed_watermark() const { return ops_.landed_watermark(); }
+  OpNumber commit_watermark() const { return results_.commit_watermark(); }
+  OpNumber newest_result() const { return results_.newest_result(); }
+  // No transport operation is under way on any op's memory, or on a result's copy.
+  bool Idle() const { return ops_.Idle() && !results_.HandsOver(); }
+  // A result is written to a tensor, or may be: the group can't move until that has ended.
+  bool ResultMayBeInTensor() const { return links_.ResultMayBeInTensor(); }
+  uint64_t commit_note_at_ns() const { return commit_note_at_ns_; }
+  uint64_t NextForceNs() const { return retired_.NextDeadlineNs(); }
+
+  // Of a message to a server, with what every message tells it.
+  FrameHeader Header(FrameType type) const;
+
+  // ---- ops ----
+
+  // Takes an op in, whose layout is for the group. One with nothing to reduce is done at once.
+  void Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
+  // Pushes what may be pushed, and tells the watermark where no push did for a while.
+  void Push(Now now, WorkerActions* actions);
+  void SendCommitNotes(WorkerActions* actions);
+
+  // ---- what servers say ----
+
+  void Commit(OpNumber watermark) { results_.Commit(watermark); }
+  // A result is offered over a link: taken, held, or declined and counted as refused. Internal: it does not fit what
+  // was pushed.
+  absl::Status OnOffered(uint32_t shard, const FrameHeader& header, const TransportEvent& event,
+                         WorkerActions* actions);
+  // The server gave the chunk's place to another: it is pushed again, or the result handed over. Errors: those of
+  // OnAsk.
+  absl::Status OnPreempted(uint32_t shard, const FrameHeader& header, WorkerActions* actions);
+  // The server asks for a result that this rank may have. ResourceExhausted: no memory for it.
+  absl::Status OnAsk(uint32_t shard, const FrameHeader& header, WorkerActions* actions);
+
+  // ---- the ends of transport operations ----
+
+  void OnAcceptStarted(OperationToken token, bool at_once) { FindLink(token).NoteTaken(token.cell, at_once); }
+  // ResourceExhausted: no memory for results that are to be kept. Unavailable: the operation failed, and the group does
+  // not survive that.
+  absl::Status OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
+  absl::Status OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
+
+  // ---- from epoch to epoch, and to the end ----
+
+  // Goes over to another map: chunks whose result is not here are pushed again, to their new owners. The links of the
+  // new epoch have generation `generation` and are to be greeted.
+  void MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation, Now now, WorkerActions* actions);
+  // Tells the servers, declines what is held, and reports each op as soon as its memory is free.
+  void Fail(absl::Status why, Now now, WorkerActions* actions);
+  // OK: the group has not failed.
+  const absl::Status& failure() const { return failure_; }
+  // Cuts connections that hold memory for links of epochs that are over, when their time has come.
+  void TickRetired(Now now, WorkerActions* actions);
+  // Cuts every connection that holds memory for a link of this epoch or a hand-over.
+  void CutWhatHoldsMemory(WorkerActions* actions);
+  // The server is told that this rank leaves, if the link is in use.
+  void TellLeaving(const ShardLink& link, WorkerActions* actions) const;
+
+ private:
+  bool failed() const { return !failure_.ok(); }
+  // The link that an operation was started on, also of an epoch that is over. Its memory is in use, so it is there.
+  ShardLink& FindLink(OperationToken token);
+  bool IsRetired(OperationToken token) const { return token.generation != links_.generation(); }
+  FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
+  uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
+
+  void PushChunk(uint32_t shard, uint16_t cell, WorkerActions* actions);
+  // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
+  void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
+  // The transport has written the result: it goes to the tensor, and the window moves on.
+  void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, WorkerActions* actions);
+  // An operation on a link of an epoch that is over has ended: results may have waited for it.
+  absl::Status EndRetired(WorkerOp* op, Now now, WorkerActions* actions);
+  // What an operation that failed means is said by the end of its connection, which follows, or is brought about.
+  absl::Status OperationFailed(ShardLink* link, const std::string& what, WorkerActions* actions);
+  void Cut(ShardLink* link, WorkerActions* actions);
+
+  // Where the op's results are all in its tensor, it ends when the transport is done with that. ResourceExhausted: no
+  // memory for those to be kept.
+  absl::Status EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions);
+  absl::Status KeepResults(const WorkerOp& op, WorkerActions* actions);
+  static void CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
+                         WorkerActions* actions);
+  void HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
+                WorkerActions* actions);
+  // A transport operation on the op's memory has ended.
+  void EndOperation(WorkerOp* op, Now now, WorkerActions* actions);
+  void ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions);
+  absl::Status FailureOf(const WorkerOp& op) const;
+  void AdvanceWatermark(Now now);
+
+  const GroupHandle handle_;
+  const std::shared_ptr<const GroupInfo> info_;
+  const WorkerMachineOptions& options_;
+  Connections& connections_;
+  WorkerTally& tally_;
+  OpQueue ops_;
+  EpochLinks links_;
+  RetiredLinks retired_;
+  ResultKeeper results_;
+  uint64_t commit_note_at_ns_ = kNoDeadline;
+  absl::Status failure_;  // not OK: the group has failed
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_

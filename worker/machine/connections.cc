@@ -1,0 +1,138 @@
+#include "worker/machine/connections.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace shoal {
+
+uint32_t Connections::Find(const std::string& address, const std::string& server_name) {
+  const auto [entry, added] = by_address_.try_emplace(address, static_cast<uint32_t>(connections_.size()));
+  if (added) connections_.push_back({.address = address});
+  connections_[entry->second].server_name = server_name;
+  return entry->second;
+}
+
+std::optional<uint32_t> Connections::FindByPeer(PeerId peer) const {
+  const auto found = by_peer_.find(peer);
+  if (found == by_peer_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string Connections::Describe(uint32_t connection) const {
+  return absl::StrCat("server ", connections_[connection].server_name, " (", connections_[connection].address, ")");
+}
+
+void Connections::Hasten(uint32_t connection, Now now) {
+  Connection& it = connections_[connection];
+  it.retry_at_ns = std::min(it.retry_at_ns, now.monotonic_ns);
+}
+
+void Connections::TryDue(Now now, absl::FunctionRef<bool(uint32_t)> is_wanted, WorkerActions* actions) {
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    Connection& connection = connections_[index];
+    const bool idle = connection.state == State::kIdle || connection.state == State::kDown;
+    if (!idle || now.monotonic_ns < connection.retry_at_ns || !is_wanted(index)) continue;
+    connection.state = State::kConnecting;
+    connection.bye_sent = false;
+    connection.bye_received = false;
+    actions->push_back(WorkerConnectAction{index});
+  }
+}
+
+void Connections::OnStarted(const ConnectStarted& started, Now now) {
+  Connection& connection = connections_[started.connection];
+  if (started.peer.ok()) {
+    connection.peer = *started.peer;
+    by_peer_[*started.peer] = started.connection;
+    return;
+  }
+  connection.state = State::kDown;
+  connection.last_error = std::string(started.peer.status().message());
+  connection.retry_at_ns = now.monotonic_ns + options_.connect_retry_ns;
+}
+
+void Connections::ComeUp(uint32_t index) {
+  Connection& connection = connections_[index];
+  connection.state = State::kUp;
+  connection.last_error.clear();
+  connection.report_at_ns = kNoDeadline;
+}
+
+bool Connections::GoDown(uint32_t index, const absl::Status& why, Now now) {
+  Connection& connection = connections_[index];
+  const bool was_up = connection.state == State::kUp;
+  by_peer_.erase(connection.peer);
+  connection.state = State::kDown;
+  NoteError(index, std::string(why.message()));
+  connection.retry_at_ns = now.monotonic_ns + (was_up ? 0 : options_.connect_retry_ns);
+  if (was_up) connection.report_at_ns = now.monotonic_ns + options_.reach_patience_ns;
+  return was_up;
+}
+
+void Connections::NoteError(uint32_t connection, const std::string& what) {
+  if (connections_[connection].last_error.empty()) connections_[connection].last_error = what;
+}
+
+void Connections::NoteRefusal(uint32_t connection, const std::string& what) {
+  connections_[connection].last_error = what;
+}
+
+void Connections::TakeOutOfReach(Now now, absl::FunctionRef<void(uint32_t)> out_of_reach) {
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    if (now.monotonic_ns < connections_[index].report_at_ns) continue;
+    connections_[index].report_at_ns = kNoDeadline;
+    out_of_reach(index);
+  }
+}
+
+uint64_t Connections::NextDeadlineNs(absl::FunctionRef<bool(uint32_t)> is_wanted) const {
+  uint64_t deadline_ns = kNoDeadline;
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    const Connection& connection = connections_[index];
+    deadline_ns = std::min(deadline_ns, connection.report_at_ns);
+    if (connection.state == State::kDown && is_wanted(index)) {
+      deadline_ns = std::min(deadline_ns, connection.retry_at_ns);
+    }
+  }
+  return deadline_ns;
+}
+
+bool Connections::SayGoodbyes(bool late, WorkerActions* actions) {
+  bool left = false;
+  for (Connection& connection : connections_) {
+    if (connection.state != State::kUp && connection.state != State::kConnecting) continue;
+    left = true;
+    if (connection.bye_received || late || connection.state == State::kConnecting) {
+      actions->push_back(WorkerClosePeerAction{connection.peer});
+    } else if (!connection.bye_sent) {
+      connection.bye_sent = true;
+      actions->push_back(WorkerSendNoteAction{connection.peer, MakeNote({.type = FrameType::kBye})});
+    }
+  }
+  return left;
+}
+
+std::string Connections::DescribeMissingGoodbyes() const {
+  std::vector<std::string> silent;
+  for (uint32_t index = 0; index < connections_.size(); ++index) {
+    if (IsUp(index) && !connections_[index].bye_received) silent.push_back(Describe(index));
+  }
+  return absl::StrJoin(silent, ", ");
+}
+
+std::vector<ShardTraffic> Connections::Traffic() const {
+  std::vector<ShardTraffic> traffic;
+  for (const Connection& connection : connections_) {
+    traffic.push_back({.server_name = connection.server_name,
+                       .address = connection.address,
+                       .bytes_pushed = connection.bytes_pushed,
+                       .bytes_pulled = connection.bytes_pulled,
+                       .peer = connection.state == State::kUp ? connection.peer : PeerId(),
+                       .transport = ""});
+  }
+  return traffic;
+}
+
+}  // namespace shoal

@@ -1,0 +1,118 @@
+#include "worker/machine/group_description.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/wait_report.h"
+
+namespace shoal {
+
+std::string GroupDescription::RankOnNode(Rank rank) const {
+  const GroupInfo& info = flow_.info();
+  std::string text = absl::StrCat("rank ", rank.value());
+  if (rank.value() >= info.size()) return text;
+  const JobRank job_rank = info.job_ranks[rank.value()];
+  if (job_rank.value() != rank.value()) absl::StrAppend(&text, " (rank ", job_rank.value(), " of the job)");
+  if (rank.value() < info.nodes.size()) absl::StrAppend(&text, " on ", info.nodes[rank.value()]);
+  return text;
+}
+
+std::string GroupDescription::Op(const WorkerOp& op) const {
+  return absl::StrCat("all-reduce ", op.number().value(), " of group '", name(), "' (", op.layout().element_count(),
+                      " ", std::string(DataTypeName(op.layout().dtype())), ")");
+}
+
+std::string GroupDescription::Progress(const WorkerOp& op) {
+  const std::string text = absl::StrCat(op.chunks_landed(), " of ", op.chunk_count(), " chunks are back");
+  if (op.chunks_landed() == 0 || op.AllLanded()) return text;
+  return absl::StrCat(text, ", chunk ", op.FirstMissing(), " is the first missing one");
+}
+
+std::string GroupDescription::MissingRanks(const Waiting& missing) const {
+  std::vector<std::string> ranks;
+  for (uint32_t i = 0; i < missing.listed_count; ++i) ranks.push_back(RankOnNode(missing.ranks[i]));
+  std::string text = absl::StrJoin(ranks, ", ");
+  if (missing.missing_count > missing.listed_count) {
+    absl::StrAppend(&text, " and ", missing.missing_count - missing.listed_count, " more");
+  }
+  return text;
+}
+
+std::string GroupDescription::WaitedFor(const WorkerOp* op, const Waiting& missing) const {
+  if (missing.missing_count > 0) return MissingRanks(missing);
+  if (flow_.links().map().empty()) return "a reduction server (none is left)";
+  std::vector<std::string> whom;
+  for (const ShardLink& link : flow_.links()) {
+    const std::string server = connections_.Describe(link.connection());
+    if (link.lost()) {
+      whom.push_back(absl::StrCat("a new map from the scheduler (", server, " was lost: ", link.lost_because(), ")"));
+    } else if (!link.welcomed()) {
+      whom.push_back(absl::StrCat(server, " (", WhyNotOpen(link), ")"));
+    } else if (op == nullptr || link.HoldsChunkOf(op->number())) {
+      whom.push_back(absl::StrCat(server, " (no answer)"));
+    }
+  }
+  return whom.empty() ? "the network" : absl::StrJoin(whom, ", ");
+}
+
+std::string GroupDescription::Uncommitted() const {
+  const uint64_t first = flow_.commit_watermark().value() + 1;
+  const uint64_t last = flow_.landed_watermark().value();
+  return first == last ? absl::StrCat("all-reduce ", last) : absl::StrCat("all-reduces ", first, " to ", last);
+}
+
+std::string GroupDescription::WhyNotOpen(const ShardLink& link) const {
+  if (link.lost()) return link.lost_because();
+  if (link.in_use()) return "connected, but no welcome";
+  const std::string& error = connections_.last_error(link.connection());
+  return error.empty() ? "no connection yet" : error;
+}
+
+std::string GroupDescription::MissingServers() const {
+  if (flow_.links().map().empty()) {
+    return absl::StrCat("group '", name(), "' is not open: no reduction server is left");
+  }
+  std::string text = absl::StrCat("group '", name(), "' is not open on");
+  const char* separator = " ";
+  for (const ShardLink& link : flow_.links()) {
+    if (link.welcomed()) continue;
+    absl::StrAppend(&text, separator, connections_.Describe(link.connection()), " (", WhyNotOpen(link), ")");
+    separator = ", ";
+  }
+  return text;
+}
+
+std::string GroupDescription::Lacks(const WorkerOp& op) const {
+  std::string text = absl::StrCat(op.chunks_landed(), " of ", op.chunk_count(), " chunks are back");
+  if (flow_.links().map().empty()) absl::StrAppend(&text, "; no reduction server is left");
+  std::vector<std::string> silent;
+  for (const ShardLink& link : flow_.links()) {
+    const std::string server = connections_.Describe(link.connection());
+    if (link.lost()) {
+      absl::StrAppend(&text, "; ", server, " was lost (", link.lost_because(), ") and the scheduler gave no new map");
+    } else if (!link.welcomed()) {
+      absl::StrAppend(&text, "; the group is not open on ", server, " (", WhyNotOpen(link), ")");
+    }
+    if (!link.lost() && link.HoldsChunkOf(op.number())) silent.push_back(server);
+  }
+  if (!silent.empty()) absl::StrAppend(&text, "; no answer from ", absl::StrJoin(silent, ", "));
+  return text;
+}
+
+absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now now) const {
+  std::string text = absl::StrCat(Op(op), " is not done after ",
+                                  WaitReport::Seconds(now.monotonic_ns - op.command().submitted_ns), ": ");
+  if (is_opening) {
+    absl::StrAppend(&text, MissingServers());
+  } else if (op.missing_ranks().missing_count > 0) {
+    const ShardLink& link = flow_.links()[op.missing_shard()];
+    absl::StrAppend(&text, connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),
+                    ", which made fewer calls or stopped");
+  } else {
+    absl::StrAppend(&text, Lacks(op));
+  }
+  return absl::DeadlineExceededError(text);
+}
+
+}  // namespace shoal

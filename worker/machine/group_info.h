@@ -1,0 +1,43 @@
+// What a worker knows of a group before it opens it.
+#ifndef SHOAL_WORKER_MACHINE_GROUP_INFO_H_
+#define SHOAL_WORKER_MACHINE_GROUP_INFO_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/flow_plan.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "core/wire_format.h"
+
+namespace shoal {
+
+// The caller's own number of a group, chosen by the sender of OpenGroupCommand; not used again while the group is open.
+using GroupHandle = StrongId<struct GroupHandleTag, uint16_t>;
+inline constexpr size_t kMaxWorkerGroups = 256;
+
+// What the scheduler answered to JoinGroup, as the data plane needs it. Does not change while the group is open.
+struct GroupInfo {
+  GroupId id;
+  std::string name;
+  Rank rank;                       // of this worker in the group
+  std::vector<JobRank> job_ranks;  // by rank of the group
+  std::vector<std::string> nodes;  // by rank of the group, for messages
+  uint32_t max_chunk_bytes = 0;
+  uint32_t credit_chunks = 0;      // to each shard, as planned; a server may give less
+  uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
+  LinkFacts link;                  // that the group was planned with
+  double busiest_port = 1;         // core/flow_plan.h
+  WireFormat wire = WireFormat::kAsIs;
+  std::vector<std::byte> token;         // in wire form
+  std::shared_ptr<const ShardMap> map;  // of the first epoch; not empty
+
+  uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_GROUP_INFO_H_

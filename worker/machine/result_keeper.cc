@@ -1,0 +1,75 @@
+#include "worker/machine/result_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/machine/operation_token.h"
+
+namespace shoal {
+
+bool ResultKeeper::NoteLanded(ChunkPlace landed) {
+  newest_result_ = std::max(newest_result_, landed.op);
+  if (landed <= settle_until_) {
+    unproven_.push_back(landed);
+    return false;
+  }
+  return true;
+}
+
+void ResultKeeper::LeaveEpoch(const EpochLinks& links, const OpQueue& ops) {
+  for (const ShardLink& link : links) {
+    for (const ChunkPlace& place : link.newest()) {
+      const WorkerOp* op = ops.Find(place.op);
+      if (op != nullptr && !op->reported()) unproven_.push_back(place);
+    }
+  }
+  settle_until_ = newest_pushed_;
+}
+
+std::vector<ChunkNumber> ResultKeeper::TakeUnproven(OpNumber op, const EpochLinks& links) {
+  std::vector<ChunkNumber> chunks;
+  std::erase_if(unproven_, [&](const ChunkPlace& place) {
+    if (place.op != op) return false;
+    chunks.push_back(place.chunk);
+    return true;
+  });
+  for (const ShardLink& link : links) {
+    for (const ChunkPlace& place : link.newest()) {
+      if (place.op == op) chunks.push_back(place.chunk);
+    }
+  }
+  return chunks;
+}
+
+void ResultKeeper::Commit(OpNumber watermark) {
+  if (watermark <= commit_watermark_) return;
+  commit_watermark_ = watermark;
+  retained_.Commit(watermark);
+}
+
+std::optional<uint16_t> ResultKeeper::StartHandOver(std::shared_ptr<StagingMemory> memory, uint32_t connection) {
+  const auto free =
+      std::find_if(hand_overs_.begin(), hand_overs_.end(), [](const HandOver& each) { return each.memory == nullptr; });
+  const auto index = static_cast<size_t>(free - hand_overs_.begin());
+  if (index >= OperationToken::kHandOver) return std::nullopt;
+  if (free == hand_overs_.end()) hand_overs_.emplace_back();
+  hand_overs_[index] = {.memory = std::move(memory), .connection = connection};
+  return static_cast<uint16_t>(index);
+}
+
+void ResultKeeper::EndHandOver(uint16_t index) {
+  retained_.GiveMemory(std::exchange(hand_overs_[index].memory, nullptr));
+}
+
+bool ResultKeeper::HandsOver() const {
+  return std::any_of(hand_overs_.begin(), hand_overs_.end(),
+                     [](const HandOver& each) { return each.memory != nullptr; });
+}
+
+void ResultKeeper::ForEachHandOver(absl::FunctionRef<void(uint32_t)> each) const {
+  for (const HandOver& hand_over : hand_overs_) {
+    if (hand_over.memory != nullptr) each(hand_over.connection);
+  }
+}
+
+}  // namespace shoal

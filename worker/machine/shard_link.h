@@ -1,0 +1,127 @@
+// The link of a group to one shard of its map, in one epoch: greeted, welcomed, perhaps lost; its window of chunks in
+// flight, and the next chunk to push to it.
+//
+// A chunk in flight lives in a cell: position p of the window in cell p % credit. Cells are used again when the chunk's
+// result has landed; no allocation after Welcome. One thread.
+#ifndef SHOAL_WORKER_MACHINE_SHARD_LINK_H_
+#define SHOAL_WORKER_MACHINE_SHARD_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/credit_window.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "worker/machine/chunk_in_flight.h"
+#include "worker/machine/op_queue.h"
+#include "worker/machine/staging_memory.h"
+
+namespace shoal {
+
+class ShardLink {
+ public:
+  // `connection`: of Connections. `first`: the first op that may have chunks for the shard.
+  ShardLink(uint32_t connection, OpNumber first) : connection_(connection), next_{.op = first} {}
+
+  uint32_t connection() const { return connection_; }
+
+  // ---- from greeting to loss ----
+
+  bool greeted() const { return state_ != State::kNew; }
+  bool welcomed() const { return state_ == State::kWelcomed; }
+  // Its connection broke, or it can't be used: it waits for a new map.
+  bool lost() const { return state_ == State::kLost; }
+  // A hello went out and the link was not lost: the server is told how the group ends.
+  bool in_use() const { return state_ == State::kGreeted || state_ == State::kWelcomed; }
+  const std::string& lost_because() const { return lost_because_; }
+
+  // A hello goes out, with that watermark.
+  void Greet(OpNumber landed_watermark);
+  // The connection broke before the welcome: it is greeted again over the next one.
+  void ForgetGreeting() { state_ = State::kNew; }
+  // The server took the group in, with credit for 1 or more chunks. `staging` has a place for each cell; null: results
+  // land in the tensor, which is not kept.
+  void Welcome(uint32_t credit, std::shared_ptr<StagingMemory> staging);
+  void Lose(std::string why);
+  // Of a lost link: true if it is to be reported that its server can be reached, or can't, which is said once.
+  bool TakeReport(bool reachable);
+  // True the first time: its connection is to be cut.
+  bool TakeCut();
+  // True the first time, if it is welcomed: the server is to be asked to say when all is committed.
+  bool TakeCommitQuestion(OpNumber landed_watermark);
+  // True if the server does not know of this watermark yet; it is told now.
+  bool TakeWatermark(OpNumber landed_watermark);
+
+  // ---- the next chunk ----
+
+  // True if there is a chunk to push to this shard of the map, by what is open and committed; it is next() then.
+  bool FindNext(uint32_t shard, const ShardMap& map, const OpQueue& ops, OpNumber commit_watermark);
+  ChunkPlace next() const { return next_; }
+  // Welcomed and with credit left.
+  bool CanPush() const { return welcomed() && window_.CanPush(); }
+  // The oldest chunk in flight; none: the window is empty.
+  std::optional<ChunkPlace> OldestInFlight() const;
+
+  // ---- chunks in flight, by cell ----
+
+  // Gives next() a cell; FindNext and CanPush hold. The push carries the watermark.
+  uint16_t Push(OpNumber landed_watermark);
+  size_t cell_count() const { return cells_.size(); }
+  const ChunkInFlight& chunk(uint16_t cell) const { return cells_[cell]; }
+  // The cell of the chunk; nullopt: it is not in flight.
+  std::optional<uint16_t> FindCell(ChunkPlace place) const;
+  // Chunks of the op are in flight.
+  bool HoldsChunkOf(OpNumber op) const;
+
+  void StartSend(uint16_t cell) { cells_[cell].StartSend(); }
+  bool EndSend(uint16_t cell) { return cells_[cell].EndSend(); }
+  bool Preempt(uint16_t cell) { return cells_[cell].Preempt(); }
+  void Hold(uint16_t cell, OfferId offer) { cells_[cell].Hold(offer); }
+  OfferId StartLanding(uint16_t cell) { return cells_[cell].StartLanding(); }
+  void NoteTaken(uint16_t cell, bool at_once) { cells_[cell].NoteTaken(at_once); }
+  void EndLanding(uint16_t cell, bool whole) { cells_[cell].EndLanding(whole); }
+  // The chunk's result is in the tensor: the window moves on.
+  void Finish(uint16_t cell);
+  // Offers that are held: they are to be declined.
+  std::vector<OfferId> DropHeld();
+
+  // The transport reads or writes memory for it.
+  bool HoldsMemory() const;
+  bool ResultMayBeInTensor() const;
+  // The transport reads a contribution to the chunk.
+  bool Reads(ChunkPlace place) const;
+
+  // ---- staging ----
+
+  const std::shared_ptr<StagingMemory>& staging() const { return staging_; }
+
+  // ---- the newest result of each cell: the credit proves that all ranks have those before ----
+
+  void KeepAsNewest(uint16_t cell) { newest_[cell] = cells_[cell].place(); }
+  const std::vector<ChunkPlace>& newest() const { return newest_; }
+
+ private:
+  enum class State : uint8_t { kNew, kGreeted, kWelcomed, kLost };
+
+  uint32_t connection_;
+  State state_ = State::kNew;
+  std::string lost_because_;
+  bool cut_ = false;
+  bool reported_ = false;            // as one that can't be reached
+  bool asked_about_commit_ = false;  // the server is to say when all is committed
+  OpNumber told_watermark_;
+  CreditWindow window_;
+  std::vector<ChunkInFlight> cells_;
+  std::vector<ChunkPlace> newest_;  // by cell
+  std::shared_ptr<StagingMemory> staging_;
+  ChunkPlace next_;  // the next chunk dealt to this shard, if `next_known_`; else where to look on from
+  bool next_known_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_SHARD_LINK_H_

@@ -1,0 +1,110 @@
+// What a worker machine asks of its loop, and what the loop answers. Outcomes for callers are among the actions: one
+// list keeps the order of all that comes out.
+//
+// Plain values. Tensor memory passes through as an address that the machine never follows.
+#ifndef SHOAL_WORKER_MACHINE_WORKER_ACTIONS_H_
+#define SHOAL_WORKER_MACHINE_WORKER_ACTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+#include "core/frame.h"
+#include "core/transport_event.h"
+#include "worker/machine/staging_memory.h"
+#include "worker/machine/worker_outcomes.h"
+
+namespace shoal {
+
+// Starts a connection; ConnectStarted answers.
+struct WorkerConnectAction {
+  uint32_t connection = 0;  // WorkerMachine::ConnectionAddress tells where to
+};
+
+// Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. A send may follow.
+struct WorkerNarrowAction {
+  DataType type = DataType::kBfloat16;
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
+  const std::byte* tensor = nullptr;
+  std::byte* place = nullptr;
+  uint64_t elements = 0;
+};
+
+// The other way, for a result that landed. Comes before the outcome that gives the tensor back.
+struct WorkerWidenAction {
+  DataType type = DataType::kBfloat16;
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
+  const std::byte* place = nullptr;
+  std::byte* tensor = nullptr;
+  uint64_t elements = 0;
+};
+
+// Copies a result from where it landed to its tensor, or one of a tensor to where it is kept. Comes before the outcome
+// that gives the tensor back.
+struct WorkerCopyAction {
+  std::shared_ptr<const StagingMemory> staging;  // keeps the place
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  uint64_t bytes = 0;
+};
+
+struct WorkerSendNoteAction {
+  PeerId peer;
+  Note note;
+};
+
+// A kSent event with the token follows, also where the transport did not take the payload.
+struct WorkerSendAction {
+  PeerId peer;
+  FrameHeaderBytes header;
+  const std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+};
+
+// AcceptStarted answers, and a kLanded event with the token follows, also where the transport did not take it.
+struct WorkerAcceptAction {
+  OfferId offer;
+  std::byte* data = nullptr;
+  // Instead of `data`, if the transport accepts at once. Null: `data`.
+  std::byte* data_at_once = nullptr;
+  uint64_t bytes = 0;
+  uint64_t token = 0;
+};
+
+struct WorkerDeclineAction {
+  OfferId offer;
+};
+
+struct WorkerClosePeerAction {
+  PeerId peer;
+};
+
+using WorkerAction =
+    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
+                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, GroupOpened, OpDone,
+                 GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
+using WorkerActions = std::vector<WorkerAction>;
+
+// ---- what the loop answers, as events for the machine, before it takes the transport's next events ----
+
+// A WorkerConnectAction was carried out.
+struct ConnectStarted {
+  uint32_t connection = 0;
+  absl::StatusOr<PeerId> peer;  // or why there is none
+};
+
+// A WorkerAcceptAction was carried out.
+struct AcceptStarted {
+  uint64_t token = 0;
+  bool at_once = false;  // its `data_at_once` was written
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_WORKER_ACTIONS_H_

@@ -1,0 +1,80 @@
+// What the library's callers and the scheduler tell a worker machine.
+//
+// Plain values. Tensor memory passes through as an address that the machine never follows.
+#ifndef SHOAL_WORKER_MACHINE_WORKER_COMMANDS_H_
+#define SHOAL_WORKER_MACHINE_WORKER_COMMANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "core/dtype.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "worker/machine/group_info.h"
+#include "worker/machine/op_layout.h"
+
+namespace shoal {
+
+// Opens a group on the servers of its map; GroupOpened follows.
+struct OpenGroupCommand {
+  GroupHandle group;
+  std::shared_ptr<const GroupInfo> info;
+  uint64_t deadline_ns = 0;
+};
+
+// Starts an all-reduce; OpDone follows.
+struct SubmitCommand {
+  GroupHandle group;
+  uint64_t ticket = 0;        // given back in OpDone
+  std::byte* data = nullptr;  // the library's until OpDone
+  OpLayout layout;            // made for the group
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  uint64_t submitted_ns = 0;
+  uint64_t deadline_ns = 0;
+};
+
+// The scheduler gives the group another map, of a newer epoch. May come before the group is opened.
+struct MoveGroupCommand {
+  GroupId group;
+  std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
+};
+
+struct AbortGroupCommand {
+  GroupHandle group;
+  std::string reason;
+};
+
+// Ends the group once its ops are done; GroupClosed follows.
+struct CloseGroupCommand {
+  GroupHandle group;
+};
+
+// The scheduler says that a rank of the job is gone.
+struct RankLostCommand {
+  JobRank job_rank;
+  std::string node;
+  std::string reason;
+};
+
+// Fails what is open, says goodbye to the servers; ShutdownDone follows, at the latest shortly after the deadline.
+struct ShutdownCommand {
+  uint64_t deadline_ns = 0;
+};
+
+// Measures the way to a server of the map; LinkMeasured follows, at the deadline at the latest. One at a time.
+struct MeasureLinkCommand {
+  std::string server_name;
+  std::string address;
+  uint64_t deadline_ns = 0;
+};
+
+using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, SubmitCommand,
+                                   AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_WORKER_COMMANDS_H_

@@ -1,0 +1,64 @@
+// What a worker has done so far, as programs and people ask for it.
+#ifndef SHOAL_WORKER_MACHINE_WORKER_COUNTERS_H_
+#define SHOAL_WORKER_MACHINE_WORKER_COUNTERS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/transport_event.h"
+
+namespace shoal {
+
+struct ShardTraffic {
+  std::string server_name;
+  std::string address;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  PeerId peer;            // while it is up, else 0
+  std::string transport;  // what moves the bytes, while it is up; WorkerLoop adds it
+};
+
+struct WorkerCounters {
+  uint64_t ops_completed = 0;
+  uint64_t ops_failed = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t chunks_pushed = 0;
+  uint64_t refusals = 0;
+  uint64_t results_handed_over = 0;  // to servers that asked after a move
+  uint64_t op_time_ns_total = 0;
+  uint64_t waits_reported = 0;       // WaitReported
+  uint64_t map_epoch = 0;            // of the newest group
+  std::vector<ShardTraffic> shards;  // every shard ever connected to
+};
+
+// Counts for the parts of one machine. One thread.
+class WorkerTally {
+ public:
+  void CountCompleted(uint64_t duration_ns) {
+    ++counters_.ops_completed;
+    counters_.op_time_ns_total += duration_ns;
+  }
+  void CountFailed() { ++counters_.ops_failed; }
+  void CountPush(uint64_t bytes) {
+    ++counters_.chunks_pushed;
+    counters_.bytes_pushed += bytes;
+  }
+  void CountPull(uint64_t bytes) { counters_.bytes_pulled += bytes; }
+  void CountRefusal() { ++counters_.refusals; }
+  void CountHandOver() { ++counters_.results_handed_over; }
+  void CountWait() { ++counters_.waits_reported; }
+  void NoteEpoch(Epoch epoch) { counters_.map_epoch = std::max(counters_.map_epoch, epoch.value()); }
+
+  const WorkerCounters& counters() const { return counters_; }  // but for the shards
+
+ private:
+  WorkerCounters counters_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_WORKER_COUNTERS_H_

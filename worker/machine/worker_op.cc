@@ -1,0 +1,41 @@
+#include "worker/machine/worker_op.h"
+
+#include <algorithm>
+
+namespace shoal {
+
+WorkerOp::WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation)
+    : number_(number),
+      command_(command),
+      first_position_(first_position),
+      rotation_(rotation),
+      landed_(command.layout.chunk_count(), false),
+      wait_(command.submitted_ns, command.deadline_ns) {}
+
+void WorkerOp::Deal(uint32_t rotation) {
+  rotation_ = rotation;
+  missing_ranks_ = {};
+}
+
+void WorkerOp::Land(ChunkNumber chunk) {
+  landed_[chunk.value()] = true;
+  ++chunks_landed_;
+}
+
+uint32_t WorkerOp::FirstMissing() const {
+  return static_cast<uint32_t>(std::find(landed_.begin(), landed_.end(), false) - landed_.begin());
+}
+
+uint64_t WorkerOp::DurationNs(uint64_t now_ns) const { return now_ns - std::min(command_.submitted_ns, now_ns); }
+
+void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {
+  missing_ranks_ = missing;
+  missing_shard_ = shard;
+  missing_chunk_ = chunk;
+}
+
+void WorkerOp::ForgetMissingRanks(uint32_t shard, ChunkNumber chunk) {
+  if (missing_shard_ == shard && missing_chunk_ == chunk) missing_ranks_ = {};
+}
+
+}  // namespace shoal

@@ -1,0 +1,85 @@
+// One all-reduce of a group in this worker: its tensor, which chunks of it are back, and who uses its memory.
+//
+// Its memory is the caller's again when it was reported, which is not before the transport is done with it. One thread.
+#ifndef SHOAL_WORKER_MACHINE_WORKER_OP_H_
+#define SHOAL_WORKER_MACHINE_WORKER_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/frame.h"
+#include "core/ids.h"
+#include "core/wait_report.h"
+#include "worker/machine/op_layout.h"
+#include "worker/machine/worker_commands.h"
+
+namespace shoal {
+
+class WorkerOp {
+ public:
+  // `first_position`: of its chunks in the order that all ranks share, over all ops. `rotation`: of the map.
+  WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation);
+
+  OpNumber number() const { return number_; }
+  const SubmitCommand& command() const { return command_; }
+  const OpLayout& layout() const { return command_.layout; }
+  uint32_t chunk_count() const { return command_.layout.chunk_count(); }
+  // Where a chunk lies in the tensor.
+  std::byte* Chunk(ChunkNumber chunk) const { return command_.data + command_.layout.OffsetBytes(chunk); }
+  uint64_t first_position() const { return first_position_; }
+  uint32_t rotation() const { return rotation_; }
+
+  // ---- chunks ----
+
+  // Another map deals its chunks anew; what servers of the last one said of missing ranks is void.
+  void Deal(uint32_t rotation);
+  // The tensor holds the chunk's result.
+  void Land(ChunkNumber chunk);
+  bool HasLanded(ChunkNumber chunk) const { return landed_[chunk.value()]; }
+  uint32_t chunks_landed() const { return chunks_landed_; }
+  bool AllLanded() const { return chunks_landed_ == chunk_count(); }
+  // The first chunk that has not landed; chunk_count(): none.
+  uint32_t FirstMissing() const;
+
+  // ---- memory ----
+
+  void StartOperation() { ++operations_; }
+  void EndOperation() { --operations_; }
+  // The transport uses its memory.
+  bool busy() const { return operations_ > 0; }
+
+  // ---- end ----
+
+  bool reported() const { return reported_; }
+  void Report() { reported_ = true; }
+  uint64_t DurationNs(uint64_t now_ns) const;
+
+  // ---- waiting ----
+
+  // A server waits for ranks, with the contributions to that chunk.
+  void NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk);
+  // That chunk is back from the shard: what was said of missing ranks is no longer so.
+  void ForgetMissingRanks(uint32_t shard, ChunkNumber chunk);
+  const Waiting& missing_ranks() const { return missing_ranks_; }  // none missing: no server has said so
+  uint32_t missing_shard() const { return missing_shard_; }        // the server that said so
+  WaitReport& wait() { return wait_; }
+
+ private:
+  OpNumber number_;
+  SubmitCommand command_;
+  uint64_t first_position_;
+  uint32_t rotation_;
+  std::vector<bool> landed_;  // by chunk
+  uint32_t chunks_landed_ = 0;
+  uint32_t operations_ = 0;  // of the transport, on its memory, that have not ended
+  bool reported_ = false;
+  WaitReport wait_;
+  Waiting missing_ranks_;
+  uint32_t missing_shard_ = 0;
+  ChunkNumber missing_chunk_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_WORKER_OP_H_

@@ -1,0 +1,60 @@
+// What a worker machine tells the library's callers. Plain values.
+#ifndef SHOAL_WORKER_MACHINE_WORKER_OUTCOMES_H_
+#define SHOAL_WORKER_MACHINE_WORKER_OUTCOMES_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/flow_plan.h"
+#include "core/ids.h"
+#include "worker/machine/group_info.h"
+
+namespace shoal {
+
+struct GroupOpened {
+  GroupHandle group;
+  absl::Status status;  // not OK: the group is gone again
+};
+
+struct OpDone {
+  GroupHandle group;
+  uint64_t ticket = 0;
+  uint64_t duration_ns = 0;
+  absl::Status status;
+};
+
+struct GroupClosed {
+  GroupHandle group;
+};
+
+struct LinkMeasured {
+  LinkFacts link;  // zeros where nothing could be measured
+};
+
+// The group can't go on with a server in this epoch: the scheduler must be told and then gives the group a new map.
+struct ServerTrouble {
+  GroupId group;
+  Epoch epoch;
+  ServerId server;
+  Incarnation incarnation;
+  bool reachable = false;  // a new connection stands: it may stay in the map
+  std::string reason;
+};
+
+// A wait has lasted long enough for a line in the log, which names what is waited for (core/wait_report.h).
+struct WaitReported {
+  std::string line;
+};
+
+struct ShutdownDone {};
+
+using WorkerOutcome =
+    std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
+using WorkerOutcomes = std::vector<WorkerOutcome>;
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_WORKER_OUTCOMES_H_
