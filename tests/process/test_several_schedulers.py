@@ -226,7 +226,7 @@ def test_a_store_that_is_none_is_refused(cluster: Cluster):
     assert "not both" in scheduler.output
     scheduler = cluster.start([*cluster_program()[:1], "--listen", "0.0.0.0:0", "--store", "etcd://localhost:1"])
     assert scheduler.wait() == 1
-    assert "give --advertise HOST:PORT" in scheduler.output
+    assert "several schedulers requires --advertise HOST:PORT" in scheduler.output
 
 
 def cluster_program() -> list[str]:
