@@ -29,7 +29,8 @@ TEST(SchedulerTarget, WhatIsWrongIsSaid) {
   for (const std::string address : {"a:1,b:1", "10.0.0.1:1,[::1]:1", "10.0.0.1:1,b:1", "10.0.0.256:1,10.0.0.1:1"}) {
     const auto target = SchedulerTarget(address);
     EXPECT_TRUE(absl::IsInvalidArgument(target.status())) << address;
-    EXPECT_THAT(std::string(target.status().message()), HasSubstr("a list must have IP addresses of one kind")) << address;
+    EXPECT_THAT(std::string(target.status().message()), HasSubstr("a list must have IP addresses of one kind"))
+        << address;
   }
 }
 
