@@ -11,8 +11,8 @@ from contenders import roster
 from contenders.case import Case, Measured
 from parts import Scenario
 from rig.calibration import Calibration, calibrate
-from rig.hosts import Processes, RigError
-from rig.network import Network, make_linked_hosts, make_one_host
+from rig.nodes import Processes, RigError
+from rig.network import Network, make_linked_nodes, make_one_node
 from rig.processor_time import ProcessorTimes
 
 # Below this the processors and not the links may have set the pace.
@@ -27,7 +27,7 @@ class Turn:
     measured: Measured
     idle: float
     stolen: float
-    timeouts: int  # TCP retransmission timeouts, on all hosts together
+    timeouts: int  # TCP retransmission timeouts, on all nodes together
     retransmits: int
 
     def times_us(self, case: Case) -> list[float]:
@@ -47,9 +47,9 @@ class Settings:
 
 def make_network(scenario: Scenario) -> Network:
     if scenario.worker_link is None:
-        return make_one_host(scenario.workers, scenario.servers)
+        return make_one_node(scenario.workers, scenario.servers)
     server_link = scenario.server_link or scenario.worker_link
-    return make_linked_hosts([scenario.worker_link] * scenario.workers, [server_link] * scenario.servers)
+    return make_linked_nodes([scenario.worker_link] * scenario.workers, [server_link] * scenario.servers)
 
 
 def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn:
@@ -191,7 +191,7 @@ def problems(scenario: Scenario, names: list[str], calibrations: list[Calibratio
             found.append(f"{label}: the processors were only {idle:.0%} idle, {LEAST_IDLE:.0%} are asked for")
         stolen = statistics.median(turn.stolen for turn in of_case)
         if stolen > MOST_STOLEN:
-            found.append(f"{label}: other guests of this machine's host took {stolen:.1%} of its CPU time")
+            found.append(f"{label}: other guests of this machine's node took {stolen:.1%} of its CPU time")
     if calibrations and not any(calibration.is_uniform() for calibration in calibrations):
         rates = ", ".join(
             f"{calibration.lowest_bytes_per_s * 8e-6:.1f} to {calibration.highest_bytes_per_s * 8e-6:.1f}"

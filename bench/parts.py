@@ -17,7 +17,7 @@ class Scenario:
     servers: int
     cases: tuple[Case, ...]
     contenders: tuple[str, ...]  # the first is compared with each other one
-    worker_link: LinkShape | None = None  # None: all on one host, over its loopback device and its memory
+    worker_link: LinkShape | None = None  # None: all on one node, over its loopback device and its memory
     server_link: LinkShape | None = None  # None: as the workers'
 
     def kappa(self) -> float:
@@ -47,7 +47,7 @@ def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port
 # Every contender's round: (iterations, warm-ups) by size, so that five rounds give 40, 20 and 10 times.
 LARGE = (Case(4 * MIB, 8, 2), Case(25 * MIB, 4, 1), Case(100 * MIB, 2, 1))
 BUCKET = (Case(25 * MIB, 4, 1),)
-BUCKET_ON_ONE_HOST = (Case(25 * MIB, 8, 3),)
+BUCKET_ON_ONE_NODE = (Case(25 * MIB, 8, 3),)
 SMALL = tuple(Case(size, 200, 50) for size in (4, 256, 4 * KIB, 64 * KIB))
 
 PARTS = (
@@ -97,33 +97,33 @@ PARTS = (
     ),
     Part(
         "one-host",
-        "One host",
+        "One node",
         (
             Scenario(
-                "n=4, k=2, one host",
+                "n=4, k=2, one node",
                 4,
                 2,
                 (*SMALL, Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
                 ("shoal-shm", "shoal-tcp", "gloo", "openmpi-shm", "openmpi-tcp"),
             ),
         ),
-        "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the host.",
+        "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the node.",
     ),
     Part(
         "checksums",
         "What checksums cost",
         tuple(
-            Scenario(f"n=4, k=2 by {way}, one host", 4, 2, BUCKET_ON_ONE_HOST, (f"shoal-{name}-checked", f"shoal-{name}"))
+            Scenario(f"n=4, k=2 by {way}, one node", 4, 2, BUCKET_ON_ONE_NODE, (f"shoal-{name}-checked", f"shoal-{name}"))
             for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
         ),
-        "A CRC32C for each chunk, both ways, computed by its sender and checked by its receiver. On one host all of it is on"
+        "A CRC32C for each chunk, both ways, computed by its sender and checked by its receiver. On one node all of it is on"
         " the path; behind a slower link it is hidden.",
     ),
     Part(
         "zero-set-up",
-        "One host, in torch, nothing set up",
+        "One node, in torch, nothing set up",
         tuple(
-            Scenario(f"n=4, one host, {label}", 4, 0, BUCKET_ON_ONE_HOST, contenders)
+            Scenario(f"n=4, one node, {label}", 4, 0, BUCKET_ON_ONE_NODE, contenders)
             for label, contenders in (
                 ("all_reduce", ("shoal-torch", "gloo")),
                 ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp", "ddp-alone")),
@@ -139,7 +139,7 @@ PARTS = (
             linked(4, 4, 400, BUCKET, ("shoal", "shoal-unkept")),
             *(
                 Scenario(
-                    f"n=4, k=2 by {way}, one host",
+                    f"n=4, k=2 by {way}, one node",
                     4,
                     2,
                     (Case(4 * KIB, 200, 50), Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
@@ -156,7 +156,7 @@ PARTS = (
         "Releases of UCX",
         (
             Scenario(
-                "n=4, k=2, one host",
+                "n=4, k=2, one node",
                 4,
                 2,
                 (*SMALL[2:3], Case(25 * MIB, 8, 3)),
@@ -169,7 +169,7 @@ PARTS = (
 
 
 def ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """A ring on the workers' links alone: no all-reduce without other hosts' links can be faster."""
+    """A ring on the workers' links alone: no all-reduce without other nodes' links can be faster."""
     return 2 * (scenario.workers - 1) / scenario.workers * case.size_bytes / link_bytes_per_s
 
 

@@ -25,7 +25,7 @@ def fairness(scenario: dict) -> list[str]:
     if scenario["worker_link"] is None:
         return [
             f"All {scenario['workers']} workers and {scenario['servers']} servers share one machine's processors;"
-            " nothing leaves the host. A ratio says what the software costs here and nothing about a network."
+            " nothing leaves the node. A ratio says what the software costs here and nothing about a network."
         ]
     link, kappa = scenario["worker_link"], scenario["kappa"]
     workers = scenario["workers"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures Shoal beside other all-reduces in a rig of shaped links or on one host, and writes what came out.
+"""Measures Shoal beside other all-reduces in a rig of shaped links or on one node, and writes what came out.
 
 Each PART becomes three files in bench/results/: PART_DATE.json (everything), .md (to read) and .svg (the chart).
 """
@@ -21,7 +21,7 @@ import report as page
 import survival.run as survival
 from measurement import Settings, run_scenario
 from parts import MIB, PARTS, Part
-from rig.hosts import RigError, clean_left_over
+from rig.nodes import RigError, clean_left_over
 
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent

@@ -17,8 +17,8 @@ import time
 EXAMPLES = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(EXAMPLES.parent / "bench"))
 
-from rig.hosts import Processes, RigError  # noqa: E402
-from rig.network import LinkShape, make_linked_hosts  # noqa: E402
+from rig.nodes import Processes, RigError  # noqa: E402
+from rig.network import LinkShape, make_linked_nodes  # noqa: E402
 
 WORKERS = 4
 SERVERS = 4
@@ -44,7 +44,7 @@ class Links:
             raise NotHere("ip and tc are missing (apt-get install iproute2)")
         shape = LinkShape(RATE_MBIT)
         try:
-            self.network = make_linked_hosts([shape] * WORKERS, [shape] * SERVERS)
+            self.network = make_linked_nodes([shape] * WORKERS, [shape] * SERVERS)
         except (RigError, OSError, subprocess.SubprocessError) as error:
             raise NotHere(f"this machine's kernel gives no shaped links: {' '.join(str(error).split())}") from None
         self.processes = Processes()
@@ -68,10 +68,10 @@ class Links:
         control = self.network.control
         command = [scheduler_program, "--listen", f"{control.address}:0", "--log-events=false"]
         scheduler = self.processes.start_service(control, "scheduler", command).address
-        for number, host in enumerate(self.network.servers):
-            command = [server_program, "--scheduler", scheduler, "--advertise", host.address]
-            command += ["--name", f"server-{number}", "--net-device", host.device]
-            self.processes.start_service(host, f"server-{number}", command)
+        for number, node in enumerate(self.network.servers):
+            command = [server_program, "--scheduler", scheduler, "--advertise", node.address]
+            command += ["--name", f"server-{number}", "--net-device", node.device]
+            self.processes.start_service(node, f"server-{number}", command)
         summary = folder / "links.json"
         summary.unlink(missing_ok=True)
         command = [sys.executable, str(EXAMPLES / "compare_backends.py"), "--text", str(text), "--steps", str(STEPS)]
@@ -83,17 +83,17 @@ class Links:
     def run_ranks(self, command: list[str], scheduler: str, folder: pathlib.Path) -> None:
         """One on each worker's node; rank 0's output is live, the others' and all errors go to logs in the folder."""
         ranks, logs = [], []
-        for rank, host in enumerate(self.network.workers):
+        for rank, node in enumerate(self.network.workers):
             environment = {
                 "RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": str(WORKERS), "OMP_NUM_THREADS": "1",
                 "MASTER_ADDR": self.network.workers[0].address, "MASTER_PORT": "29500",
-                "GLOO_SOCKET_IFNAME": host.device, "SHOAL_NET_DEVICE": host.device,
+                "GLOO_SOCKET_IFNAME": node.device, "SHOAL_NET_DEVICE": node.device,
                 "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "links", "SHOAL_MIN_SERVERS": str(SERVERS),
             }  # fmt: skip
             logs.append(folder / f"links-rank-{rank}.log")
             with logs[-1].open("w") as log:
                 output = None if rank == 0 else log
-                ranks.append(self.processes.start(host, command, environment, stdout=output, stderr=log))
+                ranks.append(self.processes.start(node, command, environment, stdout=output, stderr=log))
         deadline = time.monotonic() + LIMIT_SECONDS
         waiting = list(range(WORKERS))
         while waiting:

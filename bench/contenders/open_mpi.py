@@ -1,10 +1,10 @@
-"""OpenMPI's all-reduce: one mpirun for each case, on the control host; its daemons enter the workers' hosts."""
+"""OpenMPI's all-reduce: one mpirun for each case, on the control node; its daemons enter the workers' nodes."""
 
 import json
 import pathlib
 
 from contenders.case import Case, Measured
-from rig.hosts import Processes
+from rig.nodes import Processes
 from rig.network import Network
 
 # Of coll/tuned in OpenMPI 4; "default" is what it chooses by itself.
@@ -21,10 +21,10 @@ class OpenMpi:
         algorithm: str = "default",
         byte_transfer: str = "tcp",
     ):
-        """`byte_transfer` is tcp, or vader for shared memory (all ranks on one host)."""
+        """`byte_transfer` is tcp, or vader for shared memory (all ranks on one node)."""
         self.network = network
         self.processes = processes
-        self.one_host = network.workers[0].namespace == network.control.namespace
+        self.one_node = network.workers[0].namespace == network.control.namespace
         device = network.workers[0].device
         flags = {"btl": f"self,{byte_transfer}", "pml": "ob1", "coll_tuned_use_dynamic_rules": "1"}
         if byte_transfer == "tcp":
@@ -35,26 +35,26 @@ class OpenMpi:
         if ALGORITHMS[algorithm] is not None:
             flags["coll_tuned_allreduce_algorithm"] = str(ALGORITHMS[algorithm])
         self.command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", str(len(network.workers))]
-        if self.one_host:
+        if self.one_node:
             flags["rmaps_base_oversubscribe"] = "1"
             self.command += ["--oversubscribe"]
         else:
             flags["plm_rsh_agent"] = str(self.write_agent(name))
             # Each daemon is started by mpirun, and ends when mpirun does.
             flags["plm_rsh_no_tree_spawn"] = "1"
-            self.command += ["--leave-session-attached", "--host", ",".join(host.name for host in network.workers)]
+            self.command += ["--leave-session-attached", "--host", ",".join(node.name for node in network.workers)]
         for key, value in flags.items():
             self.command += ["--mca", key, value]
         self.command.append(str(program))
 
     def write_agent(self, name: str) -> pathlib.Path:
-        """What mpirun calls instead of ssh, with a host's name and a command: goes into the host's namespace."""
+        """What mpirun calls instead of ssh, with a node's name and a command: goes into the node's namespace."""
         path = pathlib.Path(self.processes.logs.name) / f"{name}-agent"
-        cases = "\n".join(f"  {host.name}) namespace={host.namespace_path()} ;;" for host in self.network.workers)
+        cases = "\n".join(f"  {node.name}) namespace={node.namespace_path()} ;;" for node in self.network.workers)
         path.write_text(
-            "#!/bin/sh\nhost=$1\nshift\n"
-            f'case "$host" in\n{cases}\n  *) echo "no host $host here" >&2; exit 1 ;;\nesac\n'
-            'exec nsenter --net="$namespace" unshare --uts sh -c "hostname $host; $*"\n'
+            "#!/bin/sh\nnode=$1\nshift\n"
+            f'case "$node" in\n{cases}\n  *) echo "no node $node here" >&2; exit 1 ;;\nesac\n'
+            'exec nsenter --net="$namespace" unshare --uts sh -c "hostname $node; $*"\n'
         )
         path.chmod(0o755)
         return path

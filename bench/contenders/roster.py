@@ -5,11 +5,11 @@ import pathlib
 from contenders.open_mpi import OpenMpi
 from contenders.shoal import Shoal, has_flag
 from contenders.torch_ranks import TorchRanks
-from rig.hosts import Processes
+from rig.nodes import Processes
 from rig.network import Network
 
-# Flags of shoal-server and of shoal-perf. Shared memory between processes of one host is chosen by itself, so who is to
-# use the network must say so, also where namespaces of one machine stand for hosts.
+# Flags of shoal-server and of shoal-perf. Shared memory between processes of one node is chosen by itself, so who is to
+# use the network must say so, also where namespaces of one machine stand for nodes.
 NETWORK_ONLY = "network-only"
 WIRE = "wire"
 COLOCATE = "colocate"
@@ -46,7 +46,7 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-# torch's backends: with nothing else running, Shoal's ranks host the scheduler and a server themselves.
+# torch's backends: with nothing else running, Shoal's ranks node the scheduler and a server themselves.
 TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo", "ddp-alone": "gloo"}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
@@ -94,9 +94,9 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         algorithm = name.removeprefix("openmpi").removeprefix("-tcp").removeprefix("-") or "default"
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
     if name == HYBRID:
-        # Shared memory is only for a rank and the server in its own process: another namespace is another host.
-        hosting = len(network.workers) if len(network.servers) < len(network.workers) else 0
-        return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], hosting_ranks=hosting)
+        # Shared memory is only for a rank and the server in its own process: another namespace is another node.
+        colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0
+        return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], colocating_ranks=colocating)
     server_flags, perf_flags = [], []
     if has_flag(programs / "shoal-perf", COLOCATE):
         perf_flags.append(f"--{COLOCATE}=off")

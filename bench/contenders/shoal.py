@@ -7,7 +7,7 @@ import subprocess
 import uuid
 
 from contenders.case import Case, Measured
-from rig.hosts import Processes
+from rig.nodes import Processes
 from rig.network import Network
 
 
@@ -27,35 +27,35 @@ class Shoal:
         server_flags: list[str],
         perf_flags: list[str],
         env: dict[str, str] | None = None,
-        hosting_ranks: int = 0,
+        colocating_ranks: int = 0,
     ):
         self.programs = programs
         self.network = network
         self.processes = processes
         self.perf_flags = perf_flags
         self.env = env or {}
-        self.server_count = len(network.servers) + hosting_ranks
+        self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
         self.scheduler = processes.start_service(
             network.control,
             f"{name}-scheduler",
             [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"],
         ).address
-        for number, host in enumerate(network.servers):
-            command = [str(programs / "shoal-server"), "--scheduler", self.scheduler, "--advertise", host.address]
-            command += ["--name", f"server-{number}", "--net-device", host.device, *server_flags]
-            processes.start_service(host, f"{name}-server-{number}", command, self.env)
+        for number, node in enumerate(network.servers):
+            command = [str(programs / "shoal-server"), "--scheduler", self.scheduler, "--advertise", node.address]
+            command += ["--name", f"server-{number}", "--net-device", node.device, *server_flags]
+            processes.start_service(node, f"{name}-server-{number}", command, self.env)
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
         report = pathlib.Path(self.processes.logs.name) / f"{uuid.uuid4().hex}.json"
         commands = []
-        for rank, host in enumerate(self.network.workers):
+        for rank, node in enumerate(self.network.workers):
             command = [str(self.programs / "shoal-perf"), "--scheduler", self.scheduler, "--job", report.stem]
             command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank), "--json", str(report)]
-            command += ["--min-servers", str(self.server_count), "--net-device", host.device]
+            command += ["--min-servers", str(self.server_count), "--net-device", node.device]
             command += ["-b", str(case.size_bytes), "-n", str(case.iterations), "-w", str(case.warmup)]
             command += ["-c", "1", "--in-flight", str(case.in_flight), *self.perf_flags]
-            commands.append((host, command))
+            commands.append((node, command))
         self.processes.run(commands, timeout_s, self.env)
         written = json.loads(report.read_text())
         report.unlink()

@@ -9,7 +9,7 @@ import sys
 import time
 
 from contenders.case import Case, Measured
-from rig.hosts import Processes, RigError
+from rig.nodes import Processes, RigError
 from rig.network import Network
 
 SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
@@ -25,14 +25,14 @@ class TorchRanks:
         self.log = folder / f"{name}.log"
         self.ranks: list[subprocess.Popen] = []
         with self.log.open("w") as log:
-            for rank, host in enumerate(network.workers):
+            for rank, node in enumerate(network.workers):
                 # -P: beside the script is a shoal.py, which is not torch's backend.
                 command = [sys.executable, "-P", SCRIPT, "--rank", str(rank), "--world-size", str(len(network.workers))]
                 command += ["--store", str(folder / f"{name}-store"), "--backend", backend]
                 command += ["--mode", mode]
-                env = {"GLOO_SOCKET_IFNAME": host.device, "OMP_NUM_THREADS": "1"}
+                env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1"}
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
-                self.ranks.append(processes.start(host, command, env, **pipes))
+                self.ranks.append(processes.start(node, command, env, **pipes))
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
         line = json.dumps(dataclasses.asdict(case)) + "\n"

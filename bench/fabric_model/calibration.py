@@ -8,8 +8,8 @@ from contenders.case import Case
 from contenders.shoal import Shoal
 from measurement import Settings, run_scenario
 from parts import KIB, MIB, linked
-from rig.hosts import Processes
-from rig.network import make_one_host
+from rig.nodes import Processes
+from rig.network import make_one_node
 
 BUCKET_BYTES = 25 * MIB
 # Whose all-reduce is one message to one server and one back.
@@ -35,13 +35,13 @@ def slope(points: list[tuple[float, float]]) -> float:
 def measure_message_cost(programs: pathlib.Path, say) -> dict:
     """Processor time of a worker for one message, sent or received: how its time for a bucket grows with their number.
 
-    On one host over TCP, without a link that makes it wait. The cost of the bytes is in the line's height.
+    On one node over TCP, without a link that makes it wait. The cost of the bytes is in the line's height.
     """
     workers = 2
     case = Case(MESSAGE_COST_BYTES, 20, 5)
     points = []
     latencies_s = []
-    with make_one_host(workers, 1) as network, Processes() as processes:
+    with make_one_node(workers, 1) as network, Processes() as processes:
         contenders = {
             chunk: Shoal(
                 f"chunk-{chunk}",

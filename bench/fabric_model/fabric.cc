@@ -26,42 +26,42 @@ Fabric::Fabric(const FabricSettings& settings, int* argument_count, char** argum
   finished_ = s4u::Semaphore::create(0);
 }
 
-Fabric::HostNumber Fabric::AddHost(double link_bytes_per_s, uint32_t copies) {
-  return AddHost(link_bytes_per_s * copies, copies, nullptr);
+Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies) {
+  return AddNode(link_bytes_per_s * copies, copies, nullptr);
 }
 
-Fabric::HostNumber Fabric::AddHostInside(HostNumber carrier, double link_bytes_per_s) {
-  return AddHost(link_bytes_per_s, 1, hosts_[carrier].get());
+Fabric::NodeNumber Fabric::AddNodeInside(NodeNumber carrier, double link_bytes_per_s) {
+  return AddNode(link_bytes_per_s, 1, nodes_[carrier].get());
 }
 
-Fabric::HostNumber Fabric::AddHost(double link_bytes_per_s, uint32_t copies, const Host* carrier) {
+Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies, const Node* carrier) {
   using Direction = s4u::LinkInRoute::Direction;
-  const auto number = static_cast<HostNumber>(hosts_.size());
-  auto host = std::make_unique<Host>();
-  host->host = zone_->create_host("host-" + std::to_string(number), kProcessorSpeed);
-  host->copies = copies;
-  host->arrived = s4u::Semaphore::create(0);
+  const auto number = static_cast<NodeNumber>(nodes_.size());
+  auto node = std::make_unique<Node>();
+  node->host = zone_->create_host("host-" + std::to_string(number), kProcessorSpeed);
+  node->copies = copies;
+  node->arrived = s4u::Semaphore::create(0);
   s4u::SplitDuplexLink* const link =
       zone_->create_split_duplex_link("link-" + std::to_string(number), link_bytes_per_s);
   link->set_latency(0);
   link->seal();
-  host->link = link;
+  node->link = link;
   std::vector<s4u::LinkInRoute> route{{link, Direction::UP}};
   if (carrier != nullptr) route.emplace_back(carrier->link, Direction::UP);
-  zone_->add_route(host->host->get_netpoint(), nullptr, nullptr, nullptr, route, true);
-  hosts_.push_back(std::move(host));
+  zone_->add_route(node->host->get_netpoint(), nullptr, nullptr, nullptr, route, true);
+  nodes_.push_back(std::move(node));
   return number;
 }
 
-void Fabric::SetProgram(HostNumber host, std::function<void()> program) {
-  s4u::ActorPtr actor = s4u::Actor::init("program", hosts_[host]->host);
+void Fabric::SetProgram(NodeNumber node, std::function<void()> program) {
+  s4u::ActorPtr actor = s4u::Actor::init("program", nodes_[node]->host);
   actor->set_stacksize(kActorStackKib);
   actor->start(std::move(program));
 }
 
 double Fabric::Run(uint32_t finishes) {
   zone_->seal();
-  s4u::Actor::create("end", hosts_.front()->host, [this, finishes] {
+  s4u::Actor::create("end", nodes_.front()->host, [this, finishes] {
     for (uint32_t i = 0; i < finishes; ++i) finished_->acquire();
     s4u::Actor::kill_all();
   });
@@ -71,14 +71,14 @@ double Fabric::Run(uint32_t finishes) {
 
 void Fabric::SpendMessages(uint32_t count) const { s4u::this_actor::sleep_for(settings_.message_cost_s * count); }
 
-void Fabric::Send(HostNumber from, HostNumber to, double payload_bytes, uint32_t message_count, Message message) {
+void Fabric::Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message) {
   message.from = from;
   if (payload_bytes <= 0) return Deliver(to, message);
   std::unique_ptr<Connection>& connection = connections_[{from, to}];
   if (connection == nullptr) {
     connection = std::make_unique<Connection>();
     connection->waiting = s4u::Semaphore::create(0);
-    s4u::ActorPtr actor = s4u::Actor::init("connection", hosts_[from]->host);
+    s4u::ActorPtr actor = s4u::Actor::init("connection", nodes_[from]->host);
     actor->set_stacksize(kActorStackKib);
     actor->start([this, connection = connection.get(), from, to] { RunConnection(connection, from, to); });
   }
@@ -86,31 +86,31 @@ void Fabric::Send(HostNumber from, HostNumber to, double payload_bytes, uint32_t
   connection->waiting->release();
 }
 
-void Fabric::RunConnection(Connection* connection, HostNumber from, HostNumber to) {
+void Fabric::RunConnection(Connection* connection, NodeNumber from, NodeNumber to) {
   while (true) {
     connection->waiting->acquire();
     const Departure departure = connection->queue.front();
     connection->queue.pop_front();
-    s4u::Comm::sendto(hosts_[from]->host, hosts_[to]->host, static_cast<uint64_t>(departure.bytes));
+    s4u::Comm::sendto(nodes_[from]->host, nodes_[to]->host, static_cast<uint64_t>(departure.bytes));
     Deliver(to, departure.message);
   }
 }
 
 // The latency is no part of a transfer, which would keep the next one of the connection waiting.
-void Fabric::Deliver(HostNumber to, const Message& message) {
-  hosts_[to]->inbox.push_back({s4u::Engine::get_clock() + settings_.latency_s, message});
-  hosts_[to]->arrived->release();
+void Fabric::Deliver(NodeNumber to, const Message& message) {
+  nodes_[to]->inbox.push_back({s4u::Engine::get_clock() + settings_.latency_s, message});
+  nodes_[to]->arrived->release();
 }
 
-bool Fabric::HasMessage(HostNumber host) const {
-  const std::deque<Arrival>& inbox = hosts_[host]->inbox;
+bool Fabric::HasMessage(NodeNumber node) const {
+  const std::deque<Arrival>& inbox = nodes_[node]->inbox;
   return !inbox.empty() && inbox.front().at_s <= s4u::Engine::get_clock();
 }
 
-Message Fabric::Receive(HostNumber host) {
-  hosts_[host]->arrived->acquire();
-  const Arrival arrival = hosts_[host]->inbox.front();
-  hosts_[host]->inbox.pop_front();
+Message Fabric::Receive(NodeNumber node) {
+  nodes_[node]->arrived->acquire();
+  const Arrival arrival = nodes_[node]->inbox.front();
+  nodes_[node]->inbox.pop_front();
   s4u::this_actor::sleep_until(arrival.at_s);
   return arrival.message;
 }

@@ -1,11 +1,11 @@
-// A cluster's network in SimGrid: hosts with one full-duplex link each to a switch that is never the bottleneck.
+// A cluster's network in SimGrid: nodes with one full-duplex link each to a switch that is never the bottleneck.
 //
 // What it has: bandwidth shared max-min fairly between what crosses a link at a time, a latency, a cost of processor
 // time for each message at both of its ends, and first-in-first-out connections. What it has not: packets, losses,
 // buffers.
 //
-// A host may stand for many equal ones in lockstep ("copies"): its link carries what theirs carry together, and a
-// message is one message of each. That makes a thousand hosts cheap. It is exact where messages cost nothing; where
+// A node may stand for many equal ones in lockstep ("copies"): its link carries what theirs carry together, and a
+// message is one message of each. That makes a thousand nodes cheap. It is exact where messages cost nothing; where
 // they do, copies' messages come all at once and not spread, which makes it up to a tenth too slow.
 //
 // SimGrid runs one actor at a time, so there is nothing to lock. One fabric a process.
@@ -38,37 +38,37 @@ struct Message {
 
 class Fabric {
  public:
-  using HostNumber = uint32_t;
+  using NodeNumber = uint32_t;
 
   Fabric(const FabricSettings& settings, int* argument_count, char** arguments);
 
-  HostNumber AddHost(double link_bytes_per_s, uint32_t copies);
-  // A host inside one of `carrier`'s copies: what it sends and receives crosses that copy's link too.
-  HostNumber AddHostInside(HostNumber carrier, double link_bytes_per_s);
-  uint32_t copies(HostNumber host) const { return hosts_[host]->copies; }
+  NodeNumber AddNode(double link_bytes_per_s, uint32_t copies);
+  // A node inside one of `carrier`'s copies: what it sends and receives crosses that copy's link too.
+  NodeNumber AddNodeInside(NodeNumber carrier, double link_bytes_per_s);
+  uint32_t copies(NodeNumber node) const { return nodes_[node]->copies; }
 
-  // What the host does; it may run for ever.
-  void SetProgram(HostNumber host, std::function<void()> program);
+  // What the node does; it may run for ever.
+  void SetProgram(NodeNumber node, std::function<void()> program);
   // Runs until Finish() was called `finishes` times; gives the time in seconds. One call.
   double Run(uint32_t finishes);
   void Finish() { finished_->release(); }
 
-  // ---- for programs, on their own host ----
+  // ---- for programs, on their own node ----
 
   // Spends the processor time of so many messages.
   void SpendMessages(uint32_t count) const;
   // Puts a message behind those that wait for the same connection. `payload_bytes` of all copies together; 0 stays
-  // inside the host.
-  void Send(HostNumber from, HostNumber to, double payload_bytes, uint32_t message_count, Message message);
-  bool HasMessage(HostNumber host) const;
-  Message Receive(HostNumber host);
+  // inside the node.
+  void Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message);
+  bool HasMessage(NodeNumber node) const;
+  Message Receive(NodeNumber node);
 
  private:
   struct Arrival {
     double at_s = 0;
     Message message;
   };
-  struct Host {
+  struct Node {
     simgrid::s4u::Host* host = nullptr;
     const simgrid::s4u::Link* link = nullptr;
     uint32_t copies = 1;
@@ -84,16 +84,16 @@ class Fabric {
     std::deque<Departure> queue;
   };
 
-  HostNumber AddHost(double link_bytes_per_s, uint32_t copies, const Host* carrier);
-  void RunConnection(Connection* connection, HostNumber from, HostNumber to);
-  void Deliver(HostNumber to, const Message& message);
+  NodeNumber AddNode(double link_bytes_per_s, uint32_t copies, const Node* carrier);
+  void RunConnection(Connection* connection, NodeNumber from, NodeNumber to);
+  void Deliver(NodeNumber to, const Message& message);
 
   const FabricSettings settings_;
   simgrid::s4u::Engine engine_;
   simgrid::s4u::NetZone* zone_;
   simgrid::s4u::SemaphorePtr finished_;
-  std::vector<std::unique_ptr<Host>> hosts_;
-  std::map<std::pair<HostNumber, HostNumber>, std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<std::pair<NodeNumber, NodeNumber>, std::unique_ptr<Connection>> connections_;
 };
 
 }  // namespace shoal::fabric_model

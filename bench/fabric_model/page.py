@@ -46,7 +46,7 @@ def markdown(report: dict, most_deviation: float) -> str:
     message = report["message"]
     lines += [
         f"Calibrated: a message costs {message['message_cost_s'] * 1e6:.2f} us of processor time at each of its ends,"
-        f" and is {message['latency_s'] * 1e6:.0f} us on its way (one host, TCP). Links: as the rig's calibration has"
+        f" and is {message['latency_s'] * 1e6:.0f} us on its way (one node, TCP). Links: as the rig's calibration has"
         " them.",
         "",
         "## Against the rig",

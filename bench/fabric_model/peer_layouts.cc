@@ -7,7 +7,7 @@
 namespace shoal::fabric_model {
 namespace {
 
-using HostNumber = Fabric::HostNumber;
+using NodeNumber = Fabric::NodeNumber;
 
 // A worker's place in a binary tree over 1 .. count in which inner nodes lie between those below them.
 struct TreeNode {
@@ -36,29 +36,29 @@ class TreeRun {
     const uint64_t half = training.bucket_bytes / 2;
     segments_ = 2 * static_cast<uint32_t>(std::max<uint64_t>(1, half / segment_bytes));
     segment_bytes_ = static_cast<double>(training.bucket_bytes) / segments_;
-    for (uint32_t i = 0; i < training.workers; ++i) workers_.push_back(fabric_.AddHost(training.link_bytes_per_s, 1));
+    for (uint32_t i = 0; i < training.workers; ++i) workers_.push_back(fabric_.AddNode(training.link_bytes_per_s, 1));
   }
 
   double Run() {
-    for (const HostNumber worker : workers_) fabric_.SetProgram(worker, [this, worker] { RunWorker(worker); });
+    for (const NodeNumber worker : workers_) fabric_.SetProgram(worker, [this, worker] { RunWorker(worker); });
     return fabric_.Run(training_.workers);
   }
 
  private:
   // In the second tree everybody has moved up by one, which makes its leaves inner nodes (the numbers of leaves are
   // odd).
-  uint32_t PlaceOf(HostNumber worker, uint32_t segment) const { return (worker + segment % 2) % training_.workers + 1; }
-  HostNumber WorkerAt(uint32_t place, uint32_t segment) const {
+  uint32_t PlaceOf(NodeNumber worker, uint32_t segment) const { return (worker + segment % 2) % training_.workers + 1; }
+  NodeNumber WorkerAt(uint32_t place, uint32_t segment) const {
     return (place - 1 + training_.workers - segment % 2) % training_.workers;
   }
 
-  void Send(HostNumber worker, uint32_t place, uint32_t bucket, uint32_t segment, bool down) {
+  void Send(NodeNumber worker, uint32_t place, uint32_t bucket, uint32_t segment, bool down) {
     fabric_.SpendMessages(1);
     fabric_.Send(worker, WorkerAt(place, segment), segment_bytes_, 1,
                  {.bucket = bucket, .part = 2 * segment + (down ? 1 : 0)});
   }
 
-  void RunWorker(HostNumber worker) {
+  void RunWorker(NodeNumber worker) {
     std::vector<std::vector<uint32_t>> gathered(training_.buckets, std::vector<uint32_t>(segments_, 0));
     std::vector<uint32_t> missing(training_.buckets, segments_);
     uint32_t opened = 0;
@@ -103,12 +103,12 @@ class TreeRun {
   const std::vector<TreeNode> tree_;
   uint32_t segments_ = 0;
   double segment_bytes_ = 0;
-  std::vector<HostNumber> workers_;
+  std::vector<NodeNumber> workers_;
 };
 
 // In lockstep a ring of a few workers that take all steps of a long one's keeps its time: each link carries the same.
-void RunRingWorker(Fabric* fabric, const Training& training, HostNumber worker) {
-  const HostNumber next = (worker + 1) % training.groups;
+void RunRingWorker(Fabric* fabric, const Training& training, NodeNumber worker) {
+  const NodeNumber next = (worker + 1) % training.groups;
   const uint32_t steps = 2 * (training.workers - 1);
   const double piece_bytes = static_cast<double>(training.bucket_bytes) / training.workers;
   const auto send = [&](uint32_t bucket, uint32_t step) {
@@ -133,9 +133,9 @@ void RunRingWorker(Fabric* fabric, const Training& training, HostNumber worker) 
 }  // namespace
 
 double RunRing(Fabric* fabric, const Training& training) {
-  std::vector<HostNumber> workers;
-  for (uint32_t i = 0; i < training.groups; ++i) workers.push_back(fabric->AddHost(training.link_bytes_per_s, 1));
-  for (const HostNumber worker : workers) {
+  std::vector<NodeNumber> workers;
+  for (uint32_t i = 0; i < training.groups; ++i) workers.push_back(fabric->AddNode(training.link_bytes_per_s, 1));
+  for (const NodeNumber worker : workers) {
     fabric->SetProgram(worker, [fabric, &training, worker] { RunRingWorker(fabric, training, worker); });
   }
   return fabric->Run(training.groups);

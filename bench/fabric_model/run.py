@@ -5,7 +5,7 @@ import pathlib
 
 import machine
 from measurement import Settings
-from rig.hosts import RigError
+from rig.nodes import RigError
 
 from fabric_model import calibration, page
 from fabric_model.simulation import Fabric, layouts, scale_row, simulate

@@ -11,7 +11,7 @@
 namespace shoal::fabric_model {
 namespace {
 
-using HostNumber = Fabric::HostNumber;
+using NodeNumber = Fabric::NodeNumber;
 
 // A run of one layout. Messages are chunks: `part` is the chunk's number in its bucket.
 class ServerRun {
@@ -20,37 +20,37 @@ class ServerRun {
       : fabric_(*fabric), training_(training), layout_(layout) {
     const BucketPlan plan = *MakeBucketPlan(training.bucket_bytes, DataType::kUint8, layout.chunk_bytes);
     for (uint32_t i = 0; i < plan.chunk_count; ++i) chunk_bytes_.push_back(plan.ElementCount(ChunkNumber(i)));
-    AddHosts();
+    AddNodes();
     DealAll();
   }
 
   double Run() {
-    for (const HostNumber worker : workers_) fabric_.SetProgram(worker, [this, worker] { RunWorker(worker); });
-    for (const HostNumber server : servers_) fabric_.SetProgram(server, [this, server] { RunServer(server); });
+    for (const NodeNumber worker : workers_) fabric_.SetProgram(worker, [this, worker] { RunWorker(worker); });
+    for (const NodeNumber server : servers_) fabric_.SetProgram(server, [this, server] { RunServer(server); });
     return fabric_.Run(static_cast<uint32_t>(workers_.size()));
   }
 
  private:
   uint32_t chunk_count() const { return static_cast<uint32_t>(chunk_bytes_.size()); }
 
-  void AddHosts() {
+  void AddNodes() {
     const uint32_t copies = training_.workers / training_.groups;
     for (uint32_t i = 0; i < training_.groups; ++i) {
-      workers_.push_back(fabric_.AddHost(training_.link_bytes_per_s, copies));
+      workers_.push_back(fabric_.AddNode(training_.link_bytes_per_s, copies));
     }
-    const auto add_server = [this](HostNumber server, HostNumber carrier, double share) {
+    const auto add_server = [this](NodeNumber server, NodeNumber carrier, double share) {
       servers_.push_back(server);
       carriers_.push_back(carrier);
       shares_.push_back(share);
     };
     for (uint32_t i = 0; i < layout_.dedicated; ++i) {
-      add_server(fabric_.AddHost(layout_.server_bytes_per_s, 1), kNoCarrier,
+      add_server(fabric_.AddNode(layout_.server_bytes_per_s, 1), kNoCarrier,
                  layout_.dedicated_share / layout_.dedicated);
     }
     if (layout_.dedicated_share >= 1) return;
     for (uint32_t i = 0; i < training_.workers; ++i) {
-      const HostNumber carrier = workers_[i / copies];
-      add_server(fabric_.AddHostInside(carrier, training_.link_bytes_per_s), carrier,
+      const NodeNumber carrier = workers_[i / copies];
+      add_server(fabric_.AddNodeInside(carrier, training_.link_bytes_per_s), carrier,
                  (1 - layout_.dedicated_share) / training_.workers);
     }
   }
@@ -72,14 +72,14 @@ class ServerRun {
     }
   }
 
-  // Of the copies' contributions to a chunk (and of its results), what leaves their hosts: a server inside one of them
+  // Of the copies' contributions to a chunk (and of its results), what leaves their nodes: a server inside one of them
   // has that one's by itself.
-  double BytesOf(HostNumber worker, uint32_t server, uint32_t chunk) const {
+  double BytesOf(NodeNumber worker, uint32_t server, uint32_t chunk) const {
     const uint32_t copies = fabric_.copies(worker);
     return static_cast<double>(chunk_bytes_[chunk]) * (carriers_[server] == worker ? copies - 1 : copies);
   }
 
-  void RunWorker(HostNumber worker) {
+  void RunWorker(NodeNumber worker) {
     std::vector<uint32_t> credit(servers_.size(), layout_.credit_chunks);
     // Of each server: its chunks that are not pushed, in order. `next_`: the first of each that has credit.
     std::vector<std::deque<std::pair<uint32_t, uint32_t>>> waiting(servers_.size());
@@ -134,7 +134,7 @@ class ServerRun {
     fabric_.Finish();
   }
 
-  void RunServer(HostNumber server) {
+  void RunServer(NodeNumber server) {
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> arrived;  // by bucket and chunk
     while (true) {
       const Message push = fabric_.Receive(server);
@@ -145,7 +145,7 @@ class ServerRun {
       const double inputs_bytes = static_cast<double>(chunk_bytes_[push.part]) * training_.workers;
       simgrid::s4u::this_actor::sleep_for(inputs_bytes / layout_.reduce_bytes_per_s);
       for (size_t i = 0; i < workers_.size(); ++i) {
-        const HostNumber worker = workers_[(push.part + i) % workers_.size()];
+        const NodeNumber worker = workers_[(push.part + i) % workers_.size()];
         fabric_.SpendMessages(fabric_.copies(worker));
         fabric_.Send(server, worker, BytesOf(worker, owners_[push.bucket][push.part], push.part),
                      fabric_.copies(worker), {.bucket = push.bucket, .part = push.part});
@@ -153,16 +153,16 @@ class ServerRun {
     }
   }
 
-  static constexpr HostNumber kNoCarrier = UINT32_MAX;
+  static constexpr NodeNumber kNoCarrier = UINT32_MAX;
   static constexpr double kRounding = 1e-9;
 
   Fabric& fabric_;
   const Training training_;
   const ServerLayout layout_;
   std::vector<uint32_t> chunk_bytes_;
-  std::vector<HostNumber> workers_;
-  std::vector<HostNumber> servers_;
-  std::vector<HostNumber> carriers_;           // of each server: the worker that it is inside
+  std::vector<NodeNumber> workers_;
+  std::vector<NodeNumber> servers_;
+  std::vector<NodeNumber> carriers_;           // of each server: the worker that it is inside
   std::vector<double> shares_;                 // of each server
   std::vector<std::vector<uint32_t>> owners_;  // by bucket and chunk: index into servers_
 };

@@ -5,7 +5,7 @@ import json
 import pathlib
 import subprocess
 
-from rig.hosts import RigError
+from rig.nodes import RigError
 
 TIMEOUT_S = 1800
 # As core/flow_plan.cc: a message may cost at most a quarter of its time on the link, and no chunk is larger.

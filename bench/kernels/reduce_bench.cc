@@ -136,7 +136,7 @@ void PrintBounds(const Place& place, size_t input_count, int rounds, bool first)
 }
 
 // Of the first processor's cache of this level, as the kernel knows it (the C library reads what the processor says,
-// which in a virtual machine may be the host's). 0: there is none.
+// which in a virtual machine may be the node's). 0: there is none.
 size_t CacheBytes(int level) {
   size_t bytes = 0;
   for (int index = 0; index < 8; ++index) {

@@ -1,1 +1,1 @@
-"""The measuring rig: hosts made of network namespaces, links shaped to a rate, and the processes in them."""
+"""The measuring rig: nodes made of network namespaces, links shaped to a rate, and the processes in them."""

@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 
-from rig.hosts import Processes
+from rig.nodes import Processes
 from rig.network import Network
 from rig.processor_time import ProcessorTimes
 
@@ -29,14 +29,14 @@ class Calibration:
 
 
 def calibrate(network: Network, processes: Processes) -> Calibration:
-    """Sends in a circle of all worker and server hosts; their links must have one shape. RigError if a stream fails."""
+    """Sends in a circle of all worker and server nodes; their links must have one shape. RigError if a stream fails."""
     circle = network.workers + network.servers
     begin = time.monotonic() + SETTLE_S
     commands = []
-    for number, host in enumerate(circle):
+    for number, node in enumerate(circle):
         target = circle[(number + 1) % len(circle)].address
         command = [sys.executable, "-S", STREAM, "--to", target, "--begin", str(begin), "--end", str(begin + WINDOW_S)]
-        commands.append((host, command))
+        commands.append((node, command))
     before = ProcessorTimes.now()
     outputs = processes.run(commands, timeout_s=SETTLE_S + WINDOW_S + 30)
     idle = ProcessorTimes.now().idle_share_since(before)

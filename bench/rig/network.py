@@ -1,7 +1,7 @@
-"""Shaped links: every host hangs on one switch by a link of a given rate, with a port buffer at each of its ends.
+"""Shaped links: every node hangs on one switch by a link of a given rate, with a port buffer at each of its ends.
 
-The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the host's
-end it is the host's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is
+The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the node's
+end it is the node's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is
 dropped.
 """
 
@@ -9,7 +9,7 @@ import dataclasses
 import os
 import subprocess
 
-from rig.hosts import Host, RigError, open_new_namespace
+from rig.nodes import Node, RigError, open_new_namespace
 
 DEVICE = "eth0"
 # For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here,
@@ -33,15 +33,15 @@ class LinkShape:
 
 
 class Network:
-    """Hosts by their part: `control` is for the scheduler and the like, and its link has no limit. `with` closes it."""
+    """Nodes by their part: `control` is for the scheduler and the like, and its link has no limit. `with` closes it."""
 
     def __init__(self):
         self.namespaces: list[int] = []
         self.switch = -1  # the namespace of the switch
-        self.ports: dict[str, str] = {}  # the switch's device to each linked host, by the host's name
-        self.workers: list[Host] = []
-        self.servers: list[Host] = []
-        self.control: Host | None = None
+        self.ports: dict[str, str] = {}  # the switch's device to each linked node, by the node's name
+        self.workers: list[Node] = []
+        self.servers: list[Node] = []
+        self.control: Node | None = None
 
     def __enter__(self) -> "Network":
         return self
@@ -60,36 +60,36 @@ class Network:
         run_in(namespace, ["sh", "-e"], "\n".join(lines))
         return namespace
 
-    def pull_cable(self, host: Host) -> None:
+    def pull_cable(self, node: Node) -> None:
         """Both ends see that nothing is there any more."""
-        self.set_port(host, "down")
+        self.set_port(node, "down")
 
-    def silence_cable(self, host: Host) -> None:
+    def silence_cable(self, node: Node) -> None:
         """The light stays on and nothing gets through, either way."""
-        self.set_port(host, "nomaster")
+        self.set_port(node, "nomaster")
 
-    def mend_cable(self, host: Host) -> None:
+    def mend_cable(self, node: Node) -> None:
         """After pull_cable or silence_cable."""
-        self.set_port(host, "master switch up")
+        self.set_port(node, "master switch up")
 
-    def set_port(self, host: Host, setting: str) -> None:
-        run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[host.name]} {setting}\n")
+    def set_port(self, node: Node, setting: str) -> None:
+        run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[node.name]} {setting}\n")
 
-    def bytes_received(self, host: Host) -> int:
-        """By the host's device, since it was made."""
-        text = run_in(host.namespace, ["cat", "/proc/net/dev"])
-        [line] = [line for line in text.splitlines() if line.strip().startswith(f"{host.device}:")]
+    def bytes_received(self, node: Node) -> int:
+        """By the node's device, since it was made."""
+        text = run_in(node.namespace, ["cat", "/proc/net/dev"])
+        [line] = [line for line in text.splitlines() if line.strip().startswith(f"{node.device}:")]
         return int(line.split(":")[1].split()[0])
 
-    def hosts(self) -> list[Host]:
+    def nodes(self) -> list[Node]:
         """Each namespace once."""
-        return list({host.namespace: host for host in [self.control, *self.workers, *self.servers]}.values())
+        return list({node.namespace: node for node in [self.control, *self.workers, *self.servers]}.values())
 
     def counters(self) -> dict[str, int]:
-        """TCP's extended counters (as nstat names them, without the prefix TcpExt), summed over all hosts."""
+        """TCP's extended counters (as nstat names them, without the prefix TcpExt), summed over all nodes."""
         sums: dict[str, int] = {}
-        for host in self.hosts():
-            lines = run_in(host.namespace, ["cat", "/proc/net/netstat"]).splitlines()
+        for node in self.nodes():
+            lines = run_in(node.namespace, ["cat", "/proc/net/netstat"]).splitlines()
             for names, values in zip(lines[::2], lines[1::2]):
                 if names.startswith("TcpExt:"):
                     for name, value in zip(names.split()[1:], values.split()[1:]):
@@ -98,62 +98,62 @@ class Network:
 
 
 def run_in(namespace: int, command: list[str], text: str = "") -> str:
-    host = Host("setup", "", "", namespace)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, preexec_fn=host.enter, timeout=60)
+    node = Node("setup", "", "", namespace)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, preexec_fn=node.enter, timeout=60)
     if done.returncode != 0:
         raise RigError(f"{' '.join(command)} failed:\n{text}\n{done.stderr.strip()}")
     return done.stdout
 
 
-def make_one_host(worker_count: int, server_count: int) -> Network:
-    """All processes on one host with nothing but a loopback device. RigError without root."""
+def make_one_node(worker_count: int, server_count: int) -> Network:
+    """All processes on one node with nothing but a loopback device. RigError without root."""
     network = Network()
-    host = Host("host", "127.0.0.1", "lo", network.new_namespace())
-    route = "route replace local {} dev lo table local scope host src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
-    run_in(host.namespace, ["ip", "-batch", "-"], route.format("127.0.0.0/8") + route.format("127.0.0.1"))
-    network.control = host
-    network.workers = [host] * worker_count
-    network.servers = [host] * server_count
+    node = Node("node", "127.0.0.1", "lo", network.new_namespace())
+    route = "route replace local {} dev lo table local scope node src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
+    run_in(node.namespace, ["ip", "-batch", "-"], route.format("127.0.0.0/8") + route.format("127.0.0.1"))
+    network.control = node
+    network.workers = [node] * worker_count
+    network.servers = [node] * server_count
     return network
 
 
-def make_linked_hosts(worker_links: list[LinkShape | None], server_links: list[LinkShape | None]) -> Network:
-    """A host for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc fails."""
+def make_linked_nodes(worker_links: list[LinkShape | None], server_links: list[LinkShape | None]) -> Network:
+    """A node for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc fails."""
     network = Network()
     try:
         network.switch = network.new_namespace()
         run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
-        network.control = add_host(network, "control", None)
-        network.workers = [add_host(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
-        network.servers = [add_host(network, f"server-{i}", link) for i, link in enumerate(server_links)]
+        network.control = add_node(network, "control", None)
+        network.workers = [add_node(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        network.servers = [add_node(network, f"server-{i}", link) for i, link in enumerate(server_links)]
     except BaseException:
         network.__exit__()
         raise
     return network
 
 
-def add_host(network: Network, name: str, shape: LinkShape | None) -> Host:
+def add_node(network: Network, name: str, shape: LinkShape | None) -> Node:
     number = len(network.namespaces)
-    host = Host(name, f"10.64.{number // 250}.{number % 250 + 1}", DEVICE, network.new_namespace())
+    node = Node(name, f"10.64.{number // 250}.{number % 250 + 1}", DEVICE, network.new_namespace())
     port = network.ports[name] = f"port-{number}"
     run_in(
         network.switch,
         ["ip", "-batch", "-"],
-        f"link add {port} type veth peer name {DEVICE} netns {host.namespace_path()}\n"
+        f"link add {port} type veth peer name {DEVICE} netns {node.namespace_path()}\n"
         f"link set {port} master switch up\n",
     )
     run_in(
-        host.namespace,
+        node.namespace,
         ["ip", "-batch", "-"],
-        f"link set {DEVICE} up\naddr add {host.address}/16 dev {DEVICE} noprefixroute\n"
-        f"route add 10.64.0.0/16 dev {DEVICE} scope link src {host.address} congctl {CONGESTION_CONTROL}\n",
+        f"link set {DEVICE} up\naddr add {node.address}/16 dev {DEVICE} noprefixroute\n"
+        f"route add 10.64.0.0/16 dev {DEVICE} scope link src {node.address} congctl {CONGESTION_CONTROL}\n",
     )
     if shape is not None:
-        for namespace, device in ((network.switch, port), (host.namespace, DEVICE)):
+        for namespace, device in ((network.switch, port), (node.namespace, DEVICE)):
             run_in(
                 namespace,
                 ["tc", "-batch", "-"],
                 f"qdisc replace dev {device} root tbf rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb"
                 f" limit {shape.port_buffer_kib}kb\n",
             )
-    return host
+    return node

@@ -10,7 +10,7 @@ class ProcessorTimes:
 
     total: int
     idle: int
-    stolen: int  # that other guests of this machine's host got
+    stolen: int  # that other guests of this machine's node got
 
     @staticmethod
     def now() -> "ProcessorTimes":

@@ -1,6 +1,6 @@
-"""One host's part of the calibration: sends to a neighbour and receives from another, both as fast as the links let it.
+"""One node's part of the calibration: sends to a neighbour and receives from another, both as fast as the links let it.
 
-Started on every host by calibration.py. Prints the bytes received and the seconds of the window in which they came.
+Started on every node by calibration.py. Prints the bytes received and the seconds of the window in which they came.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A scheduler and servers that are killed and restarted, and the example's training on them, all on one host.
+"""A scheduler and servers that are killed and restarted, and the example's training on them, all on one node.
 
 One thread. RigError wherever a program does not do what it should.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from rig.hosts import Host, Processes, RigError, Service
+from rig.nodes import Node, Processes, RigError, Service
 
 STOP_LIMIT_S = 60
 POLL_S = 0.01
@@ -31,19 +31,19 @@ class Shape:
 
 
 class Cluster:
-    def __init__(self, programs: pathlib.Path, host: Host, processes: Processes, shape: Shape):
+    def __init__(self, programs: pathlib.Path, node: Node, processes: Processes, shape: Shape):
         self.programs = programs
-        self.host = host
+        self.node = node
         self.processes = processes
         self.shape = shape
         self.folder = pathlib.Path(processes.logs.name)
         self.starts = 0
-        self.scheduler = self.start_scheduler(f"{host.address}:0")
+        self.scheduler = self.start_scheduler(f"{node.address}:0")
         self.servers = [self.start_server(number) for number in range(shape.servers)]
 
     def start(self, name: str, command: list[str]) -> Service:
         self.starts += 1
-        return self.processes.start_service(self.host, f"{self.starts}-{name}", command)
+        return self.processes.start_service(self.node, f"{self.starts}-{name}", command)
 
     def start_scheduler(self, listen: str) -> Service:
         """With what an earlier one knew."""
@@ -54,7 +54,7 @@ class Cluster:
     def start_server(self, number: int) -> Service:
         """Registered when this returns. The last server is reached over TCP, the others through shared memory."""
         command = [str(self.programs / "shoal-server"), "--scheduler", self.scheduler.address]
-        command += ["--advertise", self.host.address, "--net-device", self.host.device, "--name", f"server-{number}"]
+        command += ["--advertise", self.node.address, "--net-device", self.node.device, "--name", f"server-{number}"]
         if number == self.shape.servers - 1:
             command.append("--network-only")
         return self.start(f"server-{number}", command)
@@ -86,7 +86,7 @@ class Cluster:
     def events(self) -> list[dict]:
         """What the scheduler that runs now has seen."""
         command = [str(self.programs / "shoalctl"), "--scheduler", self.scheduler.address, "events", "--json"]
-        [output] = self.processes.run([(self.host, command)], STOP_LIMIT_S)
+        [output] = self.processes.run([(self.node, command)], STOP_LIMIT_S)
         return [json.loads(line) for line in output.splitlines() if line.strip()]
 
 
@@ -109,7 +109,7 @@ class Training:
         self.deadline = time.monotonic() + limit_s
         self.log = cluster.folder / "training.log"
         self.summary = cluster.folder / "training.json"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", cluster.host.address]
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", cluster.node.address]
         command += ["--nproc-per-node", str(shape.ranks), str(root / "examples/train_gpt.py"), "--backend", "shoal"]
         command += ["--text", str(text), "--steps", str(shape.steps), "--report-every", "1", *shape.model]
         command += ["--summary", str(self.summary)]
@@ -118,14 +118,14 @@ class Training:
             "SHOAL_SCHEDULER": cluster.scheduler.address,
             "SHOAL_JOB_NAME": "survival",
             "SHOAL_MIN_SERVERS": str(shape.servers),
-            "SHOAL_NET_DEVICE": cluster.host.device,
+            "SHOAL_NET_DEVICE": cluster.node.device,
             "SHOAL_COLOCATE": "off",
-            "GLOO_SOCKET_IFNAME": cluster.host.device,
+            "GLOO_SOCKET_IFNAME": cluster.node.device,
             "OMP_NUM_THREADS": "1",
         }
         with self.log.open("w") as sink:
             pipes = {"stdin": subprocess.DEVNULL, "stdout": sink, "stderr": subprocess.STDOUT}
-            self.process = cluster.processes.start(cluster.host, command, env, **pipes)
+            self.process = cluster.processes.start(cluster.node, command, env, **pipes)
         self.reader = self.log.open(errors="replace")
         self.unread = ""  # of a line that is still being written
         self.steps_done = 0

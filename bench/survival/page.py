@@ -115,7 +115,7 @@ def markdown(report: dict) -> str:
         f"`examples/train_gpt.py`, {shape['ranks']} ranks, {shape['steps']} steps, {found['bytes_a_step'] / 1e6:.2f} MB of"
         f" gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {shape['servers']} servers, one of them"
         f" reached over TCP, the others through shared memory; lease {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs on"
-        " one host. The same seed, text and steps in each run; a run's cluster is its own."
+        " one node. The same seed, text and steps in each run; a run's cluster is its own."
         f" Took {report['took_s'] / 60:.0f} minutes.",
         "",
         *run_lines(report),

@@ -8,8 +8,8 @@ import sys
 import time
 
 import machine
-from rig.hosts import Processes, RigError
-from rig.network import make_one_host
+from rig.nodes import Processes, RigError
+from rig.network import make_one_node
 
 from survival import findings, page
 from survival.cluster import Cluster, Shape, Training
@@ -47,7 +47,7 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
 
     RigError if the training fails, or is over before the last fault is."""
     text = find_text(root)
-    with make_one_host(shape.ranks, shape.servers) as network, Processes() as processes:
+    with make_one_node(shape.ranks, shape.servers) as network, Processes() as processes:
         cluster = Cluster(programs, network.control, processes, shape)
         with Training(root, cluster, text, limit_s) as training:
             struck = []

@@ -18,16 +18,16 @@ import summary
 from contenders import roster
 from contenders.case import Case
 from rig.calibration import calibrate
-from rig.hosts import OWNER_VARIABLE, Host, Processes, RigError, clean_left_over
-from rig.network import LinkShape, Network, make_linked_hosts, make_one_host, run_in
+from rig.nodes import OWNER_VARIABLE, Node, Processes, RigError, clean_left_over
+from rig.network import LinkShape, Network, make_linked_nodes, make_one_node, run_in
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="making network namespaces needs root")
 DEADLINE_S = 20
 
 
 @needs_root
-def test_links_carry_their_rate_and_nothing_else_reaches_a_host():
-    with make_linked_hosts([LinkShape(40)] * 2, [LinkShape(40)]) as network, Processes() as processes:
+def test_links_carry_their_rate_and_nothing_else_reaches_a_node():
+    with make_linked_nodes([LinkShape(40)] * 2, [LinkShape(40)]) as network, Processes() as processes:
         calibration = calibrate(network, processes)
         # 1448 of 1514 bytes are payload, and acknowledgements of the other direction share the link.
         assert 0.85 < calibration.bytes_per_s * 8e-6 / 40 < 0.957
@@ -38,15 +38,15 @@ def test_links_carry_their_rate_and_nothing_else_reaches_a_host():
 @needs_root
 @pytest.mark.parametrize("cut", [Network.pull_cable, Network.silence_cable])
 def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
-    with make_linked_hosts([None] * 2, [None]) as network, Processes() as processes:
+    with make_linked_nodes([None] * 2, [None]) as network, Processes() as processes:
         server, (worker, other) = network.servers[0], network.workers
         listen = "import signal, socket; s = socket.create_server(('', 7000)); print('ready', flush=True); signal.pause()"
         processes.start(server, [sys.executable, "-S", "-c", listen], stdout=subprocess.PIPE).stdout.readline()
 
-        def connects(host: Host) -> bool:
+        def connects(node: Node) -> bool:
             connect = f"import socket; socket.create_connection(('{server.address}', 7000), timeout=0.5)"
             try:
-                run_in(host.namespace, [sys.executable, "-S", "-c", connect])
+                run_in(node.namespace, [sys.executable, "-S", "-c", connect])
             except RigError as error:
                 assert "timed out" in str(error) or "No route" in str(error)
                 return False
@@ -62,9 +62,9 @@ def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
 
 
 @needs_root
-def test_a_programs_failure_is_told_with_host_and_output():
-    with make_one_host(1, 0) as network, Processes() as processes:
-        with pytest.raises(RigError, match=r"on host, sh -c .* ended with 3:\nno luck"):
+def test_a_programs_failure_is_told_with_node_and_output():
+    with make_one_node(1, 0) as network, Processes() as processes:
+        with pytest.raises(RigError, match=r"on node, sh -c .* ended with 3:\nno luck"):
             processes.run([(network.control, ["sh", "-c", "echo no luck >&2; exit 3"])], timeout_s=DEADLINE_S)
 
 
@@ -72,7 +72,7 @@ def test_a_programs_failure_is_told_with_host_and_output():
 def test_shoal_reduces_right_over_shaped_links():
     programs = ROOT / "build/bin"
     links = [LinkShape(200)] * 2
-    with make_linked_hosts(links, links) as network, Processes() as processes:
+    with make_linked_nodes(links, links) as network, Processes() as processes:
         shoal = roster.start("shoal", programs, pathlib.Path(), network, processes)
         measured = shoal.measure(Case(1 << 20, iterations=3, warmup=1), timeout_s=60)
     assert measured.wrong == 0
@@ -99,9 +99,9 @@ def test_no_process_outlives_its_rig(way: signal.Signals):
     # The second sleep has no parent in the rig any more, as a daemon.
     program = (
         "import sys, signal; sys.path.insert(0, sys.argv[1])\n"
-        "from rig.hosts import Processes\nfrom rig.network import make_one_host\n"
+        "from rig.nodes import Processes\nfrom rig.network import make_one_node\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "with make_one_host(1, 0) as network, Processes() as processes:\n"
+        "with make_one_node(1, 0) as network, Processes() as processes:\n"
         "    processes.start(network.control, ['sleep', '1000'])\n"
         "    processes.start(network.control, ['sh', '-c', 'setsid sleep 1000 & exit 0']).wait()\n"
         "    print('ready', flush=True)\n    signal.pause()\n"

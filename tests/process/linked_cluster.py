@@ -1,6 +1,6 @@
-"""A cluster of the real programs, each on a host of its own, with links that a test can break. Needs root.
+"""A cluster of the real programs, each on a node of its own, with links that a test can break. Needs root.
 
-The hosts are network namespaces of the bench's rig: the kernel removes them with the test's process.
+The nodes are network namespaces of the bench's rig: the kernel removes them with the test's process.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from cluster import ROOT, SERVER_LISTENS, Cluster, Process
 
 sys.path.insert(0, str(ROOT / "bench"))
 
-from rig.hosts import Host
-from rig.network import Network, make_linked_hosts, run_in
+from rig.nodes import Node
+from rig.network import Network, make_linked_nodes, run_in
 
 NOBODYS_CARD = "02:00:00:00:00:01"
 
@@ -29,10 +29,10 @@ class LinkedCluster(Cluster):
         self._before_exec = network.control.enter
 
     @contextlib.contextmanager
-    def on(self, host: Host) -> Iterator[None]:
-        """What is started meanwhile is on the host."""
+    def on(self, node: Node) -> Iterator[None]:
+        """What is started meanwhile is on the node."""
         before = self._before_exec
-        self._before_exec = host.enter
+        self._before_exec = node.enter
         try:
             yield
         finally:
@@ -42,30 +42,30 @@ class LinkedCluster(Cluster):
         return self.start_scheduler(listen=f"{self.network.control.address}:0", lease_ttl_ms=lease_ttl_ms)
 
     def start_servers(self) -> dict[str, Process]:
-        """One on each of network.servers, by the host's name, which is its own as well."""
+        """One on each of network.servers, by the node's name, which is its own as well."""
         servers = {}
-        for host in self.network.servers:
-            options = ["--name", host.name, "--net-device", host.device, "--network-only"]
-            with self.on(host):
-                servers[host.name] = self.launch_server(*options, advertise=host.address)
+        for node in self.network.servers:
+            options = ["--name", node.name, "--net-device", node.device, "--network-only"]
+            with self.on(node):
+                servers[node.name] = self.launch_server(*options, advertise=node.address)
         for server in servers.values():
             server.wait_for_line(SERVER_LISTENS)
         return servers
 
-    def start_ranks_on(self, hosts: list[Host], *options: str) -> list[Process]:
-        """One on each host, rank 0 on the first."""
+    def start_ranks_on(self, nodes: list[Node], *options: str) -> list[Process]:
+        """One on each node, rank 0 on the first."""
         ranks = []
-        for rank, host in enumerate(hosts):
-            with self.on(host):
-                ranks.append(self.start_rank(rank, len(hosts), "--network-only", *options))
+        for rank, node in enumerate(nodes):
+            with self.on(node):
+                ranks.append(self.start_rank(rank, len(nodes), "--network-only", *options))
         return ranks
 
 
-def cut_path(one: Host, other: Host) -> None:
+def cut_path(one: Node, other: Node) -> None:
     """Nothing gets through between the two any more, and nobody is told; both reach everybody else."""
-    for host, peer in ((one, other), (other, one)):
-        card = ["lladdr", NOBODYS_CARD, "dev", host.device, "nud", "permanent"]
-        run_in(host.namespace, ["ip", "neighbour", "replace", peer.address, *card])
+    for node, peer in ((one, other), (other, one)):
+        card = ["lladdr", NOBODYS_CARD, "dev", node.device, "nud", "permanent"]
+        run_in(node.namespace, ["ip", "neighbour", "replace", peer.address, *card])
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def linked_cluster(worker_count: int, server_count: int) -> Iterator[LinkedClust
         if os.environ.get("CI") == "true":
             pytest.fail(f"{why}; with CI=true broken links must be tested")
         pytest.skip(f"BROKEN LINKS ARE NOT TESTED: {why}")
-    with make_linked_hosts([None] * worker_count, [None] * server_count) as network:
+    with make_linked_nodes([None] * worker_count, [None] * server_count) as network:
         cluster = LinkedCluster(network)
         try:
             yield cluster

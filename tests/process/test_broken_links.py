@@ -9,7 +9,7 @@ import pytest
 from cluster import Cluster, Process
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 from linked_cluster import LinkedCluster, cut_path, linked_cluster
-from rig.hosts import Host
+from rig.nodes import Node
 from rig.network import Network, run_in
 
 LEASE_TTL_MS = 1500
@@ -38,21 +38,21 @@ def undisturbed() -> set[str]:
 
 def start_job(cluster: LinkedCluster, job: str, servers: int) -> list[Process]:
     """Held after its first round."""
-    hosts = cluster.network.workers[:RANKS]
-    ranks = cluster.start_ranks_on(hosts, "--job", job, "--min-servers", str(servers), *OPTIONS)
+    nodes = cluster.network.workers[:RANKS]
+    ranks = cluster.start_ranks_on(nodes, "--job", job, "--min-servers", str(servers), *OPTIONS)
     wait_for_line_of_all(ranks, "^round 0 done$")
     return ranks
 
 
-def begin_op_at(cluster: LinkedCluster, host: Host, server: Process, ranks: list[Process]) -> None:
+def begin_op_at(cluster: LinkedCluster, node: Node, server: Process, ranks: list[Process]) -> None:
     """The ranks are in the middle of an op when this returns, and the server stands still: a part of it has arrived."""
-    before = cluster.network.bytes_received(host)
+    before = cluster.network.bytes_received(node)
     server.send(signal.SIGSTOP)
     let_go_on(ranks)
-    cluster.wait_until(lambda: cluster.network.bytes_received(host) > before + (64 << 10), "payload has arrived")
+    cluster.wait_until(lambda: cluster.network.bytes_received(node) > before + (64 << 10), "payload has arrived")
 
 
-def break_in_mid_op(cluster: LinkedCluster, job: str, servers: int, victim: Host, break_link: Callable) -> list[Process]:
+def break_in_mid_op(cluster: LinkedCluster, job: str, servers: int, victim: Node, break_link: Callable) -> list[Process]:
     """Breaks a server's link while it holds a part of an op; the op ends within the lease and two seconds."""
     processes = cluster.start_servers()
     ranks = start_job(cluster, job, servers=servers)
@@ -65,8 +65,8 @@ def break_in_mid_op(cluster: LinkedCluster, job: str, servers: int, victim: Host
     return ranks
 
 
-def set_device_down(network: Network, host: Host) -> None:
-    run_in(host.namespace, ["ip", "link", "set", host.device, "down"])
+def set_device_down(network: Network, node: Node) -> None:
+    run_in(node.namespace, ["ip", "link", "set", node.device, "down"])
 
 
 @pytest.mark.timeout(120)
@@ -146,8 +146,8 @@ def test_f11_a_rank_whose_cable_is_silent_fails_its_job_within_the_lease_and_no_
         cluster.start_servers()
         bystanders = start_job(cluster, "bystanders", servers=2)
         lonely = cluster.network.workers[-1]
-        hosts = [*cluster.network.workers[:2], lonely]
-        ranks = cluster.start_ranks_on(hosts, "--job", "cut", "--min-servers", "2", *OPTIONS)
+        nodes = [*cluster.network.workers[:2], lonely]
+        ranks = cluster.start_ranks_on(nodes, "--job", "cut", "--min-servers", "2", *OPTIONS)
         wait_for_line_of_all(ranks, "^round 0 done$")
         cluster.network.silence_cable(lonely)
         cut_at = time.monotonic()
@@ -159,10 +159,10 @@ def test_f11_a_rank_whose_cable_is_silent_fails_its_job_within_the_lease_and_no_
             assert "rank 2" in text and lonely.name in text
         let_go_on(bystanders, ROUNDS - 1)
         assert digests(bystanders) == undisturbed
-        for host in cluster.network.servers:
+        for node in cluster.network.servers:
             cluster.wait_until(
-                lambda name=host.name: cluster.servers()[name].get("load", {}).get("groups_open", 0) == 0,
-                f"{host.name} has freed the job's memory",
+                lambda name=node.name: cluster.servers()[name].get("load", {}).get("groups_open", 0) == 0,
+                f"{node.name} has freed the job's memory",
             )
 
 

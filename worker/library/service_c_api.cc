@@ -50,7 +50,7 @@ extern "C" {
 
 shoal_code shoal_start_scheduler(const char* listen, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
-    if (service == nullptr) return absl::InvalidArgumentError("node is NULL");
+    if (service == nullptr) return absl::InvalidArgumentError("service is NULL");
     const absl::StatusOr<std::string> address = shoal::RequiredText(listen, "listen", shoal::kMaxAddressBytes);
     if (!address.ok()) return address.status();
     shoal::MarkFutureChildren();
@@ -60,7 +60,7 @@ shoal_code shoal_start_scheduler(const char* listen, shoal_service** service, sh
 
 shoal_code shoal_start_server(const shoal_server_options* options, shoal_service** service, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
-    if (service == nullptr) return absl::InvalidArgumentError("node is NULL");
+    if (service == nullptr) return absl::InvalidArgumentError("service is NULL");
     absl::StatusOr<shoal::ServerConfig> config = shoal::ReadConfig(options);
     if (!config.ok()) return config.status();
     shoal::MarkFutureChildren();

@@ -1,4 +1,4 @@
-"""Hosts for a measurement: network namespaces without a name, and the processes in them.
+"""Nodes for a measurement: network namespaces without a name, and the processes in them.
 
 A namespace is held by a file descriptor of this process, so the kernel removes it, its devices and its shaping as soon
 as this process and those it started in the namespace are gone, whatever ended them. Needs root. One thread.
@@ -61,7 +61,7 @@ def open_new_namespace() -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
+class Node:
     name: str
     address: str
     device: str  # that carries the address
@@ -72,7 +72,7 @@ class Host:
         return f"/proc/{os.getpid()}/fd/{self.namespace}"
 
     def enter(self) -> None:
-        """Runs in a child before exec: puts it on this host, with this host's name, and ends it with its parent."""
+        """Runs in a child before exec: puts it on this node, with this node's name, and ends it with its parent."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
         call_libc("unshare", CLONE_NEWUTS)
         name = self.name.encode()
@@ -137,7 +137,7 @@ class Service:
 
 
 class Processes:
-    """Programs on hosts. `with Processes() as processes:` leaves none of them, nor what they started, behind."""
+    """Programs on nodes. `with Processes() as processes:` leaves none of them, nor what they started, behind."""
 
     def __init__(self):
         self.running: list[subprocess.Popen] = []
@@ -149,17 +149,17 @@ class Processes:
     def __exit__(self, *_exception) -> None:
         self.stop()
 
-    def start(self, host: Host, command: list[str], env: dict[str, str] | None = None, **pipes) -> subprocess.Popen:
+    def start(self, node: Node, command: list[str], env: dict[str, str] | None = None, **pipes) -> subprocess.Popen:
         environment = {**os.environ, **(env or {}), OWNER_VARIABLE: own_mark()}
-        process = subprocess.Popen(command, env=environment, preexec_fn=host.enter, **pipes)
+        process = subprocess.Popen(command, env=environment, preexec_fn=node.enter, **pipes)
         self.running.append(process)
         return process
 
-    def start_service(self, host: Host, name: str, command: list[str], env: dict[str, str] | None = None) -> Service:
+    def start_service(self, node: Node, name: str, command: list[str], env: dict[str, str] | None = None) -> Service:
         """A program that says where it listens; `name` is its log's. RigError if it ends or stays silent."""
         log = pathlib.Path(self.logs.name) / f"{name}.log"
         with log.open("w") as sink:
-            process = self.start(host, command, env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
+            process = self.start(node, command, env, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             text = log.read_text()
@@ -171,7 +171,7 @@ class Processes:
         raise RigError(f"{name} did not start within {START_TIMEOUT_S} s:\n{log.read_text()[-3000:]}")
 
     def run(
-        self, commands: list[tuple[Host, list[str]]], timeout_s: float, env: dict[str, str] | None = None
+        self, commands: list[tuple[Node, list[str]]], timeout_s: float, env: dict[str, str] | None = None
     ) -> list[str]:
         """Runs the commands side by side and gives their standard outputs. RigError if one fails or takes too long."""
         with tempfile.TemporaryDirectory(dir=self.logs.name) as folder:
@@ -179,10 +179,10 @@ class Processes:
             errors = [pathlib.Path(folder) / f"{number}.err" for number in range(len(commands))]
             processes = []
             try:
-                for (host, command), output, error in zip(commands, outputs, errors):
+                for (node, command), output, error in zip(commands, outputs, errors):
                     with output.open("w") as out, error.open("w") as err:
                         processes.append(
-                            self.start(host, command, env, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+                            self.start(node, command, env, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
                         )
                 wait_for_all(processes, commands, errors, timeout_s)
                 return [output.read_text() for output in outputs]
@@ -219,7 +219,7 @@ class Processes:
 
 def wait_for_all(
     processes: list[subprocess.Popen],
-    commands: list[tuple[Host, list[str]]],
+    commands: list[tuple[Node, list[str]]],
     errors: list[pathlib.Path],
     timeout_s: float,
 ) -> None:
@@ -228,16 +228,16 @@ def wait_for_all(
     open_ones = list(range(len(processes)))
     while open_ones:
         for index in list(open_ones):
-            host, command = commands[index]
+            node, command = commands[index]
             code = processes[index].poll()
             if code is None:
                 continue
             if code != 0:
                 text = errors[index].read_text().strip()[-3000:]
-                raise RigError(f"on {host.name}, {' '.join(command)} ended with {code}:\n{text}")
+                raise RigError(f"on {node.name}, {' '.join(command)} ended with {code}:\n{text}")
             open_ones.remove(index)
         if open_ones and time.monotonic() > deadline:
-            host, command = commands[open_ones[0]]
+            node, command = commands[open_ones[0]]
             text = errors[open_ones[0]].read_text().strip()[-3000:]
-            raise RigError(f"on {host.name}, not done after {timeout_s} s: {' '.join(command)}\n{text}")
+            raise RigError(f"on {node.name}, not done after {timeout_s} s: {' '.join(command)}\n{text}")
         time.sleep(0.02)
