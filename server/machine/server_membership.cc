@@ -1,4 +1,5 @@
-// The part of ServerMachine that concerns peers and groups: which ranks are let in, which have left, and how a group ends.
+// The part of ServerMachine that concerns peers and groups: which ranks are let in, which have left, and how a group
+// ends.
 #include <algorithm>
 #include <utility>
 

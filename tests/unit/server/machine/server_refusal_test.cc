@@ -107,7 +107,8 @@ TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
   server.GiveOffer(peers[1], EncodeHeader(ServerDriver::PushHeader(1, 1)), 7);
   server.Clear();
   server.Down(peers[1], absl::OkStatus());
-  EXPECT_EQ(server.TakeNote().text(), "server server-a closed its connection: a payload that is not a push, or has not the size of its chunk");
+  EXPECT_EQ(server.TakeNote().text(),
+            "server server-a closed its connection: a payload that is not a push, or has not the size of its chunk");
 }
 
 TEST(ServerRefusal, ARankThatWentWithoutAWordIsLostEvenWhenTheNetworkSaysOk) {
