@@ -301,7 +301,7 @@ def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
         server.send(signal.SIGTERM)
     assert server.wait() == 0
     whom = r"group \d+ of job \d+ \(ranks 0, 1\)$"
-    server.wait_for_line(rf"stopping although groups are open, .*: {whom}")
+    server.wait_for_line(rf"stopping although groups are open; .*: {whom}")
     if how == "drain timeout":
         server.wait_for_line(rf"waited [\d.]+ s for open groups to end \([\d.]+ s left\): {whom}")
     for rank in ranks:

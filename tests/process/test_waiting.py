@@ -113,7 +113,9 @@ def test_a_rank_that_does_not_come_is_named_while_the_others_wait(cluster: Clust
     cluster.start_scheduler(lease_ttl_ms=1500)
     cluster.start_server("alpha")
     first = cluster.start_rank(0, 2, "--timeout-ms", TIMEOUT_MS)
-    first.wait_for_line(LINE + r'in group "world" since [\d.]+ s, .* for rank 1 \(never joined the job\)$')
+    first.wait_for_line(
+        r"^shoal: rank 0 of job 'test': group \"world\": waited [\d.]+ s for rank 1 \(never joined the job\) \([\d.]+ s left\)$"
+    )
     assert len(digests([first, cluster.start_rank(1, 2)])) == 1
 
 
