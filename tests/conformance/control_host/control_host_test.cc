@@ -154,11 +154,12 @@ class SimHost : public HostUnderTest {
 
   void OpenWatch(JobId job) override {
     watching_ = std::make_shared<bool>(true);
-    control_.Watch({watching_, "watcher"}, job, [this](const SendWatch& update) {
+    const auto take = [this](const SendWatch& update) {
       if (update.map != nullptr) seen_.newest_epoch = update.map->epoch().value();
       for (const RankLost& lost : update.lost_ranks) seen_.lost_ranks.push_back(lost.rank.value());
       signalled_ = true;
-    });
+    };
+    control_.OpenWatch({watching_, "watcher"}, job, take, /*ended=*/[] {});
   }
   void CloseWatch() override { watching_.reset(); }
   Seen SeenByWatch() override { return seen_; }
