@@ -38,13 +38,6 @@ class WaitReport {
   // "12 s".
   std::string Elapsed(uint64_t now_ns) const { return Seconds(now_ns - std::min(since_ns_, now_ns)); }
 
-  // "12 s, 18 s before its deadline".
-  std::string Text(uint64_t now_ns) const {
-    if (deadline_ns_ == kNoDeadline) return Elapsed(now_ns);
-    return absl::StrCat(Elapsed(now_ns), ", ", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)),
-                        " before its deadline");
-  }
-
   // "waited 12 s for rank 2 (18 s left)", or without a deadline "waited 12 s for rank 2". The way to begin a line.
   std::string WaitedFor(absl::string_view whom, uint64_t now_ns) const {
     const std::string text = absl::StrCat("waited ", Elapsed(now_ns), " for ", whom);

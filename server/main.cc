@@ -75,8 +75,7 @@ void DrainAndStop(const ServerConfig& config, const std::string& why, int signal
   for (uint64_t now_ns = since_ns; now_ns < until_ns && !server->drained() && !signalled_again;
        now_ns = MonotonicNs()) {
     if (wait.TakeDue(now_ns)) {
-      PrintLine(absl::StrCat("waited ", wait.Elapsed(now_ns), " for open groups to end (",
-                             WaitReport::Seconds(until_ns - now_ns), " left): ", server->open_groups()));
+      PrintLine(absl::StrCat(wait.WaitedFor("open groups to end", now_ns), ": ", server->open_groups()));
     }
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
   }

@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](std::string_view line) {
     const uint64_t now_ns = MonotonicNs();
     if (registering->over || !registering->wait.TakeDue(now_ns)) return;
-    notices->Say(absl::StrCat("to run a colocated server for its job, it waits since ", registering->wait.Text(now_ns),
-                              ": ", std::string(line)));
+    notices->Say(
+        absl::StrCat(registering->wait.WaitedFor("its colocated server to register", now_ns), ": ", std::string(line)));
   });
   registering->over = true;
   if (!server.ok()) return explain(server.status());
@@ -71,7 +71,7 @@ void ColocatedServer::Leave(uint64_t wait_ms) {
   server_->Drain("its rank leaves the job");
   for (uint64_t now_ns = since_ns; now_ns < until_ns && !server_->drained(); now_ns = MonotonicNs()) {
     if (wait.TakeDue(now_ns)) {
-      notices_->Say(absl::StrCat("waiting for those who use the server of this rank since ", wait.Text(now_ns), ": ",
+      notices_->Say(absl::StrCat(wait.WaitedFor("the other ranks to leave this rank's colocated server", now_ns), ": ",
                                  server_->open_groups()));
     }
     std::this_thread::sleep_for(kDrainPoll);
