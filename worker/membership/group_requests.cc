@@ -101,7 +101,7 @@ void GroupRequests::Tick(Now now, MembershipActions* actions) {
     Request& request = entry->second;
     if (request.open_call == CallId() && now.monotonic_ns >= request.retry_ns) {
       if (now.monotonic_ns >= request.deadline_ns) {
-        actions->emplace_back(GroupJoined{entry->first, request.scheduler_wait->Error(now)});
+        actions->emplace_back(GroupJoined{entry->first, request.scheduler_wait->Error()});
         entry = requests_.erase(entry);
         continue;
       }

@@ -44,10 +44,10 @@ void Joining::Fail(absl::Status why, bool is_to_leave) {
   is_to_leave_ = is_to_leave;
 }
 
-std::string Joining::Missing(Now now) const {
+std::string Joining::Missing() const {
   return absl::StrCat(joined_->server_count, " of ", min_servers_,
                       " reduction servers registered with the scheduler at ", *scheduler_, " after ",
-                      WaitReport::Seconds(now.monotonic_ns - started_ns_));
+                      TimeUntilDeadline(started_ns_, deadline_ns_));
 }
 
 void Joining::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions) {
@@ -104,8 +104,8 @@ void Joining::Tick(Now now, MembershipActions* actions) {
   if (now.monotonic_ns < pause_until_ns_) return;
   if (now.monotonic_ns < deadline_ns_) return Ask(now, actions);
   // When the time ran out during a later call, what the earlier one said is the better answer.
-  if (!counted_) return Fail(scheduler_wait_->Error(now), joined_.has_value());
-  Fail(absl::DeadlineExceededError(absl::StrCat(Missing(now), ": start more, or ask for fewer")), true);
+  if (!counted_) return Fail(scheduler_wait_->Error(), joined_.has_value());
+  Fail(absl::DeadlineExceededError(absl::StrCat(Missing(), ": start more, or ask for fewer")), true);
 }
 
 uint64_t Joining::NextDeadlineNs() const {

@@ -55,7 +55,7 @@ class Joining {
   void Ask(Now now, MembershipActions* actions);
   void Pause(uint64_t ns, Now now);
   void Fail(absl::Status why, bool is_to_leave);
-  std::string Missing(Now now) const;
+  std::string Missing() const;
 
   const std::string* const scheduler_;
   const JobMember* const member_;

@@ -13,6 +13,11 @@ std::string WaitedFor(const std::string& whom, const WaitReport& wait, uint64_t 
   return absl::StrCat(waited, " (", WaitReport::Seconds(deadline_ns - std::min(now_ns, deadline_ns)), " left)");
 }
 
+std::string TimeUntilDeadline(uint64_t since_ns, uint64_t deadline_ns) {
+  constexpr uint64_t kHalfATenthNs = 50 * kNsPerMs;
+  return WaitReport::Seconds(deadline_ns - std::min(since_ns, deadline_ns) + kHalfATenthNs);
+}
+
 SchedulerWait::SchedulerWait(std::string scheduler, uint64_t since_ns, uint64_t deadline_ns)
     : scheduler_(std::move(scheduler)), since_ns_(since_ns), deadline_ns_(deadline_ns), wait_(since_ns, deadline_ns) {}
 
@@ -27,10 +32,10 @@ void SchedulerWait::Tick(Now now, MembershipActions* actions) {
                    reason_.empty() ? std::string(kNoAnswer) : reason_)});
 }
 
-absl::Status SchedulerWait::Error(Now now) const {
-  return absl::UnavailableError(absl::StrCat(
-      "no scheduler answered at ", scheduler_, " within ", WaitReport::Seconds(now.monotonic_ns - since_ns_), " (",
-      reason_.empty() ? std::string(kNoAnswer) : reason_, "): is shoal-scheduler running there?"));
+absl::Status SchedulerWait::Error() const {
+  return absl::UnavailableError(
+      absl::StrCat("no scheduler answered at ", scheduler_, " within ", TimeUntilDeadline(since_ns_, deadline_ns_),
+                   " (", reason_.empty() ? std::string(kNoAnswer) : reason_, "): is shoal-scheduler running there?"));
 }
 
 }  // namespace shoal
