@@ -13,15 +13,15 @@ HOST = ["--without-servers", "host"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, hosts: int):
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, nodes: int):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
     expected = undisturbed_digest(cluster)
     ranks = [
         cluster.start_rank(
             rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *COLOCATE,
-            "--node-name", f"node-{rank % hosts}",
+            "--node-name", f"node-{rank % nodes}",
         )
         for rank in range(4)
     ]  # fmt: skip
@@ -30,18 +30,18 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     server.send(signal.SIGSTOP)
     let_go_on(ranks)
     server.send(signal.SIGKILL)
-    for rank in ranks[:hosts]:
+    for rank in ranks[:nodes]:
         rank.wait_for_line(
             r"^shoal: rank \d of job 'orphans': no reduction server is left \(server alpha is lost \(no heartbeat .*\)\): "
             "this process runs a colocated server for its job now$"
         )
     wait_for_line_of_all(ranks, "^round 1 done$")
-    assert not any("runs a colocated server" in rank.output for rank in ranks[hosts:]), "one a host is enough"
+    assert not any("runs a colocated server" in rank.output for rank in ranks[nodes:]), "one a node is enough"
     colocated = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
-    assert len(colocated) == hosts
-    moves = len(cluster.wait_for_move("orphans", hosts))
+    assert len(colocated) == nodes
+    moves = len(cluster.wait_for_move("orphans", nodes))
     cluster.start_server("alpha")
-    if hosts == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
+    if nodes == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
         cluster.wait_for_server("alpha", "live")
     else:
         cluster.wait_for_move("orphans", moves + 1)
