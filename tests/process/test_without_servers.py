@@ -9,7 +9,7 @@ from cluster import Cluster
 from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
-HOST = ["--without-servers", "host"]
+COLOCATE = ["--without-servers", "colocate"]
 
 
 @pytest.mark.timeout(300)
