@@ -36,7 +36,7 @@ void Cluster::Start() {
   }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .node = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .process = nullptr});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -49,7 +49,7 @@ void Cluster::Start() {
 }
 
 void Cluster::StartScheduler() {
-  if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &disk_);
+  if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
 }
 
 void Cluster::StartFollower(size_t index) {
@@ -58,13 +58,13 @@ void Cluster::StartFollower(size_t index) {
 
 void Cluster::StartServer(size_t index) {
   Server& server = servers_[index];
-  server.node = std::make_unique<ServerNode>(&world_, profile_, server.place, &network_, &control_, &checkers_);
+  server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, &control_, &checkers_);
 }
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
   const uint32_t run = runs_++;
   for (uint32_t rank = 0; rank < job.ranks; ++rank) {
-    workers_.push_back({.place = {.run = run, .job_name = job_name, .job = job, .rank = rank}, .node = nullptr});
+    workers_.push_back({.place = {.run = run, .job_name = job_name, .job = job, .rank = rank}, .process = nullptr});
     const size_t index = workers_.size() - 1;
     world_.After(after_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
   }
@@ -73,61 +73,61 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
 void Cluster::StartWorker(size_t index) {
   Worker& worker = workers_[index];
   worker.started = true;
-  worker.node = std::make_unique<WorkerNode>(
+  worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,
-      WorkerNode::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
+      WorkerProcess::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
       [this, index](JobId job, uint64_t timeout_ms) { StartColocatedServer(index, job, timeout_ms); });
 }
 
 void Cluster::StartColocatedServer(size_t worker, JobId job, uint64_t timeout_ms) {
-  const std::string& node = workers_[worker].node->name();
-  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .node = nullptr});
+  const std::string& node = workers_[worker].process->name();
+  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .process = nullptr});
   StartServer(servers_.size() - 1);
   WaitForColocatedServer(worker, servers_.size() - 1, world_.now_ns() + timeout_ms * kNsPerMs);
 }
 
 void Cluster::WaitForColocatedServer(size_t worker, size_t server, uint64_t until_ns) {
-  WorkerNode* const rank = workers_[worker].node.get();
-  ServerNode* const colocated = servers_[server].node.get();
+  WorkerProcess* const rank = workers_[worker].process.get();
+  ServerProcess* const colocated = servers_[server].process.get();
   if (rank == nullptr || colocated == nullptr) return;  // the process died, or has ended its server
   if (colocated->registered()) return rank->ColocatedServerStarted(absl::OkStatus());
   if (world_.now_ns() < until_ns) {
     return world_.After(kRegisteredPollNs, [=, this] { WaitForColocatedServer(worker, server, until_ns); });
   }
-  servers_[server].node.reset();
+  servers_[server].process.reset();
   rank->ColocatedServerStarted(absl::DeadlineExceededError("the colocated server was not registered in time"));
 }
 
 void Cluster::KillWorker(Worker* worker, bool silently) {
   for (Server& server : servers_) {
-    if (server.node == nullptr || IsDedicated(server) || server.place.node != worker->node->name()) continue;
-    if (silently) server.node->FallSilent();
-    server.node.reset();
+    if (server.process == nullptr || IsDedicated(server) || server.place.node != worker->process->name()) continue;
+    if (silently) server.process->FallSilent();
+    server.process.reset();
   }
-  if (silently) worker->node->FallSilent();
-  worker->node.reset();
+  if (silently) worker->process->FallSilent();
+  worker->process.reset();
 }
 
 bool Cluster::OneOfMany() const {
   return std::count_if(servers_.begin(), servers_.end(), [this](const Server& server) {
-           return IsDedicated(server) && server.node != nullptr && !server.node->draining();
+           return IsDedicated(server) && server.process != nullptr && !server.process->draining();
          }) > 1;
 }
 
 void Cluster::Tend() {
   for (Server& server : servers_) {
-    if (server.node == nullptr) continue;
-    if (server.node->drained()) {
-      server.node.reset();
+    if (server.process == nullptr) continue;
+    if (server.process->drained()) {
+      server.process.reset();
       continue;
     }
     const bool rank_has_ended =
         !IsDedicated(server) && std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-          return worker.node != nullptr && worker.node->finished() && worker.node->name() == server.place.node;
+          return worker.process != nullptr && worker.process->finished() && worker.process->name() == server.place.node;
         });
-    if (rank_has_ended && !server.node->draining()) {
-      server.node->Drain();
-      if (!server.node->draining()) server.node.reset();  // it was never registered
+    if (rank_has_ended && !server.process->draining()) {
+      server.process->Drain();
+      if (!server.process->draining()) server.process.reset();  // it was never registered
     }
   }
   TendRollingRestart();
@@ -139,23 +139,23 @@ void Cluster::TendRollingRestart() {
   if (rolling_.empty()) return;
   Server& server = servers_[rolling_.front()];
   if (rolling_restarted_) {
-    if (server.node != nullptr && !server.node->registered()) return;
+    if (server.process != nullptr && !server.process->registered()) return;
     rolling_restarted_ = false;
     rolling_.pop_front();
     return;
   }
-  if (server.node == nullptr) {
+  if (server.process == nullptr) {
     rolling_restarted_ = true;
     return StartServer(rolling_.front());
   }
-  if (server.node->draining()) return;
-  if (OneOfMany()) server.node->Drain();
-  if (!server.node->draining()) rolling_.pop_front();
+  if (server.process->draining()) return;
+  if (OneOfMany()) server.process->Drain();
+  if (!server.process->draining()) rolling_.pop_front();
 }
 
 bool Cluster::AllWorkersEnded() const {
   return restarts_due_ == 0 && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-           return worker.started && (worker.node == nullptr || worker.node->finished());
+           return worker.started && (worker.process == nullptr || worker.process->finished());
          });
 }
 
@@ -170,18 +170,19 @@ void Cluster::CheckRuns() {
     for (uint32_t run = 0; run < runs_; ++run) excused.insert(run);
   }
   for (const Worker& worker : workers_) {
-    if (worker.node == nullptr) continue;
-    hand_overs_ += worker.node->results_handed_over();
-    if (!worker.node->finished()) checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.node->Describe()));
-    if (worker.node->refused_memory()) excused.insert(worker.place.run);
+    if (worker.process == nullptr) continue;
+    hand_overs_ += worker.process->results_handed_over();
+    if (!worker.process->finished())
+      checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
+    if (worker.process->refused_memory()) excused.insert(worker.place.run);
   }
   for (uint32_t run = 0; run < runs_; ++run) {
     if (excused.contains(run) || checkers_.ops_failed_of(run) == 0) continue;
     checkers_.Fail(absl::StrCat("run ", run, " had failed ops though nothing destructive hit it (isolation)"));
   }
   for (const Worker& worker : workers_) {
-    if (worker.node == nullptr || excused.contains(worker.place.run) || worker.node->did_everything()) continue;
-    checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.node->Describe()));
+    if (worker.process == nullptr || excused.contains(worker.place.run) || worker.process->did_everything()) continue;
+    checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.process->Describe()));
   }
 }
 
@@ -191,10 +192,10 @@ void Cluster::CheckEnd() {
   workers_.clear();
   world_.RunUntil(world_.now_ns() + kNsPerS);
   for (const Server& server : servers_) {
-    if (server.node == nullptr) continue;
-    server.node->CheckAtEnd();
-    if (!server.node->draining() || server.node->drained()) continue;
-    checkers_.Fail(absl::StrCat(server.node->name(), " was never drained (liveness)"));
+    if (server.process == nullptr) continue;
+    server.process->CheckAtEnd();
+    if (!server.process->draining() || server.process->drained()) continue;
+    checkers_.Fail(absl::StrCat(server.process->name(), " was never drained (liveness)"));
   }
   checkers_.CheckGraves();
   checkers_.CheckNetwork(network_);

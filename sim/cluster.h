@@ -14,14 +14,14 @@
 
 #include "sim/checkers.h"
 #include "sim/profile.h"
-#include "sim/rogue_node.h"
-#include "sim/scheduler_node.h"
-#include "sim/server_node.h"
+#include "sim/rogue_process.h"
+#include "sim/scheduler_process.h"
+#include "sim/server_process.h"
 #include "sim/sim_control.h"
 #include "sim/sim_store.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
-#include "sim/worker_node.h"
+#include "sim/worker_process.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
@@ -48,13 +48,13 @@ class Cluster {
 
  private:
   struct Worker {
-    WorkerNode::Place place;
-    std::unique_ptr<WorkerNode> node;  // null: not started, or dead
+    WorkerProcess::Place place;
+    std::unique_ptr<WorkerProcess> process;  // null: not started, or dead
     bool started = false;
   };
   struct Server {
-    ServerNode::Place place;
-    std::unique_ptr<ServerNode> node;  // likewise
+    ServerProcess::Place place;
+    std::unique_ptr<ServerProcess> process;  // likewise
   };
 
   // ---- cluster.cc: processes ----
@@ -87,7 +87,7 @@ class Cluster {
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
-  void RankDies(const WorkerNode::Place& place);
+  void RankDies(const WorkerProcess::Place& place);
   Worker* PickWorker(uint32_t target);
 
   const Profile profile_;
@@ -97,12 +97,12 @@ class Cluster {
   SimNetwork network_;
   SimControl control_;
   SimDisk disk_;
-  std::unique_ptr<SchedulerNode> scheduler_;
+  std::unique_ptr<SchedulerProcess> scheduler_;
   std::vector<std::unique_ptr<SimFollower>> followers_;
-  std::vector<std::unique_ptr<SchedulerNode>> deposed_;
+  std::vector<std::unique_ptr<SchedulerProcess>> deposed_;
   std::deque<Server> servers_;
   std::deque<Worker> workers_;
-  std::vector<std::unique_ptr<RogueNode>> rogues_;
+  std::vector<std::unique_ptr<RogueProcess>> rogues_;
   std::deque<size_t> rolling_;      // servers that are still to be restarted
   bool rolling_restarted_ = false;  // the first of them is on its way back
   uint32_t runs_ = 0;

@@ -20,7 +20,7 @@ bool HitsScheduler(FaultKind kind) {
 
 Cluster::Worker* Cluster::PickWorker(uint32_t target) {
   Worker& worker = workers_[target % workers_.size()];
-  return worker.node == nullptr || worker.node->finished() ? nullptr : &worker;
+  return worker.process == nullptr || worker.process->finished() ? nullptr : &worker;
 }
 
 void Cluster::Happen(const Fault& fault) {
@@ -32,9 +32,9 @@ void Cluster::Happen(const Fault& fault) {
 }
 
 bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
-  const std::unique_ptr<ServerNode>& server = servers_[fault.target % servers_.size()].node;
+  const std::unique_ptr<ServerProcess>& server = servers_[fault.target % servers_.size()].process;
   const Worker* const worker = PickWorker(fault.target / 2);
-  const std::string worker_address = worker == nullptr ? "" : worker->node->transport_name();
+  const std::string worker_address = worker == nullptr ? "" : worker->process->transport_name();
   switch (fault.kind) {
     case FaultKind::kClog:
       network_.Clog(worker_address, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
@@ -49,7 +49,8 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
       return !network_.ResetRandomConnection().empty();
     case FaultKind::kRogueClient: {
       if (server == nullptr) return false;
-      rogues_.push_back(std::make_unique<RogueNode>(&world_, profile_, &network_, &audit_, server->addresses().back()));
+      rogues_.push_back(
+          std::make_unique<RogueProcess>(&world_, profile_, &network_, &audit_, server->addresses().back()));
       world_.At(end_ns, [this, index = rogues_.size() - 1] {
         if (index < rogues_.size()) rogues_[index].reset();
       });
@@ -81,7 +82,7 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kSchedulerAmnesia:
       if (scheduler_ == nullptr) return false;
       scheduler_.reset();
-      for (std::unique_ptr<SchedulerNode>& each : deposed_) each.reset();
+      for (std::unique_ptr<SchedulerProcess>& each : deposed_) each.reset();
       disk_.LoseState();
       ExcuseRunsOfLostState();
       world_.At(end_ns, [this] { StartScheduler(); });
@@ -112,7 +113,7 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
   Server& server = servers_[index];
   if (fault.kind == FaultKind::kServerAdd) {
     const std::string name = absl::StrCat("server-", servers_.size());
-    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .node = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .process = nullptr});
     StartServer(servers_.size() - 1);
     return true;
   }
@@ -120,42 +121,42 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
   if (fault.kind == FaultKind::kRollingRestart) {
     if (!rolling_.empty() || !OneOfMany()) return false;
     for (size_t i = 0; i < servers_.size(); ++i) {
-      if (servers_[i].node != nullptr && IsDedicated(servers_[i])) rolling_.push_back(i);
+      if (servers_[i].process != nullptr && IsDedicated(servers_[i])) rolling_.push_back(i);
     }
     return true;
   }
-  if (server.node == nullptr || server.node->draining()) return false;
+  if (server.process == nullptr || server.process->draining()) return false;
   switch (fault.kind) {
     case FaultKind::kPause:
       if (fault.target % 3 != 0) return false;
-      server.node->PauseUntil(end_ns);
+      server.process->PauseUntil(end_ns);
       return true;
     case FaultKind::kServerCut:
-      for (const std::string& address : server.node->addresses()) network_.ResetConnectionsOf(address);
-      server.node->PauseUntil(end_ns);
+      for (const std::string& address : server.process->addresses()) network_.ResetConnectionsOf(address);
+      server.process->PauseUntil(end_ns);
       return true;
     case FaultKind::kServerStop:
-      server.node->PauseUntil(end_ns);
+      server.process->PauseUntil(end_ns);
       return true;
     case FaultKind::kServerControlCut:
-      control_.Cut(server.node->name(), fault.target % 2 == 0, end_ns);
+      control_.Cut(server.process->name(), fault.target % 2 == 0, end_ns);
       return true;
     case FaultKind::kServerCrash:
     case FaultKind::kServerSilent:
       if (!OneOfMany() || !IsDedicated(server)) return false;
-      if (fault.kind == FaultKind::kServerSilent) server.node->FallSilent();
-      server.node.reset();
+      if (fault.kind == FaultKind::kServerSilent) server.process->FallSilent();
+      server.process.reset();
       return true;
     case FaultKind::kServerRestart:
       if (!IsDedicated(server)) return false;
-      server.node.reset();
+      server.process.reset();
       world_.At(end_ns, [this, index] {
-        if (servers_[index].node == nullptr) StartServer(index);
+        if (servers_[index].process == nullptr) StartServer(index);
       });
       return true;
     case FaultKind::kServerDrain:
       if (!OneOfMany() || !IsDedicated(server)) return false;
-      server.node->Drain();
+      server.process->Drain();
       return true;
     default:
       return false;
@@ -165,11 +166,11 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
 bool Cluster::CrashEveryServer(uint64_t back_ns) {
   bool hit = false;
   for (size_t index = 0; index < servers_.size(); ++index) {
-    if (!IsDedicated(servers_[index]) || servers_[index].node == nullptr) continue;
+    if (!IsDedicated(servers_[index]) || servers_[index].process == nullptr) continue;
     hit = true;
-    servers_[index].node.reset();
+    servers_[index].process.reset();
     world_.At(back_ns, [this, index] {
-      if (servers_[index].node == nullptr) StartServer(index);
+      if (servers_[index].process == nullptr) StartServer(index);
     });
   }
   return hit;
@@ -178,22 +179,22 @@ bool Cluster::CrashEveryServer(uint64_t back_ns) {
 bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   Worker* const worker = PickWorker(fault.target);
   if (worker == nullptr) return false;
-  WorkerNode& node = *worker->node;
+  WorkerProcess& process = *worker->process;
   const uint32_t run = worker->place.run;
   if (IsDestructive(fault.kind)) runs_hit_.insert(run);
   switch (fault.kind) {
     case FaultKind::kPause:
     case FaultKind::kWorkerStop:
-      node.PauseUntil(end_ns);
+      process.PauseUntil(end_ns);
       return true;
     case FaultKind::kControlCut:
-      control_.Cut(node.name(), fault.target % 2 == 0, end_ns);
+      control_.Cut(process.name(), fault.target % 2 == 0, end_ns);
       return true;
     case FaultKind::kAnswersLost:
-      control_.LoseAnswers(node.name(), end_ns);
+      control_.LoseAnswers(process.name(), end_ns);
       return true;
     case FaultKind::kLateMap:
-      control_.HoldStreams(node.name(), end_ns);
+      control_.HoldStreams(process.name(), end_ns);
       return true;
     case FaultKind::kWorkerCrash:
     case FaultKind::kWorkerSilent:
@@ -202,18 +203,18 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kJobRestart:
       ++restarts_due_;
-      world_.At(end_ns, [this, run, was_in = node.opened_all()] { RestartJob(run, was_in); });
+      world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
       RankDies(worker->place);
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
-      node.DisagreeOnce();
+      process.DisagreeOnce();
       return true;
     case FaultKind::kAbort:
-      node.AbortGroup();
+      process.AbortGroup();
       return true;
     case FaultKind::kMissingRank:
-      node.StopCalling();
+      process.StopCalling();
       return true;
     default:
       return false;
@@ -224,13 +225,13 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
 // if the others were all in it still: else a new rank would take the place of one that had left, or never came.
 void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   --restarts_due_;
-  const WorkerNode::Place* place = nullptr;
+  const WorkerProcess::Place* place = nullptr;
   uint32_t were_in = first_was_in ? 1 : 0;
   for (Worker& worker : workers_) {
     if (worker.place.run != run) continue;
     place = &worker.place;
-    if (worker.node == nullptr || worker.node->finished()) continue;
-    if (worker.node->opened_all()) ++were_in;
+    if (worker.process == nullptr || worker.process->finished()) continue;
+    if (worker.process->opened_all()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
   StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
@@ -240,7 +241,7 @@ void Cluster::ExcuseRunsOfLostState() {
   for (const Worker& worker : workers_) {
     if (!worker.started) continue;
     // With the servers that it has, a group goes on; it can't be given others.
-    const bool can_go_on = worker.node != nullptr && worker.node->opened_all() && !profile_.moves();
+    const bool can_go_on = worker.process != nullptr && worker.process->opened_all() && !profile_.moves();
     if (!can_go_on) runs_hit_.insert(worker.place.run);
   }
 }
@@ -250,12 +251,12 @@ void Cluster::ExcuseRunsOfLostState() {
 void Cluster::ExcuseRunsThatAreJoining() {
   if (profile_.lease_ttl_ms > kJoinAttemptMs) return;
   for (const Worker& worker : workers_) {
-    if (!worker.started || (worker.node != nullptr && !worker.node->joined())) runs_hit_.insert(worker.place.run);
+    if (!worker.started || (worker.process != nullptr && !worker.process->joined())) runs_hit_.insert(worker.place.run);
   }
 }
 
 // Who shares a group with it is to hear of it within the lease and a second, or as much later as other faults may take.
-void Cluster::RankDies(const WorkerNode::Place& place) {
+void Cluster::RankDies(const WorkerProcess::Place& place) {
   const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
   uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;
   for (const Fault& fault : profile_.faults) {

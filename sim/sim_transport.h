@@ -112,7 +112,7 @@ class SimTransport : public Transport, private PayloadLender {
   void Close(PeerId peer) override;
   std::span<const TransportEvent> Poll() override;
   bool Arm() override { return inbox_.empty(); }
-  int wake_fd() const override { return -1; }  // virtual time has no file descriptors: the world wakes the node
+  int wake_fd() const override { return -1; }  // virtual time has no file descriptors: the world wakes the process
   void Wake() override { wake_(); }
   std::string listen_address() const override { return listen_ ? address_ : ""; }
   TransportReport Report(std::span<const PeerId> peers) const override {

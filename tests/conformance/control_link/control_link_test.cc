@@ -4,7 +4,7 @@
 #include "net/wake_up.h"
 #include "scheduler/scheduler.h"
 #include "server/rpc/grpc_control_link.h"
-#include "sim/scheduler_node.h"
+#include "sim/scheduler_process.h"
 #include "sim/sim_control_link.h"
 #include "tests/conformance/control_link/control_link_suite.h"
 #include "tests/conformance/control_link/silent_proxy.h"
@@ -48,7 +48,7 @@ class SimLink : public LinkUnderTest {
   SimLink()
       : control_(&world_, /*latency_ns=*/1'000'000),
         disk_(&world_),
-        scheduler_(std::make_unique<sim::SchedulerNode>(&world_, profile_, &control_, &disk_)),
+        scheduler_(std::make_unique<sim::SchedulerProcess>(&world_, profile_, &control_, &disk_)),
         link_(&world_, &control_, "server") {
     link_.SetWake([this] { woken_ = true; });
   }
@@ -69,7 +69,7 @@ class SimLink : public LinkUnderTest {
   sim::World world_{1};
   sim::SimControl control_;
   sim::SimDisk disk_;
-  std::unique_ptr<sim::SchedulerNode> scheduler_;
+  std::unique_ptr<sim::SchedulerProcess> scheduler_;
   bool woken_ = false;
   sim::SimControlLink link_;
 };

@@ -1,7 +1,7 @@
 // The worker's control port under virtual time, at a simulated scheduler.
 #include "sim/sim_scheduler_port.h"
 
-#include "sim/scheduler_node.h"
+#include "sim/scheduler_process.h"
 #include "tests/conformance/scheduler_port/scheduler_port_suite.h"
 
 namespace shoal::sim {
@@ -26,7 +26,7 @@ class SimHarness : public SchedulerPortHarness {
   }
   void StartScheduler() override {
     disk_.LoseState();
-    scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &disk_);
+    scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
     for (auto& follower : followers_) follower = std::make_unique<SimFollower>(&control_);
     world_.RunUntil(world_.now_ns() + 50 * kNsPerMs);
   }
@@ -35,7 +35,7 @@ class SimHarness : public SchedulerPortHarness {
     scheduler_->PauseUntil(kNoDeadline);
     silent_ = std::move(scheduler_);
     for (auto& follower : followers_) follower->StandStillUntil(kNoDeadline);
-    scheduler_ = std::make_unique<SchedulerNode>(&world_, profile_, &control_, &disk_);
+    scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
     Idle();
   }
 
@@ -44,8 +44,8 @@ class SimHarness : public SchedulerPortHarness {
   World world_;
   SimControl control_;
   SimDisk disk_;
-  std::unique_ptr<SchedulerNode> scheduler_;
-  std::unique_ptr<SchedulerNode> silent_;
+  std::unique_ptr<SchedulerProcess> scheduler_;
+  std::unique_ptr<SchedulerProcess> silent_;
   std::vector<std::unique_ptr<SimFollower>> followers_;
   std::unique_ptr<SimSchedulerPort> port_;
 };

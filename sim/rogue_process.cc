@@ -1,12 +1,12 @@
-#include "sim/rogue_node.h"
+#include "sim/rogue_process.h"
 
 #include "core/frame.h"
 
 namespace shoal::sim {
 
-RogueNode::RogueNode(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
-                     const std::string& server_address)
-    : Node(world, "rogue", profile),
+RogueProcess::RogueProcess(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
+                           const std::string& server_address)
+    : SimProcess(world, "rogue", profile),
       audit_(audit),
       server_address_(server_address),
       payload_(64 << 10),
@@ -15,13 +15,13 @@ RogueNode::RogueNode(World* world, const Profile& profile, SimNetwork* network, 
   transport_->Connect(server_address_).IgnoreError();
 }
 
-std::vector<std::byte> RogueNode::Garbage(size_t size) {
+std::vector<std::byte> RogueProcess::Garbage(size_t size) {
   std::vector<std::byte> bytes(size);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(world().random().Next());
   return bytes;
 }
 
-void RogueNode::SendSomething(PeerId peer) {
+void RogueProcess::SendSomething(PeerId peer) {
   Random& random = world().random();
   FrameHeader header;
   header.type = static_cast<FrameType>(random.Between(1, 13));
@@ -61,7 +61,7 @@ void RogueNode::SendSomething(PeerId peer) {
   }
 }
 
-uint64_t RogueNode::Run(Now now) {
+uint64_t RogueProcess::Run(Now now) {
   for (const TransportEvent& event : transport_->Poll()) {
     if (event.kind == TransportEventKind::kPeerDown) transport_->Connect(server_address_).IgnoreError();
     if (event.kind == TransportEventKind::kOffered) transport_->Decline(event.offer);

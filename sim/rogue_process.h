@@ -1,22 +1,22 @@
 // A process that is not a worker. It connects to a server and sends it garbage, forged frames and useless payloads.
-#ifndef SHOAL_SIM_ROGUE_NODE_H_
-#define SHOAL_SIM_ROGUE_NODE_H_
+#ifndef SHOAL_SIM_ROGUE_PROCESS_H_
+#define SHOAL_SIM_ROGUE_PROCESS_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "sim/node.h"
+#include "sim/sim_process.h"
 #include "sim/sim_transport.h"
 
 namespace shoal::sim {
 
-class RogueNode : public Node {
+class RogueProcess : public SimProcess {
  public:
   // `audit` knows the groups that there are, which a rogue might have heard of.
-  RogueNode(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
-            const std::string& server_address);
+  RogueProcess(World* world, const Profile& profile, SimNetwork* network, const WireAudit* audit,
+               const std::string& server_address);
 
  protected:
   uint64_t Run(Now now) override;
@@ -34,4 +34,4 @@ class RogueNode : public Node {
 
 }  // namespace shoal::sim
 
-#endif  // SHOAL_SIM_ROGUE_NODE_H_
+#endif  // SHOAL_SIM_ROGUE_PROCESS_H_

@@ -1,4 +1,4 @@
-#include "sim/scheduler_node.h"
+#include "sim/scheduler_process.h"
 
 #include <utility>
 
@@ -7,8 +7,8 @@
 
 namespace shoal::sim {
 
-SchedulerNode::SchedulerNode(World* world, const Profile& profile, SimControl* control, SimDisk* disk)
-    : Node(world, "scheduler", profile), store_(disk), host_(control) {
+SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk)
+    : SimProcess(world, "scheduler", profile), store_(disk), host_(control) {
   const std::optional<std::string> saved = *store_.Load();
   scheduler::PersistedState state;
   if (saved.has_value()) {
@@ -32,11 +32,11 @@ SchedulerNode::SchedulerNode(World* world, const Profile& profile, SimControl* c
   Wake();
 }
 
-void SchedulerNode::PauseUntil(uint64_t world_ns) {
+void SchedulerProcess::PauseUntil(uint64_t world_ns) {
   host_.StandStillUntil(world_ns);
-  Node::PauseUntil(world_ns);
+  SimProcess::PauseUntil(world_ns);
 }
 
-uint64_t SchedulerNode::Run(Now now) { return loop_->RunOnce(now); }
+uint64_t SchedulerProcess::Run(Now now) { return loop_->RunOnce(now); }
 
 }  // namespace shoal::sim

@@ -1,11 +1,11 @@
 // A simulated process (or thread of one): something that the world runs when it has been woken or its deadline has
 // come.
 //
-// The node has a clock of its own: it starts anywhere, runs faster or slower than the world's by up to the profile's
+// The process has a clock of its own: it starts anywhere, runs faster or slower than the world's by up to the profile's
 // drift, and its wall clock is off by up to an hour, because the clocks of different nodes are independent. One thread
 // (the world's).
-#ifndef SHOAL_SIM_NODE_H_
-#define SHOAL_SIM_NODE_H_
+#ifndef SHOAL_SIM_SIM_PROCESS_H_
+#define SHOAL_SIM_SIM_PROCESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -18,28 +18,29 @@
 
 namespace shoal::sim {
 
-class Node {
+class SimProcess {
  public:
-  Node(World* world, std::string name, const Profile& profile);
-  virtual ~Node();
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
+  SimProcess(World* world, std::string name, const Profile& profile);
+  virtual ~SimProcess();
+  SimProcess(const SimProcess&) = delete;
+  SimProcess& operator=(const SimProcess&) = delete;
 
   // Runs soon (not at once: another process gets its turn first, by chance).
   void Wake();
-  // Nothing runs before then; a node that was woken meanwhile runs afterwards.
+  // Nothing runs before then; a process that was woken meanwhile runs afterwards.
   void PauseUntil(uint64_t world_ns);
   const std::string& name() const { return name_; }
 
  protected:
-  // Does what there is to do. Returns the next deadline on the node's clock (kNoDeadline: none).
+  // Does what there is to do. Returns the next deadline on the process's clock (kNoDeadline: none).
   virtual uint64_t Run(Now now) = 0;
 
   World& world() { return *world_; }
   Now LocalNow() const;
-  // Runs `what` after a delay on the node's clock, if the node is still there then; after a pause if there is one.
+  // Runs `what` after a delay on the process's clock, if the process is still there then; after a pause if there is
+  // one.
   void After(uint64_t delay_ns, std::function<void()> what);
-  // For world events that must not run when the node is gone: they hold this and check it first.
+  // For world events that must not run when the process is gone: they hold this and check it first.
   std::weak_ptr<bool> alive() const { return alive_; }
 
  private:
@@ -61,4 +62,4 @@ class Node {
 
 }  // namespace shoal::sim
 
-#endif  // SHOAL_SIM_NODE_H_
+#endif  // SHOAL_SIM_SIM_PROCESS_H_

@@ -1,4 +1,4 @@
-#include "sim/server_node.h"
+#include "sim/server_process.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,9 +12,9 @@ constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
-ServerNode::ServerNode(World* world, const Profile& profile, const Place& place, SimNetwork* network,
-                       SimControl* control, Checkers* checkers)
-    : Node(world, place.name, profile),
+ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& place, SimNetwork* network,
+                             SimControl* control, Checkers* checkers)
+    : SimProcess(world, place.name, profile),
       profile_(profile),
       place_(place),
       checkers_(checkers),
@@ -41,11 +41,11 @@ ServerNode::ServerNode(World* world, const Profile& profile, const Place& place,
   Wake();
 }
 
-void ServerNode::FallSilent() {
+void ServerProcess::FallSilent() {
   for (IoThread& thread : threads_) thread.transport->FallSilent();
 }
 
-void ServerNode::StartLoops() {
+void ServerProcess::StartLoops() {
   for (IoThread& thread : threads_) {
     if (thread.loop != nullptr) {
       thread.loop->SetTokenKey(*token_key_);
@@ -62,14 +62,14 @@ void ServerNode::StartLoops() {
   }
 }
 
-uint64_t ServerNode::StepLease(Now now) {
+uint64_t ServerProcess::StepLease(Now now) {
   LeaseOutcomes outcomes;
   lease_loop_->RunOnce(now, std::exchange(commands_, {}), &outcomes);
   for (const LeaseOutcome& outcome : outcomes) OnOutcome(outcome);
   return lease_loop_->NextDeadlineNs();
 }
 
-void ServerNode::OnOutcome(const LeaseOutcome& outcome) {
+void ServerProcess::OnOutcome(const LeaseOutcome& outcome) {
   if (const auto* granted = std::get_if<LeaseGranted>(&outcome)) {
     token_key_ = granted->lease.token_key;
     StartLoops();
@@ -85,7 +85,7 @@ void ServerNode::OnOutcome(const LeaseOutcome& outcome) {
   }
 }
 
-void ServerNode::Drain() {
+void ServerProcess::Drain() {
   if (draining_ || !registered()) return;
   draining_ = true;
   for (IoThread& thread : threads_) {
@@ -95,7 +95,7 @@ void ServerNode::Drain() {
   Wake();
 }
 
-ServerCounters ServerNode::Counters() const {
+ServerCounters ServerProcess::Counters() const {
   ServerCounters sum;
   for (const IoThread& thread : threads_) {
     if (thread.loop == nullptr) continue;
@@ -109,7 +109,7 @@ ServerCounters ServerNode::Counters() const {
   return sum;
 }
 
-uint32_t ServerNode::GroupsOpen() const {
+uint32_t ServerProcess::GroupsOpen() const {
   uint32_t groups = 0;
   for (const IoThread& thread : threads_) {
     if (thread.loop != nullptr) groups += thread.loop->counters().groups_open;
@@ -117,7 +117,7 @@ uint32_t ServerNode::GroupsOpen() const {
   return groups;
 }
 
-uint64_t ServerNode::Run(Now now) {
+uint64_t ServerProcess::Run(Now now) {
   uint64_t deadline = StepLease(now);
   for (IoThread& thread : threads_) {
     if (thread.loop == nullptr) continue;
@@ -133,7 +133,7 @@ uint64_t ServerNode::Run(Now now) {
   return deadline;
 }
 
-void ServerNode::CheckAtEnd() const {
+void ServerProcess::CheckAtEnd() const {
   for (const IoThread& thread : threads_) {
     if (thread.loop != nullptr) checkers_->CheckServerEmpty(name(), thread.loop->counters());
   }

@@ -1,6 +1,6 @@
 // A simulated reduction server process: the real loops (one for each I/O thread, and the one that keeps the lease).
-#ifndef SHOAL_SIM_SERVER_NODE_H_
-#define SHOAL_SIM_SERVER_NODE_H_
+#ifndef SHOAL_SIM_SERVER_PROCESS_H_
+#define SHOAL_SIM_SERVER_PROCESS_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,16 +11,16 @@
 #include "server/loop/lease_loop.h"
 #include "server/loop/server_loop.h"
 #include "sim/checkers.h"
-#include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
 #include "sim/sim_control_link.h"
+#include "sim/sim_process.h"
 #include "sim/sim_reducer.h"
 #include "sim/sim_transport.h"
 
 namespace shoal::sim {
 
-class ServerNode : public Node {
+class ServerProcess : public SimProcess {
  public:
   struct Place {
     std::string name;
@@ -28,10 +28,10 @@ class ServerNode : public Node {
     JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
   };
 
-  ServerNode(World* world, const Profile& profile, const Place& place, SimNetwork* network, SimControl* control,
-             Checkers* checkers);
+  ServerProcess(World* world, const Profile& profile, const Place& place, SimNetwork* network, SimControl* control,
+                Checkers* checkers);
   // The process dies.
-  ~ServerNode() override = default;
+  ~ServerProcess() override = default;
 
   const Place& place() const { return place_; }
 
@@ -81,4 +81,4 @@ class ServerNode : public Node {
 
 }  // namespace shoal::sim
 
-#endif  // SHOAL_SIM_SERVER_NODE_H_
+#endif  // SHOAL_SIM_SERVER_PROCESS_H_

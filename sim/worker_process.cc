@@ -1,4 +1,4 @@
-#include "sim/worker_node.h"
+#include "sim/worker_process.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,9 +15,9 @@ constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
-WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-                       ColocateServer colocate_server)
-    : Node(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
+WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& place, const Ports& ports,
+                             ColocateServer colocate_server)
+    : SimProcess(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
       profile_(profile),
       place_(place),
       ports_(ports),
@@ -51,17 +51,17 @@ WorkerNode::WorkerNode(World* world, const Profile& profile, const Place& place,
 }
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
-WorkerNode::~WorkerNode() {
+WorkerProcess::~WorkerProcess() {
   transport_.reset();
   loop_.reset();
 }
 
-void WorkerNode::ColocatedServerStarted(const absl::Status& status) {
+void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
   membership_commands_.emplace_back(shoal::ColocatedServerStarted{status});
   Wake();
 }
 
-void WorkerNode::JoinNextGroup(Now now) {
+void WorkerProcess::JoinNextGroup(Now now) {
   if (groups_asked_for_ == groups_.size() || shutting_down_) return;
   const Group& group = groups_[groups_asked_for_];
   membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
@@ -73,7 +73,7 @@ void WorkerNode::JoinNextGroup(Now now) {
                                                      .deadline_ns = now.monotonic_ns + kGroupTimeoutNs});
 }
 
-void WorkerNode::OpenGroup(size_t index, const GroupInfo& info, Now now) {
+void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   Group& group = groups_[index];
   group.id = info.id;
   ports_.audit->GroupOpened(info.id, static_cast<uint32_t>(group.ranks.size()));
@@ -83,7 +83,7 @@ void WorkerNode::OpenGroup(size_t index, const GroupInfo& info, Now now) {
       OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + 10 * kNsPerS});
 }
 
-void WorkerNode::Take(const MembershipOutcome& outcome, Now now) {
+void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
     if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
     JoinNextGroup(now);
@@ -109,7 +109,7 @@ void WorkerNode::Take(const MembershipOutcome& outcome, Now now) {
   }
 }
 
-void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
+void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
   for (Group& group : groups_) {
@@ -119,20 +119,20 @@ void WorkerNode::GiveUp(const std::string& why, const absl::Status& status) {
   Wake();
 }
 
-void WorkerNode::StopCalling() {
+void WorkerProcess::StopCalling() {
   stopped_calling_ = true;
   After(profile_.op_timeout_ns + 4 * kNsPerS,
         [this] { GiveUp("stopped calling", absl::CancelledError("by the simulation")); });
 }
 
-void WorkerNode::AbortGroup() {
+void WorkerProcess::AbortGroup() {
   if (!groups_[0].opened || groups_[0].closed) return;
   groups_[0].over = true;
   commands_.push_back(AbortGroupCommand{GroupHandle(0), "by the simulation"});
   Wake();
 }
 
-uint64_t WorkerNode::SubmitDue(Now now) {
+uint64_t WorkerProcess::SubmitDue(Now now) {
   uint64_t deadline = kNoDeadline;
   const JobProfile& shape = place_.job;
   for (size_t index = 0; index < groups_.size(); ++index) {
@@ -168,7 +168,7 @@ uint64_t WorkerNode::SubmitDue(Now now) {
   return deadline;
 }
 
-void WorkerNode::Take(const WorkerOutcome& outcome) {
+void WorkerProcess::Take(const WorkerOutcome& outcome) {
   if (const auto* opened = std::get_if<GroupOpened>(&outcome)) {
     Group& group = groups_[opened->group.value()];
     if (!opened->status.ok()) {
@@ -205,7 +205,7 @@ void WorkerNode::Take(const WorkerOutcome& outcome) {
   }
 }
 
-void WorkerNode::CloseIfOver(Now now) {
+void WorkerProcess::CloseIfOver(Now now) {
   if (shutting_down_ || finished_) return;
   const JobProfile& shape = place_.job;
   bool all_closed = true;
@@ -223,7 +223,7 @@ void WorkerNode::CloseIfOver(Now now) {
   commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
 }
 
-uint64_t WorkerNode::Run(Now now) {
+uint64_t WorkerProcess::Run(Now now) {
   if (finished_) return kNoDeadline;
   uint64_t deadline = kNoDeadline;
   bool progress = true;
@@ -239,7 +239,7 @@ uint64_t WorkerNode::Run(Now now) {
   return std::min({deadline, loop_->NextDeadlineNs(), membership_.NextDeadlineNs()});
 }
 
-bool WorkerNode::RunLoops(Now now) {
+bool WorkerProcess::RunLoops(Now now) {
   const std::vector<MembershipCommand> membership_commands = std::exchange(membership_commands_, {});
   MembershipOutcomes membership_outcomes;
   bool progress = membership_.RunOnce(now, membership_commands, &membership_outcomes);
@@ -251,16 +251,16 @@ bool WorkerNode::RunLoops(Now now) {
   return progress || !commands_.empty() || !membership_commands_.empty();
 }
 
-bool WorkerNode::opened_all() const {
+bool WorkerProcess::opened_all() const {
   return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
 }
 
-bool WorkerNode::did_everything() const {
+bool WorkerProcess::did_everything() const {
   return std::all_of(groups_.begin(), groups_.end(),
                      [this](const Group& group) { return group.ended_well == place_.job.ops; });
 }
 
-std::string WorkerNode::Describe() const {
+std::string WorkerProcess::Describe() const {
   std::string text = name();
   for (const Group& group : groups_) {
     absl::StrAppend(&text, " [", group.name, ": ", group.submitted, " submitted, ", group.ended, " ended",

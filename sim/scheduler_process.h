@@ -1,26 +1,26 @@
 // A simulated scheduler process: the real loop and machine on the simulated control plane and store.
-#ifndef SHOAL_SIM_SCHEDULER_NODE_H_
-#define SHOAL_SIM_SCHEDULER_NODE_H_
+#ifndef SHOAL_SIM_SCHEDULER_PROCESS_H_
+#define SHOAL_SIM_SCHEDULER_PROCESS_H_
 
 #include <memory>
 #include <string>
 
 #include "scheduler/loop/scheduler_loop.h"
-#include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
+#include "sim/sim_process.h"
 #include "sim/sim_store.h"
 
 namespace shoal::sim {
 
-class SchedulerNode : public Node {
+class SchedulerProcess : public SimProcess {
  public:
   // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
-  SchedulerNode(World* world, const Profile& profile, SimControl* control, SimDisk* disk);
+  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk);
   // The process dies.
-  ~SchedulerNode() override = default;
+  ~SchedulerProcess() override = default;
 
-  // As Node's; its connections stay.
+  // As SimProcess's; its connections stay.
   void PauseUntil(uint64_t world_ns);
 
  protected:
@@ -34,4 +34,4 @@ class SchedulerNode : public Node {
 
 }  // namespace shoal::sim
 
-#endif  // SHOAL_SIM_SCHEDULER_NODE_H_
+#endif  // SHOAL_SIM_SCHEDULER_PROCESS_H_

@@ -1,7 +1,7 @@
 // A simulated worker process: its two real loops, for the data plane and for its membership, under a workload of
 // checked all-reduces.
-#ifndef SHOAL_SIM_WORKER_NODE_H_
-#define SHOAL_SIM_WORKER_NODE_H_
+#ifndef SHOAL_SIM_WORKER_PROCESS_H_
+#define SHOAL_SIM_WORKER_PROCESS_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "sim/checkers.h"
-#include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
+#include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
@@ -22,7 +22,7 @@
 
 namespace shoal::sim {
 
-class WorkerNode : public Node {
+class WorkerProcess : public SimProcess {
  public:
   // Which run of which job. A job that is started again is another run, under the same name.
   struct Place {
@@ -41,10 +41,10 @@ class WorkerNode : public Node {
   // Starts a colocated server for the job in this process; ColocatedServerStarted follows, within the time.
   using ColocateServer = std::function<void(JobId job, uint64_t timeout_ms)>;
 
-  WorkerNode(World* world, const Profile& profile, const Place& place, const Ports& ports,
-             ColocateServer colocate_server);
+  WorkerProcess(World* world, const Profile& profile, const Place& place, const Ports& ports,
+                ColocateServer colocate_server);
   // The process dies.
-  ~WorkerNode() override;
+  ~WorkerProcess() override;
 
   const Place& place() const { return place_; }
 
@@ -129,4 +129,4 @@ class WorkerNode : public Node {
 
 }  // namespace shoal::sim
 
-#endif  // SHOAL_SIM_WORKER_NODE_H_
+#endif  // SHOAL_SIM_WORKER_PROCESS_H_
