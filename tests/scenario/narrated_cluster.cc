@@ -287,7 +287,7 @@ std::string NarratedCluster::OutcomeText(uint32_t rank, const WorkerOutcome& out
                               trouble.server.value() - 1, " in epoch ", trouble.epoch.value(), " (",
                               trouble.reachable ? "reached again" : "out of reach", "): ", trouble.reason);
                         },
-                        [](const WaitReported& wait) { return absl::StrCat(" writes for people: ", wait.line); },
+                        [](const WaitReported& wait) { return absl::StrCat(" logs: ", wait.line); },
                         [](const ShutdownDone&) { return std::string(" tells its caller: the worker is closed"); },
                     },
                     outcome);

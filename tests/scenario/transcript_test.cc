@@ -1,4 +1,4 @@
-// What workers and servers say to each other, as text for people (tests/scenario/transcripts) that is compared.
+// What workers and servers say to each other, as text for reading (tests/scenario/transcripts) that is compared.
 #include "tests/scenario/transcript.h"
 
 #include <cstdlib>
