@@ -1,0 +1,160 @@
+"""The network under chaos: nodes on one switch, and what is wrong with their links and paths at a moment.
+
+Faults may overlap: each thing is counted, and is whole again when the last fault that broke it is mended.
+"""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+from collections import Counter
+
+from chaos import paths  # noqa: F401  (rig is found by it)
+
+from rig.hosts import Host, RigError
+from rig.network import Network, add_host, run_in
+
+NOBODYS_CARD = "02:00:00:00:00:01"
+OFFLOADS = pathlib.Path(__file__).with_name("offloads.py")
+PROGRAM = pathlib.Path(__file__).with_name("impaired_link.py")
+SLOW_BURST_KIB, SLOW_BUFFER_KIB = 80, 256
+
+
+def make_network(nodes: list[str]) -> tuple[Network, dict[str, Host]]:
+    """RigError without root."""
+    network = Network()
+    try:
+        network.switch = network.new_namespace()
+        run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
+        hosts = {name: add_host(network, name, None) for name in nodes}
+    except BaseException:
+        network.__exit__()
+        raise
+    return network, hosts
+
+
+class BadCable:
+    """An impaired_link.py in the place of a node's cable to the switch."""
+
+    def __init__(self, network: Network, host: Host, seed: int):
+        self.network, self.host = network, host
+        self.port = network.ports[host.name]
+        number = self.port.rsplit("-", 1)[1]
+        self.inner, self.outer = f"in-{number}", f"out-{number}"  # its end, and the switch's
+        run_in(
+            network.switch,
+            ["ip", "-batch", "-"],
+            f"link add {self.inner} type veth peer name {self.outer}\nlink set {self.inner} up\nlink set {self.outer} up\n",
+        )
+        in_switch = Host("switch", "", "", network.switch)
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), self.port, self.inner, str(seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=in_switch.enter,
+        )
+
+    def set(self, wrongs: list[dict]) -> None:
+        self.process.stdin.write(json.dumps(wrongs) + "\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "ok\n":
+            raise RigError(f"the impaired link of {self.host.name} ended with {self.process.wait()}")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        run_in(self.network.switch, ["ip", "link", "delete", self.inner])
+
+
+class Links:
+    def __init__(self, network: Network, hosts: dict[str, Host], seed: int):
+        self.network, self.hosts, self.seed = network, hosts, seed
+        self.silent: Counter[str] = Counter()
+        self.pulled: Counter[str] = Counter()
+        self.blocked: Counter[tuple[str, str]] = Counter()  # from, to
+        self.rates: dict[str, list[float]] = {name: [] for name in hosts}
+        self.wrongs: dict[str, list[dict]] = {name: [] for name in hosts}
+        self.cables: dict[str, BadCable] = {}
+
+    def close(self) -> None:
+        for cable in self.cables.values():
+            cable.close()
+        self.cables.clear()
+
+    def silence(self, node: str, on: bool) -> None:
+        self.silent[node] += 1 if on else -1
+        self.set_port(node)
+
+    def pull(self, node: str, on: bool) -> None:
+        self.pulled[node] += 1 if on else -1
+        self.set_port(node)
+
+    def set_port(self, node: str) -> None:
+        port = self.network.ports[node]
+        ways = [port]
+        if node in self.cables:
+            ways = [self.cables[node].outer]
+            run_in(self.network.switch, ["ip", "link", "set", port, "nomaster"])
+        master = "nomaster" if self.silent[node] else "master switch"
+        lines = [f"link set {way} {master}" for way in ways]
+        lines.append(f"link set {port} {'down' if self.pulled[node] else 'up'}")
+        run_in(self.network.switch, ["ip", "-batch", "-"], "\n".join(lines) + "\n")
+
+    def block(self, sender: str, receiver: str, on: bool) -> None:
+        """One way: what the sender sends to the receiver goes to a card that nobody has."""
+        before = self.blocked[sender, receiver]
+        self.blocked[sender, receiver] += 1 if on else -1
+        if bool(before) == bool(self.blocked[sender, receiver]):
+            return
+        host, peer = self.hosts[sender], self.hosts[receiver]
+        if on:
+            card = ["lladdr", NOBODYS_CARD, "dev", host.device, "nud", "permanent"]
+            run_in(host.namespace, ["ip", "neighbour", "replace", peer.address, *card])
+        else:
+            run_in(host.namespace, ["ip", "neighbour", "delete", peer.address, "dev", host.device])
+
+    def slow(self, node: str, rate_mbit: float, on: bool) -> None:
+        """Both directions, as the slowest of the faults says."""
+        rates = self.rates[node]
+        rates.append(rate_mbit) if on else rates.remove(rate_mbit)
+        shaper = f"rate {min(rates)}mbit burst {SLOW_BURST_KIB}kb limit {SLOW_BUFFER_KIB}kb" if rates else ""
+        host = self.hosts[node]
+        for namespace, device in ((self.network.switch, self.network.ports[node]), (host.namespace, host.device)):
+            if rates:
+                run_in(namespace, ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *shaper.split()])
+            else:
+                run_in(namespace, ["tc", "qdisc", "delete", "dev", device, "root"])
+
+    def impair(self, node: str, wrong: dict, on: bool) -> None:
+        wrongs = self.wrongs[node]
+        wrongs.append(wrong) if on else wrongs.remove(wrong)
+        if wrong["kind"] == "link-corrupt":
+            self.set_checksums(node, whole=any(each["kind"] == "link-corrupt" for each in wrongs))
+        if wrongs and node not in self.cables:
+            self.seed += 1
+            self.cables[node] = BadCable(self.network, self.hosts[node], self.seed)
+        if wrongs:
+            self.cables[node].set(wrongs)
+        elif node in self.cables:
+            self.cables.pop(node).close()
+        self.set_port(node)
+        if wrong["kind"] == "link-corrupt" and node in self.cables:
+            self.set_offloads(self.network.switch, self.cables[node].outer, False)
+
+    def set_checksums(self, node: str, whole: bool) -> None:
+        host = self.hosts[node]
+        self.set_offloads(host.namespace, host.device, not whole)
+
+    def set_offloads(self, namespace: int, device: str, on: bool) -> None:
+        host = Host("setup", "", "", namespace)
+        done = subprocess.run(
+            [sys.executable, str(OFFLOADS), device, "on" if on else "off"],
+            preexec_fn=host.enter, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RigError(f"offloads of {device}: {done.stderr.strip()}")
