@@ -17,7 +17,7 @@ import time
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # not this folder: its modules are chaos.*
 
 from chaos import numerics, paths  # noqa: F401  (paths: rank_program is found by it)
 from chaos.progress import Progress
@@ -36,6 +36,16 @@ from rank_program import (  # isort: skip
 
 POOL_BYTES = 160 << 10
 INT32, MAX = 7, numerics.MAX
+
+
+class WorkerLibrary(Library):
+    """The calls of a worker alone, which older libraries have under the same names."""
+
+    def __init__(self, path: str):
+        self.handle = ctypes.CDLL(path)
+        self.handle.shoal_code_name.restype = ctypes.c_char_p
+        for name in ("shoal_op_release", "shoal_group_close", "shoal_worker_close"):
+            getattr(self.handle, name).argtypes = [ctypes.c_void_p]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +77,7 @@ class Rank:
         self.settings, self.job = settings, settings.job
         self.tell = Telling()
         self.progress = Progress(pathlib.Path(settings.progress))
-        self.library = Library(settings.library)
+        self.library = WorkerLibrary(settings.library)
         self.worker = ctypes.c_void_p()
         self.asked_to_end = threading.Event()
         self.failed = threading.Event()
