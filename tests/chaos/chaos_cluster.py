@@ -154,13 +154,14 @@ class ChaosCluster:
         return ",".join(f"{self.hosts[node].address}:{PORT}" for node in self.shape.control_nodes)
 
     def start_server(self, name: str) -> Running:
-        host = self.hosts[name]
+        node = self.shape.node_of(name)
+        host = self.hosts[node]
         command = [str(PROGRAMS / "shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", host.address]
         command += ["--name", name, "--net-device", host.device, "--timeout", "600000"]
         options = self.shape.options_of(name)
         if "--slot-memory" not in options:
             command += ["--slot-memory", SLOT_MEMORY]
-        return self.start(name, name, [*command, *options])
+        return self.start(name, node, [*command, *options])
 
     def start_job(self, job: Job) -> None:
         self.incarnations[job.name] += 1
@@ -241,6 +242,15 @@ class ChaosCluster:
             self.stopped.add(name)
         elif number == signal.SIGCONT:
             self.stopped.discard(name)
+
+    def write_logs(self, folder: pathlib.Path) -> None:
+        """What every process said: NAME.1.log, NAME.2.log, ..."""
+        folder.mkdir(parents=True, exist_ok=True)
+        counts: dict[str, int] = {}
+        for running in [*self.ended, *self.running.values()]:
+            counts[running.name] = counts.get(running.name, 0) + 1
+            name = running.name.replace("/", "-")
+            (folder / f"{name}.{counts[running.name]}.log").write_text(running.process.output + "\n", encoding="utf-8")
 
     def end(self) -> None:
         """Kills everything. Safe at any time, also twice."""

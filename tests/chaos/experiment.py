@@ -13,10 +13,11 @@ import time
 from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
 from chaos.fault import KINDS, Fault
-from chaos.findings import Findings, Violation
+from chaos.findings import CLOSED_GROUPS, MOVES, Findings, Violation
 from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
 from chaos.memory import MemoryWatch
+from chaos.moves import MoveWatch
 from chaos.schedule import Schedule
 from chaos.shape import SERVER_JOINS_LATER
 from chaos.strike import Strike
@@ -30,7 +31,6 @@ READY_S = 90.0  # for a cluster and its jobs to begin, on a loaded machine
 END_S = 60.0
 MEND_S = 60.0  # a process that was ended is back by then
 FREE_S = 10.0
-CLOSED_GROUPS = "closed groups"  # the checker that a scheduler forgets them
 
 
 @dataclasses.dataclass
@@ -44,6 +44,7 @@ class Outcome:
     longest_pause_s: float
     pauses: dict[str, int]
     void: int  # faults that found nothing to be done to
+    moves: int  # of groups
     wall_s: float
     cpu_s: float
     worst_noise_s: float
@@ -58,11 +59,15 @@ class Stopped(Exception):
 
 
 class Experiment:
-    def __init__(self, schedule: Schedule, without: set[str], stop_at_first: bool, say=None):
+    def __init__(
+        self, schedule: Schedule, without: set[str], stop_at_first: bool, say=None, logs: pathlib.Path | None = None
+    ):
+        self.logs = logs
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
-        self.findings = Findings(say)
+        self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
         self.memory = MemoryWatch()
+        self.moves = MoveWatch()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended
         self.watches: list[JobWatch] = []
         self.void = 0
@@ -84,6 +89,8 @@ class Experiment:
         finally:
             with ignoring_signals():
                 if cluster is not None:
+                    if self.logs is not None:
+                        cluster.write_logs(self.logs)
                     cluster.end()
                 shutil.rmtree(folder, ignore_errors=True)
         for left in before.left(namespaces, folder):
@@ -193,6 +200,7 @@ class Experiment:
         self.noise_s = max(late_s, self.noise_s * 0.995)
         self.worst_noise_s = max(self.worst_noise_s, self.noise_s)
         self.look_at_leader(now)
+        self.look_at_moves(now)
         self.look_at_services(now)
         for watch in self.watches:
             watch.look(now, self.leader_since, self.noise_s)
@@ -209,6 +217,15 @@ class Experiment:
         if leader != self.leader:
             self.leader, self.leader_since = leader, now
             self.findings.log.append((now, f"{leader or 'nobody'} leads"))
+
+    def look_at_moves(self, now: float) -> None:
+        for name in self.schedule.shape.scheduler_names:
+            if name not in self.cluster.running:
+                continue
+            for line in self.cluster.running[name].new_lines():
+                sentence = self.moves.hear(line, now)
+                if sentence and MOVES not in self.without:
+                    self.findings.violation(MOVES, sentence, now)
 
     def look_at_services(self, now: float) -> None:
         """Schedulers, servers and etcd members end only by a fault."""
@@ -316,8 +333,8 @@ class Experiment:
         ]
         return Outcome(
             self.schedule, incidents, self.findings.violations, self.findings.allowed, dict(self.findings.counts),
-            self.memory.summary(), self.findings.longest_pause_s, dict(self.findings.pauses), self.void, wall_s, cpu_s,
-            self.worst_noise_s,
+            self.memory.summary(), self.findings.longest_pause_s, dict(self.findings.pauses), self.void, self.moves.total,
+            wall_s, cpu_s, self.worst_noise_s,
         )  # fmt: skip
 
 

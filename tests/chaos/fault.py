@@ -43,7 +43,7 @@ def path_peers(shape: Shape, node: str) -> list[str]:
     """Nodes that the node talks with."""
     if node in shape.control_nodes:
         return [other for other in shape.nodes if other != node]
-    talkers = shape.control_nodes + (shape.worker_names if node in shape.server_names else shape.server_names)
+    talkers = shape.control_nodes + (shape.worker_names if node in shape.server_nodes else shape.server_nodes)
     return [other for other in talkers if other != node]
 
 

@@ -5,6 +5,12 @@ import sys
 import time
 from collections import Counter
 
+# Checkers that a run may leave out, by name.
+CLOSED_GROUPS = "closed groups"
+SLOW_JOIN = "slow join"
+MOVES = "moves"
+CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES)
+
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
@@ -15,9 +21,10 @@ class Violation:
 
 
 class Findings:
-    """`say` prints as it happens."""
+    """`say` prints as it happens; `without`: checkers that are left out."""
 
-    def __init__(self, say=None):
+    def __init__(self, say=None, without: frozenset[str] = frozenset()):
+        self.without = without
         self.say = say or (lambda line: print(line, file=sys.stderr, flush=True))
         self.t0 = time.monotonic()
         self.violations: list[Violation] = []

@@ -7,7 +7,8 @@ import time
 from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
 from chaos.expectation import Failure, judge, patience
-from chaos.findings import Findings
+from chaos.fault import RANK_GONE
+from chaos.findings import SLOW_JOIN, Findings
 from chaos.progress import Progress
 from chaos.shape import Job
 from chaos.work import members_of
@@ -42,7 +43,7 @@ class JobWatch:
         self.told_ended: set[int] = set()
         self.last_step: dict[tuple[int, int], float] = {}
         self.last_value: dict[tuple[int, int], int] = {}
-        self.stuck = False
+        self.misjudged = self.stuck = False
         self.ending = False
 
     @property
@@ -72,6 +73,7 @@ class JobWatch:
     # ---- each tick
 
     def look(self, now: float, leader_since: float, noise_s: float) -> None:
+        self.noise_s = noise_s
         for rank in self.job.ranks:
             running = self.cluster.running[self.job.rank_name(rank)]
             ended = not running.process.running()
@@ -95,6 +97,7 @@ class JobWatch:
         elif what == "joined":
             self.joined.add(rank)
             self.changed_at = now
+            self.check_join(rank, said["after_s"], now)
             self.findings.count("joins")
         elif what == "wrong":
             self.findings.violation("wrong result", f"{self.job.rank_name(rank)}: {said['text']}", now)
@@ -102,13 +105,22 @@ class JobWatch:
         elif what == "failed":
             self.hear_failure(rank, said, now)
 
+    def check_join(self, rank: int, after_s: float, now: float) -> None:
+        """Nothing is wrong but that the processes that had the ranks were killed: their places are free at once."""
+        earlier = now - after_s - self.world.shape.lease_s
+        others = [each for each in self.world.concerning(self.job, earlier, now) if each.kind not in RANK_GONE]
+        if not others and after_s > promises.TAKEN_AGAIN_S + self.noise_s and SLOW_JOIN not in self.findings.without:
+            self.findings.violation(SLOW_JOIN, f"{self.job.rank_name(rank)} joined after {after_s:.2f} s", now)
+
     def hear_failure(self, rank: int, said: dict, now: float) -> None:
         first = not self.failed_at
         failure = Failure(self.name, rank, said["where"], said["text"], said["waited_s"], now, said.get("group", ""))
         others_gone = {other: when for other, when in self.gone_since.items() if other != rank and not first}
         verdict = judge(failure, self.world, others_gone | dict.fromkeys(self.told - {rank}, now))
         place = f"{self.job.rank_name(rank)}, {failure.where} of {failure.group or 'the job'} after {failure.waited_s:.1f} s"
-        self.findings.failure(first, verdict, f"{place}: {failure.text}", now)
+        if not self.misjudged:
+            self.findings.failure(first, verdict, f"{place}: {failure.text}", now)
+        self.misjudged = self.misjudged or not verdict.allowed  # what follows from it is no further violation
         self.told.add(rank)
         self.fail(now)
 
@@ -163,10 +175,12 @@ class JobWatch:
         self.stuck = True
         stood_s = now - self.last_step[rank, slot]
         kind = "not told" if self.failed_at else "stuck"
-        steps = self.progress[rank].read(slot)
-        lines = [f"{self.job.rank_name(rank)}, slot {slot} ({steps}) stands still for {stood_s:.1f} s; {why} allows {bound_s:.1f} s"]
+        doing = self.progress[rank].doing(slot)
+        lines = [f"{self.job.rank_name(rank)}, slot {slot} {doing} for {stood_s:.1f} s; {why} allows {bound_s:.1f} s"]
         for other in self.job.ranks:
-            lines.append(f"{self.job.rank_name(other)}: {self.cluster.running[self.job.rank_name(other)].tail(2)[-700:]}")
+            its = [f"slot {each} {self.progress[other].doing(each)}" for each in self.slots[other]]
+            said = [line for line in self.cluster.running[self.job.rank_name(other)].tail(3).splitlines() if line[:1] != "{"]
+            lines.append(f"{self.job.rank_name(other)}: {', '.join(its)} {' | '.join(said)[-600:]}")
         self.findings.violation(kind, "\n".join(lines), now)
 
     def must_restart(self, now: float) -> bool:

@@ -5,7 +5,8 @@ import pathlib
 import struct
 
 MOST_SLOTS = 16
-FIELDS = ("steps", "ops", "groups", "bytes")  # of a slot; steps: anything that shows that the slot goes on
+FIELDS = ("steps", "ops", "groups", "bytes", "doing")  # of a slot; steps: anything that shows that the slot goes on
+DOING = ("pauses", "makes a group", "waits for an op", "closes a group")
 SIZE = MOST_SLOTS * len(FIELDS) * 8
 
 
@@ -22,6 +23,13 @@ class Progress:
             place = (slot * len(FIELDS) + FIELDS.index(name)) * 8
             (value,) = struct.unpack_from("<Q", self.memory, place)
             struct.pack_into("<Q", self.memory, place, value + amount)
+
+    def set_doing(self, slot: int, what: str) -> None:
+        place = (slot * len(FIELDS) + FIELDS.index("doing")) * 8
+        struct.pack_into("<Q", self.memory, place, DOING.index(what))
+
+    def doing(self, slot: int) -> str:
+        return DOING[self.read(slot)["doing"]]
 
     def read(self, slot: int) -> dict[str, int]:
         place = slot * len(FIELDS) * 8

@@ -8,6 +8,10 @@ LINK_SILENCE_NOTICED_S = 4.0
 RECONNECT_S = 2.0
 # F4: --drain-timeout's default.
 DRAIN_S = 10.0
+# A rank whose process has ended is free at once: a job that is killed and started again has its ranks after this.
+TAKEN_AGAIN_S = 1.0
+# Moves are paced: no group is moved more often than this in ten seconds.
+MOST_MOVES_IN_10_S = 20
 # F10: closing a group waits that long for other ranks' results, closing a worker this long.
 CLOSE_GROUP_S = 30.0
 CLOSE_WORKER_S = 2.0

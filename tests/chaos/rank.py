@@ -2,7 +2,7 @@
 
 `rank.py JSON`. Says on standard output what its watcher must know, a JSON object a line: joined, failed (with the code
 and text that the library gave), wrong (a result that is not the independent sum), ended. A line on standard input asks it
-to end: the ranks agree on when, by an all-reduce at the end of each group's life. Exit code 0: ended in good order; 1: an
+to end: the ranks agree on when, by all-reduces between the others. Exit code 0: ended in good order; 1: an
 op failed; 2: a result was wrong.
 """
 
@@ -35,6 +35,7 @@ from rank_program import (  # isort: skip
 )
 
 POOL_BYTES = 160 << 10
+OPS_BETWEEN_VOTES = 25
 INT32, MAX = 7, numerics.MAX
 
 
@@ -132,8 +133,6 @@ class Rank:
     def work(self, slot: int) -> None:
         number = 0
         try:
-            if slot == 0:
-                self.churn()
             while self.live(slot, generation_of(self.job, self.settings.seed, slot, number)):
                 number += 1
         except Refused:
@@ -150,15 +149,17 @@ class Rank:
 
     def live(self, slot: int, generation: Generation) -> bool:
         """One group, from making to closing; False when all ranks know that one of them was asked to end."""
+        self.progress.set_doing(slot, "makes a group")
         group = self.open_group(slot, generation)
+        self.progress.set_doing(slot, "pauses")
         self.progress.add(slot, steps=1)
-        try:
-            self.reduce(slot, group, generation)
-            goes_on = not self.vote(slot, group, generation)
-        except (Refused, Wrong):
-            # The others of the group fail as well; the process ends soon, and closing would wait for them.
-            raise
+        if slot == 0 and generation.name == "0.0":
+            self.churn()  # beside this group, which is the oldest one then
+        # If this fails the group is left as it is: the process ends soon, and closing would wait for the others.
+        goes_on = self.reduce(slot, group, generation)
+        self.progress.set_doing(slot, "closes a group")
         self.library.handle.shoal_group_close(group)
+        self.progress.set_doing(slot, "pauses")
         self.progress.add(slot, steps=1, groups=1)
         return goes_on
 
@@ -185,7 +186,8 @@ class Rank:
             self.tell("failed", where=where, slot=slot, group=generation.name, text=str(refused), waited_s=waited_s)
             raise
 
-    def reduce(self, slot: int, group: ctypes.c_void_p, generation: Generation) -> None:
+    def reduce(self, slot: int, group: ctypes.c_void_p, generation: Generation) -> bool:
+        """Whether nobody was asked to end."""
         under_way: list[tuple[Op, numpy.ndarray, ctypes.c_void_p]] = []
         place = generation.members.index(self.settings.rank)
         for number, op in enumerate(generation.ops):
@@ -196,8 +198,11 @@ class Rank:
             if len(under_way) >= 1 + number % self.job.in_flight:
                 self.finish(slot, generation, *under_way.pop(0))
             time.sleep(self.job.pause_ms / 1000)
+            if number % OPS_BETWEEN_VOTES == OPS_BETWEEN_VOTES - 1 and self.vote(slot, group, generation):
+                break
         while under_way:
             self.finish(slot, generation, *under_way.pop(0))
+        return not self.vote(slot, group, generation)
 
     def submit(self, slot: int, group, generation: Generation, op: Op, data: numpy.ndarray) -> ctypes.c_void_p:
         operation = ctypes.c_void_p()
@@ -212,7 +217,9 @@ class Rank:
         return operation
 
     def wait(self, slot: int, generation: Generation, operation: ctypes.c_void_p) -> None:
+        self.progress.set_doing(slot, "waits for an op")
         self.checked(slot, generation, "op", "shoal_op_wait", operation, ctypes.c_uint64(NO_LIMIT_MS))
+        self.progress.set_doing(slot, "pauses")
         self.library.handle.shoal_op_release(operation)
 
     def finish(self, slot: int, generation: Generation, op: Op, data: numpy.ndarray, operation: ctypes.c_void_p) -> None:

@@ -48,6 +48,7 @@ def make_record(outcome: Outcome, command: str, commit: str, machine_name: str) 
         "allowed": dict(Counter(why.split(":", 1)[0] for _, why, _ in outcome.allowed)),
         "counts": outcome.counts,
         "void": outcome.void,
+        "moves": outcome.moves,
         "memory_mib": outcome.memory,
         "longest_pause_s": outcome.longest_pause_s,
         "pauses": outcome.pauses,
@@ -73,7 +74,7 @@ def page(record: dict, date: str) -> str:
         f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups made"
         f" and closed; {counts.get('bytes', 0) / 2**30:.1f} GiB.",
         f"- {counts.get('failures that failover.md allows', 0)} calls failed as docs/failover.md says;"
-        f" jobs were started again {counts.get('job starts', 0)} times. The longest pause of a group was"
+        f" jobs were started again {counts.get('job starts', 0)} times, groups moved {record['moves']} times. The longest pause of a group was"
         f" {record['longest_pause_s']:.1f} s.",
         f"- {record['cpu_s'] / record['wall_s']:.2f} processors were used; this program was late by"
         f" {record['worst_noise_s']:.2f} s at most.",

@@ -17,6 +17,7 @@ from chaos import report, schedule, shape, shrink  # isort: skip
 from chaos.chaos_cluster import private_mounts
 from chaos.experiment import Experiment, Outcome
 from chaos.fault import KINDS
+from chaos.findings import CHECKERS
 from chaos.paths import PROGRAMS, RESULTS
 
 from rig.hosts import RigError, clean_left_over  # isort: skip
@@ -37,9 +38,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--shrink", action="store_true", help="reduce the schedule, if it fails, to its last faults")
     parser.add_argument("--shrink-minutes", type=float, default=30.0, help="for that long, at most")
     parser.add_argument("--stop-at-first", action="store_true", help="end with the first violation")
-    parser.add_argument("--without", default="", help="checkers that are left out, separated by commas: closed groups")
+    parser.add_argument("--without", default="", help=f"checkers that are left out, separated by commas, of: {', '.join(CHECKERS)}")
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
     parser.add_argument("--results", action="store_true", help=f"a result page in {RESULTS.name}/")
+    parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
     parser.add_argument("--print-only", action="store_true", help="the schedule, without running it")
     return parser.parse_args(arguments)
 
@@ -80,7 +82,10 @@ def run(options: argparse.Namespace) -> int:
     if options.print_only:
         return 0
     without = set(filter(None, options.without.split(",")))
-    outcome = Experiment(chosen, without, options.stop_at_first or options.shrink).run()
+    if unknown := without - set(CHECKERS):
+        print(f"chaos: there are no checkers {', '.join(sorted(unknown))}; there are {', '.join(CHECKERS)}", file=sys.stderr)
+        return 2
+    outcome = Experiment(chosen, without, options.stop_at_first or options.shrink, logs=options.logs).run()
     print(summary(outcome), flush=True)
     for violation in outcome.violations:
         print(f"VIOLATION at {violation.at_s:.2f} s, {violation.kind}: {violation.text}", flush=True)

@@ -42,6 +42,7 @@ class Shape:
     leader_lease_ms: int = 3000
     op_timeout_ms: int = 120_000
     server_options: tuple[tuple[str, tuple[str, ...]], ...] = ()  # further options by the server's name
+    one_server_node: bool = False  # all servers on server-0, instead of each on a node of its own
 
     @property
     def lease_s(self) -> float:
@@ -58,7 +59,7 @@ class Shape:
 
     @functools.cached_property
     def server_names(self) -> list[str]:
-        """A server has its node's name."""
+        """A server has its node's name, where it has a node of its own."""
         return [f"server-{number}" for number in range(self.servers)]
 
     @functools.cached_property
@@ -75,7 +76,11 @@ class Shape:
 
     @functools.cached_property
     def nodes(self) -> list[str]:
-        return [*self.control_nodes, *self.server_names, *self.worker_names]
+        return [*self.control_nodes, *self.server_nodes, *self.worker_names]
+
+    @functools.cached_property
+    def server_nodes(self) -> list[str]:
+        return self.server_names[:1] if self.one_server_node else self.server_names
 
     @functools.cached_property
     def rank_names(self) -> list[str]:
@@ -83,7 +88,7 @@ class Shape:
 
     @functools.cached_property
     def node_by_process(self) -> dict[str, str]:
-        found = {name: name for name in self.server_names}
+        found = {name: self.server_nodes[0] if self.one_server_node else name for name in self.server_names}
         found |= {name: f"control-{name.rsplit('-', 1)[1]}" for name in [*self.scheduler_names, *self.etcd_names]}
         found |= {job.rank_name(rank): job.nodes[rank] for job in self.jobs for rank in job.ranks}
         return found

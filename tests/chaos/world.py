@@ -92,8 +92,8 @@ class World:
             server
             for server in self.shape.server_names
             if self.is_up(server, open_now)
-            and all(self.reach(node, server, open_now) for node in nodes)
-            and self.control_works([server], open_now)
+            and all(self.reach(node, self.shape.node_of(server), open_now) for node in nodes)
+            and self.control_works([self.shape.node_of(server)], open_now)
         ]
 
     def works_for(self, job: Job, open_now: list[Incident]) -> bool:
@@ -171,11 +171,12 @@ class World:
     def serves(self, node: str, open_now: list[Incident]) -> bool:
         """Whether any server that runs is reached from the node, or is on it."""
         return any(
-            self.is_up(server, open_now) and self.reach(node, server, open_now) for server in self.shape.server_names
+            self.is_up(server, open_now) and self.reach(node, self.shape.node_of(server), open_now)
+            for server in self.shape.server_names
         )
 
     def broken_and_nobody_leads(self, node: str, open_now: list[Incident]) -> bool:
-        broken = [server for server in self.shape.server_names if not self.reach(node, server, open_now)]
+        broken = [server for server in self.shape.server_nodes if not self.reach(node, server, open_now)]
         return bool(broken) and not self.control_works([node], open_now)
 
     def parties_at_fault(self, job: Job, begin: float, end: float) -> set[str]:
