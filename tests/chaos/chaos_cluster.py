@@ -179,6 +179,8 @@ class ChaosCluster:
                 "library": str(LIBRARY),
             }
             single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+            # numpy's arrays go back to the kernel when they are freed: what then grows is kept by somebody.
+            single |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "2"}
             command = [sys.executable, str(RANK_PROGRAM), json.dumps(settings)]
             self.start(name, job.nodes[rank], command, single)
 

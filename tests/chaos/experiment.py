@@ -13,13 +13,14 @@ import time
 from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
 from chaos.fault import KINDS, Fault
-from chaos.findings import CLOSED_GROUPS, MOVES, Findings, Violation
+from chaos.findings import CLOSED_GROUPS, ETCD_MEMORY, MOVES, Findings, Violation
 from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
 from chaos.memory import MemoryWatch
 from chaos.moves import MoveWatch
 from chaos.schedule import Schedule
 from chaos.shape import SERVER_JOINS_LATER
+from chaos.starvation import Starvation
 from chaos.strike import Strike
 from chaos.world import Incident, World
 
@@ -60,14 +61,21 @@ class Stopped(Exception):
 
 class Experiment:
     def __init__(
-        self, schedule: Schedule, without: set[str], stop_at_first: bool, say=None, logs: pathlib.Path | None = None
+        self,
+        schedule: Schedule,
+        without: set[str],
+        stop_at_first: bool,
+        say=None,
+        logs: pathlib.Path | None = None,
+        patience_s: float = 0.0,
     ):
-        self.logs = logs
+        self.logs, self.patience_s = logs, patience_s
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
         self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
         self.memory = MemoryWatch()
         self.moves = MoveWatch()
+        self.starvation = Starvation()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended
         self.watches: list[JobWatch] = []
         self.void = 0
@@ -120,7 +128,7 @@ class Experiment:
                 self.strike(fault, self.findings.t0)
         for job in shape.jobs:
             cluster.start_job(job)
-            self.watches.append(JobWatch(cluster, self.world, job, self.findings))
+            self.watches.append(JobWatch(cluster, self.world, job, self.findings, self.starvation))
         self.wait_for(lambda: all(watch.all_moved() for watch in self.watches), "all groups have begun")
         self.findings.t0 = time.monotonic()
         self.findings.note(f"{len(cluster.running)} processes on {len(shape.nodes)} nodes are at work", self.findings.t0)
@@ -203,12 +211,14 @@ class Experiment:
         self.look_at_moves(now)
         self.look_at_services(now)
         for watch in self.watches:
-            watch.look(now, self.leader_since, self.noise_s)
+            watch.look(now, self.leader_since, self.noise_s + self.patience_s)
             self.look_after(watch, now)
         if now - self.memory_at > MEMORY_INTERVAL_S:
             self.memory_at = now
             for name, running in self.cluster.running.items():
                 self.memory.sample(name, running.process.pid, now)
+                self.starvation.sample(running.process.pid, now)
+            self.starvation.forget_all_but({running.process.pid for running in self.cluster.running.values()})
         if self.stop_at_first and self.findings.violations:
             raise Stopped
 
@@ -279,6 +289,8 @@ class Experiment:
         self.end_services("server-", promises.DRAIN_S + 5)
         self.end_services("scheduler-", 15.0)
         for line in self.memory.grown():
+            if line.startswith("etcd-") and ETCD_MEMORY in self.without:
+                continue
             self.findings.violation("memory", line, time.monotonic())
 
     def check_memory_is_free(self) -> None:

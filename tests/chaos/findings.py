@@ -9,7 +9,8 @@ from collections import Counter
 CLOSED_GROUPS = "closed groups"
 SLOW_JOIN = "slow join"
 MOVES = "moves"
-CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES)
+ETCD_MEMORY = "etcd memory"
+CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES, ETCD_MEMORY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Findings:
         self.log: list[tuple[float, str]] = []
         self.open_faults: list[str] = []
         self.longest_pause_s = 0.0
+        self.worst_starved_s = 0.0  # where it was asked for: something seemed to stand still
         self.pauses: Counter[str] = Counter()
 
     def count(self, what: str, amount: int = 1) -> None:

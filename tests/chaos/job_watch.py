@@ -11,6 +11,7 @@ from chaos.fault import RANK_GONE
 from chaos.findings import SLOW_JOIN, Findings
 from chaos.progress import Progress
 from chaos.shape import Job
+from chaos.starvation import Starvation
 from chaos.work import members_of
 from chaos.world import World
 
@@ -19,8 +20,9 @@ GENERATION_S = 30.0
 
 
 class JobWatch:
-    def __init__(self, cluster: ChaosCluster, world: World, job: Job, findings: Findings):
+    def __init__(self, cluster: ChaosCluster, world: World, job: Job, findings: Findings, starvation: Starvation):
         self.cluster, self.world, self.job, self.findings = cluster, world, job, findings
+        self.starvation = starvation
         self.begin()
 
     def begin(self) -> None:
@@ -57,8 +59,8 @@ class JobWatch:
         return self.cluster.running[self.job.rank_name(rank)].process
 
     def all_moved(self) -> bool:
-        """Every slot of every rank made a step."""
-        return all(self.progress[rank].steps(slot) > 1 for rank in self.job.ranks for slot in self.slots[rank])
+        """Every slot of every rank has a result."""
+        return all(self.progress[rank].read(slot)["ops"] > 0 for rank in self.job.ranks for slot in self.slots[rank])
 
     def ask_to_end(self) -> None:
         self.ending = True
@@ -157,8 +159,16 @@ class JobWatch:
                 if gone or waiting_for_start or self.stuck or rank in self.told:
                     continue
                 overdue_s = calm.overdue_s(self.last_step[key], now, noise_s)
-                if overdue_s > 0:
+                if overdue_s > 0 and overdue_s > self.starved_s(max(calm.since, self.last_step[key]), now):
                     self.say_stuck(rank, slot, calm.bound_s, calm.why, now)
+
+    def starved_s(self, since: float, now: float) -> float:
+        """What the machine kept this job's ranks and all services from running."""
+        running = self.cluster.running.items()
+        pids = [each.process.pid for name, each in running if "/" not in name or name.startswith(f"{self.name}/")]
+        starved_s = self.starvation.waited_s(pids, since, now)
+        self.findings.worst_starved_s = max(self.findings.worst_starved_s, starved_s)
+        return starved_s
 
     def can_go_on(self, rank: int) -> bool:
         return self.process(rank).running() and self.job.rank_name(rank) not in self.cluster.stopped

@@ -6,7 +6,7 @@ import struct
 
 MOST_SLOTS = 16
 FIELDS = ("steps", "ops", "groups", "bytes", "doing")  # of a slot; steps: anything that shows that the slot goes on
-DOING = ("pauses", "makes a group", "waits for an op", "closes a group")
+DOING = ("pauses", "makes a group", "submits an op", "waits for an op", "closes a group")
 SIZE = MOST_SLOTS * len(FIELDS) * 8
 
 

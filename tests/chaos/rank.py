@@ -143,8 +143,11 @@ class Rank:
 
     def churn(self) -> None:
         for number in range(self.job.churn):
+            self.progress.set_doing(0, "makes a group")
             group = self.open_group(0, Generation(f"churn.{number}", tuple(self.job.ranks), 0, "none", ()))
+            self.progress.set_doing(0, "closes a group")
             self.library.handle.shoal_group_close(group)
+            self.progress.set_doing(0, "pauses")
             self.progress.add(0, steps=1, groups=1)
 
     def live(self, slot: int, generation: Generation) -> bool:
@@ -209,11 +212,13 @@ class Rank:
         options = AllReduceOptions(
             dtype=op.dtype, op=op.op, premul_factor=op.factor, timeout_ms=self.settings.op_timeout_ms
         )
+        self.progress.set_doing(slot, "submits an op")
         pointer = data.ctypes.data_as(ctypes.c_void_p)
         self.checked(
             slot, generation, "submit", "shoal_all_reduce", group, pointer, ctypes.c_uint64(op.count),
             ctypes.byref(options), ctypes.byref(operation),
         )  # fmt: skip
+        self.progress.set_doing(slot, "pauses")
         return operation
 
     def wait(self, slot: int, generation: Generation, operation: ctypes.c_void_p) -> None:

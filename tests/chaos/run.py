@@ -42,6 +42,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
     parser.add_argument("--results", action="store_true", help=f"a result page in {RESULTS.name}/")
     parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds more for everything: how long does it last?")
     parser.add_argument("--print-only", action="store_true", help="the schedule, without running it")
     return parser.parse_args(arguments)
 
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     if unknown := without - set(CHECKERS):
         print(f"chaos: there are no checkers {', '.join(sorted(unknown))}; there are {', '.join(CHECKERS)}", file=sys.stderr)
         return 2
-    outcome = Experiment(chosen, without, options.stop_at_first or options.shrink, logs=options.logs).run()
+    outcome = Experiment(chosen, without, options.stop_at_first or options.shrink, logs=options.logs, patience_s=options.patience).run()
     print(summary(outcome), flush=True)
     for violation in outcome.violations:
         print(f"VIOLATION at {violation.at_s:.2f} s, {violation.kind}: {violation.text}", flush=True)

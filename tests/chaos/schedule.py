@@ -9,10 +9,11 @@ import random
 from chaos import shape as shapes
 from chaos.fault import KINDS, Fault, Kind, check, draw, kinds_for
 from chaos.pairs import Phases, overlapping_phase
+from chaos.promises import works_again_s
 from chaos.shape import Shape
 
-MOST_FAULTS_OF_EPISODE = 6
-MOST_OPEN = 3
+MOST_FAULTS_OF_EPISODE = 10
+MOST_OPEN = 4
 JOB_ENDERS = 0.15  # share of the choices in which a kind may be drawn that ends jobs
 
 
@@ -41,7 +42,7 @@ class Schedule:
 
 def calm_of(shape: Shape) -> float:
     """Long enough for what failover.md promises after a fault, and for the check that it came."""
-    return 2.5 * shape.lease_s + shape.leader_lease_ms / 1000 + 3
+    return works_again_s(shape) + 3
 
 
 def duration(kind: Kind, left_s: float, source: random.Random) -> float:
@@ -77,7 +78,7 @@ class Drawn:
 
     def episode(self, begin_s: float, end_s: float) -> float:
         """Draws its faults and says when the last one is over."""
-        wanted = self.source.randint(1, MOST_FAULTS_OF_EPISODE)
+        wanted = self.source.randint(2, MOST_FAULTS_OF_EPISODE)
         room_s = end_s - begin_s
         first = draw(self.choose([]), self.shape, begin_s, 0.0, self.source)
         here = [self.lasting(first, room_s)]

@@ -1,6 +1,9 @@
 """The checkers that look at numbers and lines: memory, moves, progress, what is left behind, the page."""
 
 import pathlib
+import subprocess
+import sys
+import time
 
 from chaos import report
 from chaos.experiment import Outcome
@@ -12,6 +15,7 @@ from chaos.progress import Progress
 from chaos.promises import MOST_MOVES_IN_10_S
 from chaos.schedule import Schedule
 from chaos.shape import SHAPES
+from chaos.starvation import Starvation
 from chaos.world import Incident
 
 
@@ -47,8 +51,31 @@ def test_progress_is_seen_by_the_other_side(tmp_path: pathlib.Path):
     rank.add(2, steps=1, ops=1, bytes=100)
     rank.set_doing(2, "closes a group")
     rank.add(2, steps=1, groups=1)
-    assert watcher.read(2) == {"steps": 2, "ops": 1, "groups": 1, "bytes": 100, "doing": 3}
+    assert watcher.read(2) == {"steps": 2, "ops": 1, "groups": 1, "bytes": 100, "doing": 4}
     assert watcher.doing(2) == "closes a group" and watcher.steps(0) == 0
+
+
+def test_a_thread_that_waits_for_a_processor_is_seen():
+    """Two busy threads on one processor: each waits for about half of the time."""
+    program = "import os; os.sched_setaffinity(0, {0})\nwhile True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    try:
+        starvation = Starvation()
+        pids = [process.pid for process in busy]
+        began = time.monotonic()
+        for pid in pids:
+            starvation.sample(pid, began)
+        deadline = began + 30
+        while (waited_s := starvation.waited_s(pids, began, time.monotonic())) < 0.3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert waited_s < time.monotonic() - began
+        starvation.forget_all_but({pids[0]})
+        assert set(starvation.samples) == {pids[0]}
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def test_a_folder_that_is_left_behind_is_named(tmp_path: pathlib.Path):
