@@ -28,7 +28,7 @@ PORT = 7070
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 START_PATIENCE_S = 60.0
 CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are
-STATE_DISK_BYTES = 256 << 10
+STATE_DISK_BYTES = 8 << 20
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
 SLOT_MEMORY = "64MiB"
 

@@ -17,6 +17,7 @@ from chaos.world import World
 
 # A rank that failed in one group leaves the others at the end of their generation.
 GENERATION_S = 30.0
+PAUSES = "pauses"
 
 
 class JobWatch:
@@ -149,18 +150,26 @@ class JobWatch:
         """I10: no slot of a rank that is there stands still longer than promised."""
         calm = patience(self.world, self.job, now, max(self.changed_at, leader_since))
         waiting_for_start = len(self.said_started) < len(self.job.nodes)
+        busy = self.slots_at_work()
         for rank in self.job.ranks:
             for slot in self.slots[rank]:
                 key = (rank, slot)
                 value = self.progress[rank].steps(slot)
                 if value != self.last_value.get(key):
                     self.step_made(key, value, now)
+                elif slot in busy:
+                    self.last_step[key] = now
                 gone = rank in self.gone_since or (self.failed_at and not self.can_go_on(rank))
                 if gone or waiting_for_start or self.stuck or rank in self.told:
                     continue
                 overdue_s = calm.overdue_s(self.last_step[key], now, noise_s)
                 if overdue_s > 0 and overdue_s > self.starved_s(max(calm.since, self.last_step[key]), now):
                     self.say_stuck(rank, slot, calm.bound_s, calm.why, now)
+
+    def slots_at_work(self) -> set[int]:
+        """Slots of which a rank that is there is outside the library: it, and not the product, keeps the others waiting."""
+        there = [rank for rank in self.job.ranks if rank not in self.gone_since and self.can_go_on(rank)]
+        return {slot for rank in there for slot in self.slots[rank] if self.progress[rank].doing(slot) == PAUSES}
 
     def starved_s(self, since: float, now: float) -> float:
         """What the machine kept this job's ranks and all services from running."""
