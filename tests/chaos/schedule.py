@@ -5,9 +5,10 @@ import json
 import math
 import pathlib
 import random
+from collections import Counter
 
 from chaos import shape as shapes
-from chaos.fault import KINDS, Fault, Kind, check, draw, kinds_for
+from chaos.fault import KINDS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault, Kind, check, draw, kinds_for
 from chaos.pairs import Phases, overlapping_phase
 from chaos.promises import works_again_s
 from chaos.shape import Shape
@@ -74,7 +75,8 @@ class Drawn:
         self.shape, self.kinds, self.source = shape, kinds, source
         self.phases = Phases.of_lease(shape.lease_s)
         self.faults: list[Fault] = []
-        self.met: dict[tuple[str, str], int] = {}
+        self.met: Counter[tuple[str, str]] = Counter()
+        self.count: Counter[str] = Counter()
 
     def episode(self, begin_s: float, end_s: float) -> float:
         """Draws its faults and says when the last one is over."""
@@ -82,7 +84,6 @@ class Drawn:
         room_s = end_s - begin_s
         first = draw(self.choose([]), self.shape, begin_s, 0.0, self.source)
         here = [self.lasting(first, room_s)]
-        self.faults.append(here[0])
         for _ in range(wanted - 1):
             before = self.source.choice(here)
             at_s = self.moment(before)
@@ -94,10 +95,10 @@ class Drawn:
             if any(collides(fault, other) for other in here):
                 continue
             for other in meets:
-                pair = (other.kind, fault.kind)
-                self.met[pair] = self.met.get(pair, 0) + 1
+                self.met[other.kind, fault.kind] += 1
             here.append(fault)
-            self.faults.append(fault)
+        self.faults += here
+        self.count.update(fault.kind for fault in here)
         return max(fault.at_s + fault.for_s for fault in here)
 
     def lasting(self, fault: Fault, room_s: float) -> Fault:
@@ -107,9 +108,9 @@ class Drawn:
         """The kind that met those faults least."""
         enders = self.source.random() < JOB_ENDERS
         kinds = [kind for kind in self.kinds if enders or not kind.ends_jobs] or self.kinds
-        counts = {kind.name: sum(self.met.get((other.kind, kind.name), 0) for other in meets) for kind in kinds}
+        counts = {kind.name: sum(self.met[other.kind, kind.name] for other in meets) for kind in kinds}
         if not meets:
-            counts = {kind.name: sum(fault.kind == kind.name for fault in self.faults) for kind in kinds}
+            counts = {kind.name: self.count[kind.name] for kind in kinds}
         least = min(counts.values())
         return self.source.choice([kind for kind in kinds if counts[kind.name] == least])
 
@@ -126,10 +127,15 @@ class Drawn:
         return end + self.source.uniform(0, self.phases.healed_s)
 
 
+def is_of_process(kind: str) -> bool:
+    return kind in PROCESS_GONE | PROCESS_STOPPED | RANK_GONE
+
+
 def collides(one: Fault, other: Fault) -> bool:
     """The same process can't be killed and stopped at a time, nor the same clock set twice: the second would be none."""
+    processes = all(is_of_process(fault.kind) for fault in (one, other))
     apart = one.at_s > other.at_s + other.for_s or other.at_s > one.at_s + one.for_s
-    same_process = one.target == other.target and one.target.split("-")[0] == other.kind.split("-")[0]
+    same_process = processes and one.target == other.target
     job_and_rank = {one.target.split("/")[0], other.target.split("/")[0]}
     same_job = len(job_and_rank) == 1 and (one.kind == "job-restart" or other.kind == "job-restart")
     return not apart and (same_process or same_job or (one.kind, one.target) == (other.kind, other.target))

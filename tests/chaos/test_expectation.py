@@ -81,6 +81,13 @@ def test_f12_f16_nor_when_a_scheduler_is_gone():
     assert not judge(failure(LOST_1), world(("scheduler-kill", "scheduler-0", 20, 0), ("etcd-stop", "etcd-1", 20, 0))).allowed
 
 
+def test_f12_a_scheduler_that_hears_nobody_takes_nobody_for_lost():
+    silent = [("node-silent", name, 20, 0) for name in SHAPE.control_nodes]
+    assert not judge(failure(LOST_1), world(*silent)).allowed
+    paths = [("path-silent", "worker-1", 20, 0, name) for name in SHAPE.control_nodes]
+    assert judge(failure(LOST_1), world(*paths)).allowed
+
+
 def test_not_survived_a_connection_breaks_while_nobody_leads():
     nobody_leads = [("etcd-kill", "etcd-0", 9, 0), ("etcd-kill", "etcd-1", 9, 0)]
     assert judge(failure(LOST_1), world(*nobody_leads, ("path-silent", "worker-1", 8, 0, "server-0"))).allowed

@@ -73,7 +73,7 @@ def test_there_is_calm_after_each_episode():
 def test_a_process_is_not_killed_while_it_is_stopped():
     for seed in range(20):
         faults = [fault for fault in draw(seed, 60).faults if fault.kind in ("server-stop", "server-kill")]
-        for one, other in itertools.combinations(faults, 2):
+        for one, other in itertools.pairwise(sorted(faults, key=lambda fault: (fault.target, fault.at_s))):
             if one.target == other.target:
                 assert other.at_s > one.at_s + one.for_s or one.at_s > other.at_s + other.for_s
 

@@ -162,7 +162,7 @@ class World:
         node = job.nodes[rank]
         if self.longest(begin, end, lambda open_now: not self.serves(node, open_now)) > harmless_s:
             return f"F11: {node} reached no server"
-        if self.longest(begin, end, lambda open_now: not self.control_members([node], open_now)) > harmless_s:
+        if self.longest(begin, end, functools.partial(self.is_missed_by_control, node)) > harmless_s:
             return f"F11: {node} reached no scheduler"
         if self.longest(begin, end, functools.partial(self.broken_and_nobody_leads, node)) > 1:
             return "not survived: a connection broke while the scheduler was away for more than a second"
@@ -174,6 +174,13 @@ class World:
             self.is_up(server, open_now) and self.reach(node, self.shape.node_of(server), open_now)
             for server in self.shape.server_names
         )
+
+    def is_missed_by_control(self, node: str, open_now: list[Incident]) -> bool:
+        """F12: a scheduler that hears nobody takes nobody for lost; so others must be heard."""
+        if self.control_members([node], open_now):
+            return False
+        others = [other for other in self.shape.server_nodes + self.shape.worker_names if other != node]
+        return any(self.control_works([other], open_now) for other in others)
 
     def broken_and_nobody_leads(self, node: str, open_now: list[Incident]) -> bool:
         broken = [server for server in self.shape.server_nodes if not self.reach(node, server, open_now)]
