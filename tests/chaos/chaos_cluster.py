@@ -1,6 +1,6 @@
 """The real programs of a shape, each on its node: started, ended, started again. No faults are decided here.
 
-One thread. A child dies with the thread that started it (PR_SET_PDEATHSIG), so all are started by the thread that stays.
+One thread: a child dies with the thread that started it (PR_SET_PDEATHSIG), so all are started by the one that stays.
 """
 
 import dataclasses
@@ -92,6 +92,7 @@ class ChaosCluster:
 
         def before_exec() -> None:
             host.enter()
+            os.setpriority(os.PRIO_PROCESS, 0, 0)  # the rig itself comes before what it watches
             call_libc("unshare", CLONE_NEWTIME)
             # Taken on by the program that is executed next; also a Python process of this node counts from there.
             with open("/proc/self/timens_offsets", "w", encoding="ascii") as offsets:
@@ -124,7 +125,8 @@ class ChaosCluster:
 
     def wait_for_etcd(self, name: str) -> None:
         address = self.hosts[self.shape.node_of(name)].address
-        program = f"import urllib.request as r; print(r.urlopen('http://{address}:{ETCD_PORT}/health', timeout=5).read())"
+        health = f"http://{address}:{ETCD_PORT}/health"
+        program = f"import urllib.request as r; print(r.urlopen('{health}', timeout=5).read())"
         deadline = time.monotonic() + START_PATIENCE_S
         while True:
             done = subprocess.run(
@@ -196,7 +198,8 @@ class ChaosCluster:
             return name if self.is_up(name) else ""
         for name in self.shape.scheduler_names:
             if self.is_up(name):
-                lines = [line for line in self.running[name].process.output.splitlines() if line.startswith("scheduler at ")]
+                output = self.running[name].process.output.splitlines()
+                lines = [line for line in output if line.startswith("scheduler at ")]
                 if lines and "leads, term" in lines[-1]:
                     return name
         return ""

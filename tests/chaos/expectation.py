@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 from chaos import promises
+from chaos.fault import IMPAIRMENTS
 from chaos.shape import Job
 from chaos.world import World
 
@@ -128,6 +129,6 @@ def patience(world: World, job: Job, now: float, changed_at: float) -> Patience:
             bound_s = max(bound_s, promises.way_around_s(shape))
     if not world.works_for(job, open_now):
         return Patience(since, float("inf"), "the job can't work")
-    if any(incident.kind.startswith(("link-", "payload-")) and world.concerns(incident.fault, job) for incident in open_now):
+    if any(incident.kind in IMPAIRMENTS and world.concerns(incident.fault, job) for incident in open_now):
         bound_s, why = IMPAIRED_FACTOR * bound_s, why + ", over an impaired link"
     return Patience(since, bound_s, why)

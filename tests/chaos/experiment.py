@@ -131,7 +131,7 @@ class Experiment:
             self.watches.append(JobWatch(cluster, self.world, job, self.findings, self.starvation))
         self.wait_for(lambda: all(watch.all_moved() for watch in self.watches), "all groups have begun")
         self.findings.t0 = time.monotonic()
-        self.findings.note(f"{len(cluster.running)} processes on {len(shape.nodes)} nodes are at work", self.findings.t0)
+        self.findings.note(f"{len(cluster.running)} processes are at work", self.findings.t0)
 
     def wait_for(self, condition, what: str) -> None:
         deadline = time.monotonic() + READY_S
@@ -164,11 +164,12 @@ class Experiment:
 
     def strike(self, fault: Fault, now: float) -> None:
         strike = Strike(self.cluster, fault)
+        began = time.monotonic()  # a part of it may be felt before all of it is done
         if not strike.begin():
             self.void += 1
             self.findings.note(f"void   {fault}", now)
             return
-        incident = Incident(fault, time.monotonic())
+        incident = Incident(fault, began)
         if fault.kind == SERVER_JOINS_LATER:
             incident.began = 0.0
         self.world.incidents.append(incident)
@@ -319,7 +320,8 @@ class Experiment:
         if CLOSED_GROUPS not in self.without:
             for job in jobs.get("jobs", []):
                 if groups := job.get("groups", []):
-                    wrong.append(f"the scheduler has {len(groups)} groups of job {job['name']} ({job['state']}), all closed")
+                    whose = f"job {job['name']} ({job['state']})"
+                    wrong.append(f"the scheduler has {len(groups)} groups of {whose}, all closed")
         return wrong
 
     def end_services(self, prefix: str, patience_s: float) -> None:
@@ -345,8 +347,8 @@ class Experiment:
         ]
         return Outcome(
             self.schedule, incidents, self.findings.violations, self.findings.allowed, dict(self.findings.counts),
-            self.memory.summary(), self.findings.longest_pause_s, dict(self.findings.pauses), self.void, self.moves.total,
-            wall_s, cpu_s, self.worst_noise_s,
+            self.memory.summary(), self.findings.longest_pause_s, dict(self.findings.pauses), self.void,
+            self.moves.total, wall_s, cpu_s, self.worst_noise_s,
         )  # fmt: skip
 
 

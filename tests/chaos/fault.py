@@ -108,8 +108,9 @@ ALL_KINDS = (
 KINDS = {kind.name: kind for kind in ALL_KINDS}
 
 NETWORK_CUTS = {"node-silent", "node-pulled", "node-deaf", "node-mute", "path-silent", "path-one-way"}
-IMPAIRMENTS = {"link-loss", "link-delay", "link-reorder", "link-duplicate", "link-corrupt", "payload-corrupt", "link-slow"}
-PROCESS_GONE = {"server-kill", "server-term", "server-drain", SERVER_JOINS_LATER, "scheduler-kill", "scheduler-term", "etcd-kill"}
+IMPAIRMENTS = {kind.name for kind in ALL_KINDS if kind.name.startswith(("link-", "payload-"))}
+SERVER_GONE = {"server-kill", "server-term", "server-drain", SERVER_JOINS_LATER}
+PROCESS_GONE = SERVER_GONE | {"scheduler-kill", "scheduler-term", "etcd-kill"}
 PROCESS_STOPPED = {"server-stop", "scheduler-stop", "etcd-stop", "rank-stop"}
 RANK_GONE = {"rank-kill", "rank-term", "job-restart"}
 

@@ -8,6 +8,7 @@ over in one piece (segmentation offload) as one frame. It ends when its standard
 
 import heapq
 import json
+import os
 import random
 import select
 import socket
@@ -154,6 +155,8 @@ class Cable:
 
 
 def main() -> int:
+    # Without a processor it would be a silent link, which is another fault.
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     Cable(sys.argv[1], sys.argv[2], int(sys.argv[3])).run()
     return 0
 

@@ -6,7 +6,7 @@ import time
 
 from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
-from chaos.expectation import Failure, judge, patience
+from chaos.expectation import Failure, Verdict, judge, patience
 from chaos.fault import RANK_GONE
 from chaos.findings import SLOW_JOIN, Findings
 from chaos.progress import Progress
@@ -18,6 +18,7 @@ from chaos.world import World
 # A rank that failed in one group leaves the others at the end of their generation.
 GENERATION_S = 30.0
 PAUSES = "pauses"
+NOT_JUDGED = "failures not judged for want of processors"
 
 
 class JobWatch:
@@ -120,8 +121,15 @@ class JobWatch:
         failure = Failure(self.name, rank, said["where"], said["text"], said["waited_s"], now, said.get("group", ""))
         others_gone = {other: when for other, when in self.gone_since.items() if other != rank and not first}
         verdict = judge(failure, self.world, others_gone | dict.fromkeys(self.told - {rank}, now))
-        place = f"{self.job.rank_name(rank)}, {failure.where} of {failure.group or 'the job'} after {failure.waited_s:.1f} s"
-        if not self.misjudged:
+        place = f"{self.job.rank_name(rank)}, {failure.where} of {failure.group or 'the job'}"
+        place += f" after {failure.waited_s:.1f} s"
+        starved_s = 0.0 if verdict.allowed else self.starved_s(failure.began - self.world.shape.lease_s, now)
+        if starved_s > promises.harmless_silence_s(self.world.shape):
+            # Who gets no processor sends no heartbeat. This is counted, and shown in the result.
+            self.findings.count(NOT_JUDGED)
+            self.findings.note(f"not judged, a program waited {starved_s:.1f} s for a processor: {failure.text}", now)
+            verdict = Verdict(True, "not judged: no processor")
+        elif not self.misjudged:
             self.findings.failure(first, verdict, f"{place}: {failure.text}", now)
         self.misjudged = self.misjudged or not verdict.allowed  # what follows from it is no further violation
         self.told.add(rank)
@@ -167,7 +175,7 @@ class JobWatch:
                     self.say_stuck(rank, slot, calm.bound_s, calm.why, now)
 
     def slots_at_work(self) -> set[int]:
-        """Slots of which a rank that is there is outside the library: it, and not the product, keeps the others waiting."""
+        """Slots of which a rank is outside the library: it, and not the product, keeps the others waiting."""
         there = [rank for rank in self.job.ranks if rank not in self.gone_since and self.can_go_on(rank)]
         return {slot for rank in there for slot in self.slots[rank] if self.progress[rank].doing(slot) == PAUSES}
 
@@ -198,7 +206,8 @@ class JobWatch:
         lines = [f"{self.job.rank_name(rank)}, slot {slot} {doing} for {stood_s:.1f} s; {why} allows {bound_s:.1f} s"]
         for other in self.job.ranks:
             its = [f"slot {each} {self.progress[other].doing(each)}" for each in self.slots[other]]
-            said = [line for line in self.cluster.running[self.job.rank_name(other)].tail(3).splitlines() if line[:1] != "{"]
+            last = self.cluster.running[self.job.rank_name(other)].tail(3).splitlines()
+            said = [line for line in last if line[:1] != "{"]
             lines.append(f"{self.job.rank_name(other)}: {', '.join(its)} {' | '.join(said)[-600:]}")
         self.findings.violation(kind, "\n".join(lines), now)
 

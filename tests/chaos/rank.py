@@ -176,7 +176,8 @@ class Rank:
             max_chunk_bytes=generation.chunk_bytes,
             wire=WIRES[generation.wire],
         )
-        self.checked(slot, generation, "group", "shoal_group_create", self.worker, ctypes.byref(options), ctypes.byref(group))
+        arguments = (self.worker, ctypes.byref(options), ctypes.byref(group))
+        self.checked(slot, generation, "group", "shoal_group_create", *arguments)
         return group
 
     def checked(self, slot: int, generation: Generation, where: str, function: str, *arguments) -> None:

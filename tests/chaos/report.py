@@ -12,6 +12,7 @@ from collections import Counter
 from chaos import schedule
 from chaos.experiment import Outcome
 from chaos.fault import kinds_for
+from chaos.job_watch import NOT_JUDGED
 from chaos.pairs import Phases, count_pairs
 from chaos.paths import ROOT
 
@@ -70,11 +71,13 @@ def page(record: dict, date: str) -> str:
         "",
         f"`tests/chaos/run.py {record['command']}` on {record['commit']}; {record['machine']}.",
         "",
-        f"- {counts.get('faults', 0)} faults in {record['wall_s'] / 60:.1f} minutes: **{len(record['violations'])} violations**.",
+        f"- {counts.get('faults', 0)} faults in {record['wall_s'] / 60:.1f} minutes:"
+        f" **{len(record['violations'])} violations**.",
         f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups made"
         f" and closed; {counts.get('bytes', 0) / 2**30:.1f} GiB.",
         f"- {counts.get('failures that failover.md allows', 0)} calls failed as docs/failover.md says;"
-        f" jobs were started again {counts.get('job starts', 0)} times, groups moved {record['moves']} times. The longest pause of a group was"
+        f" {counts.get(NOT_JUDGED, 0)} were not judged, since a program got no processor. Jobs were started again"
+        f" {counts.get('job starts', 0)} times, groups moved {record['moves']} times. The longest pause of a group was"
         f" {record['longest_pause_s']:.1f} s.",
         f"- {record['cpu_s'] / record['wall_s']:.2f} processors were used; this program was late by"
         f" {record['worst_noise_s']:.2f} s at most.",
@@ -127,7 +130,8 @@ def violation_lines(record: dict) -> list[str]:
     lines = ["## Violations", ""]
     for violation in record["violations"]:
         first = violation["text"].split("\n", 1)[0]
-        lines.append(f"- {violation['at_s']:.1f} s, {violation['kind']}: {first} (open: {'; '.join(violation['open_faults'])})")
+        open_then = "; ".join(violation["open_faults"])
+        lines.append(f"- {violation['at_s']:.1f} s, {violation['kind']}: {first} (open: {open_then})")
     return lines
 
 

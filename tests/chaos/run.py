@@ -7,6 +7,7 @@ be run.
 """
 
 import argparse
+import os
 import pathlib
 import signal
 import sys
@@ -18,9 +19,13 @@ from chaos.chaos_cluster import private_mounts
 from chaos.experiment import Experiment, Outcome
 from chaos.fault import KINDS
 from chaos.findings import CHECKERS
+from chaos.job_watch import NOT_JUDGED
 from chaos.paths import PROGRAMS, RESULTS
 
 from rig.hosts import RigError, clean_left_over  # isort: skip
+
+
+RIG_PRIORITY = -10
 
 
 def interrupted(number: int, _frame) -> None:
@@ -38,7 +43,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--shrink", action="store_true", help="reduce the schedule, if it fails, to its last faults")
     parser.add_argument("--shrink-minutes", type=float, default=30.0, help="for that long, at most")
     parser.add_argument("--stop-at-first", action="store_true", help="end with the first violation")
-    parser.add_argument("--without", default="", help=f"checkers that are left out, separated by commas, of: {', '.join(CHECKERS)}")
+    checkers = ", ".join(CHECKERS)
+    parser.add_argument("--without", default="", help=f"checkers that are left out, separated by commas, of: {checkers}")
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
     parser.add_argument("--results", action="store_true", help=f"a result page in {RESULTS.name}/")
     parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
@@ -65,7 +71,8 @@ def summary(outcome: Outcome) -> str:
     return (
         f"{counts.get('faults', 0)} faults ({outcome.void} found nothing to do), {counts.get('ops', 0)} right results,"
         f" {counts.get('groups', 0)} groups closed, {counts.get('bytes', 0) / 2**20:.0f} MiB,"
-        f" {counts.get('failures that failover.md allows', 0)} allowed failures; longest pause"
+        f" {counts.get('failures that failover.md allows', 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not judged;"
+        f" longest pause"
         f" {outcome.longest_pause_s:.1f} s; {outcome.wall_s:.0f} s, {outcome.cpu_s / outcome.wall_s:.2f} processors,"
         f" late by {outcome.worst_noise_s:.2f} s at most; {len(outcome.violations)} violations"
     )
@@ -84,9 +91,11 @@ def run(options: argparse.Namespace) -> int:
         return 0
     without = set(filter(None, options.without.split(",")))
     if unknown := without - set(CHECKERS):
-        print(f"chaos: there are no checkers {', '.join(sorted(unknown))}; there are {', '.join(CHECKERS)}", file=sys.stderr)
+        there_are = ", ".join(CHECKERS)
+        print(f"chaos: there are no checkers {', '.join(sorted(unknown))}; there are {there_are}", file=sys.stderr)
         return 2
-    outcome = Experiment(chosen, without, options.stop_at_first or options.shrink, logs=options.logs, patience_s=options.patience).run()
+    stop = options.stop_at_first or options.shrink
+    outcome = Experiment(chosen, without, stop, logs=options.logs, patience_s=options.patience).run()
     print(summary(outcome), flush=True)
     for violation in outcome.violations:
         print(f"VIOLATION at {violation.at_s:.2f} s, {violation.kind}: {violation.text}", flush=True)
@@ -122,6 +131,8 @@ def main() -> int:
         print(f"chaos: no programs in {PROGRAMS}: run make build, or set SHOAL_BIN", file=sys.stderr)
         return 2
     try:
+        # Faults begin and end when they should, also on a busy machine; the programs have the usual priority.
+        os.setpriority(os.PRIO_PROCESS, 0, RIG_PRIORITY)
         private_mounts()
         clean_left_over()
         return run(options)

@@ -8,7 +8,7 @@ import functools
 import math
 
 from chaos import promises
-from chaos.fault import IMPAIRMENTS, NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
+from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
 from chaos.shape import Job, Shape
 
 
@@ -129,8 +129,8 @@ class World:
         """Whether the job may notice."""
         if "/" in fault.target or fault.kind == "job-restart":
             return fault.target.split("/")[0] == job.name
-        shared = {*self.shape.control_nodes, *self.shape.server_names, *self.shape.scheduler_names, *self.shape.etcd_names}
-        needed = shared | set(job.nodes)
+        services = [*self.shape.server_names, *self.shape.scheduler_names, *self.shape.etcd_names]
+        needed = {*services, *self.shape.control_nodes, *job.nodes}
         return fault.target in needed and (not fault.peer or fault.peer in needed)
 
     def concerning(self, job: Job, begin: float, end: float) -> list[Incident]:
@@ -213,7 +213,3 @@ def blocks(fault: Fault, sender: str, receiver: str) -> bool:
     if fault.kind == "path-silent":
         return set(ends) == {fault.target, fault.peer}
     return ends == (fault.target, fault.peer)
-
-
-def is_impairment(incident: Incident) -> bool:
-    return incident.kind in IMPAIRMENTS
