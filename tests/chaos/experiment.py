@@ -12,7 +12,7 @@ import time
 
 from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
-from chaos.fault import KINDS, Fault
+from chaos.fault import IMPAIRMENTS, KINDS, Fault
 from chaos.findings import CLOSED_GROUPS, ETCD_MEMORY, MOVES, Findings, Violation
 from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
@@ -114,6 +114,9 @@ class Experiment:
 
     def begin(self) -> None:
         cluster, shape = self.cluster, self.schedule.shape
+        for fault in self.schedule.faults:
+            if fault.kind in IMPAIRMENTS and fault.kind != "link-slow":
+                cluster.links.prepare(fault.target)
         cluster.start_control()
         self.wait_for(lambda: cluster.leader(), "a scheduler leads")
         late = {fault.target for fault in self.schedule.faults if fault.kind == SERVER_JOINS_LATER}

@@ -96,13 +96,11 @@ class Links:
 
     def set_port(self, node: str) -> None:
         port = self.network.ports[node]
-        ways = [port]
-        if node in self.cables:
-            ways = [self.cables[node].outer]
-            run_in(self.network.switch, ["ip", "link", "set", port, "nomaster"])
         master = "nomaster" if self.silent[node] else "master switch"
-        lines = [f"link set {way} {master}" for way in ways]
-        lines.append(f"link set {port} {'down' if self.pulled[node] else 'up'}")
+        direct, around = ("nomaster", master) if self.wrongs[node] else (master, "nomaster")
+        lines = [f"link set {port} {direct}", f"link set {port} {'down' if self.pulled[node] else 'up'}"]
+        if node in self.cables:
+            lines.append(f"link set {self.cables[node].outer} {around}")
         run_in(self.network.switch, ["ip", "-batch", "-"], "\n".join(lines) + "\n")
 
     def block(self, sender: str, receiver: str, on: bool) -> None:
@@ -130,20 +128,21 @@ class Links:
             else:
                 run_in(namespace, ["tc", "qdisc", "delete", "dev", device, "root"])
 
+    def prepare(self, node: str) -> None:
+        """Its bad cable is there from now on, beside the good one: to be ready when it is wanted."""
+        if node not in self.cables:
+            self.seed += 1
+            self.cables[node] = BadCable(self.network, self.hosts[node], self.seed)
+
     def impair(self, node: str, wrong: dict, on: bool) -> None:
         wrongs = self.wrongs[node]
         wrongs.append(wrong) if on else wrongs.remove(wrong)
         if wrong["kind"] == "link-corrupt":
             self.set_checksums(node, whole=any(each["kind"] == "link-corrupt" for each in wrongs))
-        if wrongs and node not in self.cables:
-            self.seed += 1
-            self.cables[node] = BadCable(self.network, self.hosts[node], self.seed)
-        if wrongs:
-            self.cables[node].set(wrongs)
-        elif node in self.cables:
-            self.cables.pop(node).close()
+        self.prepare(node)
+        self.cables[node].set(wrongs)
         self.set_port(node)
-        if wrong["kind"] == "link-corrupt" and node in self.cables:
+        if wrong["kind"] == "link-corrupt":
             self.set_offloads(self.network.switch, self.cables[node].outer, False)
 
     def set_checksums(self, node: str, whole: bool) -> None:

@@ -46,24 +46,30 @@ def links() -> Iterator[Links]:
         yield made
 
 
-def heard(links: Links, sender: str, receiver: str, within_s: float = 0.3) -> bool:
-    """Whether a datagram gets through."""
+def heard(links: Links, sender: str, receiver: str) -> bool:
+    """Whether a datagram gets through: a second after it was sent it has, or never will."""
     program = (
         "import socket, sys\n"
-        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 4000)); s.settimeout(float(sys.argv[2]))\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 4000)); s.settimeout(60)\n"
         "print('ready', flush=True)\n"
-        "try: s.recv(10); print('heard')\n"
-        "except TimeoutError: print('nothing')\n"
+        "s.recv(10)\n"
     )
     address = links.hosts[receiver].address
     listener = subprocess.Popen(
-        [sys.executable, "-c", program, address, str(within_s)],
+        [sys.executable, "-c", program, address],
         stdout=subprocess.PIPE, text=True, preexec_fn=links.hosts[receiver].enter,
     )  # fmt: skip
     assert listener.stdout.readline() == "ready\n"
     send = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ({address!r}, 4000))"
     subprocess.run([sys.executable, "-c", send], preexec_fn=links.hosts[sender].enter, timeout=30, check=False)
-    return listener.communicate(timeout=30)[0] == "heard\n"
+    try:
+        return listener.wait(timeout=1.0) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        listener.kill()
+        listener.wait()
+        listener.stdout.close()
 
 
 def transfer(links: Links, size: int) -> tuple[str, str]:
@@ -107,7 +113,7 @@ def test_a_pulled_cable_and_a_silent_one_are_both_mended_before_anything_is_hear
     links.pull("two", False)
     assert not heard(links, "one", "two")
     links.silence("two", False)
-    assert heard(links, "one", "two", within_s=2.0)
+    assert heard(links, "one", "two")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,6 @@ def test_tcp_gets_everything_through_an_impaired_link(links: Links, wrong: tuple
     if kind == "link-delay":
         assert time.monotonic() - began > 0.08, "a connection and its data need two round trips at least"
     links.impair("one", {"kind": kind, "amount": amount}, False)
-    assert not links.cables
     got, sent = transfer(links, 1 << 20)
     assert got == sent
 
