@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants format clean
+.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants chaos format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -33,6 +33,9 @@ soak: build  ## build, then run SCHEDULES=10000 seeds of the simulator on all co
 
 mutants: build  ## build, then try whether the simulator finds deliberate bugs (half an hour): sim/results/
 	@build/venv/bin/python tests/sim/run_mutations.py
+
+chaos: build  ## build, then break the real programs' network and processes (as root): MINUTES=30 SEED=7; tests/chaos/results/
+	@build/venv/bin/python tests/chaos/run.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --results $(CHAOS)
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh

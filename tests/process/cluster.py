@@ -86,6 +86,11 @@ class Process:
         with self._changed:
             return "\n".join(self._lines)
 
+    def lines_after(self, count: int) -> list[str]:
+        """The lines that came after the first `count` ones."""
+        with self._changed:
+            return self._lines[count:]
+
     @property
     def pid(self) -> int:
         return self.process.pid

@@ -1,0 +1,267 @@
+"""The real programs of a shape, each on its node: started, ended, started again. No faults are decided here.
+
+One thread: a child dies with the thread that started it (PR_SET_PDEATHSIG), so all are started by the one that stays.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from chaos import links as chaos_links
+from chaos.paths import LIBRARY, PROGRAMS
+from chaos.progress import Progress
+from chaos.shape import Job, Shape
+from chaos.wall_clock import WallClocks
+
+from cluster import Process, parse_documents  # isort: skip  (tests/process)
+from rig.nodes import OWNER_VARIABLE, call_libc, own_mark  # isort: skip
+
+CLONE_NEWTIME = 0x80
+CLONE_NEWNS = 0x20000
+PORT = 7070
+ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+START_PATIENCE_S = 60.0
+CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are
+STATE_DISK_BYTES = 8 << 20
+RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
+SLOT_MEMORY = "64MiB"
+
+
+def private_mounts() -> None:
+    """Mounts that this process makes are seen by it and its children alone, and end with them."""
+    call_libc("unshare", CLONE_NEWNS)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True, timeout=30)
+
+
+@dataclasses.dataclass
+class Running:
+    """A process and what its watcher has read of it so far."""
+
+    name: str
+    process: Process
+    started_at: float
+    lines_read: int = 0
+
+    def new_lines(self) -> list[str]:
+        lines = self.process.lines_after(self.lines_read)
+        self.lines_read += len(lines)
+        return lines
+
+    def tail(self, count: int = 6) -> str:
+        return "\n".join(self.process.output.splitlines()[-count:])
+
+
+class ChaosCluster:
+    def __init__(self, shape: Shape, seed: int, folder: pathlib.Path):
+        self.shape, self.seed, self.folder = shape, seed, folder
+        self.clocks = WallClocks(folder)
+        self.network, self.nodes = chaos_links.make_network(shape.nodes)
+        self.links = chaos_links.Links(self.network, self.nodes, seed)
+        self.running: dict[str, Running] = {}
+        self.ended: list[Running] = []  # processes that were replaced; their output is kept for a report
+        self.stopped: set[str] = set()
+        self.ports_of_servers: dict[str, list[int]] = {}
+        self.incarnations = {job.name: 0 for job in shape.jobs}
+        self.disk = folder / "disk"
+
+    # ---- starting
+
+    def start_control(self) -> None:
+        for name in self.shape.etcd_names:
+            self.start_etcd(name)
+        for name in self.shape.etcd_names:
+            self.wait_for_etcd(name)
+        if not self.shape.has_etcd:
+            self.disk.mkdir()
+            size = f"size={STATE_DISK_BYTES}"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "chaos", str(self.disk)], check=True, timeout=30)
+        for name in self.shape.scheduler_names:
+            self.start_scheduler(name)
+        for name in self.shape.scheduler_names:
+            self.running[name].process.wait_for_line(r"^shoal-scheduler listening on", START_PATIENCE_S)
+
+    def start(self, name: str, node: str, command: list[str], environment: dict[str, str] | None = None) -> Running:
+        node = self.nodes[node]
+        offset = CLOCK_APART_S * (1 + self.shape.nodes.index(node))
+
+        def before_exec() -> None:
+            node.enter()
+            os.setpriority(os.PRIO_PROCESS, 0, 0)  # the rig itself comes before what it watches
+            call_libc("unshare", CLONE_NEWTIME)
+            # Taken on by the program that is executed next; also a Python process of this node counts from there.
+            with open("/proc/self/timens_offsets", "w", encoding="ascii") as offsets:
+                offsets.write(f"monotonic {offset} 0\nboottime {offset} 0\n")
+
+        surroundings = {OWNER_VARIABLE: own_mark(), **self.clocks.environment(node), **(environment or {})}
+        running = Running(name, Process(command, surroundings, before_exec), time.monotonic())
+        if name in self.running:
+            self.forget(name)
+        self.running[name] = running
+        return running
+
+    def forget(self, name: str) -> None:
+        """Ends what is left of the process that had the name."""
+        before = self.running.pop(name)
+        self.stopped.discard(name)
+        before.process.end_group()
+        self.ended.append(before)
+
+    def start_etcd(self, name: str) -> Running:
+        node = self.shape.node_of(name)
+        address = self.nodes[node].address
+        members = [(each, self.nodes[self.shape.node_of(each)].address) for each in self.shape.etcd_names]
+        client, peer = f"http://{address}:{ETCD_PORT}", f"http://{address}:{ETCD_PEER_PORT}"
+        command = ["etcd", "--data-dir", str(self.folder / name), "--name", name, "--log-level", "error"]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--unsafe-no-fsync"]
+        cluster = ",".join(f"{each}=http://{where}:{ETCD_PEER_PORT}" for each, where in members)
+        return self.start(name, node, [*command, "--initial-cluster", cluster])
+
+    def wait_for_etcd(self, name: str) -> None:
+        address = self.nodes[self.shape.node_of(name)].address
+        health = f"http://{address}:{ETCD_PORT}/health"
+        program = f"import urllib.request as r; print(r.urlopen('{health}', timeout=5).read())"
+        deadline = time.monotonic() + START_PATIENCE_S
+        while True:
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                preexec_fn=self.nodes[self.shape.node_of(name)].enter,
+                capture_output=True, text=True, timeout=30, check=False,
+            )  # fmt: skip
+            if "true" in done.stdout:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{name} is not healthy: {self.running[name].tail()}")
+            time.sleep(0.1)
+
+    def start_scheduler(self, name: str) -> Running:
+        node = self.shape.node_of(name)
+        command = [str(PROGRAMS / "shoal-scheduler"), "--listen", f"{self.nodes[node].address}:{PORT}"]
+        command += ["--lease-ttl", str(self.shape.lease_ttl_ms)]
+        if self.shape.has_etcd:
+            etcds = ",".join(f"{self.nodes[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)
+            command += ["--store", f"etcd://{etcds}/chaos", "--leader-lease", str(self.shape.leader_lease_ms)]
+        else:
+            command += ["--state-file", str(self.disk / "state")]
+        return self.start(name, node, command)
+
+    @property
+    def scheduler_addresses(self) -> str:
+        return ",".join(f"{self.nodes[node].address}:{PORT}" for node in self.shape.control_nodes)
+
+    def start_server(self, name: str) -> Running:
+        node = self.shape.node_of(name)
+        node = self.nodes[node]
+        command = [str(PROGRAMS / "shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", node.address]
+        command += ["--name", name, "--net-device", node.device, "--timeout", "600000"]
+        options = self.shape.options_of(name)
+        if "--slot-memory" not in options:
+            command += ["--slot-memory", SLOT_MEMORY]
+        return self.start(name, node, [*command, *options])
+
+    def start_job(self, job: Job) -> None:
+        self.incarnations[job.name] += 1
+        for rank in job.ranks:
+            name = job.rank_name(rank)
+            (self.folder / name.replace("/", "-")).unlink(missing_ok=True)
+            settings = {
+                "job": dataclasses.asdict(job),
+                "rank": rank,
+                "seed": self.seed * 1000 + self.incarnations[job.name],
+                "scheduler": self.scheduler_addresses,
+                "incarnation": self.incarnations[job.name],
+                "op_timeout_ms": self.shape.op_timeout_ms,
+                "progress": str(self.folder / name.replace("/", "-")),
+                "library": str(LIBRARY),
+            }
+            single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+            # numpy's arrays go back to the kernel when they are freed: what then grows is kept by somebody.
+            single |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "2"}
+            command = [sys.executable, str(RANK_PROGRAM), json.dumps(settings)]
+            self.start(name, job.nodes[rank], command, single)
+
+    def progress_of(self, job: Job, rank: int) -> Progress:
+        return Progress(self.folder / job.rank_name(rank).replace("/", "-"))
+
+    # ---- asking
+
+    def leader(self) -> str:
+        """The scheduler that says that it leads; empty: none does."""
+        if not self.shape.has_etcd:
+            [name] = self.shape.scheduler_names
+            return name if self.is_up(name) else ""
+        for name in self.shape.scheduler_names:
+            if self.is_up(name):
+                output = self.running[name].process.output.splitlines()
+                lines = [line for line in output if line.startswith("scheduler at ")]
+                if lines and "leads, term" in lines[-1]:
+                    return name
+        return ""
+
+    def is_up(self, name: str) -> bool:
+        return name in self.running and self.running[name].process.running() and name not in self.stopped
+
+    def shoalctl(self, *arguments: str, node: str = "", timeout_s: float = 10.0) -> list[dict]:
+        """RuntimeError if no scheduler answers."""
+        node = self.nodes[node or self.shape.control_nodes[0]]
+        command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, *arguments, "--json"]
+        command += ["--timeout", str(timeout_s)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s + 30, check=False, preexec_fn=node.enter
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
+        return parse_documents(done.stdout)
+
+    def ask(self, *arguments: str) -> subprocess.Popen:
+        """A shoalctl that runs beside everything else, from the first node that is not cut off; not waited for."""
+        node = next(
+            (each for each in self.shape.control_nodes if not self.links.silent[each] and not self.links.pulled[each]),
+            self.shape.control_nodes[0],
+        )
+        command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, "--timeout", "10", *arguments]
+        return subprocess.Popen(
+            command, preexec_fn=self.nodes[node].enter, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+
+    def data_ports(self, server: str) -> list[int]:
+        """As its line says where it listens."""
+        match = re.search(r"^shoal-server \S+ listening on (\S+)$", self.running[server].process.output, re.MULTILINE)
+        return [int(address.rsplit(":", 1)[1]) for address in match.group(1).split(",")] if match else []
+
+    # ---- ending
+
+    def signal(self, name: str, number: int) -> None:
+        """To a process that may have ended already."""
+        running = self.running.get(name)
+        if running is None or not running.process.running():
+            return
+        running.process.send(number)
+        if number == signal.SIGSTOP:
+            self.stopped.add(name)
+        elif number == signal.SIGCONT:
+            self.stopped.discard(name)
+
+    def write_logs(self, folder: pathlib.Path) -> None:
+        """What every process said: NAME.1.log, NAME.2.log, ..."""
+        folder.mkdir(parents=True, exist_ok=True)
+        counts: dict[str, int] = {}
+        for running in [*self.ended, *self.running.values()]:
+            counts[running.name] = counts.get(running.name, 0) + 1
+            name = running.name.replace("/", "-")
+            (folder / f"{name}.{counts[running.name]}.log").write_text(running.process.output + "\n", encoding="utf-8")
+
+    def end(self) -> None:
+        """Kills everything. Safe at any time, also twice."""
+        self.links.close()
+        for name in list(self.running):
+            self.running.pop(name).process.end_group()
+        self.network.__exit__()
+        if os.path.ismount(self.disk):
+            subprocess.run(["umount", str(self.disk)], check=False, timeout=30)

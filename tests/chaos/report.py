@@ -1,0 +1,146 @@
+"""The result of a run as a record (JSON) and as a page that people read (Markdown)."""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+from collections import Counter
+
+from chaos import schedule
+from chaos.experiment import Outcome
+from chaos.fault import kinds_for
+from chaos.job_watch import NOT_JUDGED
+from chaos.pairs import Phases, count_pairs
+from chaos.paths import ROOT
+
+PHASES = ("noticing", "settling", "open", "healing")
+
+
+def git_commit() -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}"
+
+
+def make_record(outcome: Outcome, command: str, commit: str, machine_name: str) -> dict:
+    shape = outcome.schedule.shape
+    kinds = [kind.name for kind in kinds_for(shape)]
+    pairs = count_pairs(outcome.incidents, Phases.of_lease(shape.lease_s))
+    return {
+        "command": command,
+        "commit": commit,
+        "machine": machine_name,
+        "seed": outcome.schedule.seed,
+        "kinds": dict(sorted(Counter(incident.kind for incident in outcome.incidents).items())),
+        "pairs": [[*pair, count] for pair, count in sorted(pairs.items())],
+        "pairs_never_met": [[one, other] for one in kinds for other in kinds if not met(pairs, one, other)],
+        "violations": [dataclasses.asdict(violation) for violation in outcome.violations],
+        "allowed": dict(Counter(why.split(":", 1)[0] for _, why, _ in outcome.allowed)),
+        "counts": outcome.counts,
+        "void": outcome.void,
+        "moves": outcome.moves,
+        "memory_mib": outcome.memory,
+        "longest_pause_s": outcome.longest_pause_s,
+        "pauses": outcome.pauses,
+        "wall_s": outcome.wall_s,
+        "cpu_s": outcome.cpu_s,
+        "worst_noise_s": outcome.worst_noise_s,
+        "schedule": schedule.to_document(outcome.schedule),
+    }
+
+
+def met(pairs: dict[tuple[str, str, str], int], one: str, other: str) -> int:
+    return sum(pairs.get((one, other, phase), 0) for phase in PHASES)
+
+
+def page(record: dict, date: str) -> str:
+    counts = record["counts"]
+    lines = [
+        f"# Chaos on the real programs, {date}",
+        "",
+        f"`tests/chaos/run.py {record['command']}` on {record['commit']}; {record['machine']}.",
+        "",
+        f"- {counts.get('faults', 0)} faults in {record['wall_s'] / 60:.1f} minutes:"
+        f" **{len(record['violations'])} violations**.",
+        f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups made"
+        f" and closed; {counts.get('bytes', 0) / 2**30:.1f} GiB.",
+        f"- {counts.get('failures that failover.md allows', 0)} calls failed as docs/failover.md says;"
+        f" {counts.get(NOT_JUDGED, 0)} were not judged, since a program got no processor. Jobs were started again"
+        f" {counts.get('job starts', 0)} times, groups moved {record['moves']} times. The longest pause of a group was"
+        f" {record['longest_pause_s']:.1f} s.",
+        f"- {record['cpu_s'] / record['wall_s']:.2f} processors were used; this program was late by"
+        f" {record['worst_noise_s']:.2f} s at most.",
+        "",
+        *table(["fault", "times"], [[kind, str(count)] for kind, count in record["kinds"].items()]),
+        "",
+        *pair_lines(record),
+        "",
+        *table(
+            ["memory of", "most (MiB)", "most growth after warming up (MiB)"],
+            [
+                [role, f"{values['most_mib']:.0f}", f"{values['most_growth_mib']:.0f}"]
+                for role, values in sorted(record["memory_mib"].items())
+            ],
+        ),
+        "",
+        *violation_lines(record),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    marks = ["---"] + ["---:"] * (len(head) - 1)
+    return ["| " + " | ".join(row) + " |" for row in (head, marks, *rows)]
+
+
+def pair_lines(record: dict) -> list[str]:
+    """A row for each kind that began first, a column for each that came to it."""
+    pairs = {(one, other, phase): count for one, other, phase, count in record["pairs"]}
+    kinds = list(record["kinds"])
+    rows = [[one, *(str(met(pairs, one, other)) for other in kinds)] for one in kinds]
+    phases = Counter()
+    for (_, _, phase), count in pairs.items():
+        phases[phase] += count
+    never = record["pairs_never_met"]
+    return [
+        "## Which faults met",
+        "",
+        "How often the second (column) began while the first (row) was open or healing. By the phase of the first: "
+        + ", ".join(f"{phases[phase]} {phase}" for phase in PHASES)
+        + f". {len(never)} pairs of kinds never met.",
+        "",
+        *table(["", *kinds], rows),
+    ]
+
+
+def violation_lines(record: dict) -> list[str]:
+    if not record["violations"]:
+        return []
+    lines = ["## Violations", ""]
+    for violation in record["violations"]:
+        first = violation["text"].split("\n", 1)[0]
+        open_then = "; ".join(violation["open_faults"])
+        lines.append(f"- {violation['at_s']:.1f} s, {violation['kind']}: {first} (open: {open_then})")
+    return lines
+
+
+def write(outcome: Outcome, folder: pathlib.Path, command: str) -> str:
+    """Says where it is."""
+    folder.mkdir(exist_ok=True)
+    date = datetime.date.today().isoformat()
+    record = make_record(outcome, command, git_commit(), machine())
+    name = f"chaos_{date}_seed{outcome.schedule.seed}"
+    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text(page(record, date), encoding="utf-8")
+    return f"results in {folder / name}.md"

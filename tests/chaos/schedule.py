@@ -1,0 +1,172 @@
+"""Schedules: drawn from a seed, written to and read from a file. The same seed gives the same schedule, always."""
+
+import dataclasses
+import json
+import math
+import pathlib
+import random
+from collections import Counter
+
+from chaos import shape as shapes
+from chaos.fault import KINDS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault, Kind, check, draw, kinds_for
+from chaos.pairs import Phases, overlapping_phase
+from chaos.promises import works_again_s
+from chaos.shape import Shape
+
+MOST_FAULTS_OF_EPISODE = 10
+MOST_OPEN = 4
+JOB_ENDERS = 0.15  # share of the choices in which a kind may be drawn that ends jobs
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    shape: Shape
+    faults: tuple[Fault, ...]  # by their begin
+    seed: int = 0  # also of the jobs' work
+    calm_s: float = 0.0  # after the last fault, until the jobs are told to end
+    name: str = ""
+    happens: str = ""  # of a written one: what the tree did on which it was found
+    should_happen: str = ""
+    clause: str = ""
+
+    @property
+    def end_s(self) -> float:
+        return max((fault.at_s + fault.for_s for fault in self.faults), default=0.0) + self.calm_s
+
+    def __str__(self) -> str:
+        lines = [f"schedule {self.name or self.seed}: {len(self.faults)} faults in {self.end_s:.0f} s"]
+        return "\n".join([*lines, *(f"  {number:4} {fault}" for number, fault in enumerate(self.faults))])
+
+    def with_faults(self, faults: list[Fault]) -> "Schedule":
+        return dataclasses.replace(self, faults=tuple(sorted(faults, key=lambda fault: fault.at_s)))
+
+
+def calm_of(shape: Shape) -> float:
+    """Long enough for what failover.md promises after a fault, and for the check that it came."""
+    return works_again_s(shape) + 3
+
+
+def duration(kind: Kind, left_s: float, source: random.Random) -> float:
+    """As often between 0.1 and 1 s as between 1 and 10 s."""
+    longest = max(kind.shortest_s, min(kind.longest_s, left_s))
+    return math.exp(source.uniform(math.log(kind.shortest_s), math.log(longest)))
+
+
+def draw_schedule(seed: int, seconds: float, shape: Shape, only: set[str] | None = None, calm_s: float = 0.0) -> Schedule:
+    """Episodes of overlapping faults with a calm after each, about `seconds` in all. `only`: names of kinds; no others.
+
+    Of the pairs (this fault, one that begins while it is open or healing) those come first that came least so far.
+    """
+    source = random.Random(f"chaos {seed}")
+    kinds = [kind for kind in kinds_for(shape) if only is None or kind.name in only]
+    calm_s = calm_s or calm_of(shape)
+    drawn = Drawn(shape, kinds, source)
+    at_s = 1.0
+    while kinds and at_s + calm_s < seconds:
+        at_s = drawn.episode(at_s, seconds - calm_s) + calm_s
+    faults = sorted(drawn.faults, key=lambda fault: (fault.at_s, fault.kind, fault.target))
+    return Schedule(shape, tuple(faults), seed, calm_s)
+
+
+class Drawn:
+    """The faults drawn so far, and how often each pair of kinds met."""
+
+    def __init__(self, shape: Shape, kinds: list[Kind], source: random.Random):
+        self.shape, self.kinds, self.source = shape, kinds, source
+        self.phases = Phases.of_lease(shape.lease_s)
+        self.faults: list[Fault] = []
+        self.met: Counter[tuple[str, str]] = Counter()
+        self.count: Counter[str] = Counter()
+
+    def episode(self, begin_s: float, end_s: float) -> float:
+        """Draws its faults and says when the last one is over."""
+        wanted = self.source.randint(2, MOST_FAULTS_OF_EPISODE)
+        room_s = end_s - begin_s
+        first = draw(self.choose([]), self.shape, begin_s, 0.0, self.source)
+        here = [self.lasting(first, room_s)]
+        for _ in range(wanted - 1):
+            before = self.source.choice(here)
+            at_s = self.moment(before)
+            open_then = [fault for fault in here if fault.at_s <= at_s < fault.at_s + fault.for_s]
+            if at_s >= end_s or len(open_then) >= MOST_OPEN:
+                continue
+            meets = [fault for fault in here if overlapping_phase(fault, at_s, self.phases)]
+            fault = self.lasting(draw(self.choose(meets), self.shape, at_s, 0.0, self.source), end_s - at_s)
+            if any(collides(fault, other) for other in here):
+                continue
+            for other in meets:
+                self.met[other.kind, fault.kind] += 1
+            here.append(fault)
+        self.faults += here
+        self.count.update(fault.kind for fault in here)
+        return max(fault.at_s + fault.for_s for fault in here)
+
+    def lasting(self, fault: Fault, room_s: float) -> Fault:
+        return dataclasses.replace(fault, for_s=round(duration(KINDS[fault.kind], room_s, self.source), 3))
+
+    def choose(self, meets: list[Fault]) -> Kind:
+        """The kind that met those faults least."""
+        enders = self.source.random() < JOB_ENDERS
+        kinds = [kind for kind in self.kinds if enders or not kind.ends_jobs] or self.kinds
+        counts = {kind.name: sum(self.met[other.kind, kind.name] for other in meets) for kind in kinds}
+        if not meets:
+            counts = {kind.name: self.count[kind.name] for kind in kinds}
+        least = min(counts.values())
+        return self.source.choice([kind for kind in kinds if counts[kind.name] == least])
+
+    def moment(self, before: Fault) -> float:
+        """While the fault before is open, being noticed, settling, or healing."""
+        begin, end = before.at_s, before.at_s + before.for_s
+        phase = self.source.choice(("open", "noticed", "settling", "healing"))
+        if phase == "open":
+            return self.source.uniform(begin, end)
+        if phase == "noticed":
+            return begin + self.source.uniform(0, self.phases.noticed_s)
+        if phase == "settling":
+            return begin + self.phases.noticed_s + self.source.uniform(0, self.phases.settled_s)
+        return end + self.source.uniform(0, self.phases.healed_s)
+
+
+def is_of_process(kind: str) -> bool:
+    return kind in PROCESS_GONE | PROCESS_STOPPED | RANK_GONE
+
+
+def collides(one: Fault, other: Fault) -> bool:
+    """The same process can't be killed and stopped at a time, nor the same clock set twice: the second would be none."""
+    processes = all(is_of_process(fault.kind) for fault in (one, other))
+    apart = one.at_s > other.at_s + other.for_s or other.at_s > one.at_s + one.for_s
+    same_process = processes and one.target == other.target
+    job_and_rank = {one.target.split("/")[0], other.target.split("/")[0]}
+    same_job = len(job_and_rank) == 1 and (one.kind == "job-restart" or other.kind == "job-restart")
+    return not apart and (same_process or same_job or (one.kind, one.target) == (other.kind, other.target))
+
+
+def to_document(schedule: Schedule) -> dict:
+    document = {field: getattr(schedule, field) for field in ("name", "clause", "happens", "should_happen", "seed", "calm_s")}
+    document["shape"] = shapes.to_document(schedule.shape)
+    document["faults"] = [fault_document(fault) for fault in schedule.faults]
+    return document
+
+
+def fault_document(fault: Fault) -> dict:
+    return {name: value for name, value in dataclasses.asdict(fault).items() if value not in ("",) or name == "target"}
+
+
+def from_document(document: dict) -> Schedule:
+    """ValueError or TypeError with what is wrong. A shape may be one of SHAPES by its name."""
+    fields = dict(document)
+    shape = fields["shape"]
+    fields["shape"] = shapes.SHAPES[shape] if isinstance(shape, str) else shapes.from_document(shape)
+    faults = [Fault(**fault) for fault in fields["faults"]]
+    for fault in faults:
+        check(fault, fields["shape"])
+    fields["faults"] = tuple(sorted(faults, key=lambda fault: fault.at_s))
+    return Schedule(**fields)
+
+
+def load(path: pathlib.Path) -> Schedule:
+    return from_document(json.loads(path.read_text(encoding="utf-8")))
+
+
+def save(schedule: Schedule, path: pathlib.Path) -> None:
+    path.write_text(json.dumps(to_document(schedule), indent=1) + "\n", encoding="utf-8")

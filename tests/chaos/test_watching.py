@@ -1,0 +1,100 @@
+"""The checkers that look at numbers and lines: memory, moves, progress, what is left behind, the page."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+from chaos import report
+from chaos.experiment import Outcome
+from chaos.fault import Fault
+from chaos.left_behind import Before
+from chaos.memory import MIB, growth
+from chaos.moves import MoveWatch
+from chaos.progress import Progress
+from chaos.promises import MOST_MOVES_IN_10_S
+from chaos.schedule import Schedule
+from chaos.shape import SHAPES
+from chaos.starvation import Starvation
+from chaos.world import Incident
+
+
+def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
+    flat = [(2.0 * number, 100 * MIB) for number in range(100)]
+    assert growth(flat) == 0
+    assert growth(flat[:10]) is None, "too short to tell"
+    grows = [(when, int(100 * MIB + when * MIB)) for when, _ in flat]
+    assert growth(grows) > 100 * MIB
+    peak = [(when, 300 * MIB if 80 < when < 90 else value) for when, value in flat]
+    assert growth(peak) == 0
+    warming = [(when, (100 if when > 20 else 10) * MIB) for when, _ in flat]
+    assert growth(warming) == 0
+
+
+def test_a_group_that_is_moved_too_often_is_named_once():
+    watch = MoveWatch()
+    line = 't group-moved group "0.0" of job "j": to epoch 9 with 2 shards: server A refused it'
+    said = [watch.hear(line, 0.01 * number) for number in range(100)]
+    assert sum(map(bool, said)) == 1 and 'group "0.0" of job "j" was moved 21 times' in "".join(said)
+    assert watch.total == 100
+
+
+def test_moves_that_are_paced_are_no_storm():
+    watch = MoveWatch()
+    pace_s = 10 / MOST_MOVES_IN_10_S + 0.1
+    assert not any(watch.hear('t group-moved group "a" of job "j": x', pace_s * number) for number in range(100))
+    assert not watch.hear('t group-opened group "a" of job "j": x', 0)
+
+
+def test_progress_is_seen_by_the_other_side(tmp_path: pathlib.Path):
+    rank, watcher = Progress(tmp_path / "p"), Progress(tmp_path / "p")
+    rank.add(2, steps=1, ops=1, bytes=100)
+    rank.set_doing(2, "closes a group")
+    rank.add(2, steps=1, groups=1)
+    assert watcher.read(2) == {"steps": 2, "ops": 1, "groups": 1, "bytes": 100, "doing": 4}
+    assert watcher.doing(2) == "closes a group" and watcher.steps(0) == 0
+
+
+def test_a_thread_that_waits_for_a_processor_is_seen():
+    """Two busy threads on one processor: each waits for about half of the time."""
+    program = "import os; os.sched_setaffinity(0, {0})\nwhile True: pass"
+    started = time.monotonic()
+    busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    try:
+        starvation = Starvation()
+        pids = [process.pid for process in busy]
+        began = time.monotonic()
+        for pid in pids:
+            starvation.sample(pid, began)
+        deadline = began + 30
+        while (waited_s := starvation.waited_s(pids, began, time.monotonic())) < 0.3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert waited_s < time.monotonic() - started, "a wait counts when it ends, also if it began before"
+        starvation.forget_all_but({pids[0]})
+        assert set(starvation.samples) == {pids[0]}
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_a_folder_that_is_left_behind_is_named(tmp_path: pathlib.Path):
+    assert Before().left(set(), tmp_path / "gone") == []
+    assert Before().left(set(), tmp_path) == [f"folder {tmp_path}"]
+
+
+def test_the_page_has_what_was_done_and_what_met():
+    first, second = Fault("node-silent", 1, 10, "server-0"), Fault("server-kill", 3, 2, "server-1")
+    incidents = [Incident(fault, fault.at_s, fault.at_s + fault.for_s) for fault in (first, second)]
+    outcome = Outcome(
+        Schedule(SHAPES["full"], (first, second), 7), incidents, [], [(2.0, "F11: killed", "ABORTED: rank 1")],
+        {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30}, {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
+        4.2, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
+    )  # fmt: skip
+    record = report.make_record(outcome, "--seed 7", "abc", "a machine")
+    assert ["node-silent", "server-kill", "noticing", 1] in record["pairs"]
+    assert ["server-kill", "node-silent"] in record["pairs_never_met"]
+    page = report.page(record, "2026-11-22")
+    assert "2 faults in 10.0 minutes: **0 violations**" in page
+    assert "1234 all-reduces" in page and "| node-silent | 0 | 1 |" in page and "0.50 processors" in page

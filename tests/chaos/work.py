@@ -1,0 +1,56 @@
+"""What the ranks of a job do, as a function of the seed: groups, ops, tensors. All ranks compute it alike."""
+
+import dataclasses
+import random
+
+from chaos.numerics import DTYPES, OPS
+from chaos.shape import Job
+
+WIRES = ("none", "none", "none", "bf16", "fp16")
+FLOAT32 = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    dtype: int
+    op: int
+    factor: float
+    count: int
+    offsets: tuple[int, ...]  # where each rank's contribution begins in its pool of numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Generation:
+    """One life of a group."""
+
+    name: str
+    members: tuple[int, ...]
+    chunk_bytes: int
+    wire: str
+    ops: tuple[Op, ...]
+
+
+def members_of(job: Job, seed: int, slot: int) -> tuple[int, ...]:
+    """The first slot's groups have all ranks. A slot's members stay the same, so nobody runs ahead of the others."""
+    if slot == 0:
+        return tuple(job.ranks)
+    source = random.Random(f"members {seed} {job.name} {slot}")
+    return tuple(sorted(source.sample(list(job.ranks), source.randint(min(2, len(job.nodes)), len(job.nodes)))))
+
+
+def generation_of(job: Job, seed: int, slot: int, number: int) -> Generation:
+    source = random.Random(f"work {seed} {job.name} {slot} {number}")
+    members = members_of(job, seed, slot)
+    wire = "none" if job.plain else source.choice(WIRES)
+    chunk_bytes = source.choice(job.chunk_bytes)
+    ops = tuple(draw_op(job, source, len(members)) for _ in range(source.randint(job.least_ops, job.most_ops)))
+    return Generation(f"{slot}.{number}", members, chunk_bytes, wire, ops)
+
+
+def draw_op(job: Job, source: random.Random, ranks: int) -> Op:
+    dtype = FLOAT32 if job.plain else source.choice([FLOAT32, *DTYPES])
+    size = int(job.least_bytes * (job.most_bytes / job.least_bytes) ** source.random())
+    itemsize = DTYPES[dtype][1]().itemsize
+    op = OPS["sum"] if job.plain else source.choice(list(OPS.values()))
+    offsets = tuple(source.randrange(1 << 16) for _ in range(ranks))
+    return Op(dtype, op, source.choice((0.5, -1.25, 3.0)), max(1, size // itemsize), offsets)
