@@ -191,7 +191,7 @@ def problems(scenario: Scenario, names: list[str], calibrations: list[Calibratio
             found.append(f"{label}: the processors were only {idle:.0%} idle, {LEAST_IDLE:.0%} are asked for")
         stolen = statistics.median(turn.stolen for turn in of_case)
         if stolen > MOST_STOLEN:
-            found.append(f"{label}: other guests of this machine's node took {stolen:.1%} of its CPU time")
+            found.append(f"{label}: other guests of the machine below took {stolen:.1%} of its CPU time")
     if calibrations and not any(calibration.is_uniform() for calibration in calibrations):
         rates = ", ".join(
             f"{calibration.lowest_bytes_per_s * 8e-6:.1f} to {calibration.highest_bytes_per_s * 8e-6:.1f}"

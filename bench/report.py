@@ -103,7 +103,7 @@ def scenario_lines(scenario: dict) -> list[str]:
     if linked:
         lines += [
             "",
-            "| size | M / link | servers alone | hybrid bound | ring | ring, equal total |",
+            "| size | M / link | servers alone | bound with colocated servers | ring | ring, equal total |",
             "|" + " --- |" * 6,
         ]
         for case in scenario["cases"]:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "core/ids.h"
@@ -32,6 +33,15 @@ struct TransportEvent {
   std::span<const std::byte> bytes;  // valid until the next Poll
   absl::Status status;
 };
+
+// How an operation ended that no transport reports: kSent or kLanded.
+inline TransportEvent EndOfOperation(TransportEventKind kind, uint64_t token, absl::Status status) {
+  TransportEvent event;
+  event.kind = kind;
+  event.token = token;
+  event.status = std::move(status);
+  return event;
+}
 
 }  // namespace shoal
 

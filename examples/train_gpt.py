@@ -168,7 +168,7 @@ def report(arguments: argparse.Namespace, step: int, loss: float, tokens_per_sec
 
 
 def save_checkpoint(path: pathlib.Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Whoever reads it finds the whole of the old one or the whole of the new one, whenever this process ends."""
+    """A reader finds the whole of the old one or the whole of the new one, whenever this process ends."""
     state = {"next_step": step + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     new = path.with_name(path.name + ".new")
     with open(new, "wb") as file:

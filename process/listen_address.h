@@ -12,7 +12,7 @@ namespace shoal {
 // InvalidArgument: not "ip:port". Unavailable: it can't be listened on (in use, or not an address of this node).
 absl::Status CheckListenAddress(const std::string& listen);
 
-// For the case that gRPC can't listen all the same.
+// For the case that gRPC cannot listen nevertheless.
 absl::Status CannotListen(const std::string& listen);
 
 // `listen` with the port that is really used.

@@ -24,7 +24,7 @@ build_with() { # build_with PRESET
   end_step "built"
 }
 
-# Whoever runs Python with the library in it has to load the sanitizer's runtime first.
+# A Python process with the library in it has to load the sanitizer's runtime first.
 runtime_of() { # runtime_of PRESET
   case $1 in
     tsan) realpath "$(c++ -print-file-name=libtsan.so)" ;;

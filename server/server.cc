@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/overloaded.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/node_address.h"
@@ -28,11 +29,6 @@
 
 namespace shoal {
 namespace {
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 constexpr int64_t kDrainedPollNs = 100 * kNsPerMs;
 constexpr char kSysfs[] = "/sys";
@@ -183,7 +179,9 @@ absl::Status Server::Parts::Register(int cancel_fd) {
     if (token_key_.has_value()) return absl::OkStatus();
     if (const absl::Status given_up = failure(); !given_up.ok()) return given_up;
     const std::optional<int64_t> timeout_ns = TimeoutUntil(lease_loop_->NextDeadlineNs());
-    if (cancel_fd < 0) {
+    // A call that is under way is waited for: the scheduler may have taken it, and would keep a server in its maps that
+    // ended without a word. One that succeeds starts, and leaves in good order.
+    if (cancel_fd < 0 || lease_loop_->is_calling()) {
       WaitReadable({lease_wake_up_->fd()}, timeout_ns);
       continue;
     }

@@ -246,8 +246,8 @@ void Cluster::ExcuseRunsOfLostState() {
   }
 }
 
-// Whoever was heard, but not told so, does not know yet that it has a lease to renew: one that is not much longer than
-// the time after which it asks again may run out.
+// A rank that was heard, but not told so, does not know yet that it has a lease to renew: one that is not much longer
+// than the time after which it asks again may run out.
 void Cluster::ExcuseRunsThatAreJoining() {
   if (profile_.lease_ttl_ms > kJoinAttemptMs) return;
   for (const Worker& worker : workers_) {
@@ -255,7 +255,8 @@ void Cluster::ExcuseRunsThatAreJoining() {
   }
 }
 
-// Who shares a group with it is to hear of it within the lease and a second, or as much later as other faults may take.
+// The ranks that share a group with it are to hear of it within the lease and a second, or as much later as other
+// faults may take.
 void Cluster::RankDies(const WorkerProcess::Place& place) {
   const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
   uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;

@@ -4,17 +4,13 @@
 #include <utility>
 #include <variant>
 
+#include "core/overloaded.h"
 #include "core/version.h"
 
 namespace shoal::sim {
 namespace {
 
 constexpr uint32_t kPid = 1;
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 scheduler::Request AsRequest(const JoinJobCall& call) {
   return scheduler::JoinJob{.control_version = kControlVersion,

@@ -39,7 +39,7 @@ void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<
     if (!welcome.ok()) return Fail(who, *header, "an unreadable welcome");
     Welcomed(who, connection, *header, welcome->credit_chunks);
   } else if (header->type == FrameType::kRefuse && header->refusal == Refusal::kPreempted) {
-    // Who pushed to it is asked to push again.
+    // The ranks that pushed to it are asked to push again.
     shards_[{who, header->group}].chunks.erase({header->op, header->chunk});
   }
 }

@@ -48,7 +48,7 @@ Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies, con
   node->link = link;
   std::vector<s4u::LinkInRoute> route{{link, Direction::UP}};
   if (carrier != nullptr) route.emplace_back(carrier->link, Direction::UP);
-  zone_->add_route(node->node->get_netpoint(), nullptr, nullptr, nullptr, route, true);
+  zone_->add_route(node->host->get_netpoint(), nullptr, nullptr, nullptr, route, true);
   nodes_.push_back(std::move(node));
   return number;
 }

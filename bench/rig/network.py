@@ -109,7 +109,7 @@ def make_one_node(worker_count: int, server_count: int) -> Network:
     """All processes on one node with nothing but a loopback device. RigError without root."""
     network = Network()
     node = Node("node", "127.0.0.1", "lo", network.new_namespace())
-    route = "route replace local {} dev lo table local scope node src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
+    route = "route replace local {} dev lo table local scope host src 127.0.0.1 congctl " + CONGESTION_CONTROL + "\n"
     run_in(node.namespace, ["ip", "-batch", "-"], route.format("127.0.0.0/8") + route.format("127.0.0.1"))
     network.control = node
     network.workers = [node] * worker_count

@@ -10,7 +10,7 @@ class ProcessorTimes:
 
     total: int
     idle: int
-    stolen: int  # that other guests of this machine's node got
+    stolen: int  # that other guests of the machine below got
 
     @staticmethod
     def now() -> "ProcessorTimes":

@@ -186,7 +186,7 @@ std::span<const TransportEvent> ShmTransportImpl::Poll() {
 bool ShmTransportImpl::Arm() {
   if (!pending_.empty()) return false;
   if (sleeps_ % 2 == 0) status_page().sleeps.store(++sleeps_, std::memory_order_relaxed);
-  // Whoever publishes from here on sees that we sleep; what was published before, we see.
+  // A peer that publishes from here on sees that we sleep; what was published before, we see.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   bool idle = true;
   for (size_t i = 0; i < up_.size() && idle; ++i) {

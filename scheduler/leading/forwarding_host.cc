@@ -187,7 +187,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "no scheduler leads at the moment; try again"});
     }
     if (context->client_metadata().contains(kForwardedKey)) {
-      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "this scheduler leads no more; try again"});
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "this scheduler no longer leads; try again"});
     }
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
     const auto call = std::make_shared<ForwardedCall>(leader_);

@@ -38,6 +38,8 @@ class RegistrationMachine {
   // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, RegistrationActions* actions);
   // On the monotonic clock; kNoDeadline: nothing is due.
+  // A call was asked for and its answer has not come in.
+  bool is_calling() const { return call_.has_value(); }
   uint64_t NextDeadlineNs() const;
 
  private:

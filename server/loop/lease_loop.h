@@ -24,6 +24,7 @@ class LeaseLoop {
   // Takes in commands and answers, does what follows, and appends what the process must know or do to `outcomes`.
   void RunOnce(Now now, std::span<const LeaseCommand> commands, LeaseOutcomes* outcomes);
 
+  bool is_calling() const { return machine_.is_calling(); }
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
 
  private:

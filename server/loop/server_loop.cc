@@ -3,23 +3,9 @@
 #include <utility>
 #include <variant>
 
+#include "core/overloaded.h"
+
 namespace shoal {
-namespace {
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-
-TransportEvent Ended(TransportEventKind kind, uint64_t token, absl::Status status) {
-  TransportEvent event;
-  event.kind = kind;
-  event.token = token;
-  event.status = std::move(status);
-  return event;
-}
-
-}  // namespace
 
 ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
                        std::span<std::byte> slot_memory)
@@ -87,12 +73,13 @@ void ServerLoop::Execute() {
       },
       [this](const AcceptAction& action) {
         if (!action.into_slot && loans_.Take(action.offer, action.offset)) {
-          ended_.push_back(Ended(TransportEventKind::kLanded, action.token, absl::OkStatus()));
+          ended_.push_back(EndOfOperation(TransportEventKind::kLanded, action.token, absl::OkStatus()));
           return;
         }
         absl::Status status =
             transport_->Accept(action.offer, slot_memory_.subspan(action.offset, action.bytes), action.token);
-        if (!status.ok()) ended_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
+        if (!status.ok())
+          ended_.push_back(EndOfOperation(TransportEventKind::kLanded, action.token, std::move(status)));
       },
       [this](const DeclineAction& action) { transport_->Decline(action.offer); },
       [this](const SendPayloadAction& action) {
@@ -100,7 +87,7 @@ void ServerLoop::Execute() {
                                                slot_memory_.subspan(action.offset, action.bytes), action.token);
         if (status.ok()) return;
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
-        ended_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
+        ended_.push_back(EndOfOperation(TransportEventKind::kSent, action.token, std::move(status)));
       },
       [this](const ReduceAction& action) {
         reducer_->Start({.spec = action.spec,

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/overloaded.h"
 #include "scheduler/machine/scheduler_machine.h"
 #include "scheduler/rpc/control_messages.h"
 #include "scheduler/store/state_codec.h"
@@ -27,11 +28,6 @@ PersistedState NewState() {
   state.token_key.fill(std::byte{7});
   return state;
 }
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 template <typename Message, typename Value>
 void RequireConverts(const Value& value) {

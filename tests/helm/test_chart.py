@@ -23,7 +23,7 @@ VALUES = {
         "serviceAccount": {"create": False},
         "clientConfig": {"enabled": False},
     },
-    "rdma on the hosts' network": {
+    "rdma on the nodes' network": {
         "server": {
             "replicas": 16,
             "ioThreads": 4,

@@ -12,13 +12,18 @@ from job_runs import digests
 
 
 class Door:
-    """Passes connections on to an address; `shut`: what comes back from there is lost; `cut`: they all break."""
+    """Passes connections on to an address; `shut`: what comes back from there is lost; `cut`: they all break.
+
+    `hold`: what comes back, but for the first words of each connection, waits for `release`.
+    """
 
     def __init__(self, behind: str):
         host, port = behind.rsplit(":", 1)
         self._behind = (host, int(port))
         self._lock = threading.Lock()
         self._shut = False
+        self._released = threading.Event()
+        self._released.set()
         self._connections: list[socket.socket] = []
         self._listener = socket.create_server((LOOPBACK, 0))
         self.address = f"{LOOPBACK}:{self._listener.getsockname()[1]}"
@@ -27,6 +32,12 @@ class Door:
     def shut(self) -> None:
         with self._lock:
             self._shut = True
+
+    def hold(self) -> None:
+        self._released.clear()
+
+    def release(self) -> None:
+        self._released.set()
 
     def cut(self) -> None:
         """New connections find it open."""
@@ -59,8 +70,12 @@ class Door:
             threading.Thread(target=self._pass_on, args=(inner, outer, True), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        is_first = True
         try:
             while data := source.recv(65536):
+                if is_answer and not is_first:
+                    self._released.wait()
+                is_first = False
                 with self._lock:
                     lost = self._shut and is_answer
                 if not lost:
@@ -68,6 +83,18 @@ class Door:
             target.shutdown(socket.SHUT_WR)
         except OSError:
             return  # the other direction, or cut(), ended it
+
+
+def test_a_server_that_is_stopped_while_it_registers_leaves_the_map(cluster: Cluster):
+    cluster.start_scheduler()
+    with contextlib.closing(Door(cluster.scheduler_address)) as door:
+        door.hold()
+        server = cluster.launch_server("--name", "late", scheduler=door.address)
+        cluster.wait_until(lambda: "late" in cluster.servers(), "the scheduler has registered the server")
+        server.send(signal.SIGTERM)
+        door.release()
+        server.wait()
+    assert cluster.servers()["late"]["state"] == "left"
 
 
 @pytest.mark.parametrize("scheduler_dies", [True, False], ids=["scheduler-dies", "connection-breaks"])

@@ -1,4 +1,4 @@
-"""Whoever waits for long says so on standard error, and names whom it waits for. Real processes."""
+"""A process that waits for long says so on standard error, and names the party that it waits for. Real processes."""
 
 import re
 import signal

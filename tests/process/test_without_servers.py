@@ -41,7 +41,7 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     assert len(colocated) == nodes
     moves = len(cluster.wait_for_move("orphans", nodes))
     cluster.start_server("alpha")
-    if nodes == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
+    if nodes == 1:  # a server on the ranks' own node moves no byte over the network, so it keeps all
         cluster.wait_for_server("alpha", "live")
     else:
         cluster.wait_for_move("orphans", moves + 1)

@@ -9,16 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "core/overloaded.h"
 #include "net/forwarding_transport.h"
 #include "tests/scenario/frame_text.h"
 
 namespace shoal {
 namespace {
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 std::vector<std::string> SplitAt(const std::string& text, char separator) {
   return absl::StrSplit(text, separator, absl::SkipEmpty());

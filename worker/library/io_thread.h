@@ -80,7 +80,7 @@ class IoThread {
   void Deliver(const GroupClosed& outcome);
   void Deliver(const LinkMeasured& outcome);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
-  // Under turn_. False: don't sleep, something waits.
+  // Under turn_. False if something waits: the thread must not sleep.
   bool PrepareToSleep(std::optional<int64_t>* timeout_ns);
   void EndWhatIsLeft();
 

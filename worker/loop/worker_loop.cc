@@ -4,25 +4,10 @@
 #include <utility>
 #include <variant>
 
+#include "core/overloaded.h"
 #include "reduce/convert.h"
 
 namespace shoal {
-namespace {
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-
-TransportEvent Ended(TransportEventKind kind, uint64_t token, absl::Status status) {
-  TransportEvent event;
-  event.kind = kind;
-  event.token = token;
-  event.status = std::move(status);
-  return event;
-}
-
-}  // namespace
 
 WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport)
     : machine_(options), transport_(transport) {}
@@ -70,7 +55,8 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
       [](WorkerWidenAction& action) { WidenToFloat32(action.type, action.place, action.tensor, action.elements); },
       [this](WorkerSendAction& action) {
         absl::Status status = transport_->Send(action.peer, action.header, {action.data, action.bytes}, action.token);
-        if (!status.ok()) not_taken_.push_back(Ended(TransportEventKind::kSent, action.token, std::move(status)));
+        if (!status.ok())
+          not_taken_.push_back(EndOfOperation(TransportEventKind::kSent, action.token, std::move(status)));
       },
       [](WorkerCopyAction& action) { std::memcpy(action.to, action.from, action.bytes); },
       [this](WorkerAcceptAction& action) {
@@ -78,7 +64,8 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
         std::byte* const data = at_once ? action.data_at_once : action.data;
         absl::Status status = transport_->Accept(action.offer, {data, action.bytes}, action.token);
         accepts_started_.push_back({action.token, at_once && status.ok()});
-        if (!status.ok()) not_taken_.push_back(Ended(TransportEventKind::kLanded, action.token, std::move(status)));
+        if (!status.ok())
+          not_taken_.push_back(EndOfOperation(TransportEventKind::kLanded, action.token, std::move(status)));
       },
       [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },

@@ -291,7 +291,8 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions) {
   if (late && !std::exchange(goodbyes_given_up_, true)) {
     if (const std::string silent = connections_.DescribeMissingGoodbyes(); !silent.empty()) {
       tally_.CountWait();
-      actions->push_back(WaitReported{absl::StrCat("closes without the goodbye of ", silent)});
+      actions->push_back(
+          WaitReported{absl::StrCat("the worker closes although it has not heard goodbye from ", silent)});
     }
   }
   const bool connections_left = connections_.SayGoodbyes(late, actions);

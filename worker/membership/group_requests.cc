@@ -62,7 +62,7 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   Request& request = found->second;
   request.open_call = CallId();
   if (absl::IsUnavailable(event.answer.status())) return Retry(&request, event.answer.status(), now);
-  absl::StatusOr<GroupInfo> group = absl::InternalError("the scheduler's answer is none to this call");
+  absl::StatusOr<GroupInfo> group = absl::InternalError("the scheduler's answer does not belong to this call");
   if (!event.answer.ok()) {
     group = event.answer.status();
   } else if (const auto* const joined = std::get_if<JoinedGroup>(&*event.answer)) {

@@ -27,7 +27,7 @@ class GroupRequests {
 
   void Add(const MemberId& member, const JoinGroupCommand& command, Now now, MembershipActions* actions);
   void OnAnswer(const CallEnded& event, Now now, MembershipActions* actions);
-  // Connections were given up: who waits at a scheduler over them would stay there.
+  // Connections were given up: a call that waits at a scheduler over one of them would stay there.
   void OnNewConnections(Now now, MembershipActions* actions);
   // Ends all of them.
   void EndAll(const absl::Status& why, MembershipActions* actions);

@@ -23,6 +23,7 @@ uint64_t PeriodNs(uint64_t lease_ttl_ms) { return lease_ttl_ms * kNsPerMs / kHea
 void Heartbeats::Start(const MemberId& member, const std::string& job_name, uint64_t lease_ttl_ms, Now now,
                        MembershipActions* actions) {
   calls_->Cancel(&call_, actions);
+  ReportSchedulerIsBack(now, actions);  // its answer to the join is why this is called
   is_unknown_ = false;
   end_ = absl::OkStatus();
   member_ = member;
@@ -102,9 +103,8 @@ void Heartbeats::Tick(Now now, MembershipActions* actions) {
   if (phase_ == Phase::kStopped) return;
   if (scheduler_wait_.has_value() && scheduler_wait_->TakeDue(now.monotonic_ns)) {
     actions->emplace_back(MembershipNotice{absl::StrCat(
-        WaitedFor(absl::StrCat("the scheduler at ", *scheduler_), *scheduler_wait_, kNoDeadline, now.monotonic_ns),
-        " (", scheduler_wait_reason_,
-        "): open groups go on; new groups, and moves to other servers, have to wait for it")});
+        scheduler_wait_->WaitedFor(absl::StrCat("the scheduler at ", *scheduler_), now.monotonic_ns), " (",
+        scheduler_wait_reason_, "): open groups go on; new groups, and moves to other servers, have to wait for it")});
   }
   if (phase_ == Phase::kCalling || now.monotonic_ns < due_ns_) return;
   if (phase_ == Phase::kReadingStatistics) return Send(now, actions);

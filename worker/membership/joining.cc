@@ -62,7 +62,10 @@ void Joining::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, M
   attempt_ns_ = kFirstAttemptNs;
   if (!answer.ok()) return Fail(answer.status(), false);
   const auto* const joined = std::get_if<JoinedJob>(&*answer);
-  if (joined == nullptr || joined->lease_ttl_ms == 0) {
+  if (joined == nullptr) {
+    return Fail(absl::InternalError("the scheduler's answer does not belong to this call"), joined_.has_value());
+  }
+  if (joined->lease_ttl_ms == 0) {
     return Fail(absl::InternalError("the scheduler's answer has a lease of 0 ms"), joined_.has_value());
   }
   joined_ = *joined;
@@ -97,9 +100,9 @@ void Joining::Tick(Now now, MembershipActions* actions) {
   if (scheduler_wait_.has_value()) scheduler_wait_->Tick(now, actions);
   if (phase_ != Phase::kPausing) return;
   if (counted_ && servers_wait_.TakeDue(now.monotonic_ns)) {
-    actions->emplace_back(MembershipNotice{absl::StrCat(
-        WaitedFor("reduction servers", servers_wait_, deadline_ns_, now.monotonic_ns), ": ", joined_->server_count,
-        " of ", min_servers_, " are registered with the scheduler at ", *scheduler_)});
+    actions->emplace_back(MembershipNotice{absl::StrCat(servers_wait_.WaitedFor("reduction servers", now.monotonic_ns),
+                                                        ": ", joined_->server_count, " of ", min_servers_,
+                                                        " are registered with the scheduler at ", *scheduler_)});
   }
   if (now.monotonic_ns < pause_until_ns_) return;
   if (now.monotonic_ns < deadline_ns_) return Ask(now, actions);

@@ -125,7 +125,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       break;
     case CallOwner::kHeartbeats:
       heartbeats_.OnAnswer(event.answer, now, actions);
-      // Who is still joining asks the scheduler again in any case.
+      // A process that is still joining asks the scheduler again in any case.
       if (heartbeats_.end().ok() || joining_.under_way()) break;
       watch_.LetEnd();
       actions->emplace_back(MembershipEnded{heartbeats_.end()});

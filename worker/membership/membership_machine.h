@@ -60,7 +60,7 @@ class MembershipMachine {
   // After anything that joining_ was told.
   void FollowJoining(Now now, MembershipActions* actions);
   void EndJoining(absl::StatusOr<JoinedJob> joined, MembershipActions* actions);
-  // Who waits for a group, or to join, is told that the worker is closed.
+  // Callers that wait for a group, or to join, are told that the worker is closed.
   void EndWaits(MembershipActions* actions);
   // Ends heartbeats, the Watch and reports.
   void StopWorking(MembershipActions* actions);

@@ -7,12 +7,6 @@
 
 namespace shoal {
 
-std::string WaitedFor(const std::string& whom, const WaitReport& wait, uint64_t deadline_ns, uint64_t now_ns) {
-  const std::string waited = absl::StrCat("waited ", wait.Elapsed(now_ns), " for ", whom);
-  if (deadline_ns == kNoDeadline) return waited;
-  return absl::StrCat(waited, " (", WaitReport::Seconds(deadline_ns - std::min(now_ns, deadline_ns)), " left)");
-}
-
 std::string TimeUntilDeadline(uint64_t since_ns, uint64_t deadline_ns) {
   constexpr uint64_t kHalfATenthNs = 50 * kNsPerMs;
   return WaitReport::Seconds(deadline_ns - std::min(since_ns, deadline_ns) + kHalfATenthNs);
@@ -27,9 +21,9 @@ void SchedulerWait::OnBroken(const absl::Status& why) {
 
 void SchedulerWait::Tick(Now now, MembershipActions* actions) {
   if (!wait_.TakeDue(now.monotonic_ns)) return;
-  actions->emplace_back(MembershipNotice{
-      absl::StrCat(WaitedFor(absl::StrCat("a scheduler at ", scheduler_), wait_, deadline_ns_, now.monotonic_ns), ": ",
-                   reason_.empty() ? std::string(kNoAnswer) : reason_)});
+  actions->emplace_back(
+      MembershipNotice{absl::StrCat(wait_.WaitedFor(absl::StrCat("a scheduler at ", scheduler_), now.monotonic_ns),
+                                    ": ", reason_.empty() ? std::string(kNoAnswer) : reason_)});
 }
 
 absl::Status SchedulerWait::Error() const {

@@ -12,9 +12,6 @@
 
 namespace shoal {
 
-// "waited 12.3 s for WHOM (17.7 s left)"; without a deadline what is in brackets is left out.
-std::string WaitedFor(const std::string& whom, const WaitReport& wait, uint64_t deadline_ns, uint64_t now_ns);
-
 // How long somebody waited until the deadline, to a tenth of a second: a thread that woke late does not count.
 std::string TimeUntilDeadline(uint64_t since_ns, uint64_t deadline_ns);
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/overloaded.h"
 #include "process/clock.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
@@ -14,11 +15,6 @@
 
 namespace shoal {
 namespace {
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
 
 gpr_timespec AsGprTime(uint64_t deadline_ns) {
   if (deadline_ns == kNoDeadline) return gpr_inf_future(GPR_CLOCK_MONOTONIC);

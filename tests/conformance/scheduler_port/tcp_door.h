@@ -1,4 +1,4 @@
-// A door between programs and an address on this host: passes TCP connections on, until told to keep silent on those
+// A door between programs and an address on this node: passes TCP connections on, until told to keep silent on those
 // that there are. They stay then, as those to a node that is gone without a word.
 #ifndef SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_TCP_DOOR_H_
 #define SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_TCP_DOOR_H_

@@ -234,7 +234,7 @@ SHOAL_API shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_erro
 SHOAL_API int shoal_op_done(const shoal_op* op);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
-/* May be called before completion; the tensor's memory must stay valid until the op is complete all the same. NULL is
+/* May be called before completion; the tensor's memory must nevertheless stay valid until the op is complete. NULL is
  * allowed. */
 SHOAL_API void shoal_op_release(shoal_op* op);
 

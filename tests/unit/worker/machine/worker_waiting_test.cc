@@ -216,8 +216,9 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
                                         HasSubstr("waited 1 s for rank 3 on node-3 (1 s left)")));
   worker.waits.clear();
   Pass(&worker, kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("left group 'world' after it waited 2 s, although rank 3"),
-                                        "closes without the goodbye of server server-0 (10.0.0.0:7000)"));
+  EXPECT_THAT(worker.waits,
+              ElementsAre(HasSubstr("left group 'world' after it waited 2 s, although rank 3"),
+                          "the worker closes although it has not heard goodbye from server server-0 (10.0.0.0:7000)"));
 }
 
 TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupIn) {
