@@ -8,6 +8,7 @@
 #include "tests/conformance/transport_clauses.h"
 #include "tests/conformance/transport_harness.h"
 #include "tests/conformance/transport_loans.h"
+#include "tests/conformance/transport_progress.h"
 #include "tests/conformance/transport_traffic.h"
 
 namespace shoal {

@@ -124,7 +124,8 @@ absl::Status WorkerMachine::DescribeTimeout(const WorkerGroup& group, const Work
     absl::StrAppend(&text, DescribeMissingServers(group));
   } else if (op.waiting.missing_count > 0) {
     absl::StrAppend(&text, DescribeServer(group.links[op.waiting_shard].connection), " waits for ",
-                    DescribeMissingRanks(group, op.waiting), ", which made fewer calls or stopped");
+                    DescribeMissingRanks(group, op.waiting),
+                    ", which made fewer calls, stands still, or itself waits for another server");
   } else {
     absl::StrAppend(&text, op.chunks_landed, " of ", op.plan.chunk_count, " chunks are back");
     if (group.map().empty()) absl::StrAppend(&text, "; no reduction server is left");
