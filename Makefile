@@ -1,11 +1,11 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench bench-kernels soak mutants format clean
+.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-setup:  ## install what is missing: Debian packages (as root or with sudo), a Python environment in build/venv
+setup:  ## install what build and test need: Debian packages (as root or with sudo), a Python environment in build/venv
 	@scripts/setup.sh
 
 build:  ## set up, compile: programs in build/bin, library in build/lib, the PyTorch plugin in build/venv
@@ -14,7 +14,11 @@ build:  ## set up, compile: programs in build/bin, library in build/lib, the PyT
 test: build  ## build, then run every test that needs no GPU
 	@scripts/test.sh
 
-demo: build  ## build, then train a small GPT through reduction servers and compare it with Gloo
+test-sanitizers: setup  ## build with address, undefined and thread sanitizers and run tests with them; clang-tidy (hours)
+	@scripts/test_sanitizers.sh
+
+demo:  ## install and build what it needs, minutes; then train through reduction servers, beside Gloo, and kill a server
+	@scripts/build.sh demo
 	@build/venv/bin/python examples/demo.py
 
 bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): bench/results/; PART=links for one part

@@ -13,7 +13,7 @@
 namespace shoal::cli {
 namespace {
 
-// Who has just begun to lead may not listen yet.
+// A scheduler that has just begun to lead may not listen yet.
 constexpr std::chrono::milliseconds kPatience{1000};
 constexpr std::chrono::milliseconds kRetry{100};
 
@@ -33,15 +33,17 @@ ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms)
 absl::Status ClusterClient::Explain(const grpc::Status& status) const {
   std::string text = status.error_message();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && absl::StrContains(text, "leads")) {
-    text = absl::StrCat("the schedulers at ", scheduler_, ": ", text, " in a few seconds; if it stays so, is etcd up?");
+    text = absl::StrCat("the schedulers at ", scheduler_, ": ", text,
+                        " in a few seconds; if this persists, check that etcd is running");
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
-                        "); is shoal-scheduler running there? Give its address with --scheduler HOST:PORT");
+                        "); check that shoal-scheduler runs there, or give another address with --scheduler HOST:PORT");
   } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     text = absl::StrCat("the scheduler at ", scheduler_, " did not answer within ", timeout_ms_,
                         " ms; check the address, or wait longer with --timeout S");
   } else if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    text = absl::StrCat("what listens at ", scheduler_, " is no shoal-scheduler of this version (", text, ")");
+    text = absl::StrCat("the program that listens at ", scheduler_, " is not a shoal-scheduler of this version (", text,
+                        ")");
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), text);
 }
@@ -86,7 +88,7 @@ absl::StatusOr<v1::DrainServerResponse> ClusterClient::DrainServer(const std::st
 }
 
 absl::Status ClusterClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
-  // A stream that is followed has no deadline, so find out first whether anybody is there.
+  // A stream that is followed has no deadline, so check first that a scheduler answers.
   const absl::StatusOr<v1::Cluster> cluster = GetCluster();
   if (!cluster.ok()) return cluster.status();
   grpc::ClientContext context;

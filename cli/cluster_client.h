@@ -1,4 +1,4 @@
-// Asks a scheduler's status service, and its admin service to change something.
+// Calls of the scheduler's status service, and of its admin service, which changes something.
 #ifndef SHOAL_CLI_CLUSTER_CLIENT_H_
 #define SHOAL_CLI_CLUSTER_CLIENT_H_
 
@@ -27,7 +27,8 @@ class ClusterClient {
   // NOT_FOUND, FAILED_PRECONDITION: see admin.proto.
   absl::StatusOr<v1::DrainServerResponse> DrainServer(const std::string& name);
 
-  // Calls `take` for each event; with `follow` goes on until the scheduler ends the stream or `take` returns false.
+  // Calls `take` for each event. With `follow` it continues until the scheduler ends the stream or `take` returns
+  // false.
   absl::Status ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPollInterval{200};
-constexpr std::chrono::seconds kQuietInterval{10};  // a line at least so often
+constexpr std::chrono::seconds kQuietInterval{10};  // at least one line in that time
 
 std::string AskedText(const DrainOptions& options, const v1::DrainServerResponse& asked) {
   std::string text =
@@ -22,8 +22,8 @@ std::string AskedText(const DrainOptions& options, const v1::DrainServerResponse
   if (asked.groups_kept() > 0) {
     absl::StrAppend(
         &text, "WARNING: it is the last server of ", asked.groups_kept(),
-        " open group(s). It serves them as far as its --drain-timeout allows; start another server, and they "
-        "move there\n");
+        " open group(s). It serves them as long as its --drain-timeout allows; start another server, and they "
+        "will move there\n");
   }
   return text;
 }
@@ -34,7 +34,7 @@ std::string ProgressText(const v1::ServerStatus& server) {
                       AgeText(server.last_heartbeat_age_ms()), " ago\n");
 }
 
-// Watches one life of a server from the moment on when it was asked to leave.
+// Watches one incarnation of a server from the moment when it was asked to leave.
 class DrainWatch {
  public:
   DrainWatch(const DrainOptions& options, const v1::DrainServerResponse& asked, ClusterClient* client,
@@ -44,7 +44,7 @@ class DrainWatch {
   absl::Status Wait() {
     const auto deadline = steady_clock::now() + options_.deadline;
     while (true) {
-      // A scheduler that restarts, or hands over to another, is waited for like the server.
+      // If the scheduler restarts, or another takes over, this waits for it as it waits for the server.
       const absl::StatusOr<v1::ListServersResponse> servers = client_->ListServers();
       if (servers.ok()) {
         if (const std::optional<absl::Status> end = Look(*servers)) return *end;
@@ -57,14 +57,14 @@ class DrainWatch {
   }
 
  private:
-  // Not nullopt: it is over, well or not.
+  // nullopt: the server is still there. Otherwise how it ended.
   std::optional<absl::Status> Look(const v1::ListServersResponse& servers) {
     const auto server = std::find_if(servers.servers().begin(), servers.servers().end(),
                                      [&](const v1::ServerStatus& each) { return each.name() == options_.server; });
     if (server == servers.servers().end()) return absl::OkStatus();  // gone, and forgotten already
     last_ = *server;
     if (server->incarnation() != incarnation_) {
-      Say(absl::StrCat("server ", options_.server, " has left; another process has its name now\n"));
+      Say(absl::StrCat("server ", options_.server, " has left; another process uses its name now\n"));
       return absl::OkStatus();
     }
     if (server->state() == "left") {
@@ -94,7 +94,7 @@ class DrainWatch {
     return absl::DeadlineExceededError(
         absl::StrCat("server ", options_.server, " has not left within ", AgeText(options_.deadline.count()),
                      ": it is ", last_.state(), " with ", last_.load().groups_open(),
-                     " group(s) open, and goes on draining; wait longer with --deadline S, or see its log"));
+                     " group(s) open, and continues to drain; wait longer with --deadline S, or see its log"));
   }
 
   void Say(const std::string& line) {

@@ -1,4 +1,4 @@
-// `shoalctl drain SERVER`: asks the scheduler to let a server leave, and on demand waits until it has left.
+// `shoalctl drain SERVER`: asks the scheduler to take a server out, and with --wait waits until it has left.
 #ifndef SHOAL_CLI_DRAIN_H_
 #define SHOAL_CLI_DRAIN_H_
 
@@ -14,13 +14,13 @@ namespace shoal::cli {
 struct DrainOptions {
   std::string server;
   bool wait = false;
-  std::chrono::milliseconds deadline{0};  // of the waiting
+  std::chrono::milliseconds deadline{0};  // for `wait`
   bool json = false;
 };
 
-// Says to `out` what happens: with `json` the scheduler's answer and, after waiting, the server's last status; else
-// lines for people. Errors: those of DrainServer. DEADLINE_EXCEEDED: it has not left in time; it goes on draining.
-// ABORTED: it was lost on the way.
+// Writes what happens to `out`: with `json` the scheduler's answer and, after waiting, the server's last status;
+// otherwise human-readable lines. Errors: those of DrainServer. DEADLINE_EXCEEDED: the server has not left in time and
+// continues to drain. ABORTED: it was lost meanwhile.
 absl::Status Drain(const DrainOptions& options, ClusterClient* client, std::ostream& out);
 
 }  // namespace shoal::cli

@@ -1,4 +1,4 @@
-// shoalctl: shows what a cluster is doing.
+// shoalctl: shows what a cluster is doing, and takes servers out of it.
 #include <cstdlib>
 #include <iostream>
 #include <optional>

@@ -20,15 +20,16 @@ namespace {
 constexpr double kMostSeconds = 86400;
 constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|map|events|drain SERVER";
 constexpr char kSummary[] =
-    "Shows what a Shoal cluster is doing, as its scheduler knows it, and lets servers leave it.\n\n"
+    "Shows what a Shoal cluster is doing, as its scheduler knows it, and takes servers out of it.\n\n"
     "Commands:\n"
     "  status   the cluster, its servers and its jobs\n"
     "  servers  reduction servers, with load and last heartbeat\n"
-    "  jobs     training jobs, with their ranks' progress and who was lost\n"
+    "  jobs     training jobs, with the progress of their ranks and the ranks that were lost\n"
     "  map      the shard map: which server owns which share\n"
-    "  events   what happened lately and why; --follow: and what happens from now on\n"
-    "  drain    lets SERVER leave: its groups move to the others, no op fails, its process ends with exit code 0;\n"
-    "           --wait: and returns when it has left. A server that starts again under the name joins again";
+    "  events   what happened recently and why; with --follow also what happens from now on\n"
+    "  drain    takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process\n"
+    "           ends with exit code 0. With --wait the command returns when the server has left. A server that is\n"
+    "           started again under the same name joins again";
 
 struct Command {
   std::string name;
@@ -44,12 +45,14 @@ struct Command {
 };
 
 void DeclareOptions(Command* command, OptionTable* table) {
-  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "The scheduler to ask.", &command->scheduler);
-  table->Flag("json", "", "JSON instead of tables, with the field names of proto/shoal/v1/status.proto.",
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT",
+                "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
+  table->Flag("json", "", "Print JSON instead of tables, with the field names of proto/shoal/v1/status.proto.",
               &command->json);
-  table->Flag("follow", "", "events: go on with events as they happen.", &command->follow);
-  table->Flag("wait", "", "drain: return when the server has left.", &command->wait);
-  table->Double("deadline", "", "S", "drain --wait: for so long.", &command->deadline_s);
+  table->Flag("follow", "", "With events: continue to print events as they happen.", &command->follow);
+  table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
+  table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
+                &command->deadline_s);
   table->Double("timeout", "", "S", "How long to wait for the scheduler.", &command->timeout_s);
   table->Flag("help", "", "Show this and exit.", &command->help);
   table->Flag("version", "", "Show the version and exit.", &command->version);
@@ -111,22 +114,23 @@ absl::Status Run(const Command& command, std::ostream& out) {
 }
 
 absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
-  if (words.empty()) return absl::InvalidArgumentError("say which: status, servers, jobs, map, events or drain");
+  if (words.empty())
+    return absl::InvalidArgumentError("no command is given; use status, servers, jobs, map, events or drain");
   command->name = words[0];
   const std::string known[] = {"status", "servers", "jobs", "map", "events", "drain"};
   if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name,
-                                                   "\"; there are status, servers, jobs, map, events and drain"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown command \"", command->name, "\"; use status, servers, jobs, map, events or drain"));
   }
   const bool drain = command->name == "drain";
   if (words.size() != (drain ? 2u : 1u)) {
     return absl::InvalidArgumentError(
-        drain ? "drain takes the name of one server, as `shoalctl servers` shows it"
-              : absl::StrCat("one command at a time, not \"", absl::StrJoin(words, " "), "\""));
+        drain ? "drain takes the name of one server, as `shoalctl servers` lists it"
+              : absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\""));
   }
   if (drain) command->server = words[1];
-  if (command->follow && command->name != "events") return absl::InvalidArgumentError("--follow is for events");
-  if (command->wait && !drain) return absl::InvalidArgumentError("--wait is for drain");
+  if (command->follow && command->name != "events") return absl::InvalidArgumentError("--follow only goes with events");
+  if (command->wait && !drain) return absl::InvalidArgumentError("--wait only goes with drain");
   if (!(command->deadline_s >= 0 && command->deadline_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
   }
@@ -134,7 +138,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
     return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
   }
   if (command->scheduler.empty()) {
-    return absl::InvalidArgumentError("which scheduler? Give --scheduler HOST:PORT or set SHOAL_SCHEDULER");
+    return absl::InvalidArgumentError("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER");
   }
   return SchedulerTarget(command->scheduler).status();
 }
@@ -158,7 +162,7 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
   }
   if (status.ok()) status = CheckUsage(words, &command);
   if (!status.ok()) {
-    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help says more)\n";
+    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help explains the options)\n";
     return kExitUsage;
   }
   status = Run(command, out);

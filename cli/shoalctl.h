@@ -11,12 +11,13 @@
 namespace shoal::cli {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or says no
+inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or refuses
 inline constexpr int kExitUsage = 2;
 
-// `arguments` without the program's name. Returns the exit code; results go to `out`, errors to `err`. Waits for the
-// scheduler, at most --timeout; `events --follow` until the scheduler ends it or `out` fails;
-// `drain --wait` until the server has left, at most --deadline.
+// `arguments` come without the program's name. Returns the exit code; results go to `out`, errors to `err`. Waits for
+// the scheduler for --timeout at most. `events --follow` runs until the scheduler ends the stream or `out` fails,
+// `drain
+// --wait` until the server has left, for --deadline at most.
 int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
                 std::ostream& out, std::ostream& err);
 

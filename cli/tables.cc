@@ -42,11 +42,12 @@ std::string MissingText(const v1::GroupStatus& group) {
   const auto first = group.missing_ranks().begin();
   const std::string ranks = absl::StrJoin(first, first + shown, ", ");
   const int more = group.missing_ranks_size() - shown;
-  return absl::StrCat("group ", group.name(), " waits for rank ", ranks,
+  return absl::StrCat("group ", group.name(),
+                      group.missing_ranks_size() == 1 ? " waits for rank " : " waits for ranks ", ranks,
                       more == 0 ? "" : absl::StrCat(" and ", more, " more"));
 }
 
-// Whatever keeps a job from being well: lost ranks with their reasons, and groups that are not complete.
+// What is wrong with a job: lost ranks with their reasons, and groups that are not complete.
 std::string Trouble(const v1::JobStatus& job) {
   std::vector<std::string> trouble;
   for (const v1::RankStatus& rank : job.ranks()) {
@@ -64,7 +65,7 @@ std::string Trouble(const v1::JobStatus& job) {
   return OrDash(absl::StrJoin(trouble, "; "));
 }
 
-// Whom a server serves.
+// Which jobs a server serves.
 std::string JobText(const v1::ServerStatus& server) {
   return server.job_id() == 0 ? "all" : absl::StrCat("job ", server.job_id());
 }
@@ -105,7 +106,7 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
 
 std::string ServersText(const v1::ListServersResponse& servers) {
   if (servers.servers().empty()) {
-    return "No servers. Start one: shoal-server --scheduler HOST:PORT --advertise IP\n";
+    return "No servers. Start one with: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
   std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "NODE", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
                                  "REFUSED", "CORRUPTED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};

@@ -1,4 +1,4 @@
-// The status messages as text for people and as JSON. Pure; any thread.
+// The status messages as human-readable text and as JSON. Pure; any thread.
 #ifndef SHOAL_CLI_TABLES_H_
 #define SHOAL_CLI_TABLES_H_
 
@@ -12,7 +12,7 @@ namespace shoal::cli {
 
 using TableRow = std::vector<std::string>;
 
-// Columns aligned, two spaces between them, the first row is the header.
+// Aligns columns, with two spaces between them. The first row is the header.
 std::string AlignTable(const std::vector<TableRow>& rows);
 
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms);
@@ -21,7 +21,7 @@ std::string JobsText(const v1::ListJobsResponse& jobs);
 std::string MapText(const v1::ShardMap& map);
 std::string EventText(const v1::Event& event);
 
-// protobuf's JSON with the names of the .proto files; every field is there, 64-bit numbers are strings. One line.
+// protobuf's JSON with the names of the .proto files, in one line. Every field is present; 64-bit numbers are strings.
 std::string ToJson(const google::protobuf::Message& message);
 
 // "25.0 MiB", "17 B".

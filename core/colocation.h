@@ -16,10 +16,10 @@ enum class Colocation : uint8_t {
   kOn = 2,    // the first rank of each node
 };
 
-// "off", "auto", "on": what people read and type.
+// "off", "auto", "on": the names that users read and type.
 std::string_view ColocationName(Colocation colocation);
 
-// nullopt for a number or name that is none of the above (whatever a peer or a person may have sent).
+// nullopt for a number or name that is none of the above, whatever a peer or a user may have sent.
 std::optional<Colocation> ColocationFromNumber(uint32_t number);
 std::optional<Colocation> ColocationFromName(std::string_view name);
 

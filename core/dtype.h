@@ -38,11 +38,11 @@ enum class ReduceOp : uint8_t {
 // Bytes of one element.
 size_t DataTypeSize(DataType type);
 
-// "float32", "bfloat16", ...; "sum", "avg", ...: the names that people read and type.
+// "float32", "bfloat16", ...; "sum", "avg", ...: the names that users read and type.
 std::string_view DataTypeName(DataType type);
 std::string_view ReduceOpName(ReduceOp op);
 
-// nullopt for a number or name that is none of the above (whatever a peer or a person may have sent).
+// nullopt for a number or name that is none of the above, whatever a peer or a user may have sent.
 std::optional<DataType> DataTypeFromWire(uint8_t number);
 std::optional<ReduceOp> ReduceOpFromWire(uint8_t number);
 std::optional<DataType> DataTypeFromName(std::string_view name);

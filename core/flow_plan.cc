@@ -22,7 +22,7 @@ constexpr uint64_t kSmallestChunkBytes = 8 << 10;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;
-// 400 Gbit/s. Between processes of one node the measurement says anything up to infinity.
+// 400 Gbit/s. Between processes of one node a measurement may have any value.
 constexpr uint64_t kMaxBytesPerSecond = 50'000'000'000;
 constexpr uint64_t kMaxLookAheadChunks = 1 << 20;
 constexpr uint64_t kMaxRoundTripNs = 1'000'000;

@@ -34,16 +34,16 @@ struct LinkFacts {
   uint64_t bytes_per_s = 0;
   uint64_t round_trip_ns = 0;
   uint64_t message_ns = 0;  // what a message costs beyond its bytes: how fast small ones are handled, one after another
-  bool within_node = false;  // it leaves no node: says nothing about the way of ranks elsewhere
+  bool within_node = false;  // the server is on the rank's own node: says nothing about links between nodes
 
   friend bool operator==(const LinkFacts&, const LinkFacts&) = default;
 };
 
-// Where the server is on the rank's own node. What is measured there says how busy the processors were just then, and
-// comes out between nothing and infinity: these are figures that gave chunks of the best size (docs/adr/0017).
+// For a server on the rank's own node. A measurement there says how busy the processors were at that moment, and may
+// have any value. So these are fixed figures, which gave chunks of the best size (docs/adr/0017).
 LinkFacts WithinOneNode();
 
-// What meets at ports and shards. Unit of busiest_port: what one rank has under way in all.
+// What meets at ports and shards. The unit of busiest_port is what one rank has in flight in all.
 struct PortLoad {
   double busiest_port = 1;   // of all servers' and ranks' nodes; at least 1: a rank takes all results
   double largest_share = 0;  // of a shard in every bucket
@@ -56,7 +56,7 @@ PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count);
 
 struct FlowPlan {
   uint32_t chunk_bytes = 0;        // largest chunk
-  uint32_t credit_chunks = 0;      // under way from one rank to one shard
+  uint32_t credit_chunks = 0;      // in flight from one rank to one shard
   uint32_t look_ahead_chunks = 0;  // from a rank's oldest unfinished chunk on; 0: credit alone bounds
 
   friend bool operator==(const FlowPlan&, const FlowPlan&) = default;
@@ -64,7 +64,7 @@ struct FlowPlan {
 
 inline constexpr uint32_t kMaxCreditChunks = 64;
 
-// `asked_chunk_bytes` 0: choose one; else it is kept, and only the rest is chosen.
+// `asked_chunk_bytes` 0: choose one; otherwise it is kept, and only the rest is chosen.
 FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes);
 
 }  // namespace shoal

@@ -108,7 +108,7 @@ struct FrameHeader {
   double premul_factor = 1.0;   // kPremulSum only
   uint32_t contributors = 0;    // how many contributions are in the payload; kPush: 0, or all: a result handed over
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
-  bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it crosses the wire as
+  bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
@@ -117,8 +117,8 @@ using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 FrameHeaderBytes EncodeHeader(const FrameHeader& header);
 
-// For who guards payloads without a look at the rest (net/checksum_transport.h). True for the header of a push or a
-// result, and nothing more; the other two are for such headers alone.
+// For checking payloads without decoding the rest (net/checksum_transport.h). True for the header of a push or a
+// result, and nothing more; the other two functions are for such headers alone.
 bool HasPayloadChecksumField(std::span<const std::byte> header);
 uint32_t ReadPayloadChecksum(std::span<const std::byte> header);
 void WritePayloadChecksum(uint32_t checksum, std::span<std::byte> header);

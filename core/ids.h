@@ -37,6 +37,7 @@ using JobId = StrongId<struct JobIdTag, uint64_t>;
 using GroupId = StrongId<struct GroupIdTag, uint64_t>;
 // A rank inside a group: 0 .. group size - 1. Never a rank of the job, unless the group is the whole job.
 using Rank = StrongId<struct RankTag, uint32_t>;
+using JobRank = StrongId<struct JobRankTag, uint32_t>;  // of a worker in its job; Rank is that in a group
 // The position of a collective call in its group: 1, 2, 3, ... 0 means "none yet".
 using OpNumber = StrongId<struct OpNumberTag, uint64_t>;
 // The position of a chunk in its bucket: 0, 1, 2, ...

@@ -9,7 +9,7 @@ namespace shoal {
 
 struct Now {
   uint64_t monotonic_ns = 0;  // of this process; deadlines are counted on it
-  uint64_t unix_ms = 0;       // for people and for the expiry of tokens only
+  uint64_t unix_ms = 0;       // only for logs and status, and for the expiry of tokens
 };
 
 inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();

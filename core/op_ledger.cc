@@ -25,7 +25,7 @@ constexpr uint32_t kMaxKeptChunks = 4096;
 
 OpLedger::OpLedger(uint32_t max_chunk_bytes) : max_chunk_bytes_(max_chunk_bytes), records_(kMaxUncommittedOps) {}
 
-Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
+Refusal OpLedger::Admit(const FrameHeader& push, const OpRecord** record) {
   if (push.op <= watermark_) return Refusal::kStaleOp;
   OpRecord& cell = records_[push.op.value() % records_.size()];
   if (cell.op == push.op) {
@@ -50,9 +50,13 @@ Refusal OpLedger::Admit(const FrameHeader& push, OpRecord** record) {
   return Refusal::kNone;
 }
 
-OpRecord* OpLedger::Find(OpNumber op) {
-  OpRecord& cell = records_[op.value() % records_.size()];
+const OpRecord* OpLedger::Find(OpNumber op) const {
+  const OpRecord& cell = records_[op.value() % records_.size()];
   return cell.op == op && op > watermark_ ? &cell : nullptr;
+}
+
+void OpLedger::NoteSummed(OpNumber op, ChunkNumber chunk) {
+  records_[op.value() % records_.size()].summed[chunk.value()] = true;
 }
 
 void OpLedger::Restart() {

@@ -48,10 +48,12 @@ class OpLedger {
   // Finds or registers the op of a push. kNone: *record is it. Else nothing changed: kStaleOp (committed already),
   // kNoSlot (too far ahead of the watermark, or too many chunks), kLayoutMismatch (bucket differs from the record,
   // which *record points to then), kMalformed (the chunk does not lie where the plan has it).
-  Refusal Admit(const FrameHeader& push, OpRecord** record);
+  Refusal Admit(const FrameHeader& push, const OpRecord** record);
 
   // The record of an op that was admitted and is not committed; nullptr otherwise.
-  OpRecord* Find(OpNumber op);
+  const OpRecord* Find(OpNumber op) const;
+  // The chunk of such an op was summed.
+  void NoteSummed(OpNumber op, ChunkNumber chunk);
 
   // Forgets the ops that are not committed: their chunks are gathered anew, in another epoch.
   void Restart();

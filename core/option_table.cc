@@ -80,8 +80,8 @@ absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
     known = shift != 0 && (tail.empty() || tail == "B" || tail == "iB");
   }
   if (!known || !ParseNumber(text.substr(0, digits), &number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is no size; write bytes, or a number with K, M or G (powers of 1024), as in 64M"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", text, "\" is not a size; give bytes, or a number with K, M or G (powers of 1024), as in 64M"));
   }
   if (number > (std::numeric_limits<uint64_t>::max() >> shift)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is more than 64 bits can hold"));

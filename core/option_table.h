@@ -1,5 +1,5 @@
-// One table of a program's options, from which come its flags, its environment variables, --help and the printout of
-// what is in effect: an option can't exist in one of them and lack in another.
+// One table of a program's options, from which its flags, its environment variables, --help and the printout of what is
+// in effect are made: an option can't exist in one of them and be missing in another.
 //
 //   SchedulerConfig config;                      // members hold the defaults
 //   OptionTable options;

@@ -24,7 +24,7 @@ inline constexpr uint32_t kMaxShardWeight = 64;
 struct Shard {
   ServerId server;
   Incarnation incarnation;  // of the server process
-  std::string server_name;  // for people
+  std::string server_name;  // for logs and status
   std::string address;      // "ip:port" of the I/O thread's listener
   uint32_t weight = 1;      // 1 .. kMaxShardWeight
 

@@ -34,7 +34,7 @@ struct OpShape {
   double busiest_port = 1;  // PortLoad
 };
 
-// 0: the link was not measured, nothing can be said.
+// 0: the link was not measured, so there is no prediction.
 uint64_t PredictOpNs(const OpShape& shape, const LinkFacts& link);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// How a group's fp32 tensors cross the wire: as they are, or as 16-bit numbers that servers accumulate in fp32 and
-// round once. Other tensors always cross as they are. Part of a group's identity: all its ranks say the same.
+// How a group's fp32 tensors are sent: unchanged, or as 16-bit numbers that servers accumulate in fp32 and round once.
+// Other tensors are always sent unchanged. It is part of a group's identity: all its ranks must give the same.
 //
 // The numbers are those of the 16-bit type (core/dtype.h) and part of the control plane and of the public C header:
 // never renumber. Values; any thread.
@@ -23,10 +23,10 @@ enum class WireFormat : uint8_t {
 // What the elements of such a tensor are on the wire.
 DataType TypeOnWire(WireFormat wire, DataType tensor);
 
-// "none", "fp16", "bf16": what people read and type.
+// "none", "fp16", "bf16": the names that users read and type.
 std::string_view WireFormatName(WireFormat wire);
 
-// nullopt for a number or name that is none of the above (whatever a peer or a person may have sent).
+// nullopt for a number or name that is none of the above, whatever a peer or a user may have sent.
 std::optional<WireFormat> WireFormatFromNumber(uint32_t number);
 std::optional<WireFormat> WireFormatFromName(std::string_view name);
 

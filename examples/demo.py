@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""The main job on this machine: a GPT trained through two reduction servers, then the same steps with Gloo.
+"""What Shoal is for, on this machine: the same training beside Gloo, through the death of a server, and over slow links.
 
     make demo            (or: build/venv/bin/python examples/demo.py, after `make build`)
 
-Starts one shoal-scheduler and two shoal-server processes on loopback, runs examples/train_gpt.py on 4 ranks with
-torchrun, shows `shoalctl status`, repeats the training with Gloo and compares. Ends everything that it started, also on
-Ctrl-C. Logs and summaries are left in build/demo/.
+1. Starts one shoal-scheduler and two shoal-server processes on loopback.
+2. Trains a GPT on 4 ranks through them and through Gloo, in turns (examples/compare_backends.py).
+3. Trains it again (examples/train_gpt.py) and kills a server in the middle: the weights end with the same bits.
+4. As root: both again with each worker and each server on a node of its own, behind a link of a given rate (network
+   namespaces), where the layout matters (examples/shaped_links.py).
+
+Ends everything that it started, also on Ctrl-C. Logs and summaries are left in build/demo/.
 """
 
 import argparse
@@ -17,10 +21,13 @@ import pathlib
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import shaped_links
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "demo"
@@ -37,6 +44,11 @@ class Processes:
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen] = []
+        self._contexts = contextlib.ExitStack()
+
+    def enter(self, context: contextlib.AbstractContextManager):
+        """Enters a context that ends with the processes."""
+        return self._contexts.enter_context(context)
 
     def start(self, command: list[str], **options) -> subprocess.Popen:
         process = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, **options)
@@ -45,6 +57,7 @@ class Processes:
 
     def end_all(self) -> None:
         """Asks the youngest first, then insists."""
+        self._contexts.close()
         for process in reversed(self._running):
             _signal_session(process, signal.SIGTERM)
             try:
@@ -78,8 +91,10 @@ def program(name: str) -> str:
     return str(path)
 
 
-def start_daemon(processes: Processes, name: str, log_name: str, arguments: list[str]) -> str:
-    """Starts a scheduler or server, waits for its "listening" line, and returns the first address in it."""
+def start_daemon(
+    processes: Processes, name: str, log_name: str, arguments: list[str]
+) -> tuple[str, subprocess.Popen]:
+    """Starts a scheduler or server, waits for its "listening" line, and returns the first address in it and the process."""
     log = OUTPUT / f"{log_name}.log"
     with open(log, "wb") as file:
         process = processes.start([program(name), *arguments], stdout=file, stderr=subprocess.STDOUT)
@@ -88,7 +103,7 @@ def start_daemon(processes: Processes, name: str, log_name: str, arguments: list
         match = re.search(r"listening on ([\w.:\[\]-]+:\d+)", log.read_text(errors="replace"))
         if match is not None:
             print(f"{log_name}: listening on {match[1]} (process {process.pid}, log {log.relative_to(ROOT)})")
-            return match[1]
+            return match[1], process
         if process.poll() is not None:
             break
         time.sleep(0.05)
@@ -111,20 +126,36 @@ def corpus() -> pathlib.Path:
     return path
 
 
-def train(processes: Processes, backend: str, arguments: argparse.Namespace, environment: dict[str, str]) -> dict:
-    """Runs the example with live output and returns its summary."""
-    summary = OUTPUT / f"{backend}.json"
-    summary.unlink(missing_ok=True)
-    command = [
+def torchrun(arguments: argparse.Namespace, script: str, *options: str) -> list[str]:
+    return [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-        "--nproc-per-node", str(arguments.ranks), str(ROOT / "examples" / "train_gpt.py"), "--backend", backend,
-        "--text", str(corpus()), "--steps", str(arguments.steps), "--summary", str(summary),
+        "--nproc-per-node", str(arguments.ranks), str(ROOT / "examples" / script), "--text", str(corpus()),
+        "--steps", str(arguments.steps), *options,
     ]  # fmt: skip
+
+
+def run_ranks(
+    processes: Processes, command: list[str], environment: dict[str, str], on_line: Callable[[str], None] | None = None
+) -> None:
+    """Runs it with live output; each line is also given to on_line."""
     shown = " ".join(f"{name}={value}" for name, value in environment.items() if name.startswith("SHOAL_"))
-    print(f"$ {shown} torchrun {' '.join(command[3:])}".replace("$  ", "$ "), flush=True)
-    process = processes.start(command, env=os.environ | {"OMP_NUM_THREADS": "1"} | environment, cwd=ROOT)
+    print(f"$ {shown} torchrun {' '.join(command[3:])}", flush=True)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | environment
+    process = processes.start(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        if on_line is not None:
+            on_line(line)
     if process.wait() != 0:
-        raise DemoError(f"training with {backend} failed (exit code {process.returncode}); its output is above")
+        raise DemoError(f"the training failed (exit code {process.returncode}); its output is above")
+
+
+def take_turns(processes: Processes, arguments: argparse.Namespace, environment: dict[str, str]) -> dict:
+    """Returns the summary of compare_backends.py."""
+    summary = OUTPUT / "turns.json"
+    summary.unlink(missing_ok=True)
+    options = ["--rounds", str(arguments.rounds), "--summary", str(summary)]
+    run_ranks(processes, torchrun(arguments, "compare_backends.py", *options), environment)
     return json.loads(summary.read_text())
 
 
@@ -135,26 +166,68 @@ def show_status(scheduler: str) -> None:
         raise DemoError("shoalctl status failed; its message is above")
 
 
-def compare(shoal: dict, gloo: dict) -> None:
-    def row(name: str, cells: list[str]) -> None:
-        print(f"{name:34}" + "".join(f"{cell:>16}" for cell in cells))
+def spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
-    both = (shoal, gloo)
-    row("", ["shoal", "gloo"])
-    row("tokens/s", [f"{run['tokens_per_second']:.0f}" for run in both])
-    row("all-reduce of a bucket, mean", [f"{run['all_reduce_ms_mean']:.2f} ms" for run in both])
-    row("gradient bytes a rank and step", [f"{run['all_reduce_bytes'] / run['steps'] / 1e6:.2f} MB" for run in both])
+
+def compare(measured: dict, contenders: tuple[str, ...] = ("shoal", "gloo")) -> None:
+    """Prints what the contenders measured side by side: medians, and in brackets the least and the most."""
+
+    def row(name: str, cells: list[str]) -> None:
+        print(f"{name:34}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+
+    both = [measured[name] for name in contenders]
+    row("", list(contenders))
+    row("tokens/s, of a round", [spread(run["tokens_per_second"]) for run in both])
+    row(f"all-reduce of {measured['all_reduce_mib']:g} MiB alone, ms", [spread(run["all_reduce_ms"]) for run in both])
+    row("gradient bytes a rank and step", [f"{run['gradient_bytes_a_step'] / 1e6:.2f} MB" for run in both])
     row("first loss", [f"{run['losses'][0]:.4f}" for run in both])
     row("last loss", [f"{run['losses'][-1]:.4f}" for run in both])
-    for rank in range(shoal["ranks"]):
+    for rank in range(measured["ranks"]):
         row(f"weights of rank {rank}, sha256", [f"{run['digests'][rank][:12]}" for run in both])
-    difference = max(abs(a - b) for a, b in zip(shoal["losses"], gloo["losses"], strict=True))
-    print(f"\nThe loss curves of {shoal['steps']} steps differ by at most {difference:.2g}: the two add in another order.")
-    print("All ranks of a run have the same weights, bit for bit.")
-    for shard in shoal["shards"]:
-        print(f"{shard['name']}: {shard['bytes_pushed'] / 1e6:.1f} MB from rank 0, {shard['bytes_pulled'] / 1e6:.1f} MB to it")
+    for run in both:
+        if len(set(run["digests"])) != 1:
+            raise DemoError("the ranks of a run have different weights: please report it")
+    difference = max(abs(a - b) for a, b in zip(*(run["losses"] for run in both), strict=True))
+    print(f"\nThe loss curves of {measured['steps']} steps differ by at most {difference:.2g}: the two add in another order.")
     if difference > 0.05:
         raise DemoError("that is more than rounding explains (0.05): please report it")
+
+
+def kill_in_the_middle(
+    processes: Processes, arguments: argparse.Namespace, environment: dict[str, str], server: subprocess.Popen
+) -> tuple[dict, float]:
+    """Trains, and kills the server after half of the steps. Returns the summary, and when that was."""
+    killed_at: list[float] = []
+
+    def on_line(line: str) -> None:
+        step = re.match(r"step +(\d+)/", line)
+        if step is not None and int(step[1]) >= arguments.steps // 2 and not killed_at:
+            server.kill()
+            killed_at.append(time.perf_counter())
+            print(f"-- SIGKILL to the shoal-server process {server.pid} --", flush=True)
+
+    summary = OUTPUT / "killed.json"
+    summary.unlink(missing_ok=True)
+    report_every = str(max(1, arguments.steps // 8))
+    command = torchrun(arguments, "train_gpt.py", "--report-every", report_every, "--summary", str(summary))
+    run_ranks(processes, command, environment, on_line)
+    return json.loads(summary.read_text()), killed_at[0]
+
+
+def compare_with_undisturbed(killed: dict, killed_at: float, undisturbed: dict) -> None:
+    ended_at = killed["step_ended_at"]  # on the same clock
+    steps_ms = [1000 * (later - earlier) for earlier, later in zip(ended_at, ended_at[1:])]
+    after = sum(end > killed_at for end in ended_at)
+    print(
+        f"\n{after} of {killed['steps']} steps ended after the kill, by the other servers alone. The slowest step took "
+        f"{max(steps_ms):.0f} ms, the median {statistics.median(steps_ms):.0f} ms."
+    )
+    digest, expected = killed["digests"][0], undisturbed["digests"][0]
+    print(f"weights, sha256: undisturbed {expected[:12]}, with the kill {digest[:12]}")
+    if set(killed["digests"]) != {expected}:
+        raise DemoError("the weights are not those of the undisturbed training: please report it")
+    print("The same bits on all ranks: nothing was lost, nothing was added twice, no step was repeated.", flush=True)
 
 
 @contextlib.contextmanager
@@ -174,31 +247,52 @@ def ending_everything() -> Iterator[Processes]:
         processes.end_all()
 
 
+def show_links(processes: Processes, arguments: argparse.Namespace) -> None:
+    try:
+        links = processes.enter(shaped_links.Links())
+    except shaped_links.NotHere as reason:
+        print(f"Not shown here: {reason}.", flush=True)
+        return
+    print(links.describe(), flush=True)
+    measured = links.measure(program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds)
+    compare(measured)
+    print(links.explain(measured), flush=True)
+
+
 def run(arguments: argparse.Namespace) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
+    cores = len(os.sched_getaffinity(0))
     with ending_everything() as processes:
         say(f"1/4 A cluster on loopback: one scheduler, {arguments.servers} reduction servers")
-        scheduler = start_daemon(processes, "shoal-scheduler", "scheduler", ["--listen", "127.0.0.1:0"])
+        scheduler, _ = start_daemon(processes, "shoal-scheduler", "scheduler", ["--listen", "127.0.0.1:0"])
+        servers = []
         for number in range(arguments.servers):
             options = ["--scheduler", scheduler, "--advertise", "127.0.0.1", "--net-device", "lo"]
-            start_daemon(processes, "shoal-server", f"server-{number}", options)
-        say(f"2/4 Training on {arguments.ranks} ranks, gradients through the servers")
+            servers.append(start_daemon(processes, "shoal-server", f"server-{number}", options)[1])
         cluster = {
             "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "demo", "SHOAL_MIN_SERVERS": str(arguments.servers),
-            "SHOAL_NET_DEVICE": "lo",
+            "SHOAL_NET_DEVICE": "lo", "GLOO_SOCKET_IFNAME": "lo",
         }  # fmt: skip
-        shoal = train(processes, "shoal", arguments, cluster)
+        say(f"2/4 Training on {arguments.ranks} ranks, gradients through the servers, and through Gloo in turns")
+        undisturbed = take_turns(processes, arguments, cluster)
         show_status(scheduler)
-        say("3/4 The same steps with Gloo")
-        gloo = train(processes, "gloo", arguments, {})
-        say("4/4 Side by side")
-        compare(shoal, gloo)
+        compare(undisturbed)
+        print(
+            f"All roles share this machine's {cores} cores and its loopback here: this shows that it works and what the "
+            "software costs,\nnot what a network gains."
+        )
+        say("3/4 The same training, and a server is killed in the middle")
+        killed, killed_at = kill_in_the_middle(processes, arguments, cluster, servers[-1])
+        show_status(scheduler)
+        compare_with_undisturbed(killed, killed_at, undisturbed["shoal"])
+        say("4/4 Each worker and each server on a node of its own, behind a slow link")
+        show_links(processes, arguments)
     say("Where to look next")
     print(
         "examples/train_gpt.py       the training script: only the backend's name is Shoal's\n"
         "examples/all_reduce.cc      the same from C++\n"
         "build/bin/shoalctl status   what a cluster is doing (--scheduler HOST:PORT; also events --follow)\n"
-        "build/bin/shoal-perf        all-reduce benchmarks\n"
+        "build/bin/shoal-perf        all-reduce benchmarks (after `make build`)\n"
         "README.md                   several machines, Kubernetes, what Shoal does and does not do\n\n"
         "Without any cluster, rank 0 hosts a scheduler and a server itself:\n"
         "  build/venv/bin/torchrun --nproc-per-node 4 examples/train_gpt.py --backend shoal --text build/demo/kjv.txt"
@@ -207,10 +301,15 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=120, help="training steps with each backend (default 120)")
-    parser.add_argument("--ranks", type=int, default=4, help="training processes (default 4)")
-    parser.add_argument("--servers", type=int, default=2, help="reduction servers (default 2)")
+    parser.add_argument("--steps", type=int, default=30, help="steps of each training on loopback (default 30)")
+    parser.add_argument("--rounds", type=int, default=3, help="in which the contenders take turns (default 3)")
+    parser.add_argument("--ranks", type=int, default=4, help="training processes on loopback (default 4)")
+    parser.add_argument("--servers", type=int, default=2, help="reduction servers on loopback (default 2)")
     arguments = parser.parse_args()
+    if arguments.steps < 3 or arguments.rounds < 1 or arguments.ranks < 1:
+        parser.error("expected --steps of 3 or more, --rounds and --ranks of 1 or more")
+    if arguments.servers < 2:
+        parser.error("expected --servers of 2 or more: one of them is killed")
     started = time.monotonic()
     try:
         run(arguments)

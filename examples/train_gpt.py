@@ -84,9 +84,10 @@ class Batches:
 
 
 class Watch:
-    """What timed_all_reduce measured, in the order in which the all-reduces ended."""
+    """What timed_all_reduce measured, in the order in which the all-reduces ended. `group`: the whole job if None."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+        self.group = group
         self.seconds: list[float] = []
         self.ended_at: list[float] = []  # on the machine's monotonic clock
         self.bytes = 0
@@ -98,9 +99,9 @@ class Watch:
 def timed_all_reduce(watch: Watch, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """DDP's hook for gradient buckets: the usual averaging all-reduce, from a full bucket to its result."""
     started = time.perf_counter()
-    gradients = bucket.buffer().div_(dist.get_world_size())
+    gradients = bucket.buffer().div_(dist.get_world_size(watch.group))
     watch.bytes += gradients.nbytes
-    reduced = dist.all_reduce(gradients, async_op=True).get_future()
+    reduced = dist.all_reduce(gradients, group=watch.group, async_op=True).get_future()
 
     def finish(future: torch.futures.Future) -> torch.Tensor:
         ended = time.perf_counter()
@@ -192,9 +193,22 @@ def load_checkpoint(path: pathlib.Path, model: nn.Module, optimizer: torch.optim
     return states[0]["next_step"]
 
 
+def make_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
+
+
+def train_step(model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Batches, step: int) -> torch.Tensor:
+    """Returns this rank's loss before the step."""
+    loss = model(*batches.at(step))
+    optimizer.zero_grad(set_to_none=False)
+    loss.backward()
+    optimizer.step()
+    return loss.detach().cpu()
+
+
 def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.Namespace, watch: Watch) -> dict:
     rank = dist.get_rank()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate, weight_decay=0.01)
+    optimizer = make_optimizer(model, arguments.learning_rate)
     first_step = load_checkpoint(arguments.checkpoint, model.module, optimizer) if arguments.checkpoint else 0
     tokens_a_step = arguments.batch * arguments.context * dist.get_world_size()
     losses = torch.zeros(arguments.steps)
@@ -202,11 +216,7 @@ def train(model: DistributedDataParallel, batches: Batches, arguments: argparse.
     warm_up_seconds = 0.0
     step_ended_at = []
     for step in range(first_step, arguments.steps):
-        loss = model(*batches.at(step))
-        optimizer.zero_grad(set_to_none=False)
-        loss.backward()
-        optimizer.step()
-        losses[step] = loss.detach().cpu()
+        losses[step] = train_step(model, optimizer, batches, step)
         step_ended_at.append(time.perf_counter())
         if arguments.checkpoint and rank == 0 and (step + 1) % arguments.checkpoint_every == 0:
             save_checkpoint(arguments.checkpoint, step, model.module, optimizer)

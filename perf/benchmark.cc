@@ -70,7 +70,7 @@ class Case {
       if (tensors_.back() == nullptr) {
         return absl::ResourceExhaustedError(absl::StrCat("no memory for ", options_.in_flight, " tensors of ",
                                                          result_.bytes,
-                                                         " bytes; take a smaller --maxbytes or --in-flight"));
+                                                         " bytes; use a smaller --maxbytes or --in-flight"));
       }
     }
     return absl::OkStatus();
@@ -114,7 +114,7 @@ class Case {
     return absl::OkStatus();
   }
 
-  // Adds up the wrong elements and compares the digests of all ranks.
+  // Sums the counts of wrong elements and compares the digests of all ranks.
   absl::Status AgreeOnCheck() {
     int64_t wrong = static_cast<int64_t>(result_.wrong);
     if (absl::Status status = session_->AllReduce(&wrong, 1, DataType::kInt64, ReduceOp::kSum); !status.ok()) {
@@ -129,7 +129,7 @@ class Case {
     if (absl::Status status = session_->AllReduce(&highest, 1, DataType::kInt64, ReduceOp::kMax); !status.ok()) {
       return status;
     }
-    if (lowest != highest) return absl::DataLossError("the ranks got results of different bits");
+    if (lowest != highest) return absl::DataLossError("the ranks got results with different bits");
     return absl::OkStatus();
   }
 
@@ -151,7 +151,7 @@ class Case {
     if (absl::Status status = Loop(options_.iterations, &op_times_us); !status.ok()) return status;
     op_times_us.push_back(MicrosecondsSince(start) / options_.iterations);
     result_.cpu_time_us = (ProcessCpuMicroseconds() - cpu_start_us) / options_.iterations;
-    // Every number becomes that of its slowest rank.
+    // Replaces every number by that of the slowest rank.
     absl::Status status =
         session_->AllReduce(op_times_us.data(), op_times_us.size(), DataType::kFloat64, ReduceOp::kMax);
     if (!status.ok()) return status;

@@ -25,10 +25,10 @@ struct Measurement {
   ReduceOp op = ReduceOp::kSum;
   uint32_t in_flight = 1;
   uint32_t rank_count = 1;
-  // Of one all-reduce from its start until this rank saw its end; of each the slowest rank's.
+  // Of one all-reduce from its start until this rank saw its end. Each is the time of the slowest rank.
   TimeStatistics op_time_us;
   std::vector<double> op_times_us;  // what op_time_us summarises, in the order of the all-reduces
-  // nccl-tests' time: of the whole timed loop, divided by the number of all-reduces; the slowest rank's.
+  // nccl-tests' time: the whole timed loop divided by the number of all-reduces, on the slowest rank.
   double time_us = 0;
   // User and system time that the ranks' processes, all of them together, took for one all-reduce of the timed loop.
   double cpu_time_us = 0;
@@ -40,9 +40,9 @@ struct Measurement {
   double BusBandwidth() const { return AlgorithmBandwidth() * BusBandwidthFactor(rank_count); }
 };
 
-// Calls `report` for each measurement, on every rank. Wrong elements are no error here; `complain` gets a sentence on
-// the first of each check. Errors: those of the library, with what was being done; DataLoss if ranks got different
-// bits; ResourceExhausted if there is no memory for the tensors.
+// Calls `report` for each measurement, on every rank. Wrong elements are not an error here; `complain` gets a sentence
+// about the first one of each check. Errors: those of the library, with what was being done; DataLoss if ranks got
+// different bits; ResourceExhausted if there is no memory for the tensors.
 absl::Status RunBenchmark(const PerfOptions& options, Session* session,
                           const std::function<void(const Measurement&)>& report,
                           const std::function<void(const std::string&)>& complain);

@@ -13,8 +13,8 @@ std::string Microseconds(uint64_t ns) {
 
 std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& plan) {
   if (inner) return absl::StrCat("below --inner-below ", FormatBytes(options.inner_below));
-  if (plan.chunk_count == 1) return "one chunk: in pieces it would cost more messages than it saves";
-  if (plan.chunk_count == plan.shards_used) return "a chunk for each of these servers";
+  if (plan.chunk_count == 1) return "one chunk: more pieces would cost more messages than they save";
+  if (plan.chunk_count == plan.shards_used) return "one chunk for each of these servers";
   return "cut, and dealt in proportion to the servers' weights";
 }
 
@@ -24,16 +24,16 @@ std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluste
   std::string text = absl::StrCat("# ", options.world_size, " ranks, ", cluster.shards.size(),
                                   " I/O threads of servers, wire ", options.wire_text, "\n");
   if (any.link_bytes_per_s == 0) {
-    absl::StrAppend(&text, "# Measured: nothing (no dedicated server to measure the way to)\n");
+    absl::StrAppend(&text, "# Measured: nothing (there is no dedicated server to measure the link to)\n");
   } else {
     absl::StrAppendFormat(&text, "# Measured: link %.1f MB/s, round trip %s us, message %s us\n",
                           static_cast<double>(any.link_bytes_per_s) / 1e6, Microseconds(any.round_trip_ns),
                           Microseconds(any.message_ns));
   }
   absl::StrAppend(
-      &text, "# window: chunks under way to one server thread",
+      &text, "# window: chunks in flight to one server thread",
       any.look_ahead_chunks == 0 ? std::string() : absl::StrCat(", at most ", any.look_ahead_chunks, " in all"),
-      "; predicted: by the model, the larger of what links and messages take\n#\n");
+      "; predicted: the longer of the times for links and for messages, by the model\n#\n");
   absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s  %s\n", "size (B)", "type", "path", "servers", "chunks",
                         "chunk", "window", "predicted", "why");
   absl::StrAppendFormat(&text, "#%12s%10s%8s%9s%8s%9s%8s%12s\n", "", "", "", "", "", "(B)", "", "(us)");

@@ -26,7 +26,7 @@ namespace shoal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kStopGrace = std::chrono::seconds(10);  // for a rank or a service to end after it was told
+constexpr auto kStopGrace = std::chrono::seconds(10);  // that a rank or a service has to end after it was told to
 constexpr char kLocalAddress[] = "127.0.0.1";
 
 std::string DescribeEnd(int wait_status) {
@@ -37,7 +37,7 @@ std::string DescribeEnd(int wait_status) {
   return absl::StrCat("ended with code ", WEXITSTATUS(wait_status));
 }
 
-// The children of this process, by what they are. The destructor kills those that are left.
+// The children of this process, by name. The destructor kills those that are left.
 class Children {
  public:
   Children() = default;
@@ -45,7 +45,7 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  // `body` runs in the child, whose exit code it gives. Unavailable: fork failed.
+  // `body` runs in the child and returns its exit code. Unavailable: fork failed.
   absl::Status Fork(const std::string& name, const std::function<int()>& body) {
     std::fflush(nullptr);
     const pid_t parent = getpid();
@@ -89,7 +89,7 @@ class Children {
   std::map<pid_t, std::string> names_;
 };
 
-// A scheduler or server in a process of its own: says its address through one pipe, runs until the other one closes.
+// A scheduler or server in a process of its own. It writes its address to one pipe and runs until the other one closes.
 class ServiceProcess {
  public:
   using StartService = std::function<shoal_code(shoal_service** service, shoal_error* error)>;
@@ -114,7 +114,8 @@ class ServiceProcess {
     process.address_ = ReadLine(report[0], timeout_s);
     close(report[0]);
     if (process.address_.empty()) {
-      return absl::UnavailableError(absl::StrCat(name, " did not start within ", timeout_s, " s (--timeout)"));
+      return absl::UnavailableError(
+          absl::StrCat(name, " did not start within ", timeout_s, " s; give it longer with --timeout"));
     }
     return process;
   }
@@ -141,7 +142,7 @@ class ServiceProcess {
     return kExitOk;
   }
 
-  // Empty: the other end closed without a line, or the time was over.
+  // Empty: the other end closed without a line, or the time is over.
   static std::string ReadLine(int fd, uint32_t timeout_s) {
     const Clock::time_point deadline = Clock::now() + std::chrono::seconds(timeout_s);
     std::string line;
@@ -176,7 +177,7 @@ shoal_code StartServer(const PerfOptions& options, const std::string& scheduler,
   return shoal_start_server(&server, service, error);
 }
 
-// Starts a scheduler and options.servers servers; gives the scheduler's address.
+// Starts a scheduler and options.servers servers; returns the scheduler's address.
 absl::StatusOr<std::string> StartCluster(const PerfOptions& options, Children* children,
                                          std::vector<ServiceProcess>* services) {
   absl::StatusOr<ServiceProcess> scheduler =
@@ -250,7 +251,7 @@ int RunLocalRanks(const PerfOptions& options, const std::vector<std::string>& ar
     }
   }
   const int code = CollectRanks(options, &rank_children, &service_children);
-  // Servers first: they say good-bye to the scheduler.
+  // Servers end first, because they say goodbye to the scheduler.
   for (size_t i = services.size(); i-- > 0;) services[i].Stop();
   std::string name;
   int wait_status = 0;

@@ -1,7 +1,7 @@
-// --spawn: all ranks as processes of this machine, and where there is no cluster, a scheduler and servers too.
+// --spawn: all ranks as processes of this node and, where there is no cluster, a scheduler and servers as well.
 //
 // The calling process forks before it has made any call into the worker library, and makes none itself; it must have
-// one thread. Children die with it.
+// only one thread. Its children end with it.
 #ifndef SHOAL_PERF_LOCAL_PROCESSES_H_
 #define SHOAL_PERF_LOCAL_PROCESSES_H_
 
@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-// Runs all ranks of `options` (options.spawn of them) and gives the exit code of shoal-perf: kExitOk if all ranks ended
-// well. After the first failure the others get options.timeout_s to end, then they are killed.
+// Runs all ranks of `options` (options.spawn of them) and returns the exit code of shoal-perf, which is kExitOk if all
+// ranks succeeded. After the first failure the others get options.timeout_s to end, then they are killed.
 int RunLocalRanks(const PerfOptions& options, const std::vector<std::string>& arguments);
 
 }  // namespace shoal

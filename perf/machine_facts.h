@@ -1,4 +1,4 @@
-// What the measuring machine is: a number without it says nothing.
+// The machine that measures: a result without it means nothing.
 #ifndef SHOAL_PERF_MACHINE_FACTS_H_
 #define SHOAL_PERF_MACHINE_FACTS_H_
 
@@ -17,7 +17,7 @@ struct MachineFacts {
   double load_average_1min = 0;
 };
 
-// What can't be found out stays empty or 0. Any thread.
+// Fields that can't be found out stay empty or 0. Any thread.
 MachineFacts GatherMachineFacts();
 
 // The time now in UTC, as in 2026-01-31T12:00:00Z.

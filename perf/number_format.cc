@@ -25,7 +25,7 @@ uint16_t EncodeFloat16(float value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::fabs(value);
   if (std::isnan(value)) return 0x7e00;
-  if (magnitude >= 65520.0) return sign | 0x7c00;  // what rounds to 65504 ends below
+  if (magnitude >= 65520.0) return sign | 0x7c00;  // smaller numbers round to 65504
   if (magnitude < 0x1p-14) return sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24));
   const int exponent = std::ilogb(magnitude);
   const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));  // 1024 .. 2048

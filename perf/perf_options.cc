@@ -14,19 +14,21 @@ namespace {
 constexpr uint64_t kMaxSweepSizes = 10000;
 
 void DeclareSweep(PerfOptions* options, OptionTable* table) {
-  table->Bytes("minbytes,b", "", "Smallest size to reduce. 25M is 25 MiB.", &options->min_bytes, 1, kMaxPerfBytes);
-  table->Bytes("maxbytes,e", "", "Largest size to reduce. 0: as --minbytes.", &options->max_bytes, 0, kMaxPerfBytes);
-  table->Bytes("stepbytes,i", "", "Added from one size to the next, unless --stepfactor is above 1.",
+  table->Bytes("minbytes,b", "", "Smallest tensor to reduce. 25M is 25 MiB.", &options->min_bytes, 1, kMaxPerfBytes);
+  table->Bytes("maxbytes,e", "", "Largest tensor to reduce. 0: the same as --minbytes.", &options->max_bytes, 0,
+               kMaxPerfBytes);
+  table->Bytes("stepbytes,i", "", "How much larger the next size is, unless --stepfactor is above 1.",
                &options->step_bytes, 1, kMaxPerfBytes);
-  table->Uint32("stepfactor,f", "", "FACTOR", "Multiplies one size to the next. 1: --stepbytes counts.",
+  table->Uint32("stepfactor,f", "", "FACTOR", "How many times as large the next size is. 1: use --stepbytes instead.",
                 &options->step_factor, 1, 1u << 20);
   table->Uint32("iters,n", "", "OPS", "Timed all-reduces for each size.", &options->iterations, 1, 10000000);
-  table->Uint32("warmup_iters,w", "", "OPS", "All-reduces before those that are timed.", &options->warmup_iterations, 0,
-                10000000);
-  table->Uint32("check,c", "", "ROUNDS",
-                "Checks before the timing: each is one all-reduce of small integers, whose result must be exact, and "
-                "one of random numbers against a reference in float64. 0: none.",
-                &options->check_rounds, 0, 1000);
+  table->Uint32("warmup_iters,w", "", "OPS", "All-reduces for each size before the timed ones.",
+                &options->warmup_iterations, 0, 10000000);
+  table->Uint32(
+      "check,c", "", "ROUNDS",
+      "Checks for each size before the timing. Each is one all-reduce of small integers, whose result must be "
+      "exact, and one of random numbers, compared with a reference in float64. 0: no checks.",
+      &options->check_rounds, 0, 1000);
   table->String(
       "datatype,d", "", "TYPE",
       "float32 (float), float64 (double), float16 (half), bfloat16, int8, int16, int32, int64, uint8, or all.",
@@ -40,53 +42,61 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
   table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
                kMaxChunkBytes);
   table->String("wire", "", "WIRE",
-                "How float32 tensors cross the wire: none (as they are), bf16 or fp16. Checks allow for the rounding.",
+                "How float32 tensors are sent: none (unchanged), bf16 or fp16. Checks allow for the rounding.",
                 &options->wire_text);
-  table->String("json", "", "FILE", "Rank 0 also writes the results here, with what was run and where.",
+  table->String("json", "", "FILE", "File to which rank 0 also writes the results, with what was run and where.",
                 &options->json_path);
-  table->Flag("explain", "",
-              "Measures nothing: prints which way tensors of the sweep's sizes take and why, and how long that should "
-              "take by the model.",
-              &options->explain);
-  table->Bytes("inner-below", "",
-               "With --explain: what SHOAL_INNER_BELOW is in the PyTorch job; smaller tensors go to its inner backend.",
-               &options->inner_below, 0, kMaxPerfBytes);
-  table->Uint32("timeout", "", "SECONDS", "For joining, and for each all-reduce.", &options->timeout_s, 1, 86400);
+  table->Flag(
+      "explain", "",
+      "Measure nothing, but print which way tensors of each size take, why, and how long that should take by the "
+      "model.",
+      &options->explain);
+  table->Bytes(
+      "inner-below", "",
+      "With --explain: the value of SHOAL_INNER_BELOW in the PyTorch job; smaller tensors go to its inner backend.",
+      &options->inner_below, 0, kMaxPerfBytes);
+  table->Uint32("timeout", "", "SECONDS", "How long joining the job, and each all-reduce, may take.",
+                &options->timeout_s, 1, 86400);
 }
 
 void DeclareWhere(PerfOptions* options, OptionTable* table) {
-  table->Uint32("spawn", "", "RANKS", "Forks that many ranks on this machine. 0: this process is the rank of --rank.",
-                &options->spawn, 0, kMaxPerfRanks);
-  table->Uint32("servers", "", "SERVERS",
-                "With --spawn and no --scheduler: reduction servers to run beside the ranks, with a scheduler, as "
-                "processes of their own. 0: one.",
-                &options->servers, 0, 64);
-  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "The scheduler of a running cluster.",
+  table->Uint32("spawn", "", "RANKS",
+                "How many ranks to fork on this node. 0: this process is one rank, that of --rank.", &options->spawn, 0,
+                kMaxPerfRanks);
+  table->Uint32(
+      "servers", "", "SERVERS",
+      "With --spawn and without --scheduler: how many reduction servers to start, with a scheduler, as processes "
+      "of their own. 0: one.",
+      &options->servers, 0, 64);
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "Address of the scheduler of a running cluster.",
                 &options->scheduler);
-  table->String("job", "", "NAME", "Name of the job, the same on all ranks. None: shoal-perf, with --spawn a new one.",
+  table->String("job", "", "NAME",
+                "Name of the job, the same on all ranks. If empty: shoal-perf, or with --spawn a new name.",
                 &options->job);
-  table->Uint32("world-size", "WORLD_SIZE", "RANKS", "Ranks of the job, the same on all ranks. Needed without --spawn.",
-                &options->world_size, 0, kMaxPerfRanks);
-  table->Uint32("rank", "RANK", "RANK", "Rank of this process, from 0.", &options->rank, 0, kMaxPerfRanks - 1);
-  table->Uint32("min-servers", "", "SERVERS", "Waits until so many reduction servers are registered.",
+  table->Uint32("world-size", "WORLD_SIZE", "RANKS",
+                "How many ranks the job has, the same on all ranks. Required without --spawn.", &options->world_size, 0,
+                kMaxPerfRanks);
+  table->Uint32("rank", "RANK", "RANK", "Rank of this process, counted from 0.", &options->rank, 0, kMaxPerfRanks - 1);
+  table->Uint32("min-servers", "", "SERVERS", "How many registered reduction servers to wait for.",
                 &options->min_servers, 1, 4096);
-  table->String("net-device", "", "DEVICE", "UCX device for the data plane, such as eth0 or lo. None: UCX chooses.",
+  table->String("net-device", "", "DEVICE", "UCX device for the data plane, such as eth0 or lo. If empty, UCX chooses.",
                 &options->net_device);
   table->String("transports", "", "LIST", "UCX transports, comma-separated.", &options->transports);
-  table->Flag("network-only", "", "Use the network to servers of this node too, instead of shared memory.",
+  table->Flag("network-only", "", "Use the network also to servers of this node, instead of shared memory.",
               &options->network_only);
   table->String(
       "colocate", "SHOAL_COLOCATE", "auto|on|off",
-      "Whether ranks run colocated servers of this job beside the dedicated ones, one on each node, by shares that fit "
-      "the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
+      "Whether ranks run colocated servers for this job beside the dedicated ones, one on each node, with shares that "
+      "fit the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
       &options->colocate_text);
   table->Flag("fail-on-server-loss", "",
-              "Keep nothing for other ranks, and fail when a server is lost. For measuring what keeping costs.",
+              "Keep no results for other ranks, and fail when a server is lost. This shows what surviving costs.",
               &options->fail_on_server_loss);
   table->Flag("checksums", "SHOAL_CHECKSUMS",
-              "Give chunks a checksum, both ways: one that is changed on its way is sent again.", &options->checksums);
-  table->Flag("help,h", "", "Prints this text.", &options->help);
-  table->Flag("version", "", "Prints the version.", &options->version);
+              "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
+              &options->checksums);
+  table->Flag("help,h", "", "Print this text and exit.", &options->help);
+  table->Flag("version", "", "Print the version and exit.", &options->version);
 }
 
 void Declare(PerfOptions* options, OptionTable* table) {
@@ -111,7 +121,7 @@ absl::Status ParseDtypes(PerfOptions* options) {
   }
   if (!type) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--datatype \"", text, "\" is unknown; take float32, float64, float16, bfloat16, int8, int16, int32, int64, ",
+        "--datatype \"", text, "\" is unknown; use float32, float64, float16, bfloat16, int8, int16, int32, int64, ",
         "uint8, or all"));
   }
   options->dtypes = {*type};
@@ -129,7 +139,7 @@ absl::Status ParseOps(PerfOptions* options) {
   const std::optional<ReduceOp> op = ReduceOpFromName(text == "mulsum" ? "premul-sum" : text);
   if (!op) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--op \"", text, "\" is unknown; take sum, avg, premul-sum, min, max, prod, or all"));
+        absl::StrCat("--op \"", text, "\" is unknown; use sum, avg, premul-sum, min, max, prod, or all"));
   }
   options->ops = {*op};
   return absl::OkStatus();
@@ -139,7 +149,7 @@ absl::Status ParseWire(PerfOptions* options) {
   const std::optional<WireFormat> wire = WireFormatFromName(options->wire_text);
   if (!wire) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--wire \"", options->wire_text, "\" is unknown; take none, bf16 or fp16"));
+        absl::StrCat("--wire \"", options->wire_text, "\" is unknown; use none, bf16 or fp16"));
   }
   options->wire = *wire;
   return absl::OkStatus();
@@ -149,7 +159,7 @@ absl::Status ParseColocation(PerfOptions* options) {
   const std::optional<Colocation> colocation = ColocationFromName(options->colocate_text);
   if (!colocation) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--colocate \"", options->colocate_text, "\" is unknown; take auto, on or off"));
+        absl::StrCat("--colocate \"", options->colocate_text, "\" is unknown; use auto, on or off"));
   }
   options->colocation = *colocation;
   return absl::OkStatus();
@@ -159,15 +169,15 @@ absl::Status CheckSweep(PerfOptions* options) {
   if (options->max_bytes == 0) options->max_bytes = options->min_bytes;
   if (options->max_bytes < options->min_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("--maxbytes ", options->max_bytes, " is below --minbytes ",
-                                                   options->min_bytes, "; give -e at least what -b is"));
+                                                   options->min_bytes, "; give a larger -e or a smaller -b"));
   }
   if (options->step_factor == 1 && (options->max_bytes - options->min_bytes) / options->step_bytes >= kMaxSweepSizes) {
     return absl::InvalidArgumentError(absl::StrCat("the sweep has more than ", kMaxSweepSizes,
-                                                   " sizes; take a larger --stepbytes, or --stepfactor 2"));
+                                                   " sizes; use a larger --stepbytes, or --stepfactor 2"));
   }
   if (options->chunk_bytes != 0 && options->chunk_bytes < kMinChunkBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--chunk-bytes ", options->chunk_bytes, " is below the least of ", kMinChunkBytes, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("--chunk-bytes ", options->chunk_bytes,
+                                                   " is less than the minimum of ", kMinChunkBytes, " bytes"));
   }
   return absl::OkStatus();
 }
@@ -176,12 +186,12 @@ absl::Status CheckPlace(PerfOptions* options) {
   if (options->spawn == 0) {
     if (options->scheduler.empty()) {
       return absl::InvalidArgumentError(
-          "nothing to run on: give --spawn N for N ranks on this machine, or --scheduler HOST:PORT with --world-size "
-          "and "
-          "--rank for one rank of a cluster");
+          "there is nothing to run on: give --spawn N for N ranks on this node, or --scheduler HOST:PORT with "
+          "--world-size and --rank for one rank on a cluster");
     }
     if (options->servers != 0) {
-      return absl::InvalidArgumentError("--servers is for --spawn without --scheduler; the cluster has its servers");
+      return absl::InvalidArgumentError(
+          "--servers only goes with --spawn and without --scheduler; the cluster has servers of its own");
     }
     if (options->rank >= options->world_size) {
       return absl::InvalidArgumentError(absl::StrCat("--rank ", options->rank, " is not below --world-size ",
@@ -192,12 +202,12 @@ absl::Status CheckPlace(PerfOptions* options) {
   }
   if (options->world_size != 0 && options->world_size != options->spawn) {
     return absl::InvalidArgumentError(absl::StrCat("--spawn ", options->spawn, " forks all ranks, but --world-size is ",
-                                                   options->world_size, "; leave --world-size away"));
+                                                   options->world_size, "; leave --world-size out"));
   }
   options->world_size = options->spawn;
   if (!options->scheduler.empty() && options->servers != 0) {
     return absl::InvalidArgumentError(
-        "--servers runs colocated servers of its own and --scheduler names others: give only one");
+        "--servers starts servers and --scheduler names a cluster that has servers: give only one of the two");
   }
   if (options->scheduler.empty()) {
     options->servers = std::max(options->servers, 1u);
@@ -229,8 +239,8 @@ std::string PerfHelp() {
       "shoal-perf --spawn N [options]\n       shoal-perf --scheduler HOST:PORT --job NAME --world-size N "
       "--rank R [options]",
       "Measures and checks all-reduce through reduction servers. Flags and columns are those of "
-      "nccl-tests.\nRank 0 prints; times are the maximum over all ranks. Exits with 1 after an error or a "
-      "wrong element.");
+      "nccl-tests.\nRank 0 prints the results; times are the maximum over all ranks. The exit code is 1 after an error "
+      "or a wrong element.");
 }
 
 std::vector<uint64_t> SweepSizes(const PerfOptions& options) {

@@ -1,4 +1,4 @@
-// What shoal-perf was asked to do. Flags and their meaning follow nccl-tests where it has them.
+// What shoal-perf was asked to do. Flags and their meanings are those of nccl-tests where it has them.
 //
 // Values; any thread.
 #ifndef SHOAL_PERF_PERF_OPTIONS_H_
@@ -38,10 +38,10 @@ struct PerfOptions {
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions
   std::string json_path;
   bool explain = false;      // print the decisions instead of measuring
-  uint64_t inner_below = 0;  // what PyTorch's inner backend would take, for `explain`
+  uint64_t inner_below = 0;  // smaller tensors go to PyTorch's inner backend; for `explain`
 
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
-  uint32_t servers = 0;  // to node beside them, where no scheduler is given
+  uint32_t servers = 0;  // to start beside them, where no scheduler is given
   std::string scheduler;
   std::string job;
   uint32_t world_size = 0;
@@ -60,8 +60,8 @@ struct PerfOptions {
   bool version = false;
 };
 
-// InvalidArgument: the text says which option is wrong and what to write instead. With `help` or `version` nothing else
-// is checked.
+// InvalidArgument: the text says which option is wrong and what to write instead. With `help` or `version` set nothing
+// else is checked.
 absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arguments,
                                              const OptionTable::EnvironmentLookup& lookup);
 

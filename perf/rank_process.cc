@@ -49,7 +49,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   file.close();
   if (file.good()) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat("can't write --json ", path, "; is its folder there, and may we write to it?"));
+      absl::StrCat("can't write --json ", path, "; check that its folder exists and is writable"));
 }
 
 int Explain(const PerfOptions& options, const Session& session) {

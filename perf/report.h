@@ -1,4 +1,4 @@
-// The two forms of the results: nccl-tests' table for people, and JSON for programs.
+// The two forms of the results: the human-readable table of nccl-tests, and JSON.
 //
 // Pure functions; any thread.
 #ifndef SHOAL_PERF_REPORT_H_
@@ -23,7 +23,7 @@ struct RunFacts {
   ClusterFacts cluster;    // traffic: of rank 0
 };
 
-// "4K", "25M", "1000": bytes as people write them, exact.
+// "4K", "25M", "1000": bytes in the usual short form, exact.
 std::string FormatBytes(uint64_t bytes);
 
 // The lines before the table's rows; each ends with a newline.

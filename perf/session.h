@@ -54,7 +54,7 @@ struct ClusterFacts {
 
 class Session {
  public:
-  // Waits for the op's end first (its own deadline at the latest): until then its tensor's memory may be written.
+  // Waits first until the op has ended (at its deadline at the latest), because until then its tensor may be written.
   struct ReleaseOp {
     void operator()(shoal_op* op) const;
   };
@@ -68,11 +68,11 @@ class Session {
 
   // Starts an all-reduce in place. Errors: see shoal_all_reduce.
   absl::StatusOr<Op> Start(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
-  // Waits for its end. Errors: how the op ended.
+  // Waits until the op has ended. Errors: how it ended.
   absl::Status Wait(const Op& op);
   absl::Status AllReduce(void* data, uint64_t element_count, DataType dtype, ReduceOp op);
 
-  // How an all-reduce of that size would be done. Errors: see shoal_group_plan.
+  // Says how an all-reduce of that size would be done. Errors: see shoal_group_plan.
   absl::StatusOr<shoal_plan> Plan(uint64_t element_count, DataType dtype) const;
 
   uint32_t rank() const { return options_.rank; }

@@ -213,7 +213,7 @@ struct ExpectationFor<Format, true> {
   using Type = FloatExpectation<Format>;
 };
 
-// What a number is as a number of a narrower format, and back.
+// Converts a number to a narrower format and back.
 template <typename From, typename To>
 typename To::Stored Converted(typename From::Stored stored) {
   if constexpr (std::is_same_v<From, To>) {
@@ -223,7 +223,7 @@ typename To::Stored Converted(typename From::Stored stored) {
   }
 }
 
-// `Format`: of the tensor. `OnWire`: what it crosses the wire as; the result is a number of that.
+// `Format`: of the tensor. `OnWire`: the format in which it is sent, which the result has as well.
 template <typename Format, typename OnWire>
 CheckOutcome CheckAs(const TestData& test, const std::byte* data, uint64_t element_count) {
   using Stored = typename Format::Stored;

@@ -1,7 +1,7 @@
 // The numbers that ranks reduce, and the check of what comes back.
 //
-// Every number is a function of (seed, rank, index), so any rank can make every rank's data again and check the whole
-// result alone. Pure functions; any thread.
+// Every number is a function of (seed, rank, index), so each rank can generate the data of all ranks and check the
+// whole result by itself. Pure functions; any thread.
 #ifndef SHOAL_PERF_TEST_DATA_H_
 #define SHOAL_PERF_TEST_DATA_H_
 
@@ -27,7 +27,7 @@ struct TestData {
   DataType dtype = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   uint32_t rank_count = 1;
-  WireFormat wire = WireFormat::kAsIs;  // of the group: narrowed float32 contributions count as what crossed
+  WireFormat wire = WireFormat::kAsIs;  // of the group: narrowed float32 contributions count as they were sent
 };
 
 // Writes the contribution of `rank`: `element_count` elements at `data`.
@@ -35,13 +35,13 @@ void FillContribution(const TestData& test, uint32_t rank, std::byte* data, uint
 
 struct CheckOutcome {
   uint64_t wrong = 0;       // elements
-  std::string first_wrong;  // for people: index, what it is and what it should be; empty if none is wrong
+  std::string first_wrong;  // human-readable: index, what it is and what it should be; empty if none is wrong
 };
 
-// Compares a result with what the contributions of all ranks give.
+// Compares a result with the one that the contributions of all ranks give.
 CheckOutcome CheckResult(const TestData& test, const std::byte* data, uint64_t element_count);
 
-// A digest of the bits: equal on all ranks and in every run, or the result is not reproducible.
+// A digest of the bits. If it is not equal on all ranks and in every run, the result is not reproducible.
 uint64_t DigestBits(uint64_t digest, const std::byte* data, uint64_t byte_count);
 
 }  // namespace shoal

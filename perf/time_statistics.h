@@ -1,4 +1,4 @@
-// What is said about many times of the same thing. Pure functions; any thread.
+// Statistics of many times of the same thing. Pure functions; any thread.
 #ifndef SHOAL_PERF_TIME_STATISTICS_H_
 #define SHOAL_PERF_TIME_STATISTICS_H_
 

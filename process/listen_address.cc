@@ -36,7 +36,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
   return ListenAddress{host, port};
 }
 
-// Binds the address and lets go of it again: gRPC itself would not say why it can't, but for a line on stderr.
+// Binds the address and closes it again, because gRPC itself would give the reason only in a line on stderr.
 absl::Status TryToBind(const ListenAddress& address, const std::string& listen) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

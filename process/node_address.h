@@ -1,6 +1,6 @@
 // IP addresses of this node: the one at which other nodes reach it, whether it has a given one, and on which device.
 //
-// Any thread. Nothing is sent but what it takes to look up a name.
+// Any thread. Nothing is sent except what is needed to look up a name.
 #ifndef SHOAL_PROCESS_NODE_ADDRESS_H_
 #define SHOAL_PROCESS_NODE_ADDRESS_H_
 
@@ -19,8 +19,8 @@ namespace shoal {
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list);
 
 // Whether workers can reach a server of this node at `ip`, the value of --advertise: it must be one particular address
-// of this node. InvalidArgument: it is no IP address, stands for all addresses (0.0.0.0), or belongs to another node
-// (the text lists the addresses of this one).
+// of this node. InvalidArgument: it is not an IP address, stands for all addresses (0.0.0.0), or belongs to another
+// node (the text lists the addresses of this one).
 absl::Status CheckAdvertisedAddress(const std::string& ip);
 
 // "eth0", "lo". Empty: no device of this node has this address (or it is 0.0.0.0 or ::, which every device has).

@@ -1,4 +1,4 @@
-// What this node is called: its node name. Any thread.
+// The name of this node. Any thread.
 #ifndef SHOAL_PROCESS_NODE_NAME_H_
 #define SHOAL_PROCESS_NODE_NAME_H_
 
@@ -11,7 +11,7 @@ namespace shoal {
 
 inline std::string NodeName() {
   char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 && name[0] != '\0' ? name : "unknown-host";
+  return gethostname(name, HOST_NAME_MAX) == 0 && name[0] != '\0' ? name : "unknown-node";
 }
 
 }  // namespace shoal

@@ -42,7 +42,7 @@ void NoticeLog::Run() {
     const std::string line = absl::StrCat(prefix_, lines_.front(), "\n");
     lines_.pop_front();
     lock.unlock();
-    // One call, so that lines of several processes don't mix. With nobody there to read, there is nobody to tell.
+    // One call, so that lines of several processes don't mix. An error means that nobody reads: it is ignored.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
     lock.lock();
   }

@@ -1,5 +1,5 @@
-// Lines for people from inside a library: to standard error, by a thread of its own, so that a terminal or a full pipe
-// never holds up those that have something to say.
+// Human-readable lines from inside a library, written to standard error by a thread of its own, so that a terminal or a
+// full pipe never blocks the threads that report something.
 //
 // Thread: any.
 #ifndef SHOAL_PROCESS_NOTICE_LOG_H_

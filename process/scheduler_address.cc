@@ -45,14 +45,14 @@ absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
     if (IsHostAndPort(one)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the scheduler's address is \"", address,
-                     "\"; give HOST:PORT, for example 127.0.0.1:7070, or IP:PORT,IP:PORT,... of several"));
+                     "\"; give HOST:PORT, for example 127.0.0.1:7070, or IP:PORT,IP:PORT,... for several schedulers"));
   }
   if (each.size() == 1) return address;
   if (std::all_of(each.begin(), each.end(), IsIpv4)) return absl::StrCat("ipv4:", address);
   if (std::all_of(each.begin(), each.end(), IsIpv6)) return absl::StrCat("ipv6:", address);
   return absl::InvalidArgumentError(
       absl::StrCat("the schedulers' addresses are \"", address,
-                   "\"; a list takes IP addresses of one kind; or give one name that stands for all of them"));
+                   "\"; a list must have IP addresses of one kind (or give one name that resolves to all of them)"));
 }
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Where a cluster's scheduler is reached: "HOST:PORT", or several of which any will do, as "IP:PORT,IP:PORT".
+// Where a cluster's scheduler is reached: "HOST:PORT", or "IP:PORT,IP:PORT" for several, any of which may be used.
 #ifndef SHOAL_PROCESS_SCHEDULER_ADDRESS_H_
 #define SHOAL_PROCESS_SCHEDULER_ADDRESS_H_
 

@@ -9,12 +9,12 @@
 
 namespace shoal {
 
-// A channel of its own connections: a new one is the way to leave a connection to a node that is gone without a word,
-// which gRPC would keep for many minutes. `target` is from SchedulerTarget. With several addresses it connects to all,
-// and calls go to those that answered: one that takes connections and says nothing holds up nobody.
+// A channel with connections of its own. A new channel is the way to leave a connection to a node that has disappeared
+// without closing it, which gRPC would keep for many minutes. `target` is from SchedulerTarget. With several addresses
+// it connects to all, and calls go to those that answer: one that accepts connections and stays silent delays no call.
 std::shared_ptr<grpc::Channel> OpenSchedulerChannel(const std::string& target);
 
-// gRPC tells the whole story of a failed connection; people want its end ("Connection refused").
+// gRPC gives the whole history of a failed connection; only its end is useful in a message ("Connection refused").
 std::string ShortReason(const std::string& message);
 
 }  // namespace shoal

@@ -2,7 +2,8 @@
 
     SHOAL_LIBRARY_FILE=build/lib/libshoal.so pip install --no-build-isolation ./pytorch
 
-Without SHOAL_LIBRARY_FILE the package is built without the library, and SHOAL_LIBRARY must name it at run time.
+Without SHOAL_LIBRARY_FILE the package is built without the library: it has to be copied to shoal/lib/ of the installed
+package (as scripts/build.sh does, which compiles both at once), or SHOAL_LIBRARY must name it at run time.
 """
 
 import os
@@ -13,7 +14,7 @@ from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["shoal_library", "session", "group", "staged_tensor", "all_reduce_work", "shoal_backend", "module"]
+SOURCES = ["shoal_library", "session", "group", "torch_sources"]
 
 
 class BuildWithLibrary(BuildExtension):

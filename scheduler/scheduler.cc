@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/now.h"
 #include "scheduler/leading/scheduler_roles.h"
 #include "scheduler/leading/scheduler_term.h"
 #include "scheduler/store/file_store.h"
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) 
 class Scheduler::Parts {
  public:
   explicit Parts(std::unique_ptr<SchedulerTerm> term) : address_(term->address()), term_(std::move(term)) {
-    thread_ = std::thread([this] { term_->Run([] { return scheduler::kNoDeadline; }); });
+    thread_ = std::thread([this] { term_->Run([] { return kNoDeadline; }); });
   }
   explicit Parts(std::unique_ptr<SchedulerRoles> roles) : address_(roles->address()), roles_(std::move(roles)) {}
 

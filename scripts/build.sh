@@ -1,56 +1,83 @@
 #!/usr/bin/env bash
-# Builds everything: programs in build/bin, libshoal.so in build/lib, the Python package `shoal` in build/venv.
+# Builds programs in build/bin, libshoal.so in build/lib, the Python package `shoal` in build/venv, and installs what that
+# needs. `scripts/build.sh demo` does it for what the demo runs alone; `scripts/build.sh` for everything, tests too.
 set -euo pipefail
-"$(dirname "$0")/setup.sh"
-phase=build step_count=3
+part=${1:-all}
+phase=build step_count=5
 source "$(dirname "$0")/progress.sh"
+source scripts/install_debian_packages.sh
+source scripts/parts.sh
+
+# Fetching PyTorch waits for the network and the plugin is one long source, so both go on beside the compilation; not
+# where memory carries no further compiler.
+start_python() {
+  python_log=$log_folder/python.log
+  mkdir -p "$log_folder"
+  set -m # a process group of its own, to be ended as a whole
+  { scripts/python_environment.sh "${python_lists[@]}" && scripts/plugin.sh; } > "$python_log" 2>&1 < /dev/null &
+  python=$!
+  set +m
+  to_end+=("-$python")
+  [ $((memory_gib / 2)) -gt "$jobs" ] || wait "$python" || true
+}
 
 configure() {
   begin_step "configure with CMake"
+  local tests=ON
+  [ "$part" != demo ] || tests=OFF
   if [ -f build/build.ninja ] && grep -qx "CMAKE_HOME_DIRECTORY:INTERNAL=$repository" build/CMakeCache.txt; then
-    end_step "done before; Ninja runs CMake again where needed"
-    return
+    if [ $tests = OFF ] || grep -qx 'SHOAL_BUILD_TESTS:BOOL=ON' build/CMakeCache.txt; then
+      end_step "done before; Ninja runs CMake again where needed"
+      return
+    fi
+  else
+    rm -rf build/CMakeCache.txt build/CMakeFiles
   fi
-  rm -rf build/CMakeCache.txt build/CMakeFiles
-  run_logged cmake cmake --preset release || die "CMake could not configure the build." \
-    "A package that is too old or missing? scripts/debian_packages.txt lists what it needs."
+  run_logged cmake cmake --preset release -D SHOAL_BUILD_TESTS=$tests || die "CMake could not configure the build." \
+    "A package that is too old or missing? ${debian_lists[*]} list what it needs."
   end_step "configured"
 }
 
 compile() {
   begin_step "compile with $jobs jobs"
-  NINJA_STATUS='    [%f/%t, %es] ' ninja -C build -j "$jobs" ||
+  NINJA_STATUS='    [%f/%t, %es] ' ninja -C build -j "$jobs" "${targets[@]}" ||
     die "the compilation failed: the first lines marked 'error:' above say where."
   end_step "programs in build/bin, library in build/lib"
 }
 
-# The package is installed again when its sources, the library inside it or the header it is compiled against change.
-install_python_package() {
-  begin_step "Python package shoal into build/venv"
-  local library=$repository/build/lib/libshoal.so stamp=build/venv/shoal_package_installed wanted
-  wanted=$(git ls-files --cached --others --exclude-standard pytorch worker/include | sort |
-    xargs -d '\n' sha256sum "$library" scripts/requirements.txt | sha256sum)
-  if [ "$(cat $stamp 2> /dev/null)" = "$wanted" ]; then
+await_python() {
+  begin_step "Python environment and package shoal, begun beside the compilation"
+  show_life "$python_log" &
+  to_end+=("$!")
+  local status=0
+  wait "$python" || status=$?
+  kill "${to_end[-1]}" 2> /dev/null || true
+  to_end=()
+  if [ $status != 0 ]; then
+    sed 's/^/    /' "$python_log" >&2
+    exit 1
+  fi
+  end_step "in build/venv"
+}
+
+# Renamed into its place: a process that has the old one loaded keeps it.
+install_library() {
+  begin_step "libshoal.so into the Python package"
+  local folder
+  folder=$(echo build/venv/lib/python3.*/site-packages/shoal)/lib
+  if cmp -s build/lib/libshoal.so "$folder/libshoal.so"; then
     end_step "up to date"
     return
   fi
-  # setuptools would leave its work in pytorch/; this sends it to build/, where objects also wait for the next build.
-  mkdir -p build/pytorch
-  rm -rf build/pytorch/lib* build/pytorch/bdist*
-  cat > build/pytorch/setuptools.cfg << END
-[build]
-build_base = $repository/build/pytorch
-[egg_info]
-egg_base = $repository/build/pytorch
-END
-  run_logged python_package env PATH="/usr/lib/ccache:$repository/build/venv/bin:$PATH" MAX_JOBS="$jobs" \
-    DIST_EXTRA_CONFIG="$repository/build/pytorch/setuptools.cfg" SHOAL_LIBRARY_FILE="$library" \
-    build/venv/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --no-index \
-    --force-reinstall ./pytorch || die "the Python package could not be built; see the lines above."
-  echo "$wanted" > $stamp
+  mkdir -p "$folder"
+  cp build/lib/libshoal.so "$folder/libshoal.so.new"
+  mv "$folder/libshoal.so.new" "$folder/libshoal.so"
   end_step "installed"
 }
 
+install_debian_packages "${debian_lists[@]}"
+start_python
 configure
 compile
-install_python_package
+await_python
+install_library

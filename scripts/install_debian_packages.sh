@@ -1,11 +1,12 @@
 # Sourced after progress.sh by what needs Debian packages.
 
-install_debian_packages() { # install_debian_packages LIST: a file with a package on each line
+install_debian_packages() { # install_debian_packages LIST...: files with a package on each line
   begin_step "Debian packages"
-  mapfile -t wanted < <(grep -v '^#' "$1")
+  local wanted
+  mapfile -t wanted < <(grep -hv '^#' "$@")
   if ! command -v apt-get dpkg-query > /dev/null; then
     die "this is not a Debian system (no apt-get here)." \
-        "The set-up is made for Debian 12. Elsewhere, install the counterparts of $1 yourself:" \
+        "The set-up is made for Debian 12. Elsewhere, install the counterparts of $* yourself:" \
         "${wanted[*]}" "then build with: cmake --preset release && cmake --build --preset release"
   fi
   local missing=() package
@@ -25,9 +26,9 @@ install_debian_packages() { # install_debian_packages LIST: a file with a packag
   fi
   echo "    installing: ${missing[*]}"
   run_logged apt_update "${as_root[@]}" apt-get update || die "apt-get update failed (no network, or a wrong" \
-    "/etc/apt/sources.list). Mend that and run make again, or install by hand:" "${missing[*]}"
+    "/etc/apt/sources.list). Correct that and run make again, or install by hand:" "${missing[*]}"
   run_logged apt_install "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install --yes --no-install-recommends "${missing[@]}" ||
-    die "apt-get could not install: ${missing[*]}" "See the lines above; run make again when that is mended."
+    die "apt-get could not install: ${missing[*]}" "See the lines above; run make again when that is corrected."
   end_step "${#missing[@]} packages installed"
 }

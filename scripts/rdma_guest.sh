@@ -56,7 +56,7 @@ version=${package#linux-image-}
 mkdir -p build/tools
 work=$(mktemp -d build/tools/rdma_guest_new.XXXXXX)
 work=$repository/$work
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; end_what_was_started' EXIT
 unpack_kernel "$package" "$version" || die "$package could not be fetched and unpacked (70 MB): no network?"
 unpack_image "$version" || die "$package has no kernel packed by xz; scripts/rdma_guest.sh must learn its packing."
 rm -r "$work/boot"

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "net/wake_up.h"
@@ -19,7 +20,7 @@
 #include "process/node_name.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
-#include "server/lease/registration_machine.h"
+#include "server/loop/lease_loop.h"
 #include "server/rpc/grpc_control_link.h"
 #include "server/thread/memory_nodes.h"
 #include "server/thread/server_thread.h"
@@ -28,23 +29,32 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kDeregisterTimeoutMs = 2000;
-constexpr uint64_t kDrainedPollNs = 100 * kNsPerMs;
-constexpr char kAskedToDrain[] = "shoalctl drain";
+template <class... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+constexpr int64_t kDrainedPollNs = 100 * kNsPerMs;
 constexpr char kSysfs[] = "/sys";
 
-// The one that the data plane will use, as far as that is known.
+// The device that the data plane will use, as far as that is known.
 std::string NetDeviceOf(const ServerConfig& config) {
   if (!config.net_device.empty()) return config.net_device;
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(config.advertise, 0);
   return address.ok() ? DeviceOfAddress(*address) : "";
 }
 
+// For WaitReadable.
+std::optional<int64_t> TimeoutUntil(uint64_t deadline_ns) {
+  if (deadline_ns == kNoDeadline) return std::nullopt;
+  return static_cast<int64_t>(NsUntil(deadline_ns));
+}
+
 absl::StatusOr<Incarnation> DrawIncarnation() {
   uint64_t number = 0;
   while (number == 0) {
     if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-      return absl::InternalError(absl::StrCat("the kernel gives no random number: ", std::strerror(errno)));
+      return absl::InternalError(absl::StrCat("the kernel returned no random number: ", std::strerror(errno)));
     }
   }
   return Incarnation(number);
@@ -70,11 +80,11 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
 
 class Server::Parts {
  public:
-  Parts(const ServerConfig& config, LogSink log, std::unique_ptr<WakeUp> stop_wake_up,
+  Parts(const ServerConfig& config, LogSink log, std::unique_ptr<WakeUp> lease_wake_up,
         std::unique_ptr<WakeUp> end_wake_up)
       : config_(config),
         log_(std::move(log)),
-        stop_wake_up_(std::move(stop_wake_up)),
+        lease_wake_up_(std::move(lease_wake_up)),
         end_wake_up_(std::move(end_wake_up)) {}
   ~Parts() { Stop("the server object was destroyed"); }
 
@@ -95,34 +105,33 @@ class Server::Parts {
 
  private:
   void KeepLease();
-  // True: it has left, as an operator asked.
-  bool LeftAsAsked();
-  void OpenNoNewGroups();
+  // Commands, answers and time for the lease loop, and what follows for the threads.
+  void StepLease();
+  void OnOutcome(const LeaseOutcome& outcome);
+  // Returns when it has, or after a few seconds.
   void LeaveCluster(std::string_view reason);
-  void Deregister(std::string_view reason);
-  // Makes the call that the machine asks for and hands its answer in.
-  void Execute(const RegistrationStep& step);
-  void LogReports();
-  void LogPeers(const ServerCounters& now);
+  void OpenNoNewGroups();
+  ServerCounters CountersForRenewal();
 
   const ServerConfig config_;
   const LogSink log_;
-  const std::unique_ptr<WakeUp> stop_wake_up_;
+  const std::unique_ptr<WakeUp> lease_wake_up_;  // for the thread that runs the lease loop
   const std::unique_ptr<WakeUp> end_wake_up_;
   ServerRegistration registration_;
   std::vector<std::unique_ptr<ServerThread>> threads_;
-  // Of the starting thread until control_thread_ runs, then of that, and after its end of the stopping one.
+  // Of the starting thread until control_thread_ runs, then of that, as are the next ones.
   std::unique_ptr<ControlLink> control_link_;
-  std::optional<RegistrationMachine> machine_;
-  bool deregistered_ = false;  // likewise
+  std::optional<LeaseLoop> lease_loop_;
+  std::optional<TokenKey> token_key_;  // once the server is registered
+  bool left_ = false;                  // the cluster
+  uint32_t logged_peers_ = 0;
+  uint32_t logged_shared_memory_peers_ = 0;
+  uint64_t logged_corrupted_payloads_ = 0;
   std::thread control_thread_;
-  uint32_t logged_peers_ = 0;                // of the control thread
-  uint32_t logged_shared_memory_peers_ = 0;  // likewise
-  uint64_t logged_corrupted_payloads_ = 0;   // likewise
-  std::atomic<bool> leaving_ = false;
   std::atomic<bool> asked_to_drain_ = false;
   mutable std::mutex mutex_;
-  absl::Status failure_;  // under mutex_
+  absl::Status failure_;                // under mutex_
+  std::vector<LeaseCommand> commands_;  // under mutex_
 };
 
 absl::Status Server::Parts::Listen() {
@@ -162,25 +171,33 @@ absl::Status Server::Parts::Listen() {
 
 absl::Status Server::Parts::Register(int cancel_fd) {
   control_link_ = MakeGrpcControlLink(config_.scheduler);
-  machine_.emplace(config_.scheduler, config_.timeout_ms, registration_.incarnation.value(), ReadNow());
-  while (!machine_->was_registered()) {
-    const Now now = ReadNow();
-    const RegistrationStep step = machine_->Next(now);
-    if (step.kind == RegistrationStep::Kind::kGiveUp) return machine_->failure();
-    const uint64_t wait_ns = step.kind == RegistrationStep::Kind::kWait ? step.wait_until_ns - now.monotonic_ns : 0;
-    if (cancel_fd >= 0 && WaitReadable({cancel_fd}, static_cast<int64_t>(wait_ns))) {
+  control_link_->SetWake([this] { lease_wake_up_->Signal(); });
+  lease_loop_.emplace(RegistrationOptions{.scheduler = config_.scheduler,
+                                          .start_timeout_ms = config_.timeout_ms,
+                                          .random_seed = registration_.incarnation.value(),
+                                          .registration = registration_},
+                      ReadNow(), control_link_.get(), [this] { return CountersForRenewal(); });
+  while (true) {
+    lease_wake_up_->Drain();
+    StepLease();
+    if (token_key_.has_value()) return absl::OkStatus();
+    if (const absl::Status given_up = failure(); !given_up.ok()) return given_up;
+    const std::optional<int64_t> timeout_ns = TimeoutUntil(lease_loop_->NextDeadlineNs());
+    if (cancel_fd < 0) {
+      WaitReadable({lease_wake_up_->fd()}, timeout_ns);
+      continue;
+    }
+    WaitReadable({lease_wake_up_->fd(), cancel_fd}, timeout_ns);
+    if (WaitReadable({cancel_fd}, 0)) {
       return absl::CancelledError(absl::StrCat("stopped before the scheduler at ", config_.scheduler, " answered"));
     }
-    if (cancel_fd < 0 && wait_ns > 0) WaitReadable({stop_wake_up_->fd()}, static_cast<int64_t>(wait_ns));
-    Execute(step);
   }
-  return absl::OkStatus();
 }
 
 absl::Status Server::Parts::Serve() {
   const ServerMachineOptions options{.server_name = registration_.name,
                                      .incarnation = registration_.incarnation,
-                                     .token_key = machine_->lease().token_key,
+                                     .token_key = *token_key_,
                                      .window_bytes = static_cast<uint32_t>(config_.window_bytes)};
   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Serve(options);
   absl::StatusOr<std::thread> started = StartThread("shoal-control", [this] { KeepLease(); });
@@ -190,96 +207,80 @@ absl::Status Server::Parts::Serve() {
 }
 
 void Server::Parts::KeepLease() {
-  while (!leaving_) {
-    const Now now = ReadNow();
-    const RegistrationStep step = machine_->Next(now);
-    if (step.kind == RegistrationStep::Kind::kGiveUp) {
-      {
-        const std::lock_guard lock(mutex_);
-        failure_ = machine_->failure();
-      }
-      end_wake_up_->Signal();
-      return;
-    }
-    if (step.kind == RegistrationStep::Kind::kLeft) return;
-    if (step.kind == RegistrationStep::Kind::kWait) {
-      const uint64_t wait_ns = step.wait_until_ns - now.monotonic_ns;
-      WaitReadable({stop_wake_up_->fd()},
-                   static_cast<int64_t>(asked_to_drain_ ? std::min(wait_ns, kDrainedPollNs) : wait_ns));
-    } else {
-      Execute(step);
-    }
-    if (!leaving_ && machine_->asked_to_drain() && LeftAsAsked()) return;
+  while (true) {
+    lease_wake_up_->Drain();
+    StepLease();
+    if (left_) return;
+    std::optional<int64_t> timeout_ns = TimeoutUntil(lease_loop_->NextDeadlineNs());
+    if (asked_to_drain_) timeout_ns = std::min(timeout_ns.value_or(kDrainedPollNs), kDrainedPollNs);
+    WaitReadable({lease_wake_up_->fd()}, timeout_ns);
   }
 }
 
-bool Server::Parts::LeftAsAsked() {
-  if (!asked_to_drain_.exchange(true)) {
-    log_("an operator asked this server to leave: it opens no new group");
-    OpenNoNewGroups();
-    end_wake_up_->Signal();
+void Server::Parts::StepLease() {
+  std::vector<LeaseCommand> commands;
+  {
+    const std::lock_guard lock(mutex_);
+    commands = std::exchange(commands_, {});
   }
-  if (!drained()) return false;
-  Deregister(kAskedToDrain);
-  return true;
+  if (asked_to_drain_ && drained()) commands.emplace_back(GroupsEnded{});
+  LeaseOutcomes outcomes;
+  lease_loop_->RunOnce(ReadNow(), commands, &outcomes);
+  for (const LeaseOutcome& outcome : outcomes) OnOutcome(outcome);
 }
 
-void Server::Parts::Execute(const RegistrationStep& step) {
-  if (step.kind == RegistrationStep::Kind::kRegister) {
-    const TokenKey key_before = machine_->lease().token_key;
-    machine_->OnRegistered(control_link_->Register(registration_, step.timeout_ms), ReadNow());
-    if (machine_->lease().token_key != key_before) {
-      for (const std::unique_ptr<ServerThread>& thread : threads_) {
-        thread->SetTokenKey(machine_->lease().token_key);
-      }
-    }
-  } else if (step.kind == RegistrationStep::Kind::kRenew) {
-    const ServerLease& lease = machine_->lease();
-    const ServerCounters now = counters();
-    machine_->OnRenewed(control_link_->Renew(lease.server, registration_.incarnation, now, step.timeout_ms), ReadNow());
-    LogPeers(now);
-  }
-  LogReports();
+void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
+  std::visit(Overloaded{
+                 [this](const LeaseReport& report) { log_(report.line); },
+                 [this](const LeaseGranted& granted) {
+                   const bool first = !token_key_.has_value();
+                   token_key_ = granted.lease.token_key;
+                   if (first || !granted.token_key_changed) return;
+                   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetTokenKey(*token_key_);
+                 },
+                 [this](const DrainAsked&) {
+                   OpenNoNewGroups();
+                   asked_to_drain_ = true;
+                   end_wake_up_->Signal();
+                 },
+                 [this](const LeaseGivenUp& given_up) {
+                   {
+                     const std::lock_guard lock(mutex_);
+                     failure_ = given_up.why;
+                   }
+                   end_wake_up_->Signal();
+                 },
+                 [this](const LeftCluster&) { left_ = true; },
+             },
+             outcome);
 }
 
-void Server::Parts::LogPeers(const ServerCounters& now) {
+ServerCounters Server::Parts::CountersForRenewal() {
+  const ServerCounters now = counters();
   if (now.corrupted_payloads != logged_corrupted_payloads_) {
     logged_corrupted_payloads_ = now.corrupted_payloads;
-    log_(absl::StrCat("contributions that were changed on their way here, so far ", now.corrupted_payloads,
-                      ": their connections were cut, the ranks send them again; check memory, cards and cables"));
+    log_(
+        absl::StrCat(now.corrupted_payloads,
+                     " contributions so far arrived with a wrong checksum; their connections were closed and the ranks "
+                     "send them again; check memory, network cards and cables"));
   }
-  if (now.peers == logged_peers_ && now.shared_memory_peers == logged_shared_memory_peers_) return;
-  logged_peers_ = now.peers;
-  logged_shared_memory_peers_ = now.shared_memory_peers;
-  log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers,
-                    " of them by shared memory; data plane: ", now.transports));
-}
-
-void Server::Parts::LogReports() {
-  // A call that was cut short because the server leaves is no outage.
-  for (const std::string& line : machine_->TakeReports()) {
-    if (!leaving_) log_(line);
+  if (now.peers != logged_peers_ || now.shared_memory_peers != logged_shared_memory_peers_) {
+    logged_peers_ = now.peers;
+    logged_shared_memory_peers_ = now.shared_memory_peers;
+    log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers,
+                      " of them by shared memory; data plane: ", now.transports));
   }
+  return now;
 }
 
 void Server::Parts::LeaveCluster(std::string_view reason) {
   if (!control_thread_.joinable()) return;
-  leaving_ = true;
-  stop_wake_up_->Signal();
-  control_link_->StopRenewing();
-  control_thread_.join();
-  Deregister(reason);
-}
-
-void Server::Parts::Deregister(std::string_view reason) {
-  if (deregistered_) return;
-  const absl::Status status = control_link_->Deregister(machine_->lease().server, registration_.incarnation,
-                                                        std::string(reason), kDeregisterTimeoutMs);
-  deregistered_ = status.ok();
-  if (!status.ok() && !absl::IsNotFound(status)) {
-    log_(absl::StrCat("could not tell the scheduler at ", config_.scheduler, " that this server leaves (",
-                      status.message(), "); it will notice when the lease runs out"));
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.emplace_back(LeaveRequested{std::string(reason)});
   }
+  lease_wake_up_->Signal();
+  control_thread_.join();
 }
 
 void Server::Parts::Drain(std::string_view reason) {
@@ -322,11 +323,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (status.ok()) status = CheckAdvertisedAddress(config.advertise);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<WakeUp>> stop_wake_up = WakeUp::Make();
-  if (!stop_wake_up.ok()) return stop_wake_up.status();
+  absl::StatusOr<std::unique_ptr<WakeUp>> lease_wake_up = WakeUp::Make();
+  if (!lease_wake_up.ok()) return lease_wake_up.status();
   absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();
   if (!end_wake_up.ok()) return end_wake_up.status();
-  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(stop_wake_up), *std::move(end_wake_up));
+  auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(lease_wake_up), *std::move(end_wake_up));
   status = parts->Listen();
   if (status.ok()) status = parts->Register(cancel_fd);
   if (status.ok()) status = parts->Serve();

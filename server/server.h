@@ -1,10 +1,10 @@
-// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. What main() runs and
-// what a worker process nodes.
+// A whole reduction server in one object: I/O threads, slot memory and the link to the scheduler. main() runs one, and
+// a worker process with a colocated server.
 //
 // Threads: functions from any thread, one at a time. Starts the I/O threads, a thread that keeps the lease, and gRPC's
 // own. Installs no signal handlers, reads no environment, never ends the process.
-// Order at the start: listeners first (their ports are what is registered), then the registration (its answer has the
-// key that group tokens are checked with), then the loops.
+// Order at the start: first the listeners (their ports are registered), then the registration (its answer has the key
+// with which group tokens are checked), then the loops.
 #ifndef SHOAL_SERVER_SERVER_H_
 #define SHOAL_SERVER_SERVER_H_
 
@@ -23,14 +23,14 @@ namespace shoal {
 
 class Server {
  public:
-  // Takes a line for people, without a line end. Called from the starting and the server's control thread, not from two
-  // at once.
+  // Takes a line for the log, without a line end. Called from the starting thread, then from the server's control
+  // thread, never from two at once.
   using LogSink = std::function<void(std::string_view line)>;
 
   // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this machine
   // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
   // scheduler did not register it within timeout_ms. FailedPrecondition and others: the scheduler refused it.
-  // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to mend.
+  // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, LogSink log, int cancel_fd = -1);
 
   ~Server();  // stops
@@ -46,13 +46,13 @@ class Server {
   void Drain(std::string_view reason);
   // After Drain: no group is open.
   bool drained() const;
-  // After Drain, for people: the groups that are open, with the ranks that are in them (DescribeOpenGroups).
+  // After Drain, in words: the groups that are open, with the ranks that are in them (DescribeOpenGroups).
   std::string open_groups() const;
   // Drains, cuts the connections, ends the threads. Waits at most a few seconds. Idempotent.
   void Stop(std::string_view reason);
 
-  // Becomes readable when the server is to be ended. Either it has lost its place in the cluster for good (failure()
-  // says why), and goes on to serve the groups that it has; or an operator asked it to leave (asked_to_drain()): it has
+  // Becomes readable when the server is to be stopped. Either it has lost its place in the cluster for good (failure()
+  // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has
   // drained itself as by Drain, but stays registered until no group is open.
   int end_fd() const;
   absl::Status failure() const;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/version.h"
 
 namespace shoal::sim {
 namespace {
@@ -18,17 +17,27 @@ ServerNode::ServerNode(World* world, const Profile& profile, const Place& place,
     : Node(world, place.name, profile),
       profile_(profile),
       place_(place),
-      control_(control),
       checkers_(checkers),
       incarnation_(world->random().Next()),
-      threads_(profile.io_threads) {
+      threads_(profile.io_threads),
+      control_link_(world, control, place.name) {
   for (IoThread& thread : threads_) {
     thread.memory.resize(profile.slot_memory_bytes);
     thread.transport = network->MakeTransport(/*listen=*/true, [this] { Wake(); });
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }
-  registration_.emplace("simulated", 60'000, world->random().Next(), LocalNow());
+  control_link_.SetWake([this] { Wake(); });
+  lease_loop_.emplace(RegistrationOptions{.scheduler = "simulated",
+                                          .start_timeout_ms = 60'000,
+                                          .random_seed = world->random().Next(),
+                                          .registration = {.name = name(),
+                                                           .incarnation = incarnation_,
+                                                           .addresses = addresses_,
+                                                           .node = place.node,
+                                                           .slot_memory_bytes = profile.slot_memory_bytes,
+                                                           .job = place.job}},
+                      LocalNow(), &control_link_, [this] { return Counters(); });
   Wake();
 }
 
@@ -39,13 +48,13 @@ void ServerNode::FallSilent() {
 void ServerNode::StartLoops() {
   for (IoThread& thread : threads_) {
     if (thread.loop != nullptr) {
-      thread.loop->SetTokenKey(registration_->lease().token_key);
+      thread.loop->SetTokenKey(*token_key_);
       continue;
     }
     ServerMachineOptions options;
     options.server_name = name();
     options.incarnation = incarnation_;
-    options.token_key = registration_->lease().token_key;
+    options.token_key = *token_key_;
     options.slot_memory_bytes = thread.memory.size();
     options.window_bytes = profile_.window_bytes;
     options.return_patience_ns = profile_.return_patience_ns;
@@ -53,83 +62,51 @@ void ServerNode::StartLoops() {
   }
 }
 
-uint64_t ServerNode::StepRegistration(Now now) {
-  if (call_under_way_ || draining_) return kNoDeadline;
-  const RegistrationStep step = registration_->Next(now);
-  if (step.kind == RegistrationStep::Kind::kWait) return step.wait_until_ns;
-  if (step.kind == RegistrationStep::Kind::kGiveUp) {
-    // The job of a server in a worker's process may end while it registers; one that is no leader says what is not so.
+uint64_t ServerNode::StepLease(Now now) {
+  LeaseOutcomes outcomes;
+  lease_loop_->RunOnce(now, std::exchange(commands_, {}), &outcomes);
+  for (const LeaseOutcome& outcome : outcomes) OnOutcome(outcome);
+  return lease_loop_->NextDeadlineNs();
+}
+
+void ServerNode::OnOutcome(const LeaseOutcome& outcome) {
+  if (const auto* granted = std::get_if<LeaseGranted>(&outcome)) {
+    token_key_ = granted->lease.token_key;
+    StartLoops();
+  } else if (const auto* given_up = std::get_if<LeaseGivenUp>(&outcome)) {
+    // The job of a colocated server may end while the server registers; a scheduler that was deposed may say what is
+    // not so.
     const bool stale_leader = std::any_of(profile_.faults.begin(), profile_.faults.end(),
                                           [](const Fault& fault) { return fault.kind == FaultKind::kStaleLeader; });
-    if (place_.job != JobId() || stale_leader) return kNoDeadline;
-    checkers_->Fail(absl::StrCat(name(), " gave up: ", registration_->failure().message(), " (liveness)"));
-    return kNoDeadline;
+    if (place_.job != JobId() || stale_leader) return;
+    checkers_->Fail(absl::StrCat(name(), " gave up: ", given_up->why.message(), " (liveness)"));
+  } else if (std::holds_alternative<LeftCluster>(outcome)) {
+    left_ = true;
   }
-  call_under_way_ = true;
-  if (step.kind == RegistrationStep::Kind::kRegister) {
-    scheduler::RegisterServer request;
-    request.control_version = kControlVersion;
-    request.software_version = kSoftwareVersion;
-    request.name = name();
-    request.incarnation = incarnation_;
-    request.addresses = addresses_;
-    request.node = place_.node;
-    request.job = place_.job;
-    request.slot_memory_bytes = profile_.slot_memory_bytes;
-    control_->Call(AsCaller(), request, step.timeout_ms * kNsPerMs,
-                   [this](const absl::StatusOr<scheduler::Response>& response) {
-                     call_under_way_ = false;
-                     absl::StatusOr<ServerLease> lease = absl::UnknownError("no answer");
-                     if (!response.ok()) lease = response.status();
-                     if (response.ok()) {
-                       const auto& granted = std::get<scheduler::ServerRegistered>(*response);
-                       lease = ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch};
-                     }
-                     registration_->OnRegistered(lease, LocalNow());
-                     if (registration_->was_registered()) StartLoops();
-                     Wake();
-                   });
-    return kNoDeadline;
-  }
-  scheduler::HeartbeatServer request;
-  request.server = registration_->lease().server;
-  request.incarnation = incarnation_;
-  control_->Call(AsCaller(), request, step.timeout_ms * kNsPerMs,
-                 [this](const absl::StatusOr<scheduler::Response>& response) {
-                   call_under_way_ = false;
-                   absl::StatusOr<LeaseRenewal> renewal = absl::UnknownError("no answer");
-                   if (!response.ok()) renewal = response.status();
-                   if (response.ok()) {
-                     const auto& granted = std::get<scheduler::ServerRenewed>(*response);
-                     renewal = LeaseRenewal{granted.lease_ttl_ms, granted.epoch};
-                   }
-                   registration_->OnRenewed(renewal, LocalNow());
-                   Wake();
-                 });
-  return kNoDeadline;
 }
 
 void ServerNode::Drain() {
-  if (draining_ || !registration_->was_registered()) return;
+  if (draining_ || !registered()) return;
   draining_ = true;
   for (IoThread& thread : threads_) {
     if (thread.loop != nullptr) thread.loop->Drain();
   }
-  Deregister();
+  commands_.emplace_back(LeaveRequested{"drained"});
+  Wake();
 }
 
-void ServerNode::Deregister() {
-  // What it said last must not come later.
-  if (call_under_way_) return After(kNsPerMs, [this] { Deregister(); });
-  scheduler::DeregisterServer request;
-  request.server = registration_->lease().server;
-  request.incarnation = incarnation_;
-  request.reason = "drained";
-  control_->Call(AsCaller(), request, 2 * kNsPerS, [this](const absl::StatusOr<scheduler::Response>& response) {
-    deregistered_ = response.ok() || absl::IsNotFound(response.status());
-    if (deregistered_) return;
-    After(50 * kNsPerMs, [this] { Deregister(); });
-  });
+ServerCounters ServerNode::Counters() const {
+  ServerCounters sum;
+  for (const IoThread& thread : threads_) {
+    if (thread.loop == nullptr) continue;
+    const ServerCounters counters = thread.loop->counters();
+    sum.bytes_in += counters.bytes_in;
+    sum.bytes_out += counters.bytes_out;
+    sum.chunks_reduced += counters.chunks_reduced;
+    sum.groups_open = std::max(sum.groups_open, counters.groups_open);
+    sum.peers = std::max(sum.peers, counters.peers);
+  }
+  return sum;
 }
 
 uint32_t ServerNode::GroupsOpen() const {
@@ -141,7 +118,7 @@ uint32_t ServerNode::GroupsOpen() const {
 }
 
 uint64_t ServerNode::Run(Now now) {
-  uint64_t deadline = StepRegistration(now);
+  uint64_t deadline = StepLease(now);
   for (IoThread& thread : threads_) {
     if (thread.loop == nullptr) continue;
     int rounds = 0;

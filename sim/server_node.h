@@ -1,4 +1,4 @@
-// A simulated reduction server process: the real loops (one for each I/O thread) and the real registration machine.
+// A simulated reduction server process: the real loops (one for each I/O thread, and the one that keeps the lease).
 #ifndef SHOAL_SIM_SERVER_NODE_H_
 #define SHOAL_SIM_SERVER_NODE_H_
 
@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "server/lease/registration_machine.h"
+#include "server/loop/lease_loop.h"
 #include "server/loop/server_loop.h"
 #include "sim/checkers.h"
 #include "sim/node.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
+#include "sim/sim_control_link.h"
 #include "sim/sim_reducer.h"
 #include "sim/sim_transport.h"
 
@@ -39,9 +40,9 @@ class ServerNode : public Node {
   void FallSilent();
   // It leaves the cluster and opens no new group; drained() when none is open any more.
   void Drain();
-  bool registered() const { return registration_->was_registered(); }
+  bool registered() const { return token_key_.has_value(); }
   bool draining() const { return draining_; }
-  bool drained() const { return deregistered_ && GroupsOpen() == 0; }
+  bool drained() const { return left_ && GroupsOpen() == 0; }
   // Reports what is still open, once everybody is gone.
   void CheckAtEnd() const;
 
@@ -58,23 +59,24 @@ class ServerNode : public Node {
 
   // Or gives the loops that there are the newest key.
   void StartLoops();
-  void Deregister();
-  uint64_t StepRegistration(Now now);
+  // Returns when it is to be called again, at the latest.
+  uint64_t StepLease(Now now);
+  void OnOutcome(const LeaseOutcome& outcome);
   uint32_t GroupsOpen() const;
-
-  SimControl::Caller AsCaller() const { return {alive(), name()}; }
+  ServerCounters Counters() const;
 
   const Profile& profile_;
   const Place place_;
-  SimControl* control_;
   Checkers* checkers_;
   Incarnation incarnation_;
   std::vector<IoThread> threads_;
   std::vector<std::string> addresses_;
-  std::optional<RegistrationMachine> registration_;
-  bool call_under_way_ = false;
+  SimControlLink control_link_;
+  std::optional<LeaseLoop> lease_loop_;
+  std::vector<LeaseCommand> commands_;  // for it
+  std::optional<TokenKey> token_key_;   // once it is registered
   bool draining_ = false;
-  bool deregistered_ = false;
+  bool left_ = false;
 };
 
 }  // namespace shoal::sim

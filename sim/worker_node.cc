@@ -51,7 +51,7 @@ void WorkerNode::Join() {
   request.software_version = kSoftwareVersion;
   request.job_name = place_.job_name;
   request.world_size = place_.job.ranks;
-  request.rank = place_.rank;
+  request.rank = JobRank(place_.rank);
   request.incarnation = incarnation_;
   request.node = name();
   request.colocation = static_cast<uint32_t>(place_.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff);
@@ -67,7 +67,7 @@ void WorkerNode::Joined(const scheduler::JobJoined& joined) {
   job_ = joined.job;
   ports_.control->Watch(AsCaller(), job_, [this](const scheduler::SendWatch& update) {
     for (const scheduler::RankLost& lost : update.lost_ranks) {
-      commands_.push_back(RankLostCommand{lost.rank, lost.node, lost.reason});
+      commands_.push_back(RankLostCommand{lost.rank.value(), lost.node, lost.reason});
     }
     for (const scheduler::GroupMap& group : update.groups) {
       ports_.checkers->SawMap(group.group, *group.map);
@@ -84,7 +84,7 @@ void WorkerNode::Heartbeat() {
   if (finished_) return;
   scheduler::HeartbeatWorker request;
   request.job = job_;
-  request.rank = place_.rank;
+  request.rank = JobRank(place_.rank);
   request.incarnation = incarnation_;
   ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
   After(profile_.lease_ttl_ms * kNsPerMs / 4, [this] { Heartbeat(); });
@@ -94,10 +94,10 @@ void WorkerNode::JoinGroups(size_t next) {
   if (next == groups_.size() || shutting_down_) return;
   scheduler::JoinGroup request;
   request.job = job_;
-  request.rank = place_.rank;
+  request.rank = JobRank(place_.rank);
   request.incarnation = incarnation_;
   request.group_name = groups_[next].name;
-  request.ranks = groups_[next].ranks;
+  for (const uint32_t rank : groups_[next].ranks) request.ranks.emplace_back(rank);
   request.max_chunk_bytes = profile_.max_chunk_bytes;
   request.min_servers = profile_.min_servers;
   request.wait_ms = kGroupWaitMs;
@@ -249,7 +249,7 @@ void WorkerNode::Leave() {
   finished_ = true;
   scheduler::LeaveJob request;
   request.job = job_;
-  request.rank = place_.rank;
+  request.rank = JobRank(place_.rank);
   request.incarnation = incarnation_;
   request.reason = "done";
   ports_.control->Call(AsCaller(), request, kCallTimeoutNs, [](const absl::StatusOr<scheduler::Response>&) {});
@@ -260,7 +260,7 @@ void WorkerNode::Report(const ServerTrouble& trouble) {
                     trouble.reachable ? " as reachable: " : ": ", trouble.reason);
   scheduler::ReportServer request;
   request.job = job_;
-  request.rank = place_.rank;
+  request.rank = JobRank(place_.rank);
   request.incarnation = incarnation_;
   request.group = trouble.group;
   request.epoch = trouble.epoch;

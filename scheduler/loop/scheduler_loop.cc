@@ -1,5 +1,6 @@
 #include "scheduler/loop/scheduler_loop.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -11,23 +12,29 @@ namespace shoal::scheduler {
 SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, EventLog log)
     : machine_(std::move(machine)), host_(host), store_(store), log_(std::move(log)) {}
 
-uint64_t SchedulerLoop::RunOnce(const Now& now) {
+uint64_t SchedulerLoop::RunOnce(Now now) {
   if (const std::optional<Store::Saved> saved = store_->PollSaved()) {
-    Execute(machine_->Step(now, Persisted{saved->number, saved->status}));
+    OnEvent(Persisted{saved->number, saved->status}, now);
   }
   // Events before time: a heartbeat that has arrived must not come too late.
   bool more = true;
   for (int taken = 0; more && taken < kMaxEventsPerRound; ++taken) {
     const std::optional<SchedulerEvent> event = host_->Poll();
     more = event.has_value();
-    if (more) Execute(machine_->Step(now, *event));
+    if (more) OnEvent(*event, now);
   }
-  Execute(machine_->Tick(now));
-  return more ? now.monotonic_ns : machine_->NextDeadline();
+  machine_->Tick(now, &actions_);
+  Execute();
+  return more ? now.monotonic_ns : machine_->NextDeadlineNs();
 }
 
-void SchedulerLoop::Execute(std::vector<Action> actions) {
-  for (Action& action : actions) {
+void SchedulerLoop::OnEvent(const SchedulerEvent& event, Now now) {
+  machine_->OnEvent(event, now, &actions_);
+  Execute();
+}
+
+void SchedulerLoop::Execute() {
+  for (SchedulerAction& action : actions_) {
     std::visit(
         [&](auto& each) {
           using Kind = std::decay_t<decltype(each)>;
@@ -41,6 +48,7 @@ void SchedulerLoop::Execute(std::vector<Action> actions) {
         },
         action);
   }
+  actions_.clear();
 }
 
 }  // namespace shoal::scheduler

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "scheduler/machine/scheduler_machine.h"
 #include "scheduler/rpc/control_host.h"
@@ -13,27 +12,29 @@
 
 namespace shoal::scheduler {
 
-// Requests taken in one round, so that time and saves get their turn under load.
+// The most requests that are taken in one round, so that time and saves get their turn under load.
 inline constexpr int kMaxEventsPerRound = 256;
 
 class SchedulerLoop {
  public:
   using EventLog = std::function<void(const EventRecord& event)>;  // may be empty
 
-  // `host` and `store` must outlive the loop.
+  // `host` and `store` outlive the loop.
   SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, EventLog log);
 
-  // Never blocks. Returns when it wants to be called again (monotonic clock; `now` itself: more is waiting), which is
-  // also due when a port wakes.
-  uint64_t RunOnce(const Now& now);
+  // Never blocks. Returns the time at which to call it again (monotonic clock; `now` itself: more is waiting); call it
+  // earlier when a port wakes.
+  uint64_t RunOnce(Now now);
 
  private:
-  void Execute(std::vector<Action> actions);
+  void OnEvent(const SchedulerEvent& event, Now now);
+  void Execute();
 
   const std::unique_ptr<SchedulerMachine> machine_;
   ControlHost* const host_;
   Store* const store_;
   const EventLog log_;
+  SchedulerActions actions_;
 };
 
 }  // namespace shoal::scheduler

@@ -4,7 +4,7 @@
 
 namespace shoal::scheduler {
 
-void EventJournal::Append(EventRecord event, std::vector<Action>* actions) {
+void EventJournal::Append(EventRecord event, SchedulerActions* actions) {
   event.sequence = next_sequence_++;
   actions->push_back(EventRecorded{event});
   for (const WatcherId follower : followers_) actions->push_back(SendEvent{follower, event});
@@ -12,7 +12,7 @@ void EventJournal::Append(EventRecord event, std::vector<Action>* actions) {
   if (events_.size() > kMaxEventsKept) events_.pop_front();
 }
 
-void EventJournal::Open(const EventsOpened& request, std::vector<Action>* actions) {
+void EventJournal::Open(const EventsOpened& request, SchedulerActions* actions) {
   for (const EventRecord& event : events_) {
     if (event.sequence > request.after_sequence) actions->push_back(SendEvent{request.watcher, event});
   }

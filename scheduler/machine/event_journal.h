@@ -1,4 +1,4 @@
-// The last events, for people, and who follows them. Part of the machine: pure, one thread.
+// The last events, and the streams that follow them. Part of the machine: pure, one thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_EVENT_JOURNAL_H_
 #define SHOAL_SCHEDULER_MACHINE_EVENT_JOURNAL_H_
 
@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <set>
-#include <vector>
 
-#include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/scheduler_actions.h"
 
 namespace shoal::scheduler {
 
@@ -16,11 +15,11 @@ inline constexpr size_t kMaxEventsKept = 1024;
 
 class EventJournal {
  public:
-  // Numbers the event (1, 2, 3, ... since the start of this scheduler) and gives it to the log and all followers.
-  void Append(EventRecord event, std::vector<Action>* actions);
+  // Numbers the event (1, 2, 3, ... since this scheduler started) and sends it to the log and to all followers.
+  void Append(EventRecord event, SchedulerActions* actions);
 
-  // Sends what is kept after `request.after_sequence`, then closes the stream or goes on following.
-  void Open(const EventsOpened& request, std::vector<Action>* actions);
+  // Sends the kept events after `request.after_sequence`; then closes the stream, or goes on with new events.
+  void Open(const EventsOpened& request, SchedulerActions* actions);
   void Close(WatcherId watcher) { followers_.erase(watcher); }
 
  private:

@@ -23,8 +23,10 @@ std::string Describe(const std::vector<ServerOfGroup>& servers, const std::vecto
     (servers[i].node.has_value() ? weights_on_nodes : weights_apart).insert(weights[i]);
   }
   std::vector<std::string> parts;
-  if (apart > 0)
-    parts.push_back(absl::StrCat(apart, " servers apart (weight ", absl::StrJoin(weights_apart, ", "), ")"));
+  if (apart > 0) {
+    parts.push_back(
+        absl::StrCat(apart, " servers on their own nodes (weight ", absl::StrJoin(weights_apart, ", "), ")"));
+  }
   if (on_nodes > 0) {
     parts.push_back(
         absl::StrCat(on_nodes, " servers on ranks' nodes (weight ", absl::StrJoin(weights_on_nodes, ", "), ")"));

@@ -18,16 +18,16 @@ namespace shoal::scheduler {
 struct GroupPlan {
   std::shared_ptr<const ShardMap> map;
   PortLoad load;
-  bool within_node = false;  // its ranks and servers are on nodes of one name
-  std::string servers;       // for people: "4 servers apart (weight 7), 8 on ranks' nodes (weight 2)"
+  bool within_node = false;  // all its ranks and servers are on one node
+  std::string servers;  // in words: "4 servers on their own nodes (weight 7), 8 servers on ranks' nodes (weight 2)"
 };
 
-// Whether a group with ranks on these nodes may use the server. One in a worker's process is used only where a rank of
-// the group is on its node.
+// Whether a group with ranks on these nodes may use the server. A colocated server is used only by groups that have a
+// rank on its node.
 bool MayServe(const ServerState& server, const std::vector<std::string>& nodes);
 
 // `servers` are those that serve the group's job; `nodes` has the node of each rank of the group.
-// InvalidArgument: none of the servers may serve it, or the map can't be made (ShardMap::Make).
+// InvalidArgument: none of the servers may serve the group, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
                                     const std::vector<std::string>& nodes);
 

@@ -13,24 +13,27 @@ namespace {
 constexpr size_t kMissingShown = 8;
 constexpr uint64_t kLongWaitNs = 10'000'000'000;
 
-std::string Shape(uint32_t rank, const std::vector<uint32_t>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
-  return absl::StrCat("rank ", rank, " gave ranks [", RankList(ranks), "] with chunks of ",
+std::string Shape(JobRank rank, const std::vector<JobRank>& ranks, uint32_t max_chunk_bytes, WireFormat wire) {
+  return absl::StrCat("rank ", rank.value(), " gave ranks [", RankList(ranks), "] with chunks of ",
                       max_chunk_bytes == 0 ? std::string("any size") : absl::StrCat(max_chunk_bytes, " bytes"),
                       " and wire ", std::string(WireFormatName(wire)));
 }
 
-std::string MissingRank(const Job* job, uint32_t rank) {
-  const auto worker = job == nullptr ? std::map<uint32_t, Worker>::const_iterator() : job->workers.find(rank);
-  if (job == nullptr || worker == job->workers.end()) return absl::StrCat("rank ", rank, " (never joined the job)");
+std::string MissingRank(const Job* job, JobRank rank) {
+  const auto worker = job == nullptr ? std::map<JobRank, Worker>::const_iterator() : job->workers.find(rank);
+  if (job == nullptr || worker == job->workers.end()) {
+    return absl::StrCat("rank ", rank.value(), " (never joined the job)");
+  }
   const RankState& state = worker->second.state;
   if (state.phase == MemberPhase::kLive) {
-    return absl::StrCat("rank ", rank, " (on node ", state.node, ", in the job, did not ask for the group)");
+    return absl::StrCat("rank ", rank.value(), " (on node ", state.node,
+                        ", joined the job, has not asked for the group)");
   }
-  return absl::StrCat("rank ", rank, " (on node ", state.node, ", ", std::string(MemberPhaseName(state.phase)), ": ",
-                      state.reason, ")");
+  return absl::StrCat("rank ", rank.value(), " (on node ", state.node, ", ", std::string(MemberPhaseName(state.phase)),
+                      ": ", state.reason, ")");
 }
 
-// All ranks of the round wait.
+// All ranks of the round have asked.
 bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
   const std::vector<std::string> nodes = job->NodesOf(round.ranks);
   const std::vector<const ServerState*> of_job = servers.ServersOf(round.job);
@@ -38,7 +41,7 @@ bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const J
 }
 
 std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
-  const std::vector<uint32_t> missing = round.MissingRanks();
+  const std::vector<JobRank> missing = round.MissingRanks();
   std::string text;
   for (size_t i = 0; i < std::min(missing.size(), kMissingShown); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : ", ", MissingRank(job, missing[i]));
@@ -46,17 +49,17 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
   if (missing.size() > kMissingShown) absl::StrAppend(&text, " and ", missing.size() - kMissingShown, " more");
   const size_t server_count = servers.ServersOf(round.job).size();
   if (server_count < round.MinServers()) {
-    absl::StrAppend(&text, text.empty() ? "" : ", and for servers: ", server_count, " of ", round.MinServers(),
-                    " servers registered");
+    absl::StrAppend(&text, text.empty() ? "servers (" : ", and for servers (", server_count, " of ", round.MinServers(),
+                    " registered)");
   } else if (missing.empty() && !AnyMayServe(round, servers, job)) {
     absl::StrAppend(
-        &text, "a server that may serve it: all ", server_count,
-        " of the job are in ranks' processes on other nodes; start a dedicated one, or let its ranks run one");
+        &text, "a server that may serve it (all ", server_count,
+        " of the job are colocated with ranks on other nodes; start a dedicated one, or let its ranks run one)");
   }
   return text;
 }
 
-// 0: not known.
+// The smaller of the two that is known; 0 means unknown.
 uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 }  // namespace
@@ -67,9 +70,9 @@ uint32_t GroupRound::MinServers() const {
   return most;
 }
 
-std::vector<uint32_t> GroupRound::MissingRanks() const {
-  std::vector<uint32_t> missing;
-  std::ranges::copy_if(ranks, std::back_inserter(missing), [this](uint32_t rank) { return !waiters.contains(rank); });
+std::vector<JobRank> GroupRound::MissingRanks() const {
+  std::vector<JobRank> missing;
+  std::ranges::copy_if(ranks, std::back_inserter(missing), [this](JobRank rank) { return !waiters.contains(rank); });
   return missing;
 }
 
@@ -86,14 +89,14 @@ LinkFacts GroupRound::Link() const {
   return link;
 }
 
-std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle handle, const JoinGroup& request) {
+std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const JoinGroup& request, Now now) {
   std::vector<Failure> failures;
   const uint32_t chunk_bytes = request.max_chunk_bytes;
   const WireFormat wire = *WireFormatFromNumber(request.wire);
   const std::pair<JobId, std::string> key(request.job, request.group_name);
   if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
-    failures.push_back({handle, absl::ResourceExhaustedError(
-                                    absl::StrCat(kMaxRounds, " groups wait for their ranks already; try again"))});
+    failures.push_back({handle, absl::ResourceExhaustedError(absl::StrCat(
+                                    kMaxRounds, " groups are waiting for their ranks already; try again later"))});
     return failures;
   }
   GroupRound& round = rounds_[key];
@@ -104,10 +107,11 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
     round.max_chunk_bytes = chunk_bytes;
     round.wire = wire;
   } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes || round.wire != wire) {
-    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
-        "the ranks differ on group \"", request.group_name,
-        "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
-        Shape(request.rank, request.ranks, chunk_bytes, wire), "; give the same list, size and wire on every rank"));
+    const absl::Status status = absl::InvalidArgumentError(
+        absl::StrCat("the ranks differ on group \"", request.group_name,
+                     "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
+                     Shape(request.rank, request.ranks, chunk_bytes, wire),
+                     "; give the same ranks, chunk size and wire on every rank"));
     for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
     failures.push_back({handle, status});
     rounds_.erase(key);
@@ -115,9 +119,9 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(const Now& now, RequestHandle
   }
   const auto earlier = round.waiters.find(request.rank);
   if (earlier != round.waiters.end()) {
-    const std::string text = absl::StrCat("rank ", request.rank, " asked again for group \"", request.group_name,
-                                          "\"; the later request counts");
-    // One request, twice, may come in any order: whichever call is still heard is to be made again.
+    const std::string text = absl::StrCat("rank ", request.rank.value(), " asked again for group \"",
+                                          request.group_name, "\"; the later request counts");
+    // Two calls of one request may arrive in any order: the caller that still listens makes its call again.
     const bool same = request.request_number != 0 && earlier->second.request.number == request.request_number &&
                       earlier->second.request.incarnation == request.incarnation;
     failures.push_back({earlier->second.handle, same ? absl::UnavailableError(text) : absl::AbortedError(text)});
@@ -145,8 +149,7 @@ std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& server
   return std::nullopt;
 }
 
-std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const ServerRegistry& servers,
-                                                      const JobRegistry& jobs) {
+std::vector<GroupRounds::Failure> GroupRounds::Expire(Now now, const ServerRegistry& servers, const JobRegistry& jobs) {
   std::vector<Failure> failures;
   for (auto it = rounds_.begin(); it != rounds_.end();) {
     GroupRound& round = it->second;
@@ -155,9 +158,10 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const Serv
       const GroupWaiter& waiter = entry.second;
       if (waiter.deadline_ns > now.monotonic_ns) return false;
       if (missing.empty()) missing = WhatIsMissing(round, servers, jobs.Find(round.job));
-      failures.push_back({waiter.handle, absl::DeadlineExceededError(absl::StrCat(
-                                             "rank ", entry.first, " waited ", Seconds(waiter.wait_ms * 1'000'000),
-                                             " in group \"", round.name, "\" for ", missing))});
+      failures.push_back(
+          {waiter.handle, absl::DeadlineExceededError(absl::StrCat("rank ", entry.first.value(), " waited ",
+                                                                   Seconds(waiter.wait_ms * 1'000'000), " in group \"",
+                                                                   round.name, "\" for ", missing))});
       return true;
     });
     it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);
@@ -165,8 +169,8 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(const Now& now, const Serv
   return failures;
 }
 
-std::vector<std::string> GroupRounds::LongWaits(const Now& now, const HeartbeatWorker& rank,
-                                                const ServerRegistry& servers, const JobRegistry& jobs) const {
+std::vector<std::string> GroupRounds::LongWaits(const HeartbeatWorker& rank, const ServerRegistry& servers,
+                                                const JobRegistry& jobs, Now now) const {
   std::vector<std::string> lines;
   for (auto it = rounds_.lower_bound({rank.job, ""}); it != rounds_.end() && it->first.first == rank.job; ++it) {
     const auto found = it->second.waiters.find(rank.rank);
@@ -175,9 +179,9 @@ std::vector<std::string> GroupRounds::LongWaits(const Now& now, const HeartbeatW
     const uint64_t left_ns = found->second.deadline_ns - now.monotonic_ns;
     const uint64_t waited_ns = wait_ns - std::min(wait_ns, left_ns);
     if (waited_ns < std::min(wait_ns / 4, kLongWaitNs)) continue;
-    lines.push_back(absl::StrCat("waiting in group \"", it->second.name, "\" since ", Seconds(waited_ns), ", ",
-                                 Seconds(left_ns), " before its deadline, for ",
-                                 WhatIsMissing(it->second, servers, jobs.Find(rank.job))));
+    lines.push_back(absl::StrCat("group \"", it->second.name, "\": waited ", Seconds(waited_ns), " for ",
+                                 WhatIsMissing(it->second, servers, jobs.Find(rank.job)), " (", Seconds(left_ns),
+                                 " left)"));
   }
   return lines;
 }
@@ -192,7 +196,7 @@ std::vector<GroupRounds::Failure> GroupRounds::FailJob(JobId job, const absl::St
   return failures;
 }
 
-std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, uint32_t rank, const absl::Status& status) {
+std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, JobRank rank, const absl::Status& status) {
   std::vector<Failure> failures;
   auto it = rounds_.lower_bound({job, ""});
   while (it != rounds_.end() && it->first.first == job) {

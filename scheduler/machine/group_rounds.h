@@ -1,9 +1,9 @@
-// Where the ranks of a group meet: each asks for the group, and when all have asked alike the round is complete. Part
-// of the machine: pure, one thread.
+// Where the ranks of a group meet: each asks for the group, and the round is complete when all have asked for the same.
+// Part of the machine: pure, one thread.
 //
-// A round is known by job and group name. A completed or failed round is forgotten: the next to ask under the name
-// starts another, so that a group can be made again after it was destroyed. (Who only repeats a request whose round was
-// completed does not come here: SchedulerMachine tells it again.)
+// A round is known by job and group name. A completed or failed round is forgotten: the next request under the name
+// starts another, so that a group can be made again after it was destroyed. (A repeated request whose round is complete
+// does not get here: SchedulerMachine answers it again.)
 #ifndef SHOAL_SCHEDULER_MACHINE_GROUP_ROUNDS_H_
 #define SHOAL_SCHEDULER_MACHINE_GROUP_ROUNDS_H_
 
@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/ids.h"
+#include "core/now.h"
 #include "core/wire_format.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/scheduler_events.h"
@@ -38,17 +40,18 @@ struct GroupWaiter {
 struct GroupRound {
   JobId job;
   std::string name;
-  std::vector<uint32_t> ranks;   // of the job, in group order
+  std::vector<JobRank> ranks;    // in group order
   uint32_t max_chunk_bytes = 0;  // as asked for; 0: to be chosen
   WireFormat wire = WireFormat::kAsIs;
-  std::map<uint32_t, GroupWaiter> waiters;  // by rank of the job
+  std::map<JobRank, GroupWaiter> waiters;
 
   // The largest that any rank asked for.
   uint32_t MinServers() const;
-  // Those that have not asked, in group order.
-  std::vector<uint32_t> MissingRanks() const;
-  // Of the fastest link (ranks that measure at the same time share a server's port), with the shortest round trip and
-  // the cheapest message (others share a processor). What a rank has within its node counts if all have that.
+  // The ranks that have not asked, in group order.
+  std::vector<JobRank> MissingRanks() const;
+  // The link to plan with: the fastest that a rank measured (ranks that measure at the same time share a server's
+  // port), the shortest round trip and the cheapest message (ranks may share a processor). Links within a node count
+  // only if all ranks have one.
   LinkFacts Link() const;
 };
 
@@ -59,31 +62,30 @@ class GroupRounds {
     absl::Status status;
   };
 
-  // Takes the request of a live member, already checked (CheckRequest), into its round. Who has to be told at once
-  // comes back: the same rank's earlier request (superseded), or everybody in the round if the ranks differ on its
-  // shape.
-  std::vector<Failure> Add(const Now& now, RequestHandle handle, const JoinGroup& request);
+  // Takes the request of a live member, already checked (CheckRequest), into its round. Returns the requests that fail
+  // at once: the same rank's earlier one (superseded), or all of the round if the ranks differ on the group's shape.
+  std::vector<Failure> Add(RequestHandle handle, const JoinGroup& request, Now now);
 
   // Takes out a round whose ranks are all there, with enough servers for its job and one at least that may serve it;
   // nullopt if there is none.
   std::optional<GroupRound> TakeComplete(const ServerRegistry& servers, const JobRegistry& jobs);
 
   // Requests whose wait is over; the text names the missing ranks (as `jobs` knows them) or servers.
-  std::vector<Failure> Expire(const Now& now, const ServerRegistry& servers, const JobRegistry& jobs);
+  std::vector<Failure> Expire(Now now, const ServerRegistry& servers, const JobRegistry& jobs);
 
   // The rank's requests that have waited for a quarter of their time, or ten seconds: a line for each that names the
   // missing ranks or servers.
-  std::vector<std::string> LongWaits(const Now& now, const HeartbeatWorker& rank, const ServerRegistry& servers,
-                                     const JobRegistry& jobs) const;
+  std::vector<std::string> LongWaits(const HeartbeatWorker& rank, const ServerRegistry& servers,
+                                     const JobRegistry& jobs, Now now) const;
 
   // Every request of the job fails with `status`.
   std::vector<Failure> FailJob(JobId job, const absl::Status& status);
   // The rank's requests fail with `status`; the others go on waiting.
-  std::vector<Failure> FailRank(JobId job, uint32_t rank, const absl::Status& status);
+  std::vector<Failure> FailRank(JobId job, JobRank rank, const absl::Status& status);
   // The caller hung up.
   void Forget(RequestHandle handle);
 
-  // When Expire has something to do next; kNoDeadline if nobody waits.
+  // When Expire has something to do next; kNoDeadline: no request waits.
   uint64_t next_deadline_ns() const;
   const std::map<std::pair<JobId, std::string>, GroupRound>& rounds() const { return rounds_; }
 

@@ -9,16 +9,16 @@
 
 namespace shoal::scheduler {
 
-std::string Job::Describe(uint32_t rank) const {
+std::string Job::Describe(JobRank rank) const {
   const auto worker = workers.find(rank);
   const std::string where = worker == workers.end() ? "" : absl::StrCat(" on node ", worker->second.state.node);
-  return absl::StrCat("rank ", rank, " of job \"", name, "\"", where);
+  return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
 }
 
-std::vector<std::string> Job::NodesOf(const std::vector<uint32_t>& ranks) const {
+std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
   std::vector<std::string> nodes;
   nodes.reserve(ranks.size());
-  for (const uint32_t rank : ranks) nodes.push_back(workers.at(rank).state.node);
+  for (const JobRank rank : ranks) nodes.push_back(workers.at(rank).state.node);
   return nodes;
 }
 
@@ -35,7 +35,7 @@ std::vector<RankLost> Job::LostRanks() const {
   return lost;
 }
 
-GroupState* Job::FindGroup(GroupId group) {
+const GroupState* Job::FindGroup(GroupId group) const {
   const auto found =
       std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
   return found == groups.end() ? nullptr : &*found;
@@ -50,7 +50,7 @@ std::vector<GroupMap> Job::GroupMaps() const {
   return maps;
 }
 
-void JobRegistry::Restore(const Now& now, const std::vector<JobState>& jobs, uint64_t next_job_id) {
+void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
   next_job_id_ = next_job_id;
   for (const JobState& state : jobs) {
     Job& job = jobs_[state.id];
@@ -66,7 +66,7 @@ void JobRegistry::Restore(const Now& now, const std::vector<JobState>& jobs, uin
       if (rank_state.phase == MemberPhase::kLive) {
         ++job.live_count;
         ++live_workers_;
-        GrantLease(now, &worker);
+        GrantLease(&worker, now);
       } else if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
         job.failure = absl::StrCat(job.Describe(rank), " was lost: ", rank_state.reason);
       }
@@ -82,7 +82,7 @@ const Job* JobRegistry::FindByName(const std::string& name) const {
 }
 
 // The open job of that name, or a new one.
-absl::StatusOr<Job*> JobRegistry::JobToJoin(const Now& now, const JoinJob& request, Joined* joined) {
+absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* joined, Now now) {
   const auto named = by_name_.find(request.job_name);
   if (named != by_name_.end()) {
     Job& job = jobs_.at(named->second);
@@ -92,14 +92,16 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const Now& now, const JoinJob& reque
     if (job.open() || is_live_member) {
       if (job.world_size == request.world_size) return &job;
       const auto& [first_rank, first] = *job.workers.begin();
-      return absl::InvalidArgumentError(absl::StrCat(
-          "job \"", job.name, "\" has world size ", job.world_size, " (so said rank ", first_rank, " on node ",
-          first.state.node, "), but rank ", request.rank, " on node ", CleanText(request.node), " has world size ",
-          request.world_size, "; give every rank the same, or this job another name"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("job \"", job.name, "\" has world size ", job.world_size, " (from rank ", first_rank.value(),
+                       " on node ", first.state.node, "), but rank ", request.rank.value(), " on node ",
+                       CleanText(request.node), " has world size ", request.world_size,
+                       "; give every rank the same world size, or give this job another name"));
     }
   }
   if (live_job_count() >= kMaxLiveJobs) {
-    return absl::ResourceExhaustedError(absl::StrCat("there are ", kMaxLiveJobs, " jobs already; wait for one to end"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kMaxLiveJobs, " jobs already, which is the limit; wait for one to end"));
   }
   const JobId id(next_job_id_++);
   Job& job = jobs_[id];
@@ -112,16 +114,17 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const Now& now, const JoinJob& reque
   return &job;
 }
 
-absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const JoinJob& request) {
-  const std::string who = absl::StrCat("rank ", request.rank, " of job \"", CleanText(request.job_name), "\"");
+absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, Now now) {
+  const std::string who = absl::StrCat("rank ", request.rank.value(), " of job \"", CleanText(request.job_name), "\"");
   absl::Status status = CheckControlVersion(request.control_version, request.software_version, who);
   if (status.ok()) status = CheckRequest(request);
   if (!status.ok()) return status;
   if (live_workers_ >= kMaxLiveWorkers) {
-    return absl::ResourceExhaustedError(absl::StrCat("there are ", kMaxLiveWorkers, " workers already"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kMaxLiveWorkers, " workers already, which is the limit; wait for some to leave"));
   }
   Joined joined;
-  const absl::StatusOr<Job*> found = JobToJoin(now, request, &joined);
+  const absl::StatusOr<Job*> found = JobToJoin(request, &joined, now);
   if (!found.ok()) return found.status();
   Job& job = **found;
   joined.job = job.id;
@@ -129,7 +132,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   const auto holder = job.workers.find(request.rank);
   if (holder != job.workers.end() && holder->second.state.phase == MemberPhase::kLive) {
     if (holder->second.state.incarnation == request.incarnation) {
-      GrantLease(now, &holder->second);
+      GrantLease(&holder->second, now);
     } else {
       joined.held = true;
     }
@@ -141,7 +144,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   worker.state.node = CleanText(request.node);
   worker.state.pid = request.pid;
   worker.state.colocates_without_servers = request.colocates_without_servers;
-  GrantLease(now, &worker);
+  GrantLease(&worker, now);
   ++job.live_count;
   ++live_workers_;
   joined.changed = true;
@@ -152,7 +155,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const Now& now, const Join
   return joined;
 }
 
-bool JobRegistry::AssignServer(JobId id, uint32_t rank, bool wanted) {
+bool JobRegistry::AssignServer(JobId id, JobRank rank, bool wanted) {
   Job& job = jobs_.at(id);
   Worker& worker = job.workers.at(rank);
   if (!wanted || worker.has_colocated_server) return worker.has_colocated_server;
@@ -164,22 +167,28 @@ bool JobRegistry::AssignServer(JobId id, uint32_t rank, bool wanted) {
   return worker.has_colocated_server;
 }
 
-absl::Status JobRegistry::HolderError(const Now& now, const JoinJob& request) const {
-  const Job* job = FindByName(request.job_name);
-  const Worker& worker = job->workers.at(request.rank);
-  return absl::AlreadyExistsError(absl::StrCat(
-      "rank ", request.rank, " of job \"", request.job_name, "\" is held by process ", worker.state.pid, " on node ",
-      worker.state.node, " (heartbeat ", Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ",
-      request.pid, " on node ", CleanText(request.node), " another rank or job name, or end the other process"));
+void JobRegistry::NoteColocatedServers(JobId id, const std::vector<JobRank>& ranks) {
+  Job& job = jobs_.at(id);
+  for (const JobRank rank : ranks) job.workers.at(rank).has_colocated_server = true;
 }
 
-absl::StatusOr<Job*> JobRegistry::FindMember(JobId id, uint32_t rank, Incarnation incarnation) {
+absl::Status JobRegistry::HolderError(const JoinJob& request, Now now) const {
+  const Job* job = FindByName(request.job_name);
+  const Worker& worker = job->workers.at(request.rank);
+  return absl::AlreadyExistsError(
+      absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ",
+                   worker.state.pid, " on node ", worker.state.node, " (heartbeat ",
+                   Seconds(now.monotonic_ns - worker.last_heartbeat_ns), " ago); give process ", request.pid,
+                   " on node ", CleanText(request.node), " another rank or job name, or end the other process"));
+}
+
+absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incarnation incarnation) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no job has id ", id.value(), " here (it is over, or the scheduler lost its state); join again"));
+    return absl::NotFoundError(absl::StrCat("no job has id ", id.value(),
+                                            " here (it has ended, or the scheduler lost its state); join again"));
   }
-  Job& job = found->second;
+  const Job& job = found->second;
   const auto worker = job.workers.find(rank);
   if (worker == job.workers.end() || worker->second.state.incarnation != incarnation) {
     return absl::NotFoundError(absl::StrCat("this process is not ", job.Describe(rank), "; join the job first"));
@@ -192,29 +201,30 @@ absl::StatusOr<Job*> JobRegistry::FindMember(JobId id, uint32_t rank, Incarnatio
   return &job;
 }
 
-absl::Status JobRegistry::Renew(const Now& now, const HeartbeatWorker& request) {
-  const absl::StatusOr<Job*> job = FindMember(request.job, request.rank, request.incarnation);
+absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
+  const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
-  Worker& worker = (*job)->workers.at(request.rank);
+  Worker& worker = jobs_.at(request.job).workers.at(request.rank);
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
-  GrantLease(now, &worker);
+  GrantLease(&worker, now);
   return absl::OkStatus();
 }
 
 absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request) {
-  const absl::StatusOr<Job*> job = FindMember(request.job, request.rank, request.incarnation);
+  const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
   const std::string reason =
       request.reason.empty() ? (request.failed ? "it gave up" : "it left") : CleanText(request.reason);
-  return MarkGone(*job, request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft, reason);
+  return MarkGone(&jobs_.at(request.job), request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft,
+                  reason);
 }
 
-std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(const Now& now) {
+std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
   std::vector<Gone> gone;
   if (now.monotonic_ns < next_expiry_ns_) return gone;
   next_expiry_ns_ = kNoDeadline;
-  std::vector<std::pair<JobId, uint32_t>> expired;
+  std::vector<std::pair<JobId, JobRank>> expired;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, worker] : job.workers) {
       if (worker.state.phase != MemberPhase::kLive) continue;
@@ -243,7 +253,7 @@ void JobRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
   }
 }
 
-void JobRegistry::RenewAll(const Now& now) {
+void JobRegistry::RenewAll(Now now) {
   const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
   for (auto& [id, job] : jobs_) {
     for (auto& [rank, worker] : job.workers) {
@@ -253,11 +263,34 @@ void JobRegistry::RenewAll(const Now& now) {
   next_expiry_ns_ = live_workers_ == 0 ? kNoDeadline : expires_ns;
 }
 
-void JobRegistry::AddGroup(Job* job, GroupState group) {
-  // A group that is made again under its name replaces the old one.
-  std::erase_if(job->groups, [&](const GroupState& old) { return old.name == group.name; });
-  job->groups.push_back(std::move(group));
-  if (job->groups.size() > kMaxGroupsPerJob) job->groups.pop_front();
+void JobRegistry::AddGroup(JobId id, GroupState group) {
+  std::deque<GroupState>& groups = jobs_.at(id).groups;
+  std::erase_if(groups, [&](const GroupState& old) { return old.name == group.name; });
+  groups.push_back(std::move(group));
+  if (groups.size() > kMaxGroupsPerJob) groups.pop_front();
+}
+
+GroupState* JobRegistry::MutableGroup(JobId id, GroupId group) {
+  std::deque<GroupState>& groups = jobs_.at(id).groups;
+  return &*std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
+}
+
+void JobRegistry::MoveGroup(JobId id, GroupId group, const ShardMap& map) {
+  GroupState* const moved = MutableGroup(id, group);
+  moved->epoch = map.epoch();
+  moved->shards = map.shards();
+}
+
+void JobRegistry::SetExcluded(JobId id, GroupId group, std::vector<ExcludedServer> excluded) {
+  MutableGroup(id, group)->excluded = std::move(excluded);
+}
+
+void JobRegistry::ForgetExclusions(ServerId server) {
+  for (auto& [id, job] : jobs_) {
+    for (GroupState& group : job.groups) {
+      std::erase_if(group.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
+    }
+  }
 }
 
 const Job* JobRegistry::Find(JobId id) const {
@@ -283,13 +316,13 @@ std::vector<JobState> JobRegistry::States() const {
   return states;
 }
 
-void JobRegistry::GrantLease(const Now& now, Worker* worker) {
+void JobRegistry::GrantLease(Worker* worker, Now now) {
   worker->last_heartbeat_ns = now.monotonic_ns;
   worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
 }
 
-JobRegistry::Gone JobRegistry::MarkGone(Job* job, uint32_t rank, MemberPhase phase, const std::string& reason) {
+JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason) {
   Gone gone;
   Worker& worker = job->workers.at(rank);
   gone.rank = {.job = job->id,

@@ -1,8 +1,8 @@
 // The jobs that the scheduler knows: their ranks with leases, their open groups. Part of the machine: pure, one thread.
 //
-// A job starts with its first rank, runs once all ranks have joined, ends when all have left, and has failed for good
-// as soon as a rank is lost. The name of an ended or failed job may be used again: the next to join it starts a new
-// job.
+// JobRegistry alone changes a job; the machine reads it. A job starts with its first rank, runs once all ranks have
+// joined, ends when all have left, and has failed for good as soon as a rank is lost. The name of an ended or failed
+// job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 
@@ -17,7 +17,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ids.h"
-#include "scheduler/machine/scheduler_events.h"
+#include "core/now.h"
+#include "core/shard_map.h"
+#include "scheduler/machine/scheduler_actions.h"
+#include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
@@ -32,7 +35,7 @@ struct Worker {
   WorkerLoad load;
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
-  bool has_colocated_server = false;  // was told to
+  bool has_colocated_server = false;  // it was told to run one
 };
 
 struct Job {
@@ -40,19 +43,19 @@ struct Job {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
-  std::string failure;  // kFailed: who was lost and why
+  std::string failure;  // kFailed: which rank was lost, and why
   uint64_t started_at_unix_ms = 0;
-  std::map<uint32_t, Worker> workers;  // by rank, those that joined
+  std::map<JobRank, Worker> workers;  // those that joined
   std::deque<GroupState> groups;
   size_t live_count = 0;
 
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
-  std::string Describe(uint32_t rank) const;
+  std::string Describe(JobRank rank) const;
   // By rank of a group whose ranks have all joined the job.
-  std::vector<std::string> NodesOf(const std::vector<uint32_t>& ranks) const;
+  std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<RankLost> LostRanks() const;
-  GroupState* FindGroup(GroupId group);  // nullptr: no such group
+  const GroupState* FindGroup(GroupId group) const;  // nullptr: no such group
   std::vector<GroupMap> GroupMaps() const;
 };
 
@@ -60,56 +63,64 @@ class JobRegistry {
  public:
   struct Joined {
     JobId job;
-    bool held = false;     // another process holds the rank: see below
-    bool changed = false;  // false: this incarnation is in already
+    bool held = false;     // another process holds the rank: see Join
+    bool changed = false;  // false: this incarnation has joined already
     bool started_job = false;
-    bool job_runs_now = false;  // this was the last rank to come
+    bool job_runs_now = false;  // this was the last rank to join
   };
 
   struct Gone {
-    RankLost rank;    // who, and why
-    std::string who;  // for people
+    RankLost rank;
+    std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;            // false: left orderly
+    bool lost = false;            // false: it left in good order
     bool failed_job_now = false;  // the first rank of the job to be lost
     bool ended_job_now = false;
   };
 
   explicit JobRegistry(uint64_t lease_ttl_ns) : lease_ttl_ns_(lease_ttl_ns) {}
 
-  void Restore(const Now& now, const std::vector<JobState>& jobs, uint64_t next_job_id);
+  void Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now);
 
-  // A rank whose holder still has its lease is not refused at once: `held` is set, nothing changes, and the caller asks
-  // again when the holder shows a sign of life (then HolderError is the answer) or is gone. So a restarted process need
-  // not wait out by itself the lease of the one that it replaces. INVALID_ARGUMENT: world size differs from the job's.
-  // RESOURCE_EXHAUSTED: too many jobs or workers.
-  absl::StatusOr<Joined> Join(const Now& now, const JoinJob& request);
+  // A process that wants a rank whose holder still has its lease is not refused at once: `held` is set, nothing
+  // changes, and the caller asks again when the holder is gone, or answers with HolderError when the holder shows a
+  // sign of life. So a restarted process need not wait for the end of its predecessor's lease itself. INVALID_ARGUMENT:
+  // world size differs from the job's. RESOURCE_EXHAUSTED: too many jobs or workers.
+  absl::StatusOr<Joined> Join(const JoinJob& request, Now now);
 
   // Whether a live rank is to run a colocated server for its job: if `wanted`, one live rank of each node is. The
   // answer to the same process stays the same (until the scheduler restarts).
-  bool AssignServer(JobId job, uint32_t rank, bool wanted);
+  bool AssignServer(JobId job, JobRank rank, bool wanted);
+  // These ranks of the job are asked to run a colocated server each.
+  void NoteColocatedServers(JobId job, const std::vector<JobRank>& ranks);
 
-  // ALREADY_EXISTS, naming who holds the rank that `request` wants. Only for a request that Join has just held.
-  absl::Status HolderError(const Now& now, const JoinJob& request) const;
+  // ALREADY_EXISTS, naming the process that holds the rank that `request` wants. Only for a request that Join has just
+  // held.
+  absl::Status HolderError(const JoinJob& request, Now now) const;
 
   // NOT_FOUND: job unknown, or the rank's lease is over; the text says why.
-  absl::Status Renew(const Now& now, const HeartbeatWorker& request);
-  // The live worker that a request came from; NOT_FOUND as for Renew.
-  absl::StatusOr<Job*> FindMember(JobId job, uint32_t rank, Incarnation incarnation);
+  absl::Status Renew(const HeartbeatWorker& request, Now now);
+  // The job of the live worker that a request came from; NOT_FOUND as for Renew.
+  absl::StatusOr<const Job*> FindMember(JobId job, JobRank rank, Incarnation incarnation) const;
 
   // NOT_FOUND: as for Renew.
   absl::StatusOr<Gone> Leave(const LeaveJob& request);
-  std::vector<Gone> ExpireLeases(const Now& now);
-  void RenewAll(const Now& now);
+  std::vector<Gone> ExpireLeases(Now now);
+  void RenewAll(Now now);
   void AddLiveNodes(std::set<std::string>* nodes) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
-  void AddGroup(Job* job, GroupState group);
+  // A group that is made again under its name replaces the old one.
+  void AddGroup(JobId job, GroupState group);
+  // The open group goes over to the map.
+  void MoveGroup(JobId job, GroupId group, const ShardMap& map);
+  void SetExcluded(JobId job, GroupId group, std::vector<ExcludedServer> excluded);
+  // All groups that do without the server may use it again.
+  void ForgetExclusions(ServerId server);
 
   const Job* Find(JobId id) const;
   const std::map<JobId, Job>& jobs() const { return jobs_; }
-  std::map<JobId, Job>& jobs() { return jobs_; }
-  // The job that a name stands for now; nullptr if none does.
+  // The newest job of that name; nullptr: there is none.
   const Job* FindByName(const std::string& name) const;
   uint32_t live_job_count() const;
   uint32_t live_worker_count() const { return static_cast<uint32_t>(live_workers_); }
@@ -118,10 +129,11 @@ class JobRegistry {
   std::vector<JobState> States() const;
 
  private:
-  absl::StatusOr<Job*> JobToJoin(const Now& now, const JoinJob& request, Joined* joined);
-  void GrantLease(const Now& now, Worker* worker);
-  Gone MarkGone(Job* job, uint32_t rank, MemberPhase phase, const std::string& reason);
+  absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
+  void GrantLease(Worker* worker, Now now);
+  Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason);
   void KeepAsPast(JobId id);
+  GroupState* MutableGroup(JobId job, GroupId group);
 
   const uint64_t lease_ttl_ns_;
   std::map<JobId, Job> jobs_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/colocation.h"
+#include "core/shard_map.h"
 #include "core/version.h"
 #include "core/wire_format.h"
 
@@ -40,7 +41,7 @@ absl::Status CheckName(const std::string& what, const std::string& name) {
 
 absl::Status CheckIncarnation(Incarnation incarnation) {
   if (incarnation.value() != 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("incarnation is 0; draw a random number at the start of the process");
+  return absl::InvalidArgumentError("the incarnation is 0; a process draws a random one when it starts");
 }
 
 bool IsAddress(const std::string& address) {
@@ -58,10 +59,10 @@ bool IsAddress(const std::string& address) {
 
 absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who) {
   if (peer_version == kControlVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      who, " speaks control version ", peer_version, " (Shoal ", peer_software.empty() ? "?" : CleanText(peer_software),
-      "), this scheduler speaks ", kControlVersion, " (Shoal ", kSoftwareVersion, "); bring the ",
-      peer_version < kControlVersion ? "former" : "scheduler", " up to date"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(who, " speaks control version ", peer_version, " (Shoal ",
+                   peer_software.empty() ? "?" : CleanText(peer_software), "), this scheduler speaks ", kControlVersion,
+                   " (Shoal ", kSoftwareVersion, "); update ", peer_version < kControlVersion ? who : "the scheduler"));
 }
 
 absl::Status CheckRequest(const RegisterServer& request) {
@@ -79,9 +80,9 @@ absl::Status CheckRequest(const RegisterServer& request) {
     }
   }
   if (std::set<std::string>(request.addresses.begin(), request.addresses.end()).size() != request.addresses.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave an address twice (",
+    return absl::InvalidArgumentError(absl::StrCat("server ", request.name, " gave the same address twice (",
                                                    absl::StrJoin(request.addresses, ", "),
-                                                   "); each I/O thread has one of its own"));
+                                                   "); give each I/O thread its own"));
   }
   if (request.weight > kMaxShardWeight) {
     return absl::InvalidArgumentError(
@@ -97,14 +98,14 @@ absl::Status CheckRequest(const JoinJob& request) {
     return absl::InvalidArgumentError(absl::StrCat("world size ", request.world_size, " of job \"", request.job_name,
                                                    "\" is out of range; give 1 to ", kMaxWorldSize));
   }
-  if (request.rank >= request.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank, " is out of range: job \"", request.job_name,
-                                                   "\" has world size ", request.world_size, ", so ranks 0 to ",
-                                                   request.world_size - 1));
+  if (request.rank.value() >= request.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank.value(), " is out of range: job \"",
+                                                   request.job_name, "\" has world size ", request.world_size,
+                                                   ", so ranks 0 to ", request.world_size - 1));
   }
   if (!ColocationFromNumber(request.colocation).has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rank ", request.rank, " of job \"", request.job_name, "\" asks for colocation ",
+        absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\" asks for colocation ",
                      request.colocation, "; give ", static_cast<int>(Colocation::kOff), " (off), ",
                      static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
   }
@@ -113,28 +114,31 @@ absl::Status CheckRequest(const JoinJob& request) {
 
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   if (absl::Status status = CheckName("group name", request.group_name); !status.ok()) return status;
-  const std::string who = absl::StrCat("group \"", request.group_name, "\" asked for by rank ", request.rank);
+  const std::string who = absl::StrCat("group \"", request.group_name, "\" asked for by rank ", request.rank.value());
   if (request.ranks.empty() || request.ranks.size() > world_size) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, " lists ", request.ranks.size(), " ranks; list 1 to ", world_size, " (the world size)"));
   }
   std::vector<bool> listed(world_size, false);
-  for (const uint32_t rank : request.ranks) {
-    if (rank >= world_size) {
+  for (const JobRank rank : request.ranks) {
+    if (rank.value() >= world_size) {
       return absl::InvalidArgumentError(
-          absl::StrCat(who, " lists rank ", rank, ", but the job has world size ", world_size));
+          absl::StrCat(who, " lists rank ", rank.value(), ", but the job has world size ", world_size));
     }
-    if (listed[rank]) return absl::InvalidArgumentError(absl::StrCat(who, " lists rank ", rank, " twice"));
-    listed[rank] = true;
+    if (listed[rank.value()]) {
+      return absl::InvalidArgumentError(absl::StrCat(who, " lists rank ", rank.value(), " twice"));
+    }
+    listed[rank.value()] = true;
   }
-  if (!listed[request.rank]) {
+  if (!listed[request.rank.value()]) {
     return absl::InvalidArgumentError(
-        absl::StrCat(who, " does not list that rank itself (it lists ", RankList(request.ranks), ")"));
+        absl::StrCat(who, " does not contain that rank (it lists ", RankList(request.ranks), ")"));
   }
   const uint32_t chunk_bytes = request.max_chunk_bytes;
   if (chunk_bytes != 0 && (chunk_bytes < kMinChunkBytes || chunk_bytes > kMaxChunkBytes)) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has a chunk size of ", chunk_bytes, " bytes; give ",
-                                                   kMinChunkBytes, " to ", kMaxChunkBytes, ", or 0 to have it chosen"));
+                                                   kMinChunkBytes, " to ", kMaxChunkBytes,
+                                                   ", or 0 to let the scheduler choose"));
   }
   if (!WireFormatFromNumber(request.wire).has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -157,7 +161,12 @@ std::string CleanText(const std::string& text) {
 
 std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
 
-std::string RankList(const std::vector<uint32_t>& ranks) { return List(ranks); }
+std::string RankList(const std::vector<JobRank>& ranks) {
+  std::vector<uint32_t> numbers;
+  numbers.reserve(ranks.size());
+  for (const JobRank rank : ranks) numbers.push_back(rank.value());
+  return List(numbers);
+}
 
 std::string NameList(const std::vector<std::string>& names) { return List(names); }
 

@@ -1,4 +1,4 @@
-// Checks of what peers send to the scheduler, and how its messages write things. Pure; any thread.
+// Checks of what peers send to the scheduler, and how its messages write times and lists. Pure; any thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 #define SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "scheduler/machine/scheduler_events.h"
+#include "core/ids.h"
+#include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
 
@@ -18,23 +19,23 @@ inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
 
-// FailedPrecondition names both versions and who has to be brought up to date.
+// FailedPrecondition names both versions, and the side that has to be updated.
 absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);
 
-// InvalidArgument says which field is wrong, what it holds and what it takes. Each also covers the fields' sizes.
+// InvalidArgument says which field is wrong, its value and the values that it accepts. Sizes are checked as well.
 absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
 
-// Text from a peer that goes to logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8 character),
-// control characters become '?'.
+// Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
+// character), with control characters replaced by '?'.
 std::string CleanText(const std::string& text);
 
 // "4.2 s".
 std::string Seconds(uint64_t duration_ns);
 
 // "0, 1, 2 and 13 more".
-std::string RankList(const std::vector<uint32_t>& ranks);
+std::string RankList(const std::vector<JobRank>& ranks);
 std::string NameList(const std::vector<std::string>& names);
 
 }  // namespace shoal::scheduler

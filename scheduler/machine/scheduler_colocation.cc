@@ -1,5 +1,5 @@
-// The part of SchedulerMachine that keeps jobs alive when no server is left: ranks that offered it are asked to node
-// one each, for their own job (docs/adr/0015).
+// The part of SchedulerMachine that keeps jobs alive when no server is left: ranks that offered it are asked to run a
+// colocated server each, for their own job (docs/adr/0015).
 #include <set>
 #include <utility>
 
@@ -22,15 +22,16 @@ std::optional<ColocationRequest> SchedulerMachine::ColocationWanted(const Job& j
   return request;
 }
 
-void SchedulerMachine::AskForColocation(const Now& now) {
-  for (auto& [id, job] : jobs_.jobs()) {
+void SchedulerMachine::AskForColocation(Now now) {
+  for (const auto& [id, job] : jobs_.jobs()) {
     const std::optional<ColocationRequest> wanted = ColocationWanted(job);
     if (!wanted.has_value()) continue;
-    for (const uint32_t rank : wanted->ranks) job.workers.at(rank).has_colocated_server = true;
+    jobs_.NoteColocatedServers(id, wanted->ranks);
     AfterSave(PublishColocationRequest{id, *wanted});
-    Record(now, "nodes-wanted", absl::StrCat("job \"", job.name, "\""),
-           absl::StrCat("no server is left (", wanted->reason, "): ranks ", RankList(wanted->ranks),
-                        " are asked to run one each"));
+    Record("colocation-requested", absl::StrCat("job \"", job.name, "\""),
+           absl::StrCat("no server is left (", wanted->reason, "): asked each of the ranks ", RankList(wanted->ranks),
+                        " to run a colocated server"),
+           now);
   }
 }
 

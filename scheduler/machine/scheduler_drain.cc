@@ -1,7 +1,7 @@
-// The part of SchedulerMachine that lets servers leave when an operator wants it.
+// The part of SchedulerMachine that lets a server leave when an operator asks for it.
 //
 // The server goes out of the maps at once, so that its groups move as they do when it leaves by itself. It is told with
-// its next heartbeat, and stays a member until it has no group left: an operator sees how far it is.
+// its next heartbeat, and stays a member until it has no group left, so that an operator can follow its progress.
 #include <algorithm>
 #include <utility>
 
@@ -10,13 +10,13 @@
 
 namespace shoal::scheduler {
 
-void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const DrainServer& request) {
+void SchedulerMachine::Answer(RequestHandle handle, const DrainServer& request, Now now) {
   const absl::StatusOr<bool> drains_now = servers_.Drain(request.name);
   if (!drains_now.ok()) return ReplyNow(handle, drains_now.status());
   const ServerState& server = *servers_.FindByName(request.name);
   if (*drains_now) {
-    Change();
-    Record(now, "server-draining", absl::StrCat("server ", server.name), "an operator asked for it");
+    saves_.NoteChange();
+    Record("server-draining", absl::StrCat("server ", server.name), "an operator asked for it", now);
     RebuildMap(now);
   }
   AfterSave(Reply{handle, Response(ServerDraining{.server = server.id,

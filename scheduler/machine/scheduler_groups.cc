@@ -1,4 +1,4 @@
-// The part of SchedulerMachine that opens groups, and tells a rank again what it could not hear.
+// The part of SchedulerMachine that opens groups, and repeats the answer to a rank that did not get it.
 #include <algorithm>
 #include <utility>
 
@@ -11,17 +11,17 @@
 
 namespace shoal::scheduler {
 
-void SchedulerMachine::Answer(const Now& now, RequestHandle handle, const JoinGroup& request) {
-  const absl::StatusOr<Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+void SchedulerMachine::Answer(RequestHandle handle, const JoinGroup& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return ReplyNow(handle, job.status());
   if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) return ReplyNow(handle, status);
   if ((*job)->phase == JobPhase::kFailed) return ReplyNow(handle, absl::AbortedError((*job)->failure));
-  if (AnswerAgain(now, handle, request, **job)) return;
-  ReplyNow(rounds_.Add(now, handle, request));
+  if (AnswerAgain(handle, request, **job, now)) return;
+  ReplyNow(rounds_.Add(handle, request, now));
   CompleteGroups(now);
 }
 
-bool SchedulerMachine::AnswerAgain(const Now& now, RequestHandle handle, const JoinGroup& request, const Job& job) {
+bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now) {
   if (request.request_number == 0) return false;
   const GroupRequestId id{request.incarnation, request.request_number};
   for (const GroupState& group : job.groups) {
@@ -32,28 +32,28 @@ bool SchedulerMachine::AnswerAgain(const Now& now, RequestHandle handle, const J
     if (!map.ok()) {
       ReplyNow(handle, map.status());
     } else {
-      TellOpened(now, handle, job, group, static_cast<uint32_t>(found - answered.begin()),
-                 std::make_shared<const ShardMap>(*map));
+      TellOpened(handle, job, group, Rank(static_cast<uint32_t>(found - answered.begin())),
+                 std::make_shared<const ShardMap>(*map), now);
     }
     return true;
   }
   return false;
 }
 
-void SchedulerMachine::CompleteGroups(const Now& now) {
-  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) OpenGroup(now, *round);
+void SchedulerMachine::CompleteGroups(Now now) {
+  while (const std::optional<GroupRound> round = rounds_.TakeComplete(servers_, jobs_)) OpenGroup(*round, now);
 }
 
-void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
+void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
   GroupState group{.id = GroupId(next_group_id_++),
                    .name = round.name,
                    .epoch = map_->epoch(),
                    .ranks = round.ranks,
                    .wire = round.wire};
-  Change();
+  saves_.NoteChange();
   // All waiters are live members, so the first of them finds the job.
   const auto& [first_rank, first] = *round.waiters.begin();
-  Job* job = *jobs_.FindMember(round.job, first_rank, first.request.incarnation);
+  const Job* job = *jobs_.FindMember(round.job, first_rank, first.request.incarnation);
   const absl::StatusOr<GroupPlan> plan =
       PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job->NodesOf(round.ranks));
   if (!plan.ok()) {
@@ -74,29 +74,30 @@ void SchedulerMachine::OpenGroup(const Now& now, const GroupRound& round) {
                    .look_ahead_chunks = flow.look_ahead_chunks,
                    .link = link,
                    .busiest_port = load.busiest_port};
-  for (const uint32_t rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
+  for (const JobRank rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
   for (uint32_t i = 0; i < round.ranks.size(); ++i) {
-    TellOpened(now, round.waiters.at(round.ranks[i]).handle, *job, group, i, plan->map);
+    TellOpened(round.waiters.at(round.ranks[i]).handle, *job, group, Rank(i), plan->map, now);
   }
   const std::string ahead =
-      flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " in all");
-  Record(now, "group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
+      flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
+  Record("group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
          absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
-                      " bytes under way", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
+                      " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()));
-  jobs_.AddGroup(job, std::move(group));
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()),
+         now);
+  jobs_.AddGroup(job->id, std::move(group));
 }
 
-void SchedulerMachine::TellOpened(const Now& now, RequestHandle handle, const Job& job, const GroupState& group,
-                                  uint32_t rank, const std::shared_ptr<const ShardMap>& map) {
+void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,
+                                  const std::shared_ptr<const ShardMap>& map, Now now) {
   const GroupOpening& opening = group.opening;
   GroupToken token;
   token.job = job.id;
   token.group = group.id;
   token.epoch = opening.epoch;
-  token.incarnation = opening.answered[rank].incarnation;
-  token.rank = Rank(rank);
+  token.incarnation = opening.answered[rank.value()].incarnation;
+  token.rank = rank;
   token.group_size = static_cast<uint32_t>(group.ranks.size());
   token.max_chunk_bytes = group.max_chunk_bytes;
   token.credit_chunks = opening.credit_chunks;

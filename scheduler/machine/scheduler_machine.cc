@@ -1,8 +1,8 @@
 #include "scheduler/machine/scheduler_machine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,7 @@
 namespace shoal::scheduler {
 namespace {
 
-// People's questions are none: they may be asked on this very node.
+// Queries of operators are none: they may be asked on this very node.
 bool IsSignOfLife(const Request& request) {
   return std::holds_alternative<HeartbeatServer>(request) || std::holds_alternative<HeartbeatWorker>(request) ||
          std::holds_alternative<RegisterServer>(request) || std::holds_alternative<JoinJob>(request);
@@ -21,7 +21,7 @@ bool IsSignOfLife(const Request& request) {
 
 absl::StatusOr<std::unique_ptr<SchedulerMachine>> SchedulerMachine::Make(const Settings& settings,
                                                                          const PersistedState& state, bool is_new,
-                                                                         const Now& now) {
+                                                                         Now now) {
   std::unique_ptr<SchedulerMachine> machine(new SchedulerMachine(settings, state, is_new, now));
   absl::StatusOr<ShardMap> map = ShardMap::Make(state.epoch, machine->servers_.LiveShards());
   if (!map.ok()) {
@@ -30,81 +30,80 @@ absl::StatusOr<std::unique_ptr<SchedulerMachine>> SchedulerMachine::Make(const S
   machine->map_ = std::make_shared<const ShardMap>(*std::move(map));
   machine->published_ = machine->map_;
   const std::string known = absl::StrCat(machine->servers_.live_count(), " servers and ",
-                                         machine->jobs_.live_worker_count(), " workers are known from before");
-  machine->Record(now, "scheduler-started", absl::StrCat("cluster ", state.cluster_id), is_new ? "new cluster" : known);
+                                         machine->jobs_.live_worker_count(), " workers are known from the saved state");
+  machine->Record("scheduler-started", absl::StrCat("cluster ", state.cluster_id), is_new ? "new cluster" : known, now);
   return machine;
 }
 
-SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, const Now& now)
+SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now)
     : settings_(settings),
       cluster_id_(state.cluster_id),
       token_key_(state.token_key),
       started_at_unix_ms_(now.unix_ms),
       servers_(settings.lease_ttl_ms * 1'000'000),
       jobs_(settings.lease_ttl_ms * 1'000'000),
+      saves_(is_new),
       map_(std::make_shared<const ShardMap>()),
-      next_group_id_(state.next_group_id),
-      changes_(is_new ? 1 : 0) {
-  servers_.Restore(now, state.servers, state.next_server_id);
-  jobs_.Restore(now, state.jobs, state.next_job_id);
+      next_group_id_(state.next_group_id) {
+  servers_.Restore(state.servers, state.next_server_id, now);
+  jobs_.Restore(state.jobs, state.next_job_id, now);
 }
 
-std::vector<Action> SchedulerMachine::Step(const Now& now, const SchedulerEvent& event) {
-  std::visit([&](const auto& each) { On(now, each); }, event);
+void SchedulerMachine::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
+  std::visit([&](const auto& each) { On(each, now); }, event);
   SaveIfChanged(now);
-  return TakeActions();
+  HandOut(actions);
 }
 
-std::vector<Action> SchedulerMachine::Tick(const Now& now) {
+void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
   if (!RenewLeasesAfterStall(now) && !RenewLeasesWhileCutOff(now)) {
     const std::vector<ServerState> lost = servers_.ExpireLeases(now);
     for (const ServerState& server : lost) {
-      Change();
-      Record(now, "server-lost", absl::StrCat("server ", server.name), server.reason);
+      saves_.NoteChange();
+      Record("server-lost", absl::StrCat("server ", server.name), server.reason, now);
     }
     if (!lost.empty()) RebuildMap(now);
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
-    for (const JobRegistry::Gone& each : gone) RankIsGone(now, each);
+    for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
   }
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   SaveIfChanged(now);
-  return TakeActions();
+  HandOut(actions);
 }
 
-uint64_t SchedulerMachine::NextDeadline() const {
-  uint64_t deadline = std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns()});
-  if (saved_ < changes_ && !save_under_way_) deadline = std::min(deadline, save_not_before_ns_);
-  return deadline;
+uint64_t SchedulerMachine::NextDeadlineNs() const {
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs()});
 }
 
-void SchedulerMachine::RenewAllLeases(const Now& now) {
+void SchedulerMachine::RenewAllLeases(Now now) {
   servers_.RenewAll(now);
   jobs_.RenewAll(now);
 }
 
-bool SchedulerMachine::RenewLeasesAfterStall(const Now& now) {
+bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
   const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
-  if (save_failed_) {
-    // Nobody can be told that he is a member while the store fails, so nobody is lost for not renewing.
+  if (saves_.last_save_failed()) {
+    // No process can be told that it is a member while the store fails, so none is lost for not renewing.
     RenewAllLeases(now);
     return true;
   }
   if (now.monotonic_ns < due_ns + patience_ns) return false;
   RenewAllLeases(now);
-  Record(now, "scheduler-stalled", absl::StrCat("cluster ", cluster_id_),
-         absl::StrCat("the scheduler did not run for ", Seconds(now.monotonic_ns - due_ns),
-                      " or more, so that nobody could renew a lease; all leases start anew"));
+  Record("scheduler-stalled", absl::StrCat("cluster ", cluster_id_),
+         absl::StrCat("the scheduler did not run for at least ", Seconds(now.monotonic_ns - due_ns),
+                      ", so no lease could be renewed; all leases start anew"),
+         now);
   return true;
 }
 
-// That several nodes fall silent in one moment is far more likely this node's doing than theirs. Members send three
-// heartbeats in a lease, so two of them that nobody has sent are enough to tell.
-bool SchedulerMachine::IsCutOff(const Now& now) const {
+// When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
+// Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
+bool SchedulerMachine::IsCutOff(Now now) const {
   const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
-  // Who waits to take a place over has come through the network after its holder fell silent.
+  // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;
   servers_.AddLiveNodes(&nodes);
@@ -112,63 +111,58 @@ bool SchedulerMachine::IsCutOff(const Now& now) const {
   return nodes.size() > 1;
 }
 
-bool SchedulerMachine::RenewLeasesWhileCutOff(const Now& now) {
+bool SchedulerMachine::RenewLeasesWhileCutOff(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns || !IsCutOff(now)) return false;
   RenewAllLeases(now);
   if (!std::exchange(cut_off_, true)) {
-    Record(now, "scheduler-cut-off", absl::StrCat("cluster ", cluster_id_),
-           absl::StrCat("no member on any node was heard for ", Seconds(now.monotonic_ns - *heard_at_ns_),
-                        ": this node's network is taken for broken and nobody for lost; see to it"));
+    Record("scheduler-cut-off", absl::StrCat("cluster ", cluster_id_),
+           absl::StrCat("no heartbeat from any node for ", Seconds(now.monotonic_ns - *heard_at_ns_),
+                        "; assuming this node's network is down; no member is marked lost; check this node's network"),
+           now);
   }
   return true;
 }
 
-void SchedulerMachine::HeardOfMember(const Now& now) {
-  // The others come as soon as they notice that they can, which takes them different times.
+void SchedulerMachine::HeardOfMember(Now now) {
+  // The other members reconnect as soon as they notice that they can, each after a different time.
   if (IsCutOff(now)) RenewAllLeases(now);
   if (std::exchange(cut_off_, false)) {
-    Record(now, "scheduler-reached", absl::StrCat("cluster ", cluster_id_), "members are heard again");
+    Record("scheduler-reached", absl::StrCat("cluster ", cluster_id_), "heartbeats of members arrive again", now);
   }
   heard_at_ns_ = now.monotonic_ns;
 }
 
 // ---- events ----
 
-void SchedulerMachine::On(const Now& now, const RequestArrived& event) {
+void SchedulerMachine::On(const RequestArrived& event, Now now) {
   if (IsSignOfLife(event.request)) HeardOfMember(now);
-  std::visit([&](const auto& request) { Answer(now, event.handle, request); }, event.request);
+  std::visit([&](const auto& request) { Answer(event.handle, request, now); }, event.request);
 }
 
-void SchedulerMachine::On(const Now&, const RequestCancelled& event) {
+void SchedulerMachine::On(const RequestCancelled& event, Now) {
   rounds_.Forget(event.handle);
-  std::erase_if(held_joins_, [&](const HeldJoin& held) { return held.handle == event.handle; });
+  held_joins_.Forget(event.handle);
 }
 
-void SchedulerMachine::On(const Now&, const WatchOpened& event) { AfterSave(AddWatcher{event.watcher, event.job}); }
+void SchedulerMachine::On(const WatchOpened& event, Now) { AfterSave(AddWatcher{event.watcher, event.job}); }
 
-void SchedulerMachine::On(const Now&, const EventsOpened& event) { journal_.Open(event, &actions_); }
+void SchedulerMachine::On(const EventsOpened& event, Now) { journal_.Open(event, &actions_); }
 
-void SchedulerMachine::On(const Now&, const StreamClosed& event) {
-  watchers_.erase(event.watcher);
+void SchedulerMachine::On(const StreamClosed& event, Now) {
+  watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
-  std::erase_if(waiting_, [&](const Waiting& waiting) {
-    const auto* watcher = std::get_if<AddWatcher>(&waiting.consequence);
-    return watcher != nullptr && watcher->watcher == event.watcher;
-  });
+  saves_.ForgetWatcher(event.watcher);
 }
 
-void SchedulerMachine::On(const Now& now, const Persisted& event) {
-  save_under_way_ = false;
+void SchedulerMachine::On(const Persisted& event, Now now) {
   if (event.status.ok()) {
-    saved_ = std::max(saved_, event.number);
-    // Who joined meanwhile hears of it only now: leases count from here.
-    if (std::exchange(save_failed_, false)) RenewAllLeases(now);
-    ReleaseSaved();
+    // Those who joined meanwhile hear of it only now: leases count from here.
+    if (saves_.OnSaved(event.number)) RenewAllLeases(now);
+    while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
     return;
   }
-  save_failed_ = true;
-  save_not_before_ns_ = now.monotonic_ns + kSaveRetryNs;
+  const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   journal_.Append({.sequence = 0,
                    .at_unix_ms = now.unix_ms,
@@ -177,29 +171,18 @@ void SchedulerMachine::On(const Now& now, const Persisted& event) {
                    .reason = reason,
                    .epoch = published_->epoch()},
                   &actions_);
-  // Callers are told now; what they asked for is repeatable, and the changes stay until they are saved.
-  std::erase_if(waiting_, [&](const Waiting& waiting) {
-    const auto* reply = std::get_if<Reply>(&waiting.consequence);
-    if (reply == nullptr || waiting.after > event.number) return false;
-    ReplyNow(reply->handle, absl::UnavailableError(absl::StrCat(reason, "; mend the store, then try again")));
-    return true;
-  });
+  for (const RequestHandle handle : unsaved) {
+    ReplyNow(handle, absl::UnavailableError(absl::StrCat(reason, "; fix the store, then try again")));
+  }
 }
 
 // ---- consequences and saving ----
 
 void SchedulerMachine::AfterSave(Consequence consequence) {
-  if (saved_ == changes_) {
+  if (saves_.all_saved()) {
     Carry(consequence);
   } else {
-    waiting_.push_back({changes_, std::move(consequence)});
-  }
-}
-
-void SchedulerMachine::ReleaseSaved() {
-  while (!waiting_.empty() && waiting_.front().after <= saved_) {
-    Carry(waiting_.front().consequence);
-    waiting_.pop_front();
+    saves_.Hold(std::move(consequence));
   }
 }
 
@@ -210,37 +193,35 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     journal_.Append(*event, &actions_);
   } else if (const auto* map = std::get_if<PublishMap>(&consequence)) {
     published_ = map->map;
-    for (const auto& [watcher, job] : watchers_) actions_.push_back(SendWatch{.watcher = watcher, .map = map->map});
+    watchers_.TellAll({.map = map->map}, &actions_);
   } else if (const auto* lost = std::get_if<PublishLost>(&consequence)) {
-    for (const auto& [watcher, job] : watchers_) {
-      if (job == lost->lost.job) actions_.push_back(SendWatch{.watcher = watcher, .lost_ranks = {lost->lost}});
-    }
+    watchers_.TellJob(lost->lost.job, {.lost_ranks = {lost->lost}}, &actions_);
   } else if (const auto* moved = std::get_if<PublishGroupMap>(&consequence)) {
-    for (const auto& [watcher, job] : watchers_) {
-      if (job == moved->job) actions_.push_back(SendWatch{.watcher = watcher, .groups = {moved->group}});
-    }
+    watchers_.TellJob(moved->job, {.groups = {moved->group}}, &actions_);
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
-    for (const auto& [watcher, job] : watchers_) {
-      if (job == wanted->job) actions_.push_back(SendWatch{.watcher = watcher, .colocation = wanted->request});
-    }
+    watchers_.TellJob(wanted->job, {.colocation = wanted->request}, &actions_);
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
-    if (saved_ != changes_) {
-      // It is told the present state, which is not all saved yet.
-      waiting_.push_back({changes_, *added});
-      return;
-    }
-    const Job* job = jobs_.Find(added->job);
-    if (job == nullptr && added->job.value() != 0) {
-      actions_.push_back(CloseStream{added->watcher, absl::NotFoundError(absl::StrCat(
-                                                         "no job has id ", added->job.value(), " here; join first"))});
-      return;
-    }
-    watchers_[added->watcher] = added->job;
-    actions_.push_back(SendWatch{added->watcher, published_,
-                                 job == nullptr ? std::vector<RankLost>() : job->LostRanks(),
-                                 job == nullptr ? std::vector<GroupMap>() : job->GroupMaps(),
-                                 job == nullptr ? std::nullopt : ColocationWanted(*job)});
+    StartWatching(*added);
   }
+}
+
+void SchedulerMachine::StartWatching(const AddWatcher& added) {
+  // It is told the present state, which may not all be saved yet.
+  if (!saves_.all_saved()) return saves_.Hold(added);
+  const Job* job = jobs_.Find(added.job);
+  if (job == nullptr && added.job != JobId()) {
+    actions_.push_back(CloseStream{added.watcher, absl::NotFoundError(absl::StrCat("no job has id ", added.job.value(),
+                                                                                   " here; join the job first"))});
+    return;
+  }
+  watchers_.Add(added.watcher, added.job);
+  SendWatch first{.watcher = added.watcher, .map = published_};
+  if (job != nullptr) {
+    first.lost_ranks = job->LostRanks();
+    first.groups = job->GroupMaps();
+    first.colocation = ColocationWanted(*job);
+  }
+  actions_.push_back(std::move(first));
 }
 
 void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> response) {
@@ -251,8 +232,7 @@ void SchedulerMachine::ReplyNow(const std::vector<GroupRounds::Failure>& failure
   for (const GroupRounds::Failure& failure : failures) ReplyNow(failure.handle, failure.status);
 }
 
-void SchedulerMachine::Record(const Now& now, const std::string& kind, const std::string& subject,
-                              const std::string& reason) {
+void SchedulerMachine::Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now) {
   EventRecord event;
   event.at_unix_ms = now.unix_ms;
   event.kind = kind;
@@ -262,10 +242,8 @@ void SchedulerMachine::Record(const Now& now, const std::string& kind, const std
   AfterSave(std::move(event));
 }
 
-void SchedulerMachine::SaveIfChanged(const Now& now) {
-  if (saved_ == changes_ || save_under_way_ || now.monotonic_ns < save_not_before_ns_) return;
-  save_under_way_ = true;
-  actions_.push_back(Persist{changes_, Snapshot()});
+void SchedulerMachine::SaveIfChanged(Now now) {
+  if (const std::optional<uint64_t> number = saves_.BeginSave(now)) actions_.push_back(Persist{*number, Snapshot()});
 }
 
 PersistedState SchedulerMachine::Snapshot() const {
@@ -279,6 +257,9 @@ PersistedState SchedulerMachine::Snapshot() const {
           .jobs = jobs_.States()};
 }
 
-std::vector<Action> SchedulerMachine::TakeActions() { return std::exchange(actions_, {}); }
+void SchedulerMachine::HandOut(SchedulerActions* actions) {
+  actions->insert(actions->end(), std::make_move_iterator(actions_.begin()), std::make_move_iterator(actions_.end()));
+  actions_.clear();
+}
 
 }  // namespace shoal::scheduler

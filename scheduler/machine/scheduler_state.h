@@ -39,9 +39,9 @@ struct ServerState {
   ServerId id;
   std::string name;
   Incarnation incarnation;
-  Incarnation evicted_incarnation;  // whose place this one took over while it was live; 0: none
+  Incarnation evicted_incarnation;  // the live one whose place this one took over; 0: none
   MemberPhase phase = MemberPhase::kLive;
-  bool draining = false;  // this incarnation was asked to leave, so it is in no map
+  bool draining = false;  // this incarnation was asked to leave, so it is in no new map
   std::string reason;     // why it is not live
   std::string node;
   std::vector<std::string> addresses;
@@ -50,7 +50,7 @@ struct ServerState {
   std::string transports;
   std::string software_version;
   uint64_t registered_at_unix_ms = 0;
-  JobId job;  // of a server in a worker's process: the only one that it serves; 0: serves all
+  JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
 
   friend bool operator==(const ServerState&, const ServerState&) = default;
 };
@@ -65,12 +65,12 @@ struct RankState {
   std::string reason;  // why it is not live
   std::string node;
   uint32_t pid = 0;
-  bool colocates_without_servers = false;  // would run a colocated server for its job if there is no other
+  bool colocates_without_servers = false;  // offers to run a colocated server if its job has no other server
 
   friend bool operator==(const RankState&, const RankState&) = default;
 };
 
-// One life of a server that a group does without, because a rank of it can't reach it.
+// One life of a server that a group does not use, because one of its ranks can't reach it.
 struct ExcludedServer {
   ServerId server;
   Incarnation incarnation;
@@ -78,15 +78,16 @@ struct ExcludedServer {
   friend bool operator==(const ExcludedServer&, const ExcludedServer&) = default;
 };
 
-// A request for a group: a process numbers its own, and repeats one under its number until it has the answer.
+// Names a request for a group: a process numbers its requests, and repeats one under its number until it has the
+// answer.
 struct GroupRequestId {
   Incarnation incarnation;
-  uint64_t number = 0;  // 0: it is not repeated
+  uint64_t number = 0;  // 0: the process does not repeat it
 
   friend bool operator==(const GroupRequestId&, const GroupRequestId&) = default;
 };
 
-// What a group's ranks were told when it opened, for those of them that could not hear it.
+// What a group's ranks were told when it opened, kept for ranks that did not get the answer.
 struct GroupOpening {
   Epoch epoch;  // of the first map, which the tokens name
   uint32_t credit_chunks = 0;
@@ -104,7 +105,7 @@ struct GroupState {
   Epoch epoch;                // of its map
   std::vector<Shard> shards;  // of its map
   std::vector<ExcludedServer> excluded;
-  std::vector<uint32_t> ranks;  // of the job, in group order
+  std::vector<JobRank> ranks;  // in group order
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
@@ -118,14 +119,14 @@ struct JobState {
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
   uint64_t started_at_unix_ms = 0;
-  std::map<uint32_t, RankState> ranks;  // those that joined
-  std::vector<GroupState> groups;       // open ones
+  std::map<JobRank, RankState> ranks;  // those that joined
+  std::vector<GroupState> groups;      // open ones
 
   friend bool operator==(const JobState&, const JobState&) = default;
 };
 
-// Where a new cluster starts to count servers, jobs and groups: a scheduler that lost its state must not give the ids
-// that servers and running jobs still go by to others. Any number in, one of ten digits at most out.
+// Where a new cluster starts to count servers, jobs and groups: a scheduler that lost its state must not give out ids
+// that servers and running jobs still use. Takes any random number; the result has ten digits at most.
 inline uint64_t FirstIdOfNewCluster(uint64_t random) { return 1 + random % (uint64_t{1} << 31); }
 
 struct PersistedState {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxRefusalReasons = 64;
 
-// A server may name as many reasons as it likes; what is kept is bounded.
+// A server may send any number of reasons; what is kept of them is bounded.
 ServerLoad BoundedLoad(const ServerLoad& load) {
   ServerLoad bounded = load;
   bounded.transports = CleanText(load.transports);
@@ -27,7 +27,7 @@ bool IsInMaps(const ServerState& server) { return server.phase == MemberPhase::k
 
 }  // namespace
 
-void ServerRegistry::Restore(const Now& now, const std::vector<ServerState>& servers, uint64_t next_server_id) {
+void ServerRegistry::Restore(const std::vector<ServerState>& servers, uint64_t next_server_id, Now now) {
   next_server_id_ = next_server_id;
   for (const ServerState& state : servers) {
     Server& server = servers_[state.id];
@@ -35,7 +35,7 @@ void ServerRegistry::Restore(const Now& now, const std::vector<ServerState>& ser
     by_name_[state.name] = state.id;
     if (state.phase == MemberPhase::kLive) {
       ++live_count_;
-      GrantLease(now, &server);
+      GrantLease(&server, now);
     } else {
       server.gone_order = next_gone_order_++;
     }
@@ -54,19 +54,19 @@ absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
       if (std::find(taken.begin(), taken.end(), address) == taken.end()) continue;
       return absl::AlreadyExistsError(absl::StrCat(
           "address ", address, " of server ", request.name, " is registered by the live server ", server.state.name,
-          " on node ", server.state.node, "; if that one is gone, try again after its lease of ",
-          Seconds(lease_ttl_ns_), ", else give this one its own --advertise address"));
+          " on node ", server.state.node, "; if that server is gone, try again when its lease of ",
+          Seconds(lease_ttl_ns_), " has run out, else give this one its own --advertise address"));
     }
   }
   if (shards > kMaxShards) {
     return absl::ResourceExhaustedError(absl::StrCat("server ", request.name, " would be shard number ", shards,
-                                                     "; a cluster has at most ", kMaxShards,
-                                                     ": give the servers fewer I/O threads"));
+                                                     ", but a cluster has at most ", kMaxShards,
+                                                     "; give the servers fewer I/O threads"));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now& now, const RegisterServer& request) {
+absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const RegisterServer& request, Now now) {
   absl::Status status = CheckControlVersion(request.control_version, request.software_version,
                                             absl::StrCat("server \"", CleanText(request.name), "\""));
   if (status.ok()) status = CheckRequest(request);
@@ -102,7 +102,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
     server.load = ServerLoad();
   }
   if (!was_live) ++live_count_;
-  GrantLease(now, &server);
+  GrantLease(&server, now);
 
   Registration registration;
   registration.server = state.id;
@@ -116,7 +116,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Now&
   return registration;
 }
 
-absl::Status ServerRegistry::Renew(const Now& now, const HeartbeatServer& request) {
+absl::Status ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
   const auto found = servers_.find(request.server);
   if (found == servers_.end()) {
     return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " here; register again"));
@@ -132,7 +132,7 @@ absl::Status ServerRegistry::Renew(const Now& now, const HeartbeatServer& reques
                                             "); register again"));
   }
   server.load = BoundedLoad(request.load);
-  GrantLease(now, &server);
+  GrantLease(&server, now);
   return absl::OkStatus();
 }
 
@@ -157,7 +157,7 @@ absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
       if (server.state.phase == MemberPhase::kLive) live.push_back(server.state.name);
     }
     return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
-                                            "\"; live are: ", live.empty() ? "none" : NameList(live)));
+                                            "\"; live servers: ", live.empty() ? "none" : NameList(live)));
   }
   ServerState& state = servers_.at(found->second).state;
   if (state.phase != MemberPhase::kLive) {
@@ -166,9 +166,9 @@ absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
                                                       "); there is nothing to drain"));
   }
   if (state.job != JobId()) {
-    return absl::FailedPreconditionError(absl::StrCat("server ", name, " lives in a rank's process on node ",
-                                                      state.node, ", for job ", state.job.value(),
-                                                      " alone, and leaves with that rank"));
+    return absl::FailedPreconditionError(absl::StrCat("server ", name, " is colocated with a rank on node ", state.node,
+                                                      ", for job ", state.job.value(),
+                                                      " only, and leaves with that rank"));
   }
   return !std::exchange(state.draining, true);
 }
@@ -178,7 +178,7 @@ const ServerState* ServerRegistry::FindByName(const std::string& name) const {
   return found == by_name_.end() ? nullptr : Find(found->second);
 }
 
-std::vector<ServerState> ServerRegistry::ExpireLeases(const Now& now) {
+std::vector<ServerState> ServerRegistry::ExpireLeases(Now now) {
   std::vector<ServerState> lost;
   if (now.monotonic_ns < next_expiry_ns_) return lost;
   next_expiry_ns_ = kNoDeadline;
@@ -202,7 +202,7 @@ std::vector<ServerState> ServerRegistry::ExpireLeases(const Now& now) {
   return lost;
 }
 
-void ServerRegistry::RenewAll(const Now& now) {
+void ServerRegistry::RenewAll(Now now) {
   const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
   for (auto& [id, server] : servers_) {
     if (server.state.phase == MemberPhase::kLive) server.lease_expires_ns = expires_ns;
@@ -241,12 +241,12 @@ std::string ServerRegistry::DescribeLastGone() const {
   const Server* last = nullptr;
   for (const auto& [id, server] : servers_) {
     if (server.state.phase == MemberPhase::kLive && server.state.draining) {
-      return absl::StrCat("server ", server.state.name, " drains");
+      return absl::StrCat("server ", server.state.name, " is draining");
     }
     if (server.state.phase == MemberPhase::kLive) continue;
     if (last == nullptr || server.gone_order > last->gone_order) last = &server;
   }
-  if (last == nullptr) return "none is known";
+  if (last == nullptr) return "none is registered";
   return absl::StrCat("server ", last->state.name, " is ", std::string(MemberPhaseName(last->state.phase)), " (",
                       last->state.reason, ")");
 }
@@ -278,7 +278,7 @@ std::vector<ServerState> ServerRegistry::States() const {
   return states;
 }
 
-std::vector<ServerView> ServerRegistry::Views(const Now& now) const {
+std::vector<ServerView> ServerRegistry::Views(Now now) const {
   std::vector<ServerView> views;
   for (const auto& [id, server] : servers_) {
     views.push_back({.state = server.state,
@@ -288,7 +288,7 @@ std::vector<ServerView> ServerRegistry::Views(const Now& now) const {
   return views;
 }
 
-void ServerRegistry::GrantLease(const Now& now, Server* server) {
+void ServerRegistry::GrantLease(Server* server, Now now) {
   server->last_heartbeat_ns = now.monotonic_ns;
   server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
   next_expiry_ns_ = std::min(next_expiry_ns_, server->lease_expires_ns);

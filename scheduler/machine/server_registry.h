@@ -1,7 +1,7 @@
 // The reduction servers that the scheduler knows, with their leases. Part of the machine: pure, one thread.
 //
 // A server keeps its id over all of its incarnations, by its name. Servers that are gone stay listed (with the reason)
-// until kMaxGoneServers newer ones are gone too; those of one job make room first.
+// until kMaxGoneServers newer ones are gone too; colocated servers are dropped from the list first.
 #ifndef SHOAL_SCHEDULER_MACHINE_SERVER_REGISTRY_H_
 #define SHOAL_SCHEDULER_MACHINE_SERVER_REGISTRY_H_
 
@@ -15,8 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ids.h"
+#include "core/now.h"
 #include "core/shard_map.h"
-#include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/scheduler_requests.h"
+#include "scheduler/machine/scheduler_responses.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
@@ -35,48 +37,48 @@ class ServerRegistry {
   explicit ServerRegistry(uint64_t lease_ttl_ns) : lease_ttl_ns_(lease_ttl_ns) {}
 
   // Gives each live server a full lease from now.
-  void Restore(const Now& now, const std::vector<ServerState>& servers, uint64_t next_server_id);
+  void Restore(const std::vector<ServerState>& servers, uint64_t next_server_id, Now now);
 
   // Idempotent for the same incarnation. ALREADY_EXISTS: another live server has one of the addresses, or a newer
   // process took this one's place. RESOURCE_EXHAUSTED: too many shards. InvalidArgument, FailedPrecondition: see
   // request_checks.h.
-  absl::StatusOr<Registration> Register(const Now& now, const RegisterServer& request);
+  absl::StatusOr<Registration> Register(const RegisterServer& request, Now now);
 
   // NOT_FOUND: not live, register again. ABORTED: another process took its place.
-  absl::Status Renew(const Now& now, const HeartbeatServer& request);
+  absl::Status Renew(const HeartbeatServer& request, Now now);
 
-  // True if it was live till now. NOT_FOUND: no such server or incarnation.
+  // True if it was live until now. NOT_FOUND: no such server or incarnation.
   absl::StatusOr<bool> Deregister(const DeregisterServer& request);
 
-  // The live server of that name is taken out of the maps; true if it was in them till now. NOT_FOUND: no server has
+  // The live server of that name is taken out of the maps; true if it was in them until now. NOT_FOUND: no server has
   // the name. FAILED_PRECONDITION: it is not live, or it is colocated with a rank of a job.
   absl::StatusOr<bool> Drain(const std::string& name);
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
   // Those whose lease ran out, now lost, with the reason.
-  std::vector<ServerState> ExpireLeases(const Now& now);
+  std::vector<ServerState> ExpireLeases(Now now);
   // Gives every live server a full lease from now.
-  void RenewAll(const Now& now);
+  void RenewAll(Now now);
   // No lease runs out before this; kNoDeadline if none is held.
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   const ServerState* Find(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
-  // Live servers that serve a job and do not drain: those that serve all, and those in the job's own processes.
+  // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.
   std::vector<const ServerState*> ServersOf(JobId job) const;
-  // Of those that serve all jobs.
+  // The number of live servers that serve all jobs and do not drain.
   uint32_t dedicated_count() const;
   bool AnyDedicatedOn(const std::string& node) const;
   void AddLiveNodes(std::set<std::string>* nodes) const;
-  // For people, of the server that went last or drains: "server a is lost (no heartbeat for 5.2 s)".
+  // The server that is draining, or else the one that went last, in words: "server a is lost (no heartbeat for 5.2 s)".
   std::string DescribeLastGone() const;
   uint32_t lost_count() const;
   uint64_t next_server_id() const { return next_server_id_; }
   // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;
   std::vector<ServerState> States() const;
-  std::vector<ServerView> Views(const Now& now) const;
+  std::vector<ServerView> Views(Now now) const;
 
  private:
   struct Server {
@@ -88,7 +90,7 @@ class ServerRegistry {
   };
 
   absl::Status CheckRoom(const RegisterServer& request) const;
-  void GrantLease(const Now& now, Server* server);
+  void GrantLease(Server* server, Now now);
   void MarkGone(Server* server, MemberPhase phase, const std::string& reason);
   void ForgetOldest();
 

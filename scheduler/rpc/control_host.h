@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 
 namespace shoal::scheduler {

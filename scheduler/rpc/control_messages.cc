@@ -1,6 +1,8 @@
 #include "scheduler/rpc/control_messages.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/version.h"
 
@@ -36,7 +38,7 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
 }
 
 void ToMessage(const RankView& view, v1::RankStatus* message) {
-  message->set_rank(view.rank);
+  message->set_rank(view.rank.value());
   message->set_node(view.state.node);
   message->set_pid(view.state.pid);
   message->set_incarnation(view.state.incarnation.value());
@@ -56,11 +58,11 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_group_id(view.state.id.value());
   message->set_name(view.state.name);
   message->set_epoch(view.state.epoch.value());
-  for (const uint32_t rank : view.state.ranks) message->add_ranks(rank);
+  for (const JobRank rank : view.state.ranks) message->add_ranks(rank.value());
   message->set_max_chunk_bytes(view.state.max_chunk_bytes);
   message->set_state(view.open ? "open" : "waiting");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
-  for (const uint32_t rank : view.missing_ranks) message->add_missing_ranks(rank);
+  for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
 }
 
 }  // namespace
@@ -95,7 +97,7 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .software_version = message.software_version(),
           .job_name = message.job_name(),
           .world_size = message.world_size(),
-          .rank = message.rank(),
+          .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .node = message.node(),
           .pid = message.pid(),
@@ -104,11 +106,14 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
+  std::vector<JobRank> ranks;
+  ranks.reserve(static_cast<size_t>(message.ranks_size()));
+  for (const uint32_t rank : message.ranks()) ranks.emplace_back(rank);
   return {.job = JobId(message.job_id()),
-          .rank = message.rank(),
+          .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .group_name = message.group_name(),
-          .ranks = {message.ranks().begin(), message.ranks().end()},
+          .ranks = std::move(ranks),
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
           .wait_ms = message.wait_ms(),
@@ -119,7 +124,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
 
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
   return {.job = JobId(message.job_id()),
-          .rank = message.rank(),
+          .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .load = {.ops_completed = message.load().ops_completed(),
                    .ops_failed = message.load().ops_failed(),
@@ -131,7 +136,7 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
 
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
   return {.job = JobId(message.job_id()),
-          .rank = message.rank(),
+          .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .reason = message.reason(),
           .failed = message.failed()};
@@ -139,7 +144,7 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {
   return {.job = JobId(message.job_id()),
-          .rank = message.rank(),
+          .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .group = GroupId(message.group_id()),
           .epoch = Epoch(message.epoch()),
@@ -257,13 +262,13 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {
-  for (const uint32_t rank : request.ranks) message->add_ranks(rank);
+  for (const JobRank rank : request.ranks) message->add_ranks(rank.value());
   message->set_reason(request.reason);
 }
 
 void ToMessage(const RankLost& lost, v1::RankLost* message) {
   message->set_job_id(lost.job.value());
-  message->set_rank(lost.rank);
+  message->set_rank(lost.rank.value());
   message->set_node(lost.node);
   message->set_reason(lost.reason);
   message->set_incarnation(lost.incarnation.value());

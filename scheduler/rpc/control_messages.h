@@ -7,14 +7,16 @@
 
 #include "absl/status/status.h"
 #include "proto/shared_messages.h"
-#include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/scheduler_actions.h"
+#include "scheduler/machine/scheduler_requests.h"
+#include "scheduler/machine/scheduler_responses.h"
 #include "shoal/v1/admin.pb.h"
 #include "shoal/v1/scheduler.pb.h"
 #include "shoal/v1/status.pb.h"
 
 namespace shoal::scheduler {
 
-using shoal::FromMessage;  // parts that workers send and get as well
+using shoal::FromMessage;  // for messages that workers convert as well
 using shoal::ToMessage;
 
 RegisterServer FromMessage(const v1::RegisterServerRequest& message);

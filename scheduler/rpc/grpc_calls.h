@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/rpc/control_messages.h"
 

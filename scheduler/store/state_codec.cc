@@ -59,7 +59,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   stored->set_group_id(group.id.value());
   stored->set_name(group.name);
   stored->set_epoch(group.epoch.value());
-  for (const uint32_t rank : group.ranks) stored->add_ranks(rank);
+  for (const JobRank rank : group.ranks) stored->add_ranks(rank.value());
   stored->set_max_chunk_bytes(group.max_chunk_bytes);
   stored->set_wire(static_cast<uint32_t>(group.wire));
   for (const Shard& shard : group.shards) ToMessage(shard, stored->add_shards());
@@ -77,9 +77,9 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_world_size(job.world_size);
   stored->set_phase(static_cast<uint32_t>(job.phase));
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
-  for (const auto& [number, rank] : job.ranks) {
+  for (const auto& [job_rank, rank] : job.ranks) {
     v1::StoredRank* stored_rank = stored->add_ranks();
-    stored_rank->set_rank(number);
+    stored_rank->set_rank(job_rank.value());
     stored_rank->set_incarnation(rank.incarnation.value());
     stored_rank->set_phase(static_cast<uint32_t>(rank.phase));
     stored_rank->set_reason(rank.reason);
@@ -133,7 +133,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.id = GroupId(stored.group_id());
   group.name = stored.name();
   group.epoch = Epoch(stored.epoch());
-  group.ranks.assign(stored.ranks().begin(), stored.ranks().end());
+  for (const uint32_t rank : stored.ranks()) group.ranks.emplace_back(rank);
   group.max_chunk_bytes = stored.max_chunk_bytes();
   group.wire = *wire;
   for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
@@ -164,13 +164,13 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.node = rank.node();
     state.pid = rank.pid();
     state.colocates_without_servers = rank.colocates_without_servers();
-    job.ranks.emplace(rank.rank(), std::move(state));
+    job.ranks.emplace(JobRank(rank.rank()), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {
     absl::StatusOr<GroupState> state = Decode(group, who);
     if (!state.ok()) return state.status();
     const bool all_joined =
-        std::all_of(state->ranks.begin(), state->ranks.end(), [&](uint32_t rank) { return job.ranks.contains(rank); });
+        std::all_of(state->ranks.begin(), state->ranks.end(), [&](JobRank rank) { return job.ranks.contains(rank); });
     const size_t answered = state->opening.answered.size();
     if (!all_joined || (answered != 0 && answered != state->ranks.size())) {
       return Contradiction(absl::StrCat("group \"", state->name, "\" of ", who, " has ranks that never joined it"));
@@ -197,7 +197,7 @@ std::string EncodeState(const PersistedState& state) {
 
 absl::StatusOr<PersistedState> DecodeState(const std::string& bytes) {
   v1::SchedulerState stored;
-  if (!stored.ParseFromString(bytes)) return Contradiction("it is no scheduler's state");
+  if (!stored.ParseFromString(bytes)) return Contradiction("it is not the state of a scheduler");
   PersistedState state;
   if (stored.cluster_id().empty() || stored.token_key().size() != state.token_key.size()) {
     return Contradiction("cluster id or token key is missing");

@@ -1,66 +1,46 @@
-// The ControlLink port: what a server says to the scheduler, a call at a time.
+// The port on which a server talks to the scheduler: server/rpc has it over gRPC, sim/ under virtual time.
 //
-// Thread: one thread calls Register, Renew and Deregister, each of which blocks until the answer is there or timeout_ms
-// have passed. StopRenewing may be called from any thread.
-// Errors of all calls: Unavailable: the scheduler can't be reached. DeadlineExceeded: no answer in time. Both say so in
-// a few words ("connection refused"); try again. Cancelled: StopRenewing was called. The others are in the comments.
+// Thread: one at a time, but `wake` is called from any. Nothing blocks but the destructor.
+//
+// What every implementation keeps (tests/conformance/control/control_link_suite.h):
+//   - Each call that was started has exactly one answer, which comes from Poll, within its timeout.
+//   - Errors of every call. Unavailable: the scheduler can't be reached. DeadlineExceeded: no answer in time. Both say
+//     so in a few words ("Connection refused"); try again. Cancelled: Cancel or Stop. The scheduler's own refusals
+//     arrive with their code and text.
 #ifndef SHOAL_SERVER_LEASE_CONTROL_LINK_H_
 #define SHOAL_SERVER_LEASE_CONTROL_LINK_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <functional>
+#include <optional>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "core/ids.h"
-#include "core/token.h"
+#include "server/lease/lease_actions.h"
+#include "server/lease/lease_events.h"
 #include "server/machine/server_actions.h"
 
 namespace shoal {
 
-struct ServerRegistration {
-  std::string name;
-  Incarnation incarnation;
-  std::vector<std::string> addresses;  // "ip:port", one per I/O thread
-  uint32_t weight = 1;
-  std::string node;
-  uint64_t slot_memory_bytes = 0;
-  std::string transports;  // for people
-  JobId job;               // the only one that it serves; 0: serves all
-};
-
-struct ServerLease {
-  ServerId server;
-  uint64_t ttl_ms = 0;
-  TokenKey token_key{};
-  Epoch epoch;
-};
-
-struct LeaseRenewal {
-  uint64_t ttl_ms = 0;
-  Epoch epoch;
-  bool drain = false;  // an operator wants the server to leave
-};
-
 class ControlLink {
  public:
-  virtual ~ControlLink() = default;
+  virtual ~ControlLink() = default;  // stops; answers that were not polled are dropped
 
   // FailedPrecondition: the scheduler speaks another control version. InvalidArgument: it refuses a value.
-  // AlreadyExists: another server has the name's place or an address. Unimplemented: no scheduler of ours is there.
-  virtual absl::StatusOr<ServerLease> Register(const ServerRegistration& registration, uint64_t timeout_ms) = 0;
-
+  // AlreadyExists: another server has the name's place or an address. Unimplemented: what answers is not a scheduler of
+  // Shoal.
+  virtual void Start(const RegisterCall& call) = 0;
   // NotFound: register again. Aborted: another process took this server's place.
-  virtual absl::StatusOr<LeaseRenewal> Renew(ServerId server, Incarnation incarnation, const ServerCounters& load,
-                                             uint64_t timeout_ms) = 0;
+  virtual void Start(const RenewCall& call, const ServerCounters& load) = 0;
+  // NotFound: the scheduler does not know the server any more; there is nothing to do.
+  virtual void Start(const DeregisterCall& call) = 0;
 
-  // NotFound: the scheduler does not know it any more, nothing to do.
-  virtual absl::Status Deregister(ServerId server, Incarnation incarnation, const std::string& reason,
-                                  uint64_t timeout_ms) = 0;
+  // Ends a call with Cancelled, unless its answer is there already. The scheduler may have done what it asked for.
+  virtual void Cancel(LeaseCallId call) = 0;
+  // Cancels all open calls, and all that are started from now on.
+  virtual void Stop() = 0;
 
-  // Ends Register and Renew, the call in flight and all later ones, with Cancelled.
-  virtual void StopRenewing() = 0;
+  // The next answer, in the order in which they came; nullopt: there is none now.
+  virtual std::optional<LeaseAnswer> Poll() = 0;
+  // `wake` is called when Poll may have something. Set it before the first call.
+  virtual void SetWake(std::function<void()> wake) = 0;
 };
 
 }  // namespace shoal

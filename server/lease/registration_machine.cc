@@ -16,8 +16,10 @@ constexpr uint64_t kReportIntervalOfNewTextNs = kNsPerS;
 constexpr uint64_t kMinCallTimeoutMs = 1000;
 constexpr uint64_t kMaxCallTimeoutMs = 5000;
 constexpr uint64_t kRegisterTimeoutMs = 2000;
+constexpr uint64_t kDeregisterTimeoutMs = 2000;
+constexpr char kAskedToDrain[] = "shoalctl drain";
 
-// Whether the same call can succeed later without anybody mending this server.
+// Whether the same call can succeed later without a change of this server.
 bool MayPass(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -39,7 +41,7 @@ std::string Text(const absl::Status& status) {
 
 std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
 
-// A step of splitmix64.
+// A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 uint64_t NextRandom(uint64_t* state) {
   uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
@@ -49,53 +51,48 @@ uint64_t NextRandom(uint64_t* state) {
 
 }  // namespace
 
-RegistrationMachine::RegistrationMachine(std::string scheduler, uint64_t start_timeout_ms, uint64_t random_seed,
-                                         Now now)
-    : scheduler_(std::move(scheduler)),
-      start_timeout_ms_(start_timeout_ms),
-      start_deadline_ns_(now.monotonic_ns + start_timeout_ms * kNsPerMs),
-      random_(random_seed) {}
+RegistrationMachine::RegistrationMachine(RegistrationOptions options, Now now)
+    : options_(std::move(options)),
+      start_deadline_ns_(now.monotonic_ns + options_.start_timeout_ms * kNsPerMs),
+      random_(options_.random_seed) {}
 
-RegistrationStep RegistrationMachine::Next(Now now) {
-  if (!failure_.ok()) return {.kind = RegistrationStep::Kind::kGiveUp};
-  if (!was_registered_ && now.monotonic_ns >= start_deadline_ns_) {
-    failure_ = absl::DeadlineExceededError(
-        absl::StrCat("not registered with the scheduler at ", scheduler_, " within ",
-                     Seconds(start_timeout_ms_ * kNsPerMs), ": ", Text(last_failure_),
-                     ". Is shoal-scheduler running there, and is the address right? --timeout says how long to try"));
-    return {.kind = RegistrationStep::Kind::kGiveUp};
-  }
-  if (asked_to_drain_ && !holds_lease_) return {.kind = RegistrationStep::Kind::kLeft};
-  if (now.monotonic_ns < next_call_ns_) {
-    const uint64_t until = was_registered_ ? next_call_ns_ : std::min(next_call_ns_, start_deadline_ns_);
-    return {.kind = RegistrationStep::Kind::kWait, .wait_until_ns = until};
-  }
-  if (holds_lease_) {
-    return {.kind = RegistrationStep::Kind::kRenew,
-            .timeout_ms = std::clamp(lease_.ttl_ms / 3, kMinCallTimeoutMs, kMaxCallTimeoutMs)};
-  }
-  uint64_t timeout_ms = kRegisterTimeoutMs;
-  if (!was_registered_) {
-    timeout_ms = std::min(timeout_ms, (start_deadline_ns_ - now.monotonic_ns + kNsPerMs - 1) / kNsPerMs);
-  }
-  return {.kind = RegistrationStep::Kind::kRegister, .timeout_ms = timeout_ms};
+bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
+  if (call_ != call) return false;
+  call_.reset();
+  return true;
 }
 
-void RegistrationMachine::OnRegistered(const absl::StatusOr<ServerLease>& answer, Now now) {
+LeaseCallId RegistrationMachine::NextCall() {
+  call_ = LeaseCallId(++calls_);
+  return *call_;
+}
+
+void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, RegistrationActions* actions) {
+  if (!TakeAnswer(event.call)) return;
+  const absl::StatusOr<ServerLease>& answer = event.lease;
+  if (leave_requested_) {
+    // It was registered in spite of the cancellation, so it has to be deregistered.
+    if (answer.ok()) lease_ = *answer;
+    was_registered_ = was_registered_ || answer.ok();
+    return;
+  }
   if (!answer.ok()) {
     if (!was_registered_ && !MayPass(answer.status())) {
-      failure_ = absl::Status(answer.status().code(), absl::StrCat("the scheduler at ", scheduler_,
-                                                                   " refused this server: ", Text(answer.status())));
-      return;
+      return GiveUp(absl::Status(answer.status().code(), absl::StrCat("the scheduler at ", options_.scheduler,
+                                                                      " refused this server: ", Text(answer.status()))),
+                    actions);
     }
-    return OnFailure(answer.status(), now);
+    return OnFailure(answer.status(), now, actions);
   }
+  const bool token_key_changed = !was_registered_ || answer->token_key != lease_.token_key;
   if (was_registered_) {
-    Report(absl::StrCat("registered again with the scheduler at ", scheduler_, ", epoch ", answer->epoch.value()));
-    if (answer->token_key != lease_.token_key) {
-      Report(absl::StrCat("WARNING: the scheduler at ", scheduler_,
-                          " signs with another key now: it lost its state (start it with --state-file). Open groups go "
-                          "on; new ones need tokens of the new key"));
+    actions->push_back(LeaseReport{absl::StrCat("registered again with the scheduler at ", options_.scheduler,
+                                                ", epoch ", answer->epoch.value())});
+    if (token_key_changed) {
+      actions->push_back(LeaseReport{
+          absl::StrCat("WARNING: the scheduler at ", options_.scheduler,
+                       " signs with another key now, so it has lost its state; start it with --state-file to keep the "
+                       "state. Open groups continue; new groups need tokens signed with the new key")});
     }
   }
   lease_ = *answer;
@@ -103,47 +100,137 @@ void RegistrationMachine::OnRegistered(const absl::StatusOr<ServerLease>& answer
   holds_lease_ = true;
   failures_in_row_ = 0;
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
+  actions->push_back(LeaseGranted{lease_, token_key_changed});
 }
 
-void RegistrationMachine::OnRenewed(const absl::StatusOr<LeaseRenewal>& answer, Now now) {
-  if (absl::IsAborted(answer.status())) {
-    failure_ = answer.status();
-    return;
-  }
+void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, RegistrationActions* actions) {
+  if (!TakeAnswer(event.call) || leave_requested_) return;
+  const absl::StatusOr<LeaseRenewal>& answer = event.renewal;
+  if (absl::IsAborted(answer.status())) return GiveUp(answer.status(), actions);
   if (absl::IsNotFound(answer.status())) {
-    Report(absl::StrCat("the scheduler at ", scheduler_, " does not know this server: ", Text(answer.status())));
+    actions->push_back(LeaseReport{
+        absl::StrCat("the scheduler at ", options_.scheduler, " does not know this server: ", Text(answer.status()))});
     holds_lease_ = false;
     next_call_ns_ = now.monotonic_ns;
     return;
   }
-  if (!answer.ok()) return OnFailure(answer.status(), now);
+  if (!answer.ok()) return OnFailure(answer.status(), now, actions);
   if (failures_in_row_ > 0) {
-    Report(
-        absl::StrCat("the scheduler at ", scheduler_, " is back after ", Seconds(now.monotonic_ns - outage_since_ns_)));
+    actions->push_back(LeaseReport{absl::StrCat("the scheduler at ", options_.scheduler, " answers again after ",
+                                                Seconds(now.monotonic_ns - outage_since_ns_))});
   }
   lease_.ttl_ms = answer->ttl_ms;
   lease_.epoch = answer->epoch;
-  asked_to_drain_ = asked_to_drain_ || answer->drain;
   failures_in_row_ = 0;
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
+  if (answer->drain && !std::exchange(asked_to_drain_, true)) {
+    actions->push_back(LeaseReport{"an operator asked this server to leave; it opens no new group"});
+    actions->push_back(DrainAsked{});
+  }
 }
 
-void RegistrationMachine::OnFailure(const absl::Status& status, Now now) {
+void RegistrationMachine::OnEvent(const DeregisterAnswered& event, Now, RegistrationActions* actions) {
+  if (!TakeAnswer(event.call)) return;
+  deregister_reason_.reset();
+  const bool is_known = !event.status.ok() && !absl::IsNotFound(event.status);
+  if (is_known) {
+    actions->push_back(
+        LeaseReport{absl::StrCat("could not tell the scheduler at ", options_.scheduler, " that this server leaves (",
+                                 Text(event.status), "); the scheduler will notice when the lease runs out")});
+  }
+  // A drained server whose process goes on tries once more when that wants to leave.
+  if (!is_known || leave_requested_) Leave(actions);
+}
+
+void RegistrationMachine::OnEvent(const LeaveRequested& event, Now, RegistrationActions* actions) {
+  if (left_ || leave_requested_) return;
+  leave_requested_ = true;
+  if (!was_registered_ && !call_.has_value()) return Leave(actions);
+  // What was asked before must not be done after it: the call under way ends first.
+  if (deregister_reason_.has_value()) return;
+  deregister_reason_ = event.reason;
+  if (call_.has_value()) actions->push_back(CancelLeaseCall{*call_});
+}
+
+void RegistrationMachine::OnEvent(const GroupsEnded&, Now, RegistrationActions*) {
+  if (!asked_to_drain_ || leave_requested_ || std::exchange(groups_ended_, true)) return;
+  deregister_reason_ = kAskedToDrain;
+}
+
+void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
+  if (left_ || call_.has_value()) return;
+  if (deregister_reason_.has_value()) {
+    if (!was_registered_) return Leave(actions);
+    actions->push_back(DeregisterCall{.call = NextCall(),
+                                      .server = lease_.server,
+                                      .incarnation = options_.registration.incarnation,
+                                      .reason = *deregister_reason_,
+                                      .timeout_ms = kDeregisterTimeoutMs});
+    return;
+  }
+  if (gave_up_ || groups_ended_) return;
+  if (!was_registered_ && now.monotonic_ns >= start_deadline_ns_) {
+    return GiveUp(absl::DeadlineExceededError(
+                      absl::StrCat("not registered with the scheduler at ", options_.scheduler, " within ",
+                                   Seconds(options_.start_timeout_ms * kNsPerMs), ": ", Text(last_failure_),
+                                   ". Check that shoal-scheduler is running there and that the address is right; "
+                                   "--timeout sets how long to try")),
+                  actions);
+  }
+  if (asked_to_drain_ && !holds_lease_) return Leave(actions);
+  if (now.monotonic_ns >= next_call_ns_) Call(now, actions);
+}
+
+void RegistrationMachine::Call(Now now, RegistrationActions* actions) {
+  if (holds_lease_) {
+    actions->push_back(RenewCall{.call = NextCall(),
+                                 .server = lease_.server,
+                                 .incarnation = options_.registration.incarnation,
+                                 .timeout_ms = std::clamp(lease_.ttl_ms / 3, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
+    return;
+  }
+  uint64_t timeout_ms = kRegisterTimeoutMs;
+  if (!was_registered_) {
+    timeout_ms = std::min(timeout_ms, (start_deadline_ns_ - now.monotonic_ns + kNsPerMs - 1) / kNsPerMs);
+  }
+  actions->push_back(RegisterCall{.call = NextCall(), .registration = options_.registration, .timeout_ms = timeout_ms});
+}
+
+uint64_t RegistrationMachine::NextDeadlineNs() const {
+  if (left_ || call_.has_value()) return kNoDeadline;
+  if (deregister_reason_.has_value()) return 0;
+  if (gave_up_ || groups_ended_) return kNoDeadline;
+  if (asked_to_drain_ && !holds_lease_) return 0;
+  return was_registered_ ? next_call_ns_ : std::min(next_call_ns_, start_deadline_ns_);
+}
+
+void RegistrationMachine::OnFailure(const absl::Status& status, Now now, RegistrationActions* actions) {
   last_failure_ = status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
-  ReportOutage(status, now);
+  ReportOutage(status, now, actions);
   next_call_ns_ = now.monotonic_ns + RetryDelayNs();
 }
 
-void RegistrationMachine::ReportOutage(const absl::Status& status, Now now) {
+void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions) {
   std::string text = Text(status);
   const uint64_t interval_ns = text == last_reported_text_ ? kReportIntervalNs : kReportIntervalOfNewTextNs;
   if (failures_in_row_ > 1 && now.monotonic_ns - last_report_ns_ < interval_ns) return;
-  Report(was_registered_ ? absl::StrCat("no lease from the scheduler at ", scheduler_, " for ",
-                                        Seconds(now.monotonic_ns - outage_since_ns_), ", open groups go on: ", text)
-                         : absl::StrCat("waiting for scheduler at ", scheduler_, ": ", text));
+  actions->push_back(LeaseReport{
+      was_registered_ ? absl::StrCat("no lease from the scheduler at ", options_.scheduler, " for ",
+                                     Seconds(now.monotonic_ns - outage_since_ns_), ", open groups continue: ", text)
+                      : absl::StrCat("waiting for the scheduler at ", options_.scheduler, ": ", text)});
   last_report_ns_ = now.monotonic_ns;
   last_reported_text_ = std::move(text);
+}
+
+void RegistrationMachine::GiveUp(absl::Status why, RegistrationActions* actions) {
+  gave_up_ = true;
+  actions->push_back(LeaseGivenUp{std::move(why)});
+}
+
+void RegistrationMachine::Leave(RegistrationActions* actions) {
+  left_ = true;
+  actions->push_back(LeftCluster{});
 }
 
 // Twice as long each time, up to a second, and spread over the upper half of that.
@@ -151,7 +238,5 @@ uint64_t RegistrationMachine::RetryDelayNs() {
   const uint64_t delay_ns = std::min(kFirstRetryDelayNs << std::min(failures_in_row_ - 1, 8u), kMaxRetryDelayNs);
   return delay_ns / 2 + NextRandom(&random_) % (delay_ns / 2);
 }
-
-std::vector<std::string> RegistrationMachine::TakeReports() { return std::exchange(reports_, {}); }
 
 }  // namespace shoal

@@ -1,78 +1,77 @@
-// What a server decides about its place in the cluster: when to register, to renew the lease, to try again, to give up,
-// and what to tell people about it.
+// What a server decides about its place in the cluster: when to register, to renew the lease, to try again, to give up
+// and to leave, and what to report about it.
 //
-// Pure: answers and time in, the next thing to do out. One thread. It never gives up once it was registered, unless
-// another process took its place or it was asked to leave: the data plane keeps running while the scheduler is away
-// (invariant I6).
+// Pure: answers, commands and time in, calls and outcomes out. One thread. One call is under way at a time. Once it was
+// registered it never gives up, unless another process took its place or it was asked to leave: the data plane keeps
+// running while the scheduler is away (invariant I6).
 #ifndef SHOAL_SERVER_LEASE_REGISTRATION_MACHINE_H_
 #define SHOAL_SERVER_LEASE_REGISTRATION_MACHINE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "core/now.h"
-#include "server/lease/control_link.h"
+#include "server/lease/lease_actions.h"
+#include "server/lease/lease_events.h"
 
 namespace shoal {
 
-struct RegistrationStep {
-  enum class Kind { kWait, kRegister, kRenew, kGiveUp, kLeft };
-
-  Kind kind = Kind::kWait;
-  uint64_t wait_until_ns = 0;  // kWait
-  uint64_t timeout_ms = 0;     // of the call that kRegister and kRenew ask for
+struct RegistrationOptions {
+  std::string scheduler;          // its address, for texts
+  uint64_t start_timeout_ms = 0;  // the first registration must succeed within this time
+  uint64_t random_seed = 0;       // spreads the retries of servers that lost the scheduler at the same moment
+  ServerRegistration registration;
 };
 
 class RegistrationMachine {
  public:
-  // `scheduler` is for texts. The first registration must succeed within start_timeout_ms of `now`. `random_seed`
-  // spreads the retries of servers that lost the scheduler at the same moment.
-  RegistrationMachine(std::string scheduler, uint64_t start_timeout_ms, uint64_t random_seed, Now now);
+  RegistrationMachine(RegistrationOptions options, Now now);
 
-  // What to do now. After kRegister or kRenew, hand in the answer before asking again.
-  RegistrationStep Next(Now now);
-  void OnRegistered(const absl::StatusOr<ServerLease>& answer, Now now);
-  void OnRenewed(const absl::StatusOr<LeaseRenewal>& answer, Now now);
-
-  // True from the first registration on, also while the scheduler is away.
-  bool was_registered() const { return was_registered_; }
-  // The scheduler wants the server to leave. It renews its lease until the caller lets it; kLeft: it is out.
-  bool asked_to_drain() const { return asked_to_drain_; }
-  // The last one that was granted.
-  const ServerLease& lease() const { return lease_; }
-  // Why kGiveUp. The scheduler's refusal at the start; DeadlineExceeded: it did not answer in time (the text says what
-  // happened instead); Aborted: another process took this server's place.
-  const absl::Status& failure() const { return failure_; }
-
-  // Lines for the log since the last call, oldest first.
-  std::vector<std::string> TakeReports();
+  // An answer to a call that is not under way is ignored.
+  void OnEvent(const RegisterAnswered& event, Now now, RegistrationActions* actions);
+  void OnEvent(const RenewAnswered& event, Now now, RegistrationActions* actions);
+  void OnEvent(const DeregisterAnswered& event, Now now, RegistrationActions* actions);
+  void OnEvent(const LeaveRequested& event, Now now, RegistrationActions* actions);
+  void OnEvent(const GroupsEnded& event, Now now, RegistrationActions* actions);
+  // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
+  void Tick(Now now, RegistrationActions* actions);
+  // On the monotonic clock; kNoDeadline: nothing is due.
+  uint64_t NextDeadlineNs() const;
 
  private:
-  void OnFailure(const absl::Status& status, Now now);
-  void Report(std::string line) { reports_.push_back(std::move(line)); }
-  void ReportOutage(const absl::Status& status, Now now);
+  // Whether this ends the call under way.
+  bool TakeAnswer(LeaseCallId call);
+  LeaseCallId NextCall();
+  void Call(Now now, RegistrationActions* actions);
+  void OnFailure(const absl::Status& status, Now now, RegistrationActions* actions);
+  void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
+  void GiveUp(absl::Status why, RegistrationActions* actions);
+  void Leave(RegistrationActions* actions);
   uint64_t RetryDelayNs();
   uint64_t RenewalIntervalNs() const { return lease_.ttl_ms * kNsPerMs / 3; }
 
-  const std::string scheduler_;
-  const uint64_t start_timeout_ms_;
+  const RegistrationOptions options_;
   const uint64_t start_deadline_ns_;
   uint64_t random_;
   bool was_registered_ = false;
   bool holds_lease_ = false;  // as far as this side knows
+  bool gave_up_ = false;
   bool asked_to_drain_ = false;
+  bool groups_ended_ = false;
+  bool leave_requested_ = false;
+  std::optional<std::string> deregister_reason_;  // it is to be deregistered
+  bool left_ = false;
   ServerLease lease_;
+  std::optional<LeaseCallId> call_;  // under way
+  uint64_t calls_ = 0;               // so far
   uint64_t next_call_ns_ = 0;
   uint32_t failures_in_row_ = 0;
   uint64_t outage_since_ns_ = 0;
   uint64_t last_report_ns_ = 0;
   std::string last_reported_text_;
   absl::Status last_failure_;
-  absl::Status failure_;
-  std::vector<std::string> reports_;
 };
 
 }  // namespace shoal

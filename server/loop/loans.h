@@ -1,4 +1,4 @@
-// The contributions that a server sums where they lie, in memory that its peers lend it.
+// The contributions that a server sums where they are, in memory that its peers lend it.
 //
 // Keyed by the place in slot memory where the contribution would have been copied to. One thread. No allocation once
 // as many loans and jobs as ever have been open at a time, except in Forget.

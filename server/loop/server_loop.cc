@@ -29,24 +29,43 @@ ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport
       slot_memory_(slot_memory),
       loans_(transport->lender()) {}
 
-// What was borrowed goes back before the machine may use the slot for something else.
-void ServerLoop::OnReduced(uint64_t token, Now now) {
-  loans_.EndJob(token);
-  machine_.OnReduced(token, now, &actions_);
+bool ServerLoop::RunOnce(Now now) {
+  TakeInOrders(now);
+  bool progress = TakeInTransportEvents(now);
+  progress = TakeInResults(now) || progress;
+  if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
+  while (!actions_.empty()) {
+    progress = true;
+    Execute();
+    TakeInResults(now);
+  }
+  return progress;
 }
 
-bool ServerLoop::RunOnce(Now now) {
-  const std::span<const TransportEvent> events = transport_->Poll();
-  bool progress = !events.empty();
-  for (const TransportEvent& event : events) machine_.OnTransportEvent(event, now, &actions_);
-  for (uint64_t token : reducer_->Poll()) {
-    progress = true;
-    OnReduced(token, now);
+void ServerLoop::TakeInOrders(Now now) {
+  if (new_token_key_.has_value()) {
+    machine_.OnEvent(TokenKeyChanged{*std::exchange(new_token_key_, std::nullopt)}, now, &actions_);
   }
-  if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
-  progress = progress || !actions_.empty();
-  Execute(now);
-  return progress;
+  if (std::exchange(drain_requested_, false)) machine_.OnEvent(DrainRequested{}, now, &actions_);
+}
+
+bool ServerLoop::TakeInTransportEvents(Now now) {
+  const std::span<const TransportEvent> events = transport_->Poll();
+  for (const TransportEvent& event : events) machine_.OnEvent(event, now, &actions_);
+  return !events.empty();
+}
+
+bool ServerLoop::TakeInResults(Now now) {
+  const std::span<const uint64_t> reduced = reducer_->Poll();
+  const bool any = !reduced.empty() || !ended_.empty();
+  for (const uint64_t token : reduced) {
+    // What was borrowed goes back before the machine may use the slot for something else.
+    loans_.EndJob(token);
+    machine_.OnEvent(ReduceDone{token}, now, &actions_);
+  }
+  for (const TransportEvent& event : ended_) machine_.OnEvent(event, now, &actions_);
+  ended_.clear();
+  return any;
 }
 
 ServerCounters ServerLoop::counters() const {
@@ -58,10 +77,10 @@ ServerCounters ServerLoop::counters() const {
   return counters;
 }
 
-void ServerLoop::Execute(Now now) {
+void ServerLoop::Execute() {
   const auto execute = Overloaded{
-      // A note or result to a peer that is already gone needs no answer: its kPeerDown follows. One that can't be sent
-      // would leave its worker waiting: better that it sees the connection end.
+      // A note or result to a peer that is already gone needs no answer: its kPeerDown follows. If the transport has no
+      // room for it, the worker would wait for ever, so the connection is closed.
       [this](const SendNoteAction& action) {
         const absl::Status status = transport_->SendNote(action.peer, action.note.view());
         if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
@@ -93,14 +112,8 @@ void ServerLoop::Execute(Now now) {
       [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },
       [this](const ClosePeerAction& action) { transport_->Close(action.peer); },
   };
-  while (!actions_.empty()) {
-    std::swap(actions_, executing_);
-    for (const ServerAction& action : executing_) std::visit(execute, action);
-    executing_.clear();
-    for (uint64_t token : reducer_->Poll()) OnReduced(token, now);
-    for (const TransportEvent& event : ended_) machine_.OnTransportEvent(event, now, &actions_);
-    ended_.clear();
-  }
+  for (const ServerAction& action : actions_) std::visit(execute, action);
+  actions_.clear();
 }
 
 }  // namespace shoal

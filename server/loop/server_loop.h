@@ -1,11 +1,13 @@
 // One I/O thread of a server: Poll -> Step -> Execute around a ServerMachine, its transport and its reducer.
 //
-// Thread: one thread calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may sleep until
-// NextDeadlineNs() or the transport's wake_fd. Owns the slot memory; everything is sized at construction.
+// Thread: one thread calls everything. RunOnce never blocks and reads no clock; between calls that thread may sleep
+// until NextDeadlineNs() or the transport's wake_fd. Everything is sized at construction. Executing an action never
+// calls the machine: what ends there comes back as an event in the next step of the same RunOnce.
 #ifndef SHOAL_SERVER_LOOP_SERVER_LOOP_H_
 #define SHOAL_SERVER_LOOP_SERVER_LOOP_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,14 +30,19 @@ class ServerLoop {
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   bool last_op_was_small() const { return machine_.last_op_was_small(); }
-  void Drain() { machine_.Drain(); }
-  void SetTokenKey(const TokenKey& key) { machine_.SetTokenKey(key); }
+  // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
+  void Drain() { drain_requested_ = true; }
+  void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }
   ServerCounters counters() const;
   OpenGroups open_groups() const { return machine_.open_groups(); }
 
  private:
-  void Execute(Now now);
-  void OnReduced(uint64_t token, Now now);
+  // The events at hand, handed to the machine.
+  void TakeInOrders(Now now);
+  bool TakeInTransportEvents(Now now);
+  // What has ended since the last step: reductions, and operations that ended when they were executed.
+  bool TakeInResults(Now now);
+  void Execute();
 
   ServerMachine machine_;
   Transport* transport_;
@@ -43,8 +50,9 @@ class ServerLoop {
   std::span<std::byte> slot_memory_;
   Loans loans_;
   ServerActions actions_;
-  ServerActions executing_;
   std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
+  bool drain_requested_ = false;
+  std::optional<TokenKey> new_token_key_;
 };
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Which groups are open on a server, for the lines that name whom it waits for when it is to end.
+// Which groups are open on a server, for the lines that name the ranks it waits for before it ends.
 //
 // Pure functions on the caller's values; any thread.
 #ifndef SHOAL_SERVER_MACHINE_OPEN_GROUPS_H_

@@ -1,4 +1,4 @@
-// What a server machine is asked to do, and what it asks of its loop.
+// What a server machine asks of its loop, and what it counts.
 //
 // Plain values. Buffers are offsets into the loop's slot memory: the machine never sees memory.
 #ifndef SHOAL_SERVER_MACHINE_SERVER_ACTIONS_H_
@@ -25,7 +25,7 @@ struct AcceptAction {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t token = 0;
-  bool into_slot = false;  // it is sent on from there: not to be borrowed
+  bool into_slot = false;  // the payload is sent on from the slot, so it must not be borrowed
 };
 
 struct DeclineAction {
@@ -51,8 +51,7 @@ struct ReduceAction {
   uint64_t token = 0;
 };
 
-// Contributions that were accepted into [offset, offset + bytes) won't be reduced: whoever lent them can have them
-// back.
+// Contributions that were accepted into [offset, offset + bytes) won't be reduced: what was lent of them is returned.
 struct ForgetInputsAction {
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -76,8 +75,8 @@ struct ServerCounters {
   uint32_t groups_open = 0;
   uint32_t peers = 0;
   uint32_t shared_memory_peers = 0;  // of them
-  std::string transports;            // what the connections use now, for people
-  uint64_t corrupted_payloads = 0;   // contributions that arrived other than they were sent, as far as that is checked
+  std::string transports;            // what the connections use now, human-readable
+  uint64_t corrupted_payloads = 0;   // contributions whose checksum was wrong on arrival, where that is checked
   uint64_t slot_memory_used_bytes = 0;
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
 

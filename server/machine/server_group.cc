@@ -18,18 +18,18 @@ void AddRank(Rank rank, Waiting* waiting) {
 }  // namespace
 
 ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t credit_chunks, uint64_t slot_region)
-    : members(first_token.group_size),
-      slots(SlotCount(credit_chunks)),
-      ledger(first_token.max_chunk_bytes),
-      id_(first_token.group),
+    : id_(first_token.group),
       job_(first_token.job),
       first_epoch_(first_token.epoch),
       epoch_(epoch),
       max_chunk_bytes_(first_token.max_chunk_bytes),
       credit_chunks_(credit_chunks),
       slot_region_(slot_region),
-      stride_bytes_(StrideBytes(first_token.max_chunk_bytes)) {
-  for (ChunkSlot& slot : slots) slot.Size(first_token.group_size);
+      stride_bytes_(StrideBytes(first_token.max_chunk_bytes)),
+      members_(first_token.group_size),
+      slots_(SlotCount(credit_chunks)),
+      ledger_(first_token.max_chunk_bytes) {
+  for (ChunkSlot& slot : slots_) slot.Size(first_token.group_size);
 }
 
 uint64_t ServerGroup::RegionBytes(uint32_t credit_chunks, uint32_t group_size, uint32_t max_chunk_bytes) {
@@ -38,10 +38,10 @@ uint64_t ServerGroup::RegionBytes(uint32_t credit_chunks, uint32_t group_size, u
 
 void ServerGroup::MoveTo(Epoch epoch) {
   epoch_ = epoch;
-  newest_result = OpNumber(0);
-  somebody_waits_for_commit = false;
-  ledger.Restart();
-  for (Member& member : members) member = {.landed_watermark = member.landed_watermark};
+  newest_result_ = OpNumber(0);
+  any_waits_for_commit_ = false;
+  ledger_.Restart();
+  for (Member& member : members_) member = {.landed_watermark = member.landed_watermark};
 }
 
 bool ServerGroup::Agrees(const GroupToken& token) const {
@@ -49,10 +49,49 @@ bool ServerGroup::Agrees(const GroupToken& token) const {
          token.max_chunk_bytes == max_chunk_bytes_;
 }
 
+bool ServerGroup::HasPeer(PeerId peer) const {
+  return std::any_of(members_.begin(), members_.end(), [peer](const Member& member) {
+    return member.presence == Presence::kPresent && member.peer == peer;
+  });
+}
+
+void ServerGroup::Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumber newest_result) {
+  Member& member = members_[rank.value()];
+  member.presence = Presence::kPresent;
+  member.peer = peer;
+  member.incarnation = incarnation;
+  member.newest_result = newest_result;
+  newest_result_ = std::max(newest_result_, newest_result);
+}
+
+void ServerGroup::Miss(Rank rank, uint64_t lost_at_ns, std::string because) {
+  Member& member = members_[rank.value()];
+  member.presence = Presence::kMissing;
+  member.lost_at_ns = lost_at_ns;
+  member.lost_because = std::move(because);
+}
+
+std::vector<OfferId> ServerGroup::Leave(Rank rank) {
+  members_[rank.value()].presence = Presence::kGone;
+  std::vector<OfferId> offers;
+  std::erase_if(pending_, [&](const PendingPush& push) {
+    if (push.header.rank != rank) return false;
+    offers.push_back(push.offer);
+    return true;
+  });
+  return offers;
+}
+
+std::string ServerGroup::GiveUp(Rank rank) {
+  Member& member = members_[rank.value()];
+  member.presence = Presence::kGone;
+  return member.lost_because;
+}
+
 int ServerGroup::FindSlot(OpNumber op, ChunkNumber chunk) const {
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].state() != ChunkSlot::State::kFree && !slots[i].abandoned() && slots[i].op() == op &&
-        slots[i].chunk() == chunk) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state() != ChunkSlot::State::kFree && !slots_[i].abandoned() && slots_[i].op() == op &&
+        slots_[i].chunk() == chunk) {
       return static_cast<int>(i);
     }
   }
@@ -60,8 +99,8 @@ int ServerGroup::FindSlot(OpNumber op, ChunkNumber chunk) const {
 }
 
 int ServerGroup::FindFreeSlot() const {
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].state() == ChunkSlot::State::kFree) return static_cast<int>(i);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state() == ChunkSlot::State::kFree) return static_cast<int>(i);
   }
   return -1;
 }
@@ -69,9 +108,9 @@ int ServerGroup::FindFreeSlot() const {
 int ServerGroup::FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const {
   int youngest = -1;
   std::pair<OpNumber, ChunkNumber> last(op, chunk);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const std::pair<OpNumber, ChunkNumber> place(slots[i].op(), slots[i].chunk());
-    if (slots[i].state() != ChunkSlot::State::kGathering || slots[i].abandoned() || place <= last) continue;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const std::pair<OpNumber, ChunkNumber> place(slots_[i].op(), slots_[i].chunk());
+    if (slots_[i].state() != ChunkSlot::State::kGathering || slots_[i].abandoned() || place <= last) continue;
     youngest = static_cast<int>(i);
     last = place;
   }
@@ -79,28 +118,49 @@ int ServerGroup::FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const {
 }
 
 bool ServerGroup::IsPending(const FrameHeader& push) const {
-  return std::any_of(pending.begin(), pending.end(), [&](const PendingPush& held) {
+  return std::any_of(pending_.begin(), pending_.end(), [&](const PendingPush& held) {
     return held.header.rank == push.rank && held.header.op == push.op && held.header.chunk == push.chunk;
   });
 }
 
-std::deque<ServerGroup::PendingPush>::iterator ServerGroup::OldestPending() {
-  return std::min_element(pending.begin(), pending.end(), [](const PendingPush& a, const PendingPush& b) {
-    return std::pair(a.header.op, a.header.chunk) < std::pair(b.header.op, b.header.chunk);
-  });
+std::optional<ServerGroup::PendingPush> ServerGroup::TakeOldestPending() {
+  if (pending_.empty()) return std::nullopt;
+  const auto oldest =
+      std::min_element(pending_.begin(), pending_.end(), [](const PendingPush& a, const PendingPush& b) {
+        return std::pair(a.header.op, a.header.chunk) < std::pair(b.header.op, b.header.chunk);
+      });
+  const PendingPush push = *oldest;
+  pending_.erase(oldest);
+  return push;
 }
 
 uint64_t ServerGroup::BufferOffset(uint32_t slot, Rank rank) const {
   return slot_region_ + (uint64_t{slot} * size() + rank.value()) * stride_bytes_;
 }
 
-OpNumber ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
-  Member& member = members[rank.value()];
+Refusal ServerGroup::Admit(const FrameHeader& push, const OpRecord** op) {
+  const Refusal refusal = ledger_.Admit(push, op);
+  if (refusal != Refusal::kNone) return refusal;
+  return (*op)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;
+}
+
+void ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
+  Member& member = members_[rank.value()];
   member.landed_watermark = std::max(member.landed_watermark, header.landed_watermark);
   OpNumber landed_everywhere = member.landed_watermark;
-  for (const Member& other : members) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
-  ledger.Commit(std::max(landed_everywhere, header.commit_watermark));
-  return ledger.watermark();
+  for (const Member& other : members_) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
+  ledger_.Commit(std::max(landed_everywhere, header.commit_watermark));
+}
+
+void ServerGroup::WaitForCommit(Rank rank, OpNumber op, Now now) {
+  members_[rank.value()].waits_for_commit = op;
+  members_[rank.value()].waits_since_ns = now.monotonic_ns;
+  if (op != OpNumber(0)) any_waits_for_commit_ = true;
+}
+
+bool ServerGroup::TakeAnnouncement() {
+  const bool waited_for = any_waits_for_commit_ && TakeCommitsWaitedFor();
+  return ledger_.TakeAnnouncement() || waited_for;
 }
 
 Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
@@ -114,18 +174,18 @@ Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
 Waiting ServerGroup::RanksBehind(OpNumber op) const {
   Waiting waiting;
   for (uint32_t r = 0; r < size(); ++r) {
-    if (members[r].landed_watermark < op) AddRank(Rank(r), &waiting);
+    if (members_[r].landed_watermark < op) AddRank(Rank(r), &waiting);
   }
   return waiting;
 }
 
 bool ServerGroup::TakeCommitsWaitedFor() {
   bool any = false;
-  somebody_waits_for_commit = false;
-  for (Member& member : members) {
+  any_waits_for_commit_ = false;
+  for (Member& member : members_) {
     if (member.waits_for_commit == OpNumber(0)) continue;
-    if (member.waits_for_commit > ledger.watermark()) {
-      somebody_waits_for_commit = true;
+    if (member.waits_for_commit > ledger_.watermark()) {
+      any_waits_for_commit_ = true;
       continue;
     }
     member.waits_for_commit = OpNumber(0);
@@ -134,23 +194,23 @@ bool ServerGroup::TakeCommitsWaitedFor() {
   return any;
 }
 
-bool ServerGroup::AnyPresent() const {
-  return std::any_of(members.begin(), members.end(),
-                     [](const Member& member) { return member.presence == Presence::kPresent; });
+void ServerGroup::Fail(std::string why) {
+  failed_ = true;
+  failure_ = std::move(why);
 }
 
-bool ServerGroup::AnyAbsent() const {
-  return std::any_of(members.begin(), members.end(),
-                     [](const Member& member) { return member.presence == Presence::kAbsent; });
+uint64_t ServerGroup::ReleaseTimeNs(Now now, uint64_t patience_ns) {
+  if (release_at_ns_ == kNoDeadline) release_at_ns_ = now.monotonic_ns + patience_ns;
+  return release_at_ns_;
 }
 
-bool ServerGroup::AnyMissing() const {
-  return std::any_of(members.begin(), members.end(),
-                     [](const Member& member) { return member.presence == Presence::kMissing; });
+bool ServerGroup::Any(Presence presence) const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [presence](const Member& member) { return member.presence == presence; });
 }
 
 bool ServerGroup::AllSlotsIdle() const {
-  return std::all_of(slots.begin(), slots.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
+  return std::all_of(slots_.begin(), slots_.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
 }
 
 }  // namespace shoal

@@ -1,6 +1,7 @@
-// One group on one shard: its members, its slots and its ledger.
+// One group on one shard: its members, its slots, the pushes that wait for a slot, and its ledger.
 //
-// Data and small rules for ServerMachine, which owns it and does everything that concerns peers. One thread.
+// Owns this state and its transitions; ServerMachine, which owns the group, does everything that concerns peers. One
+// thread.
 //
 // The group moves from epoch to epoch (docs/adr/0009): what was gathered is given up then, and every rank says hello
 // again.
@@ -9,7 +10,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/chunk_slot.h"
@@ -33,8 +36,8 @@ class ServerGroup {
     Incarnation incarnation;
     OpNumber landed_watermark;
     OpNumber newest_result;             // at its hello: it has results of no later op
-    OpNumber waits_for_commit;          // 0: it does not
-    uint64_t waits_since_ns = 0;        // for that
+    OpNumber waits_for_commit;          // 0: it does not wait
+    uint64_t waits_since_ns = 0;        // for that commit
     uint64_t lost_at_ns = kNoDeadline;  // kMissing: when it is given up
     std::string lost_because;           // kMissing
   };
@@ -59,65 +62,124 @@ class ServerGroup {
   Epoch epoch() const { return epoch_; }
   // Not the epoch that the group started in: a rank may hold results that others lack.
   bool moved() const { return epoch_ != first_epoch_; }
-  uint32_t size() const { return static_cast<uint32_t>(members.size()); }
+  uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
   uint32_t max_chunk_bytes() const { return max_chunk_bytes_; }
   uint32_t credit_chunks() const { return credit_chunks_; }
   uint64_t slot_region() const { return slot_region_; }
+  uint64_t stride_bytes() const { return stride_bytes_; }
+  // Of the whole region.
+  uint64_t region_bytes() const { return slots_.size() * size() * stride_bytes_; }
 
-  // Starts the epoch. Slots, pending pushes and peers are the caller's to give up before.
+  // Starts the epoch: members are absent, ops are registered anew. The caller has given up slots, pending pushes and
+  // peers before.
   void MoveTo(Epoch epoch);
 
   // True if the token describes this same group (its rank aside).
   bool Agrees(const GroupToken& token) const;
 
+  // ---- members ----
+
+  const Member& member(Rank rank) const { return members_[rank.value()]; }
+  bool IsPresent(Rank rank) const { return member(rank).presence == Presence::kPresent; }
+  bool AnyPresent() const { return Any(Presence::kPresent); }
+  bool AnyMissing() const { return Any(Presence::kMissing); }
+  // Whether the connection said hello as any rank of the group.
+  bool HasPeer(PeerId peer) const;
+
+  // The rank said hello on this connection; `newest_result` as in Member.
+  void Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumber newest_result);
+  // The rank's connection broke; it is given up at that time.
+  void Miss(Rank rank, uint64_t lost_at_ns, std::string because);
+  // The rank is gone. Its pending pushes are taken out; their offers are for the caller to decline, oldest first.
+  std::vector<OfferId> Leave(Rank rank);
+  // A missing rank did not come back in time. Returns why it went missing.
+  std::string GiveUp(Rank rank);
+
+  // Whether a rank may hold results of this op from an earlier epoch.
+  bool MayHaveResultsOf(OpNumber op) const { return op <= newest_result_; }
+
+  // ---- slots ----
+
+  uint32_t slot_count() const { return static_cast<uint32_t>(slots_.size()); }
+  ChunkSlot& slot(uint32_t index) { return slots_[index]; }
+  const ChunkSlot& slot(uint32_t index) const { return slots_[index]; }
   // Index of the slot that gathers (op, chunk), or of a free one, or -1.
   int FindSlot(OpNumber op, ChunkNumber chunk) const;
   int FindFreeSlot() const;
   // Of the gathering slot whose chunk is last in the order of pushes, if that is after (op, chunk); or -1.
   int FindSlotToPreempt(OpNumber op, ChunkNumber chunk) const;
-  // Whether the same push is held already.
-  bool IsPending(const FrameHeader& push) const;
-  // The pending push that is first in that order. There is one.
-  std::deque<PendingPush>::iterator OldestPending();
   // Where a rank's contribution to a slot lies.
   uint64_t BufferOffset(uint32_t slot, Rank rank) const;
-  uint64_t stride_bytes() const { return stride_bytes_; }
+  bool AllSlotsIdle() const;
 
-  // Takes in what a worker says of its own progress and of the group's; returns the group's watermark.
-  OpNumber NoteWatermarks(Rank rank, const FrameHeader& header);
+  // ---- pushes that wait for a slot ----
+
+  // Whether the same push is held already; whether as many are held as the members' credit allows.
+  bool IsPending(const FrameHeader& push) const;
+  bool PendingIsFull() const { return pending_.size() >= size_t{size()} * credit_chunks_; }
+  void Hold(const PendingPush& push) { pending_.push_back(push); }
+  // The held push that is first in the order of pushes; nullopt: none is held.
+  std::optional<PendingPush> TakeOldestPending();
+  // There was no slot for the push that was taken.
+  void PutBack(const PendingPush& push) { pending_.push_front(push); }
+  // All of them, in the order in which they came.
+  std::deque<PendingPush> TakePending() { return std::exchange(pending_, {}); }
+
+  // ---- ops ----
+
+  // Finds or registers the op of a push, as OpLedger::Admit. kDuplicate: its chunk was summed already.
+  Refusal Admit(const FrameHeader& push, const OpRecord** op);
+  // The record of an op that was admitted and is not committed; nullptr otherwise.
+  const OpRecord* FindOp(OpNumber op) const { return ledger_.Find(op); }
+  // The chunk of an op that is not committed has its result: no contribution to it counts any more.
+  void NoteSummed(OpNumber op, ChunkNumber chunk) { ledger_.NoteSummed(op, chunk); }
+
+  OpNumber watermark() const { return ledger_.watermark(); }
+  // Takes in what a worker says of its own progress and of the group's.
+  void NoteWatermarks(Rank rank, const FrameHeader& header);
+  // The rank wants to know when all have their results up to `op`; 0: it does not.
+  void WaitForCommit(Rank rank, OpNumber op, Now now);
+  bool AnyWaitsForCommit() const { return any_waits_for_commit_; }
+  // Whether the members are to be told the watermark now; they count as told then.
+  bool TakeAnnouncement();
 
   // The ranks without the chunk of a gathering slot; the ranks that have not said that they have all results up to
   // `op`.
   Waiting RanksMissing(const ChunkSlot& slot) const;
   Waiting RanksBehind(OpNumber op) const;
 
-  // Whether a member waits for a watermark that is reached; nobody waits for it then any more.
-  bool TakeCommitsWaitedFor();
+  // ---- failure ----
 
-  bool AnyPresent() const;
-  bool AnyAbsent() const;  // a rank that never said hello
-  bool AnyMissing() const;
-  bool AllSlotsIdle() const;
-
-  std::vector<Member> members;  // by rank
-  std::vector<ChunkSlot> slots;
-  std::deque<PendingPush> pending;  // at most size * credit
-  OpLedger ledger;
-  OpNumber newest_result;  // of all members'
-  bool somebody_waits_for_commit = false;
-  bool failed = false;
-  uint64_t release_at_ns = kNoDeadline;  // failed: who is in it then is taken for gone
-  std::string failure;                   // why, for those who come later
+  bool failed() const { return failed_; }
+  // Why it failed, for ranks that come later.
+  const std::string& failure() const { return failure_; }
+  // The group can't go on.
+  void Fail(std::string why);
+  // When the members that are still in the failed group are taken for gone; `patience_ns` after the first call.
+  uint64_t ReleaseTimeNs(Now now, uint64_t patience_ns);
 
  private:
-  GroupId id_;
-  JobId job_;
-  Epoch first_epoch_;
+  bool Any(Presence presence) const;
+  // Whether a member waits for a watermark that is reached; those members wait no more then.
+  bool TakeCommitsWaitedFor();
+
+  const GroupId id_;
+  const JobId job_;
+  const Epoch first_epoch_;
   Epoch epoch_;
-  uint32_t max_chunk_bytes_;
-  uint32_t credit_chunks_;
-  uint64_t slot_region_;
-  uint64_t stride_bytes_;
+  const uint32_t max_chunk_bytes_;
+  const uint32_t credit_chunks_;
+  const uint64_t slot_region_;
+  const uint64_t stride_bytes_;
+  std::vector<Member> members_;  // by rank
+  std::vector<ChunkSlot> slots_;
+  std::deque<PendingPush> pending_;  // at most size * credit
+  OpLedger ledger_;
+  OpNumber newest_result_;  // of all members'
+  bool any_waits_for_commit_ = false;
+  bool failed_ = false;
+  std::string failure_;
+  uint64_t release_at_ns_ = kNoDeadline;
 };
 
 }  // namespace shoal

@@ -1,6 +1,7 @@
 #include "server/machine/server_machine.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,24 @@ std::string DescribeBucket(uint64_t elements, DataType dtype, bool narrowed, Red
                                   narrowed ? "float32 sent as " : "", std::string(DataTypeName(dtype)));
   if (op == ReduceOp::kPremulSum) absl::StrAppend(&text, " with factor ", factor);
   return text;
+}
+
+// Of a chunk that was summed, but for the rank that it goes to.
+FrameHeader ResultHeader(const ServerGroup& group, const ChunkSlot& slot, const OpRecord& op) {
+  return {.type = FrameType::kResult,
+          .group = group.id(),
+          .epoch = group.epoch(),
+          .op = slot.op(),
+          .commit_watermark = group.watermark(),
+          .bucket_elements = op.plan.element_count,
+          .first_element = op.plan.FirstElement(slot.chunk()),
+          .chunk_elements = op.plan.ElementCount(slot.chunk()),
+          .chunk = slot.chunk(),
+          .dtype = op.dtype,
+          .reduce_op = op.reduce_op,
+          .premul_factor = op.premul_factor,
+          .contributors = group.size(),
+          .narrowed = op.narrowed};
 }
 
 }  // namespace
@@ -44,7 +63,7 @@ ServerGroup* ServerMachine::Lookup(OperationToken token) {
   return cell.generation == token.generation ? cell.group.get() : nullptr;
 }
 
-void ServerMachine::OnTransportEvent(const TransportEvent& event, Now now, ServerActions* actions) {
+void ServerMachine::OnEvent(const TransportEvent& event, Now now, ServerActions* actions) {
   switch (event.kind) {
     case TransportEventKind::kPeerUp:
       peers_.try_emplace(event.peer);
@@ -72,20 +91,21 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (header->type != FrameType::kPush ||
       event.payload_bytes != uint64_t{header->chunk_elements} * DataTypeSize(header->dtype)) {
     return CloseMalformed(event.peer, event.offer,
-                          absl::InvalidArgumentError("a payload that is no push, or cut short"), actions);
+                          absl::InvalidArgumentError("a payload that is not a push, or has not the size of its chunk"),
+                          actions);
   }
   uint32_t group_index = 0;
   Rank rank;
   Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   ServerGroup& group = *groups_[group_index].group;
-  if (group.failed) {
-    return RefuseOffer(event.peer, event.offer, *header, Refusal::kGroupFailedBefore, group.failure, actions);
+  if (group.failed()) {
+    return RefuseOffer(event.peer, event.offer, *header, Refusal::kGroupFailedBefore, group.failure(), actions);
   }
   group.NoteWatermarks(rank, *header);
   AnnounceCommit(&group, actions);
-  OpRecord* record = nullptr;
-  refusal = Admit(&group, *header, &record);
+  const OpRecord* record = nullptr;
+  refusal = group.Admit(*header, &record);
   if (refusal == Refusal::kNone && header->contributors != 0 && header->contributors != group.size()) {
     refusal = Refusal::kMalformed;
   }
@@ -97,84 +117,78 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
-  // Nobody's credit bounds results that were asked for. Their chunk has lost its slot; who begins it anew asks again.
+  // No rank's credit bounds results that were asked for. Their chunk has lost its slot; the push that begins it anew
+  // asks for them again.
   if (header->contributors != 0) {
     actions->push_back(DeclineAction{event.offer});
     return;
   }
-  // A copy must not take the place of what others are owed.
+  // A copy must not take the place of another rank's push.
   if (group.IsPending(*header)) return RefuseOffer(event.peer, event.offer, *header, Refusal::kDuplicate, "", actions);
-  if (group.pending.size() >= size_t{group.size()} * group.credit_chunks()) {
+  if (group.PendingIsFull()) {
     return RefuseOffer(event.peer, event.offer, *header, Refusal::kNoSlot, "", actions);
   }
-  group.pending.push_back({event.peer, event.offer, *header});
-}
-
-Refusal ServerMachine::Admit(ServerGroup* group, const FrameHeader& push, OpRecord** record) {
-  const Refusal refusal = group->ledger.Admit(push, record);
-  if (refusal != Refusal::kNone) return refusal;
-  return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;
+  group.Hold({event.peer, event.offer, *header});
 }
 
 bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
                               ServerActions* actions) {
   GroupCell& cell = groups_[group_index];
   ServerGroup& group = *cell.group;
-  int index = group.FindSlot(header.op, header.chunk);
-  const bool begins = index < 0;
+  int found = group.FindSlot(header.op, header.chunk);
+  const bool begins = found < 0;
   if (begins) {
-    index = group.FindFreeSlot();
-    if (index < 0 && group.moved()) {
+    found = group.FindFreeSlot();
+    if (found < 0 && group.moved()) {
       const int youngest = group.FindSlotToPreempt(header.op, header.chunk);
       if (youngest >= 0) Preempt(&group, static_cast<uint32_t>(youngest), actions);
-      index = group.FindFreeSlot();
+      found = group.FindFreeSlot();
     }
-    if (index < 0) return false;
-    group.slots[static_cast<size_t>(index)].Start(header.op, header.chunk, now.monotonic_ns);
+    if (found < 0) return false;
   }
+  const auto index = static_cast<uint32_t>(found);
+  ChunkSlot& slot = group.slot(index);
+  if (begins) slot.Start(header.op, header.chunk, now.monotonic_ns);
   const bool is_result = header.contributors != 0;
-  const Refusal refusal = group.slots[static_cast<size_t>(index)].Offer(header.rank, is_result);
+  const Refusal refusal = slot.Offer(header.rank, is_result);
   if (refusal != Refusal::kNone) {
     RefuseOffer(peer, offer, header, refusal, "", actions);
     return true;
   }
   actions->push_back(
       AcceptAction{.offer = offer,
-                   .offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),
+                   .offset = group.BufferOffset(index, header.rank),
                    .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
                    .token = Pack({static_cast<uint16_t>(group_index), cell.generation, static_cast<uint16_t>(index),
                                   static_cast<uint16_t>(header.rank.value())}),
                    .into_slot = is_result});
-  if (begins && header.op <= group.newest_result) {
-    for (uint32_t r = 0; r < group.size(); ++r) AskFor(group, static_cast<uint32_t>(index), Rank(r), actions);
+  if (begins && group.MayHaveResultsOf(header.op)) {
+    for (uint32_t r = 0; r < group.size(); ++r) AskFor(group, index, Rank(r), actions);
   }
   return true;
 }
 
 void ServerMachine::Preempt(ServerGroup* group, uint32_t index, ServerActions* actions) {
-  const ChunkSlot& slot = group->slots[index];
+  const ChunkSlot& slot = group->slot(index);
   FrameHeader header{.group = group->id(), .epoch = group->epoch(), .op = slot.op(), .chunk = slot.chunk()};
   for (uint32_t r = 0; r < group->size(); ++r) {
-    if (!slot.Offered(Rank(r)) || group->members[r].presence != ServerGroup::Presence::kPresent) continue;
+    if (!slot.Offered(Rank(r)) || !group->IsPresent(Rank(r))) continue;
     header.rank = Rank(r);
-    RefuseNote(group->members[r].peer, header, Refusal::kPreempted, "", actions);
+    RefuseNote(group->member(Rank(r)).peer, header, Refusal::kPreempted, "", actions);
   }
   AbandonSlot(group, index, actions);
 }
 
 void ServerMachine::RetryPending(uint32_t group_index, Now now, ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
-  while (!group.pending.empty()) {
-    const auto oldest = group.OldestPending();
-    const ServerGroup::PendingPush push = *oldest;
-    group.pending.erase(oldest);
+  while (const std::optional<ServerGroup::PendingPush> push = group.TakeOldestPending()) {
     // While it was held, a copy of it may have been summed, and its op committed.
-    OpRecord* record = nullptr;
-    const Refusal refusal = Admit(&group, push.header, &record);
+    const OpRecord* record = nullptr;
+    const Refusal refusal = group.Admit(push->header, &record);
     if (refusal != Refusal::kNone) {
-      RefuseOffer(push.peer, push.offer, push.header, refusal, "", actions);
-    } else if (!TryAccept(group_index, push.peer, push.header, push.offer, now, actions)) {
-      group.pending.push_front(push);
+      RefuseOffer(push->peer, push->offer, push->header, refusal, "", actions);
+    } else if (!TryAccept(group_index, push->peer, push->header, push->offer, now, actions)) {
+      group.PutBack(*push);
       return;
     }
   }
@@ -183,15 +197,16 @@ void ServerMachine::RetryPending(uint32_t group_index, Now now, ServerActions* a
 void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions* actions) {
   const OperationToken token = Unpack(event.token);
   ServerGroup& group = *Lookup(token);
-  ChunkSlot& slot = group.slots[token.slot];
+  ChunkSlot& slot = group.slot(token.slot);
   const bool complete = slot.Landed(Rank(token.rank), event.status.ok());
-  const OpRecord* record = slot.abandoned() ? nullptr : group.ledger.Find(slot.op());
+  const OpRecord* record = slot.abandoned() ? nullptr : group.FindOp(slot.op());
+  const uint32_t elements = record == nullptr ? 0 : record->plan.ElementCount(slot.chunk());
   if (event.status.ok() && record != nullptr) {
     ++counters_.contributions_landed;
-    counters_.bytes_in += uint64_t{record->plan.ElementCount(slot.chunk())} * DataTypeSize(record->dtype);
+    counters_.bytes_in += uint64_t{elements} * DataTypeSize(record->dtype);
   }
   if (complete && record == nullptr) {
-    // Only a job whose own worker lied about its watermark gets here: nobody waits for this chunk any more.
+    // Only a job whose own worker lied about its watermark gets here: no rank waits for this chunk any more.
     slot.StartReplies(0);
     slot.Abandon();
     ForgetInputs(group, token.slot, actions);
@@ -210,67 +225,58 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
                    .offset = group.BufferOffset(token.slot, Rank(0)),
                    .stride_bytes = group.stride_bytes(),
                    .input_count = group.size(),
-                   .elements = record->plan.ElementCount(slot.chunk()),
+                   .elements = elements,
                    .token = event.token});
 }
 
-void ServerMachine::OnReduced(uint64_t packed, Now now, ServerActions* actions) {
-  const OperationToken token = Unpack(packed);
+void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* actions) {
+  const OperationToken token = Unpack(event.token);
   const ServerGroup& group = *Lookup(token);
-  if (!group.failed && !group.slots[token.slot].abandoned()) ++counters_.chunks_reduced;
+  if (!group.failed() && !group.slot(token.slot).abandoned()) ++counters_.chunks_reduced;
   SendResult(token, Rank(0), now, actions);
 }
 
+void ServerMachine::OnEvent(const DrainRequested&, Now, ServerActions*) { draining_ = true; }
+
+void ServerMachine::OnEvent(const TokenKeyChanged& event, Now, ServerActions*) { options_.token_key = event.key; }
+
 void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
-  ChunkSlot& slot = group.slots[token.slot];
-  OpRecord* record = group.failed || slot.abandoned() ? nullptr : group.ledger.Find(slot.op());
+  ChunkSlot& slot = group.slot(token.slot);
+  const OpRecord* record = group.failed() || slot.abandoned() ? nullptr : group.FindOp(slot.op());
   std::vector<Rank>& receivers = receivers_;
   receivers.clear();
   if (record != nullptr) {
-    record->summed[slot.chunk().value()] = true;
+    group.NoteSummed(slot.op(), slot.chunk());
     for (uint32_t i = 0; i < group.size(); ++i) {
       const Rank rank((FirstReplyRank(slot.chunk(), group.size()) + i) % group.size());
       if (slot.HasResultOf(rank)) continue;
-      if (group.members[rank.value()].presence == ServerGroup::Presence::kPresent) receivers.push_back(rank);
+      if (group.IsPresent(rank)) receivers.push_back(rank);
     }
   }
   slot.StartReplies(static_cast<uint32_t>(receivers.size()));
-  if (receivers.empty()) slot.Abandon();
+  if (receivers.empty()) {
+    slot.Abandon();
+    RetryPending(token.group_index, now, actions);
+    return ReleaseIfOver(token.group_index, actions);
+  }
+  FrameHeader header = ResultHeader(group, slot, *record);
+  const uint64_t bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
   for (const Rank rank : receivers) {
-    FrameHeader header{.type = FrameType::kResult,
-                       .group = group.id(),
-                       .epoch = group.epoch(),
-                       .op = slot.op(),
-                       .commit_watermark = group.ledger.watermark(),
-                       .bucket_elements = record->plan.element_count,
-                       .first_element = record->plan.FirstElement(slot.chunk()),
-                       .chunk_elements = record->plan.ElementCount(slot.chunk()),
-                       .chunk = slot.chunk(),
-                       .rank = rank,
-                       .dtype = record->dtype,
-                       .reduce_op = record->reduce_op,
-                       .premul_factor = record->premul_factor,
-                       .contributors = group.size(),
-                       .narrowed = record->narrowed};
-    const uint64_t bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype);
+    header.rank = rank;
     counters_.bytes_out += bytes;
     token.rank = static_cast<uint16_t>(rank.value());
-    actions->push_back(SendPayloadAction{.peer = group.members[rank.value()].peer,
+    actions->push_back(SendPayloadAction{.peer = group.member(rank).peer,
                                          .header = EncodeHeader(header),
                                          .offset = group.BufferOffset(token.slot, source),
                                          .bytes = bytes,
                                          .token = Pack(token)});
   }
-  if (receivers.empty()) {
-    RetryPending(token.group_index, now, actions);
-    ReleaseIfOver(token.group_index, actions);
-  }
 }
 
 void ServerMachine::OnSent(const TransportEvent& event, Now now, ServerActions* actions) {
   const OperationToken token = Unpack(event.token);
-  if (!Lookup(token)->slots[token.slot].ReplySent()) return;
+  if (!Lookup(token)->slot(token.slot).ReplySent()) return;
   RetryPending(token.group_index, now, actions);
   ReleaseIfOver(token.group_index, actions);
 }
@@ -302,14 +308,13 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
     if (groups_[index].group == nullptr) continue;
     ServerGroup& group = *groups_[index].group;
     for (uint32_t r = 0; r < group.size(); ++r) {
-      ServerGroup::Member& member = group.members[r];
+      const ServerGroup::Member& member = group.member(Rank(r));
       if (member.presence != ServerGroup::Presence::kMissing) continue;
       if (now.monotonic_ns < member.lost_at_ns) {
         next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
         continue;
       }
-      member.presence = ServerGroup::Presence::kGone;
-      FailGroup(index, FrameType::kRankLost, Rank(r), member.lost_because, actions);
+      FailGroup(index, FrameType::kRankLost, Rank(r), group.GiveUp(Rank(r)), actions);
     }
     ReleaseIfOver(index, actions);
   }
@@ -320,15 +325,16 @@ void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr) continue;
     any_group = true;
-    if (cell.group->failed) continue;
+    if (cell.group->failed()) continue;
     ReportGathering(*cell.group, now, actions);
-    if (cell.group->somebody_waits_for_commit) ReportUncommitted(*cell.group, now, actions);
+    if (cell.group->AnyWaitsForCommit()) ReportUncommitted(*cell.group, now, actions);
   }
   next_report_ns_ = any_group ? now.monotonic_ns + options_.waiting_report_ns : kNoDeadline;
 }
 
 void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const {
-  for (const ChunkSlot& slot : group.slots) {
+  for (uint32_t index = 0; index < group.slot_count(); ++index) {
+    const ChunkSlot& slot = group.slot(index);
     if (slot.state() != ChunkSlot::State::kGathering ||
         now.monotonic_ns - slot.gathering_since_ns() < options_.waiting_report_ns) {
       continue;
@@ -340,17 +346,17 @@ void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerAct
                        .op = slot.op(),
                        .chunk = slot.chunk()};
     for (uint32_t r = 0; r < group.size(); ++r) {
-      if (!slot.Has(Rank(r)) || group.members[r].presence != ServerGroup::Presence::kPresent) continue;
+      if (!slot.Has(Rank(r)) || !group.IsPresent(Rank(r))) continue;
       header.rank = Rank(r);
-      actions->push_back(SendNoteAction{group.members[r].peer, MakeWaiting(header, waiting)});
+      actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeWaiting(header, waiting)});
     }
   }
 }
 
 void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const {
   for (uint32_t r = 0; r < group.size(); ++r) {
-    const ServerGroup::Member& member = group.members[r];
-    if (member.waits_for_commit <= group.ledger.watermark() || member.presence != ServerGroup::Presence::kPresent ||
+    const ServerGroup::Member& member = group.member(Rank(r));
+    if (member.waits_for_commit <= group.watermark() || member.presence != ServerGroup::Presence::kPresent ||
         now.monotonic_ns - member.waits_since_ns < options_.waiting_report_ns) {
       continue;
     }

@@ -24,6 +24,7 @@
 #include "server/machine/buffer_pool.h"
 #include "server/machine/open_groups.h"
 #include "server/machine/server_actions.h"
+#include "server/machine/server_events.h"
 #include "server/machine/server_group.h"
 
 namespace shoal {
@@ -44,17 +45,15 @@ class ServerMachine {
  public:
   explicit ServerMachine(const ServerMachineOptions& options);
 
-  void OnTransportEvent(const TransportEvent& event, Now now, ServerActions* actions);
-  // The ReduceAction with this token is done.
-  void OnReduced(uint64_t token, Now now, ServerActions* actions);
-  // Does what is due by `now`; call it when NextDeadlineNs() has come (earlier is harmless).
+  // Takes in one thing that happened, and appends what is to be done now to `actions`.
+  void OnEvent(const TransportEvent& event, Now now, ServerActions* actions);
+  void OnEvent(const ReduceDone& event, Now now, ServerActions* actions);
+  void OnEvent(const DrainRequested& event, Now now, ServerActions* actions);
+  void OnEvent(const TokenKeyChanged& event, Now now, ServerActions* actions);
+  // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, ServerActions* actions);
+  // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
-
-  // From now on no new group is opened; open ones go on.
-  void Drain() { draining_ = true; }
-  // Tokens are checked with this key from now on; open groups go on. For a scheduler that lost its state.
-  void SetTokenKey(const TokenKey& key) { options_.token_key = key; }
 
   // Whether the newest push was of a small op; see core/small_op.h.
   bool last_op_was_small() const { return last_op_was_small_; }
@@ -69,7 +68,7 @@ class ServerMachine {
   };
   struct Peer {
     bool said_bye = false;
-    std::string closed_because;  // we cut it off
+    std::string closed_because;  // this server closed the connection; empty: it did not
     std::vector<Membership> memberships;
   };
   struct GroupCell {
@@ -83,8 +82,8 @@ class ServerMachine {
     uint16_t rank = 0;
   };
 
-  // A group that failed and was over before all of its ranks had said hello: those who come now are told. (Not one
-  // whose ranks left in good order: a late rank may have nothing to reduce either.)
+  // A group that failed and was over before all of its ranks had said hello: ranks that come now are told so. (Not a
+  // group whose ranks left in good order: a late rank may have nothing to reduce either.)
   struct EndedGroup {
     GroupId id;
     std::string why;
@@ -115,20 +114,18 @@ class ServerMachine {
   static void AbandonSlot(ServerGroup* group, uint32_t slot, ServerActions* actions);
   // Asks a rank whether it has the result of the slot's chunk, if it may have.
   static void AskFor(const ServerGroup& group, uint32_t slot, Rank rank, ServerActions* actions);
-  // Tells all members how far all have come, when it is time to.
+  // Tells all members the commit watermark, when it is time to.
   void AnnounceCommit(ServerGroup* group, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
   Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
 
-  // The op of a push, and whether the push still counts.
-  static Refusal Admit(ServerGroup* group, const FrameHeader& push, OpRecord** record);
   // Puts a push into a slot. False: no slot is free now.
   bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
                  ServerActions* actions);
   void RetryPending(uint32_t group_index, Now now, ServerActions* actions);
-  // An older chunk takes the slot. Those who pushed are told to push again.
+  // An older chunk takes the slot. The ranks that pushed are told to push again.
   void Preempt(ServerGroup* group, uint32_t slot, ServerActions* actions);
-  // Sends a chunk's result, which lies at the place of `source`, to those who contributed.
+  // Sends a chunk's result, which lies at the place of `source`, to the ranks that contributed.
   void SendResult(OperationToken token, Rank source, Now now, ServerActions* actions);
   void RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& header, Refusal refusal, std::string_view text,
                    ServerActions* actions);
@@ -140,11 +137,11 @@ class ServerMachine {
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
-  // Failed groups are left by all members when their time is over, whatever those do.
+  // Takes the members of failed groups for gone when their time is over.
   void ReleaseFailed(Now now, ServerActions* actions);
   void GiveUpMissing(Now now, ServerActions* actions);
-  // Tells who waits for whom: those who contributed to a chunk, and those who want to leave when all have their
-  // results.
+  // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
+  // once all have their results.
   void ReportWaiting(Now now, ServerActions* actions);
   void ReportGathering(const ServerGroup& group, Now now, ServerActions* actions) const;
   void ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const;

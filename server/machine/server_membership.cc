@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-// For a token that says nothing of credit.
+// The credit of a group whose token names none.
 constexpr uint32_t kDefaultWindowBytes = 1 << 20;
 
 }  // namespace
@@ -21,7 +21,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
   peers_.erase(found);
   for (const Membership& membership : peer.memberships) {
     MemberGone(membership.group_index, membership.rank, actions);
-    if (groups_[membership.group_index].group->failed) {
+    if (groups_[membership.group_index].group->failed()) {
       ReleaseIfOver(membership.group_index, actions);
       continue;
     }
@@ -30,13 +30,12 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
                 absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
                 actions);
     } else if (!peer.said_bye) {
-      ServerGroup::Member& member = groups_[membership.group_index].group->members[membership.rank.value()];
-      member.presence = ServerGroup::Presence::kMissing;
-      member.lost_at_ns = now.monotonic_ns + options_.return_patience_ns;
-      member.lost_because = absl::StrCat(
-          "server ", options_.server_name,
-          " lost its connection: ", event.status.ok() ? "it was closed without a goodbye" : event.status.message());
-      next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
+      const uint64_t lost_at_ns = now.monotonic_ns + options_.return_patience_ns;
+      groups_[membership.group_index].group->Miss(
+          membership.rank, lost_at_ns,
+          absl::StrCat("server ", options_.server_name, " lost its connection: ",
+                       event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
+      next_loss_ns_ = std::min(next_loss_ns_, lost_at_ns);
     }
     ReleaseIfOver(membership.group_index, actions);
   }
@@ -61,10 +60,8 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
       ServerGroup& group = *groups_[group_index].group;
-      group.members[rank.value()].waits_for_commit = header->op;
-      group.members[rank.value()].waits_since_ns = now.monotonic_ns;
+      group.WaitForCommit(rank, header->op, now);
       group.NoteWatermarks(rank, *header);
-      if (header->op != OpNumber(0)) group.somebody_waits_for_commit = true;
       return AnnounceCommit(&group, actions);
     }
     case FrameType::kGroupFailed: {
@@ -103,21 +100,21 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   }
   const ServerGroup& group = *groups_[found->second].group;
   if (!group.Agrees(token)) {
-    return absl::InvalidArgumentError("the token describes the group unlike the other ranks' tokens");
+    return absl::InvalidArgumentError("the token describes the group differently from the other ranks' tokens");
   }
-  if (group.failed) {
+  if (group.failed()) {
     *refusal = Refusal::kGroupFailedBefore;
-    return absl::AbortedError(group.failure);
+    return absl::AbortedError(group.failure());
   }
   if (header.epoch > group.epoch()) return absl::OkStatus();
   if (header.epoch < group.epoch()) {
     *refusal = Refusal::kStaleEpoch;
     return absl::AbortedError(absl::StrCat("the group is in epoch ", group.epoch().value(), " already"));
   }
-  if (group.members[token.rank.value()].presence != ServerGroup::Presence::kAbsent) {
+  if (group.member(token.rank).presence != ServerGroup::Presence::kAbsent) {
     *refusal = Refusal::kRankTaken;
     return absl::AlreadyExistsError(
-        absl::StrCat("rank ", token.rank.value(), " of the group said hello on another connection before"));
+        absl::StrCat("rank ", token.rank.value(), " of the group has said hello on another connection already"));
   }
   return absl::OkStatus();
 }
@@ -146,7 +143,7 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
                          token.group_size, " ranks with ", token.max_chunk_bytes, "-byte chunks: it needs ",
                          ServerGroup::RegionBytes(1, token.group_size, token.max_chunk_bytes), " bytes, ",
                          pool_.capacity_bytes() - pool_.used_bytes(), " of ", pool_.capacity_bytes(),
-                         " are free: start the server with more --slot-memory or use smaller chunks");
+                         " are free; start the server with more --slot-memory or use smaller chunks");
     return -1;
   }
   const auto index = static_cast<uint32_t>(cell - groups_.begin());
@@ -172,12 +169,7 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
   if (index < 0) return RefuseNote(peer_id, header, refusal, text, actions);
   ServerGroup& group = *groups_[static_cast<size_t>(index)].group;
   if (header.epoch > group.epoch()) MoveGroup(static_cast<uint32_t>(index), header.epoch, actions);
-  ServerGroup::Member& member = group.members[token->rank.value()];
-  member.presence = ServerGroup::Presence::kPresent;
-  member.peer = peer_id;
-  member.incarnation = token->incarnation;
-  member.newest_result = header.op;
-  group.newest_result = std::max(group.newest_result, header.op);
+  group.Enter(token->rank, peer_id, token->incarnation, header.op);
   group.NoteWatermarks(token->rank, header);
   AnnounceCommit(&group, actions);
   peer->second.memberships.push_back({static_cast<uint32_t>(index), token->rank});
@@ -186,17 +178,16 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
   welcome.type = FrameType::kWelcome;
   actions->push_back(SendNoteAction{
       peer_id, MakeWelcome(welcome, {.incarnation = options_.incarnation, .credit_chunks = group.credit_chunks()})});
-  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AskFor(group, slot, token->rank, actions);
+  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AskFor(group, slot, token->rank, actions);
 }
 
 void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
-  for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
-  group.pending.clear();
-  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
+  for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
+  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
   for (uint32_t r = 0; r < group.size(); ++r) {
-    if (group.members[r].presence != ServerGroup::Presence::kPresent) continue;
-    std::erase_if(peers_[group.members[r].peer].memberships, [&](const Membership& membership) {
+    if (!group.IsPresent(Rank(r))) continue;
+    std::erase_if(peers_[group.member(Rank(r)).peer].memberships, [&](const Membership& membership) {
       return membership.group_index == group_index && membership.rank == Rank(r);
     });
   }
@@ -204,14 +195,14 @@ void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* 
 }
 
 void ServerMachine::AbandonSlot(ServerGroup* group, uint32_t index, ServerActions* actions) {
-  ChunkSlot& slot = group->slots[index];
+  ChunkSlot& slot = group->slot(index);
   if (slot.state() == ChunkSlot::State::kGathering) ForgetInputs(*group, index, actions);
   if (slot.state() != ChunkSlot::State::kFree) slot.Abandon();
 }
 
 void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, ServerActions* actions) {
-  const ServerGroup::Member& member = group.members[rank.value()];
-  const ChunkSlot& slot = group.slots[index];
+  const ServerGroup::Member& member = group.member(rank);
+  const ChunkSlot& slot = group.slot(index);
   if (member.presence != ServerGroup::Presence::kPresent || slot.op() > member.newest_result ||
       slot.state() != ChunkSlot::State::kGathering || slot.abandoned() || slot.Offered(rank)) {
     return;
@@ -225,7 +216,7 @@ void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, 
   actions->push_back(SendNoteAction{member.peer, MakeNote(header)});
 }
 
-// A worker measures its way here. It has said hello to no group yet.
+// A worker measures its link to this server. It has said hello to no group yet.
 void ServerMachine::OnProbe(PeerId peer, const FrameHeader& header, ServerActions* actions) {
   actions->push_back(SendNoteAction{peer, MakeNote({.type = FrameType::kProbe, .chunk = header.chunk})});
 }
@@ -259,12 +250,8 @@ Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32
   const ServerGroup& group = *groups_[found->second].group;
   if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;
   if (header.rank.value() >= group.size()) return Refusal::kWrongRank;
-  const ServerGroup::Member& member = group.members[header.rank.value()];
-  if (member.presence != ServerGroup::Presence::kPresent || member.peer != peer) {
-    const bool said_hello = std::any_of(group.members.begin(), group.members.end(), [peer](const auto& other) {
-      return other.presence == ServerGroup::Presence::kPresent && other.peer == peer;
-    });
-    return said_hello ? Refusal::kWrongRank : Refusal::kUnknownGroup;
+  if (!group.IsPresent(header.rank) || group.member(header.rank).peer != peer) {
+    return group.HasPeer(peer) ? Refusal::kWrongRank : Refusal::kUnknownGroup;
   }
   if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;
   *group_index = found->second;
@@ -281,7 +268,8 @@ void ServerMachine::RefuseNote(PeerId peer, const FrameHeader& header, Refusal r
   actions->push_back(SendNoteAction{peer, MakeTextNote(reply, text)});
 }
 
-// Who does not speak the protocol can't be told apart from an attacker: he is told why and cut off.
+// A peer that does not speak the protocol can't be told apart from an attacker: it is told why, and its connection is
+// closed.
 void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions) {
   const Refusal refusal =
       why.code() == absl::StatusCode::kFailedPrecondition ? Refusal::kOtherVersion : Refusal::kMalformed;
@@ -296,43 +284,34 @@ void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Statu
 void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, std::string text,
                               ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
-  if (group.failed) return;
-  group.failed = true;
-  group.failure = std::move(text);
+  if (group.failed()) return;
+  group.Fail(std::move(text));
   ++counters_.groups_failed;
   next_release_ns_ = 0;
-  for (const ServerGroup::PendingPush& push : group.pending) actions->push_back(DeclineAction{push.offer});
-  group.pending.clear();
-  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);
+  for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
+  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
   const FrameHeader header{.type = type, .group = group.id(), .epoch = group.epoch(), .rank = rank};
-  for (const ServerGroup::Member& member : group.members) {
-    if (member.presence != ServerGroup::Presence::kPresent) continue;
-    actions->push_back(SendNoteAction{member.peer, MakeTextNote(header, group.failure)});
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (!group.IsPresent(Rank(r))) continue;
+    actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeTextNote(header, group.failure())});
   }
 }
 
 void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
-  const bool waited_for = group->somebody_waits_for_commit && group->TakeCommitsWaitedFor();
-  if (!group->ledger.TakeAnnouncement() && !waited_for) return;
+  if (!group->TakeAnnouncement()) return;
   FrameHeader header{.type = FrameType::kCommit,
                      .group = group->id(),
                      .epoch = group->epoch(),
-                     .commit_watermark = group->ledger.watermark()};
+                     .commit_watermark = group->watermark()};
   for (uint32_t r = 0; r < group->size(); ++r) {
-    if (group->members[r].presence != ServerGroup::Presence::kPresent) continue;
+    if (!group->IsPresent(Rank(r))) continue;
     header.rank = Rank(r);
-    actions->push_back(SendNoteAction{group->members[r].peer, MakeNote(header)});
+    actions->push_back(SendNoteAction{group->member(Rank(r)).peer, MakeNote(header)});
   }
 }
 
 void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* actions) {
-  ServerGroup& group = *groups_[group_index].group;
-  group.members[rank.value()].presence = ServerGroup::Presence::kGone;
-  std::erase_if(group.pending, [&](const ServerGroup::PendingPush& push) {
-    if (push.header.rank != rank) return false;
-    actions->push_back(DeclineAction{push.offer});
-    return true;
-  });
+  for (const OfferId offer : groups_[group_index].group->Leave(rank)) actions->push_back(DeclineAction{offer});
 }
 
 void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions) {

@@ -1,23 +1,23 @@
-// The part of ServerMachine that gives the memory of groups back, and says which are open.
+// The part of ServerMachine that gives back the memory of groups that are over, and lists the open ones.
 #include <algorithm>
 
 #include "server/machine/server_machine.h"
 
 namespace shoal {
 
-// A member of a failed group that stands still never leaves it, and its connection may look well for hours.
+// A member of a failed group whose process hangs never leaves it, and its connection may look healthy for hours.
 void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
   next_release_ns_ = kNoDeadline;
   for (uint32_t index = 0; index < groups_.size(); ++index) {
-    if (groups_[index].group == nullptr || !groups_[index].group->failed) continue;
+    if (groups_[index].group == nullptr || !groups_[index].group->failed()) continue;
     ServerGroup& group = *groups_[index].group;
-    if (group.release_at_ns == kNoDeadline) group.release_at_ns = now.monotonic_ns + kFailedGroupPatienceNs;
-    if (now.monotonic_ns < group.release_at_ns) {
-      next_release_ns_ = std::min(next_release_ns_, group.release_at_ns);
+    const uint64_t release_at_ns = group.ReleaseTimeNs(now, kFailedGroupPatienceNs);
+    if (now.monotonic_ns < release_at_ns) {
+      next_release_ns_ = std::min(next_release_ns_, release_at_ns);
       continue;
     }
     for (uint32_t r = 0; r < group.size(); ++r) {
-      const ServerGroup::Member& member = group.members[r];
+      const ServerGroup::Member& member = group.member(Rank(r));
       if (member.presence == ServerGroup::Presence::kPresent) {
         std::erase_if(peers_[member.peer].memberships, [&](const Membership& membership) {
           return membership.group_index == index && membership.rank == Rank(r);
@@ -29,19 +29,17 @@ void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
   }
 }
 
-// A group is over when nobody is in it and the network is done with its memory.
+// A group is over when no rank is in it and the network is done with its memory.
 void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) {
   GroupCell& cell = groups_[group_index];
   if (cell.group == nullptr || cell.group->AnyPresent() || cell.group->AnyMissing() || !cell.group->AllSlotsIdle()) {
     return;
   }
-  if (cell.group->failed) {
+  if (cell.group->failed()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
-    ended_groups_.push_back({cell.group->id(), cell.group->failure});
+    ended_groups_.push_back({cell.group->id(), cell.group->failure()});
   }
-  actions->push_back(
-      ForgetInputsAction{.offset = cell.group->slot_region(),
-                         .bytes = cell.group->slots.size() * cell.group->size() * cell.group->stride_bytes()});
+  actions->push_back(ForgetInputsAction{.offset = cell.group->slot_region(), .bytes = cell.group->region_bytes()});
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());
   cell.group.reset();
@@ -54,7 +52,7 @@ OpenGroups ServerMachine::open_groups() const {
     ServedGroup& group = open[cell.group->id()];
     group.job = cell.group->job();
     for (uint32_t r = 0; r < cell.group->size(); ++r) {
-      const ServerGroup::Presence presence = cell.group->members[r].presence;
+      const ServerGroup::Presence presence = cell.group->member(Rank(r)).presence;
       if (presence == ServerGroup::Presence::kPresent || presence == ServerGroup::Presence::kMissing) {
         group.ranks.insert(Rank(r));
       }

@@ -3,7 +3,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -22,7 +25,7 @@ std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
     return absl::StrCat("no answer within ", timeout_ms, " ms");
   }
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-    return absl::StrCat("what answers there is no scheduler of Shoal (", text, ")");
+    return absl::StrCat("what answers there is not a scheduler of Shoal (", text, ")");
   }
   return ShortReason(text);
 }
@@ -47,94 +50,161 @@ v1::ServerLoad MakeLoad(const ServerCounters& counters) {
   return load;
 }
 
+v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
+  v1::RegisterServerRequest request;
+  request.set_control_version(kControlVersion);
+  request.set_software_version(kSoftwareVersion);
+  request.set_name(registration.name);
+  request.set_incarnation(registration.incarnation.value());
+  for (const std::string& address : registration.addresses) request.add_addresses(address);
+  request.set_weight(registration.weight);
+  request.set_node(registration.node);
+  request.set_slot_memory_bytes(registration.slot_memory_bytes);
+  request.set_transports(registration.transports);
+  request.set_job_id(registration.job.value());
+  return request;
+}
+
+absl::StatusOr<ServerLease> LeaseOf(const v1::RegisterServerResponse& response) {
+  ServerLease lease{
+      .server = ServerId(response.server_id()), .ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch())};
+  if (response.token_key().size() != lease.token_key.size() || lease.ttl_ms == 0) {
+    return absl::InternalError(absl::StrCat("the scheduler's answer has a token key of ", response.token_key().size(),
+                                            " bytes and a lease of ", lease.ttl_ms, " ms"));
+  }
+  std::memcpy(lease.token_key.data(), response.token_key().data(), lease.token_key.size());
+  return lease;
+}
+
+absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& response) {
+  if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
+  return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch()), .drain = response.drain()};
+}
+
+// gRPC makes the calls on threads of its own, which only convert and queue the answers.
 class GrpcControlLink : public ControlLink {
  public:
-  explicit GrpcControlLink(std::string target) : target_(std::move(target)) { Reconnect(); }
+  explicit GrpcControlLink(std::string target) : target_(std::move(target)) {}
 
-  absl::StatusOr<ServerLease> Register(const ServerRegistration& registration, uint64_t timeout_ms) override {
-    v1::RegisterServerRequest request;
-    request.set_control_version(kControlVersion);
-    request.set_software_version(kSoftwareVersion);
-    request.set_name(registration.name);
-    request.set_incarnation(registration.incarnation.value());
-    for (const std::string& address : registration.addresses) request.add_addresses(address);
-    request.set_weight(registration.weight);
-    request.set_node(registration.node);
-    request.set_slot_memory_bytes(registration.slot_memory_bytes);
-    request.set_transports(registration.transports);
-    request.set_job_id(registration.job.value());
-    v1::RegisterServerResponse response;
-    const absl::Status status = Call(&v1::Scheduler::Stub::RegisterServer, request, timeout_ms, true, &response);
-    if (!status.ok()) return status;
-    ServerLease lease{
-        .server = ServerId(response.server_id()), .ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch())};
-    if (response.token_key().size() != lease.token_key.size() || lease.ttl_ms == 0) {
-      return absl::InternalError(absl::StrCat("the scheduler's answer has a token key of ", response.token_key().size(),
-                                              " bytes and a lease of ", lease.ttl_ms, " ms"));
-    }
-    std::memcpy(lease.token_key.data(), response.token_key().data(), lease.token_key.size());
-    return lease;
+  ~GrpcControlLink() override {
+    Stop();
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return calls_.empty(); });
   }
 
-  absl::StatusOr<LeaseRenewal> Renew(ServerId server, Incarnation incarnation, const ServerCounters& load,
-                                     uint64_t timeout_ms) override {
+  void Start(const RegisterCall& call) override {
+    Begin<v1::RegisterServerResponse>(
+        call.timeout_ms, call.call, ToMessage(call.registration),
+        [](v1::Scheduler::Stub* stub, auto... arguments) { stub->async()->RegisterServer(arguments...); },
+        [id = call.call](const absl::Status& status, const v1::RegisterServerResponse& response) -> LeaseAnswer {
+          if (!status.ok()) return RegisterAnswered{id, status};
+          return RegisterAnswered{id, LeaseOf(response)};
+        });
+  }
+
+  void Start(const RenewCall& call, const ServerCounters& load) override {
     v1::HeartbeatServerRequest request;
-    request.set_server_id(server.value());
-    request.set_incarnation(incarnation.value());
+    request.set_server_id(call.server.value());
+    request.set_incarnation(call.incarnation.value());
     *request.mutable_load() = MakeLoad(load);
-    v1::HeartbeatServerResponse response;
-    const absl::Status status = Call(&v1::Scheduler::Stub::HeartbeatServer, request, timeout_ms, true, &response);
-    if (!status.ok()) return status;
-    if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
-    return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch()), .drain = response.drain()};
+    Begin<v1::HeartbeatServerResponse>(
+        call.timeout_ms, call.call, request,
+        [](v1::Scheduler::Stub* stub, auto... arguments) { stub->async()->HeartbeatServer(arguments...); },
+        [id = call.call](const absl::Status& status, const v1::HeartbeatServerResponse& response) -> LeaseAnswer {
+          if (!status.ok()) return RenewAnswered{id, status};
+          return RenewAnswered{id, RenewalOf(response)};
+        });
   }
 
-  absl::Status Deregister(ServerId server, Incarnation incarnation, const std::string& reason,
-                          uint64_t timeout_ms) override {
+  void Start(const DeregisterCall& call) override {
     v1::DeregisterServerRequest request;
-    request.set_server_id(server.value());
-    request.set_incarnation(incarnation.value());
-    request.set_reason(reason);
-    v1::DeregisterServerResponse response;
-    return Call(&v1::Scheduler::Stub::DeregisterServer, request, timeout_ms, false, &response);
+    request.set_server_id(call.server.value());
+    request.set_incarnation(call.incarnation.value());
+    request.set_reason(call.reason);
+    Begin<v1::DeregisterServerResponse>(
+        call.timeout_ms, call.call, request,
+        [](v1::Scheduler::Stub* stub, auto... arguments) { stub->async()->DeregisterServer(arguments...); },
+        [id = call.call](const absl::Status& status, const v1::DeregisterServerResponse&) -> LeaseAnswer {
+          return DeregisterAnswered{id, status};
+        });
   }
 
-  void StopRenewing() override {
+  void Cancel(LeaseCallId call) override {
     const std::lock_guard lock(mutex_);
-    renewing_stopped_ = true;
-    if (cancellable_call_ != nullptr) cancellable_call_->TryCancel();
+    if (const auto found = calls_.find(call); found != calls_.end()) found->second->TryCancel();
+  }
+
+  void Stop() override {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (const auto& [id, context] : calls_) context->TryCancel();
+  }
+
+  std::optional<LeaseAnswer> Poll() override {
+    const std::lock_guard lock(mutex_);
+    if (answers_.empty()) return std::nullopt;
+    LeaseAnswer answer = std::move(answers_.front());
+    answers_.pop_front();
+    return answer;
+  }
+
+  void SetWake(std::function<void()> wake) override {
+    const std::lock_guard lock(mutex_);
+    wake_ = std::move(wake);
   }
 
  private:
-  template <typename Method, typename Request, typename Response>
-  absl::Status Call(Method method, const Request& request, uint64_t timeout_ms, bool cancellable, Response* response) {
+  // Kept by gRPC's callback until the call has ended.
+  template <typename Request, typename Response>
+  struct OpenCall {
+    std::shared_ptr<v1::Scheduler::Stub> stub;
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
-    if (cancellable) {
+    Request request;
+    Response response;
+  };
+
+  // `begin` makes the call; `answer` makes its answer of the outcome.
+  template <typename Response, typename Request, typename BeginCall, typename MakeAnswer>
+  void Begin(uint64_t timeout_ms, LeaseCallId id, const Request& request, BeginCall begin, MakeAnswer answer) {
+    auto call = std::make_shared<OpenCall<Request, Response>>();
+    call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
+    call->request = request;
+    {
       const std::lock_guard lock(mutex_);
-      if (renewing_stopped_) return absl::CancelledError("the server stops");
-      cancellable_call_ = &context;
+      if (stopped_) return Push(answer(absl::CancelledError("the server stops"), call->response));
+      // The caller decides when to try again, so a connection that failed is not left to gRPC.
+      if (stub_ == nullptr) stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_));
+      call->stub = stub_;
+      calls_[id] = &call->context;
     }
-    const grpc::Status status = ((*stub_).*method)(&context, request, response);
-    if (cancellable) {
-      const std::lock_guard lock(mutex_);
-      cancellable_call_ = nullptr;
-    }
-    // Who calls decides when to try again, so a connection that failed is not left to gRPC.
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-        status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      Reconnect();
-    }
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), ShortText(status, timeout_ms));
+    begin(call->stub.get(), &call->context, &call->request, &call->response,
+          [this, id, timeout_ms, call, answer](const grpc::Status& status) {
+            const auto code = static_cast<absl::StatusCode>(status.error_code());
+            const absl::Status outcome(code, status.ok() ? "" : ShortText(status, timeout_ms));
+            const std::lock_guard lock(mutex_);
+            if (absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome)) {
+              if (stub_ == call->stub) stub_.reset();
+            }
+            calls_.erase(id);
+            Push(answer(outcome, call->response));
+            idle_.notify_all();
+          });
   }
 
-  void Reconnect() { stub_ = v1::Scheduler::NewStub(OpenSchedulerChannel(target_)); }
+  // With the lock.
+  void Push(LeaseAnswer answer) {
+    answers_.push_back(std::move(answer));
+    if (wake_) wake_();
+  }
 
   const std::string target_;
-  std::unique_ptr<v1::Scheduler::Stub> stub_;
   std::mutex mutex_;
-  bool renewing_stopped_ = false;                    // under mutex_
-  grpc::ClientContext* cancellable_call_ = nullptr;  // under mutex_
+  std::condition_variable idle_;
+  bool stopped_ = false;                               // under mutex_, as are the next ones
+  std::shared_ptr<v1::Scheduler::Stub> stub_;          // null: the next call opens a connection
+  std::map<LeaseCallId, grpc::ClientContext*> calls_;  // open
+  std::deque<LeaseAnswer> answers_;
+  std::function<void()> wake_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// `scheduler` is "host:port". Connects with the first call.
+// `scheduler` is "host:port" as SchedulerTarget takes it. Connects with the first call.
 std::unique_ptr<ControlLink> MakeGrpcControlLink(const std::string& scheduler);
 
 }  // namespace shoal

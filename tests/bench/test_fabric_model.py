@@ -1,8 +1,4 @@
-"""The scale model gives what arithmetic gives where arithmetic can, and its page says what is in its record.
-
-The tests of the simulator itself are skipped where bench/setup.sh has not installed SimGrid: with Boost's 150 MB of
-headers it is no part of the project's set-up.
-"""
+"""The scale model gives what arithmetic gives where arithmetic can, and its page says what is in its record."""
 
 import pathlib
 import sys
@@ -17,7 +13,6 @@ from fabric_model import calibration, page, run
 from fabric_model.simulation import Fabric, dedicated_share, hybrid_bound, layouts, ring_bound, scale_row, simulate
 
 PROGRAM = ROOT / "build/bin/fabric_model"
-needs_simgrid = pytest.mark.skipif(not PROGRAM.is_file(), reason="bench/setup.sh has not built fabric_model")
 BUCKET = 1 << 20
 UNIT_S = 0.01
 FREE = Fabric("without latency", BUCKET / UNIT_S, 0.0, 0.0, 1024)
@@ -26,10 +21,10 @@ COSTLY = Fabric("messages cost 10 us", BUCKET / UNIT_S, 5e-5, 1e-5, 1024)
 
 def time_of(fabric: Fabric, workers: int, *flags: str, buckets: int = 1, in_flight: int = 1) -> float:
     """In units of M/link, for one bucket."""
+    assert PROGRAM.is_file(), f"{PROGRAM} is missing: run make setup, which installs SimGrid, then cmake build and make build"
     return simulate(PROGRAM, fabric, workers, BUCKET, buckets, in_flight, flags) / UNIT_S / buckets
 
 
-@needs_simgrid
 def test_a_rings_time_is_that_of_its_steps():
     for workers in (2, 4, 7):
         steps = 2 * (workers - 1)
@@ -41,7 +36,6 @@ def test_a_rings_time_is_that_of_its_steps():
         assert grouped * UNIT_S == pytest.approx(expected, rel=1e-3)
 
 
-@needs_simgrid
 @pytest.mark.parametrize("servers", [1, 2, 4, 8])
 def test_dedicated_servers_are_bound_by_the_busier_links(servers: int):
     workers = 4
@@ -50,7 +44,6 @@ def test_dedicated_servers_are_bound_by_the_busier_links(servers: int):
     assert bound <= time_of(FREE, workers, *flags, buckets=8, in_flight=4) <= 1.06 * bound
 
 
-@needs_simgrid
 def test_no_layout_beats_its_bound():
     for workers in (4, 8):
         for layout in layouts(workers, BUCKET, FREE):
@@ -59,7 +52,6 @@ def test_no_layout_beats_its_bound():
             assert row["one_more"] <= 1.3 * layout.bound, row
 
 
-@needs_simgrid
 def test_equal_workers_may_be_taken_for_one():
     dedicated = ("--dedicated", "8", "--chunk-bytes", "8192")
     hybrid = (*dedicated, "--dedicated-share", str(dedicated_share(8, 8) / 2), "--window", "64")
@@ -70,7 +62,6 @@ def test_equal_workers_may_be_taken_for_one():
         assert 0.98 * all_of_them <= one <= 1.1 * all_of_them
 
 
-@needs_simgrid
 def test_pieces_that_cost_more_than_they_carry_are_seen():
     train = {"buckets": 16, "in_flight": 16}
     on_all = time_of(COSTLY, 64, "--groups", "1", "--dedicated", "64", "--chunk-bytes", "1024", **train)
@@ -80,7 +71,6 @@ def test_pieces_that_cost_more_than_they_carry_are_seen():
     assert capped < 0.75 * on_all
 
 
-@needs_simgrid
 def test_a_wrong_option_is_told():
     with pytest.raises(run.RigError, match="there is no layout circle"):
         time_of(FREE, 4, "--layout", "circle")

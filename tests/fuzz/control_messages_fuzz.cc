@@ -63,7 +63,7 @@ class SchedulerUnderFuzz {
   explicit SchedulerUnderFuzz(FuzzInput input)
       : input_(input),
         machine_(*SchedulerMachine::Make({.lease_ttl_ms = 5000, .store = "fuzz"}, NewState(), true, now_)) {
-    Take(machine_->Tick(now_));
+    Tick();
   }
 
   void Run() {
@@ -102,11 +102,11 @@ class SchedulerUnderFuzz {
       case 10:
         return Call<v1::GetShardMapRequest>();
       case 11:
-        return Take(machine_->Step(now_, WatchOpened{WatcherId(next_number_++), JobId(input_.TakeBelow(4))}));
+        return OnEvent(WatchOpened{WatcherId(next_number_++), JobId(input_.TakeBelow(4))});
       case 12:
-        return Take(machine_->Step(now_, EventsOpened{WatcherId(next_number_++), true, input_.TakeNumber<uint64_t>()}));
+        return OnEvent(EventsOpened{WatcherId(next_number_++), true, input_.TakeNumber<uint64_t>()});
       case 13:
-        return Take(machine_->Step(now_, StreamClosed{WatcherId(input_.TakeBelow(64))}));
+        return OnEvent(StreamClosed{WatcherId(input_.TakeBelow(64))});
       case 14:
         saves_fail_ = input_.TakeBelow(2) == 1;
         return;
@@ -126,14 +126,14 @@ class SchedulerUnderFuzz {
     if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
     const RequestHandle handle(next_number_++);
     open_calls_.insert(handle);
-    Take(machine_->Step(now_, RequestArrived{handle, FromMessage(message)}));
+    OnEvent(RequestArrived{handle, FromMessage(message)});
   }
 
   void Advance(uint64_t ns) {
     const uint64_t end_ns = now_.monotonic_ns + ns;
-    while (machine_->NextDeadline() <= end_ns) {
-      MoveTo(std::max(machine_->NextDeadline(), now_.monotonic_ns));
-      Take(machine_->Tick(now_));
+    while (machine_->NextDeadlineNs() <= end_ns) {
+      MoveTo(std::max(machine_->NextDeadlineNs(), now_.monotonic_ns));
+      Tick();
     }
     MoveTo(end_ns);
   }
@@ -143,8 +143,20 @@ class SchedulerUnderFuzz {
     now_.monotonic_ns = monotonic_ns;
   }
 
-  void Take(const std::vector<Action>& actions) {
-    for (const Action& action : actions) {
+  void OnEvent(const SchedulerEvent& event) {
+    SchedulerActions actions;
+    machine_->OnEvent(event, now_, &actions);
+    Take(actions);
+  }
+
+  void Tick() {
+    SchedulerActions actions;
+    machine_->Tick(now_, &actions);
+    Take(actions);
+  }
+
+  void Take(const SchedulerActions& actions) {
+    for (const SchedulerAction& action : actions) {
       if (const auto* reply = std::get_if<Reply>(&action)) {
         Require(open_calls_.erase(reply->handle) == 1, "a call is answered once");
         if (reply->response.ok()) {
@@ -166,8 +178,7 @@ class SchedulerUnderFuzz {
   void Save(const Persist& persist) {
     const absl::StatusOr<PersistedState> read = DecodeState(EncodeState(persist.state));
     Require(read.ok() && *read == persist.state, "what is saved can be read again");
-    Take(machine_->Step(
-        now_, Persisted{persist.number, saves_fail_ ? absl::UnavailableError("disk full") : absl::OkStatus()}));
+    OnEvent(Persisted{persist.number, saves_fail_ ? absl::UnavailableError("disk full") : absl::OkStatus()});
   }
 
   FuzzInput input_;

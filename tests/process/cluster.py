@@ -16,7 +16,11 @@ PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 LIBRARY = PROGRAMS.parent / "lib" / "libshoal.so"
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
 LOOPBACK = "127.0.0.1"
-PATIENCE_S = 30.0  # for what takes a second on an idle machine
+# Of a build with a sanitizer (scripts/test_sanitizers.sh): its programs take longer, and Python has to load the sanitizer's
+# runtime before the library.
+TIME_FACTOR = float(os.environ.get("SHOAL_TEST_TIME_FACTOR", "1"))
+SANITIZER_RUNTIME = os.environ.get("SHOAL_SANITIZER_RUNTIME", "")
+PATIENCE_S = 30.0 * TIME_FACTOR  # for what takes a second on an idle machine
 POLL_INTERVAL_S = 0.05
 
 SCHEDULER_LISTENS = r"^shoal-scheduler listening on (\S+)$"
@@ -27,6 +31,14 @@ def program(name: str) -> str:
     path = PROGRAMS / name
     assert path.exists(), f"{path} is missing: run make build, or set SHOAL_BIN to the folder of the programs"
     return str(path)
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """Of a Python program that loads the library."""
+    if not SANITIZER_RUNTIME:
+        return {}
+    # Python itself frees little at its end.
+    return {"LD_PRELOAD": SANITIZER_RUNTIME, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 
 class Process:
@@ -166,7 +178,8 @@ class Cluster:
         """A rank of the job "test" (rank_program.py), without waiting for it."""
         return self.start(
             [sys.executable, str(RANK_PROGRAM), "--library", str(LIBRARY), "--scheduler", self.scheduler_address]
-            + ["--rank", str(rank), "--world-size", str(world_size), *options]
+            + ["--rank", str(rank), "--world-size", str(world_size), *options],
+            sanitizer_environment(),
         )
 
     def start_ranks(self, world_size: int, *options: str) -> list[Process]:
@@ -185,6 +198,10 @@ class Cluster:
         """By name."""
         (document,) = self.shoalctl("servers")
         return {server["name"]: server for server in document.get("servers", [])}
+
+    def bytes_out(self, server: str) -> int:
+        """What the server has sent, as it told the scheduler last."""
+        return int(self.servers()[server].get("load", {}).get("bytes_out", 0))
 
     def epoch(self) -> int:
         (document,) = self.shoalctl("map")
@@ -216,6 +233,15 @@ class Cluster:
             return events[-1] if events else None
 
         return self.wait_until(matching_event, f"an event {kind} about {subject}", timeout_s)
+
+    def wait_for_move(self, job: str, count: int) -> list[dict]:
+        """The moves of the job's group, at least so many."""
+
+        def moves() -> list[dict] | None:
+            found = [e for e in self.events() if e["kind"] == "group-moved" and f'job "{job}"' in e["subject"]]
+            return found if len(found) >= count else None
+
+        return self.wait_until(moves, f"{count} moves of the group of {job}")
 
     def end(self) -> None:
         for process in reversed(self._processes):

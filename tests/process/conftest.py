@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cluster import Cluster
+from cluster import TIME_FACTOR, Cluster
 
 
 @pytest.fixture
@@ -15,6 +15,16 @@ def cluster(request):
     report = getattr(request.node, "call_report", None)
     if report is not None and report.failed:
         print(started, file=sys.stderr)  # pytest shows it with the failure
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests of programs with a sanitizer may take longer."""
+    if TIME_FACTOR == 1:
+        return
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        limit_s = marker.args[0] if marker else float(config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit_s * TIME_FACTOR), append=False)
 
 
 @pytest.hookimpl(hookwrapper=True)

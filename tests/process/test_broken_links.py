@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from cluster import Cluster, Process
+from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 from linked_cluster import LinkedCluster, cut_path, linked_cluster
 from rig.hosts import Host
 from rig.network import Network, run_in
-from test_failover import bytes_out, let_go_on, wait_for_move
-from test_job import digests, refusal, wait_for_line_of_all
 
 LEASE_TTL_MS = 1500
 LEASE_TTL_S = LEASE_TTL_MS / 1000
@@ -78,12 +77,12 @@ def test_f3_a_servers_cable_breaks_in_mid_op_and_is_mended_later(cut, undisturbe
         victim = cluster.network.servers[1]
         ranks = break_in_mid_op(cluster, "cut", 3, victim, cut)
         cluster.network.mend_cable(victim)
-        moves = wait_for_move(cluster, "cut", 2)
+        moves = cluster.wait_for_move("cut", 2)
         assert "with 3 shards" in moves[-1]["reason"]
-        sent_before = bytes_out(cluster, victim.name)
+        sent_before = cluster.bytes_out(victim.name)
         let_go_on(ranks, ROUNDS - 1)
         assert digests(ranks) == undisturbed
-        cluster.wait_until(lambda: bytes_out(cluster, victim.name) > sent_before, "the server serves again")
+        cluster.wait_until(lambda: cluster.bytes_out(victim.name) > sent_before, "the server serves again")
 
 
 @pytest.mark.timeout(120)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from cluster import Cluster, Process
-from test_job import digests, refusal, wait_for_line_of_all
+from job_runs import digests, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4
 COUNT = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no multiple of one
@@ -34,7 +34,7 @@ def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
         # Unlike this machine's name, which the dedicated servers give.
         found[job] = digests(start_ranks(cluster, *options))
         reason = group_opened(cluster, job)
-        assert f"{servers} servers apart" in reason and "4 servers on ranks' nodes" in reason, reason
+        assert f"{servers} servers on their own nodes" in reason and "4 servers on ranks' nodes" in reason, reason
     found["apart alone"] = digests(start_ranks(cluster, "--job", "apart", "--min-servers", "3", *COUNT))
     assert "on ranks' nodes" not in group_opened(cluster, "apart")
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})

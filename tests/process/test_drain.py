@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from cluster import PATIENCE_S, Cluster, Process, program
-from test_failover import LEASE_TTL_MS, ROUNDS, let_go_on, start_job, undisturbed, wait_for_move
-from test_job import digests, wait_for_line_of_all
+from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 
 def drain(cluster: Cluster, name: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -25,8 +25,8 @@ def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(c
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
     options = ["--min-servers", "2"]
-    expected = undisturbed(cluster, *options)
-    ranks = start_job(cluster, "drained", *options)
+    expected = undisturbed_digest(cluster, *options)
+    ranks = start_held_job(cluster, "drained", *options)
     wait_for_line_of_all(ranks, "^round 0 done$")
     done = 0
     for name in ("alpha", "beta"):
@@ -43,7 +43,7 @@ def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(c
         servers[name] = cluster.start_server(name)
         after = cluster.servers()[name]
         assert (after["state"], after["server_id"]) == ("live", before["server_id"]), "its next life joins again"
-    wait_for_move(cluster, "drained", 4)
+    cluster.wait_for_move("drained", 4)
     let_go_on(ranks, ROUNDS - done)
     assert digests(ranks) == expected
 
@@ -52,8 +52,8 @@ def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(c
 def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha", "--drain-timeout", "60000")
-    expected = undisturbed(cluster)
-    ranks = start_job(cluster, "served")
+    expected = undisturbed_digest(cluster)
+    ranks = start_held_job(cluster, "served")
     wait_for_line_of_all(ranks, "^round 0 done$")
     result = drain(cluster, "alpha")
     assert result.returncode == 0, f"{result}"
@@ -63,7 +63,7 @@ def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     again = drain(cluster, "alpha", "--wait", "--deadline", "0.5")
     assert again.returncode == 1
     assert "server alpha drains already" in again.stdout
-    assert "1 group(s) open, and goes on draining" in again.stderr
+    assert "1 group(s) open, and continues to drain" in again.stderr
     let_go_on(ranks, ROUNDS)
     assert digests(ranks) == expected
     assert ended_well(server)
@@ -91,7 +91,7 @@ def test_what_cannot_be_drained_is_said(cluster: Cluster):
     server = cluster.start_server("alpha")
     unknown = drain(cluster, "beta")
     assert unknown.returncode == 1
-    assert 'no server is named "beta"; live are: alpha' in unknown.stderr
+    assert 'no server is named "beta"; live servers: alpha' in unknown.stderr
     server.send(signal.SIGKILL)
     cluster.wait_for_server("alpha", "lost")
     lost = drain(cluster, "alpha")

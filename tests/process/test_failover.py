@@ -5,44 +5,9 @@ import time
 
 import pytest
 
-from cluster import Cluster, Process
-from test_job import WORLD_SIZE, digests, wait_for_line_of_all
-
-LEASE_TTL_MS = 1500
-ROUNDS = 10
-OPTIONS = ["--count", "150001", "--rounds", str(ROUNDS), "--hold"]
-
-
-def start_job(cluster: Cluster, job: str, *options: str) -> list[Process]:
-    return cluster.start_ranks(WORLD_SIZE, "--job", job, *OPTIONS, *options)
-
-
-def let_go_on(ranks: list[Process], rounds: int = 1) -> None:
-    for rank in ranks:
-        for _ in range(rounds):
-            rank.say()
-
-
-def undisturbed(cluster: Cluster, *options: str) -> set[str]:
-    ranks = start_job(cluster, "undisturbed", *options)
-    let_go_on(ranks, ROUNDS)
-    found = digests(ranks)
-    assert len(found) == 1
-    return found
-
-
-def wait_for_move(cluster: Cluster, job: str, count: int) -> list[dict]:
-    """Until the group of the job was moved so often."""
-
-    def moves() -> list[dict] | None:
-        found = [e for e in cluster.events() if e["kind"] == "group-moved" and f'job "{job}"' in e["subject"]]
-        return found if len(found) >= count else None
-
-    return cluster.wait_until(moves, f"{count} moves of the group of {job}")
-
-
-def bytes_out(cluster: Cluster, name: str) -> int:
-    return int(cluster.servers()[name].get("load", {}).get("bytes_out", 0))
+from cluster import Cluster
+from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 
 @pytest.mark.timeout(300)
@@ -51,8 +16,8 @@ def test_f2_servers_killed_in_the_middle_of_an_op_down_to_the_last(cluster: Clus
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta", "gamma")}
     options = ["--min-servers", "3", *network]
-    expected = undisturbed(cluster, *options)
-    ranks = start_job(cluster, "killed", *options)
+    expected = undisturbed_digest(cluster, *options)
+    ranks = start_held_job(cluster, "killed", *options)
     wait_for_line_of_all(ranks, "^round 0 done$")
     for number, name in enumerate(["beta", "alpha"]):
         # It stands still first, so that an op is under way for sure when it dies.
@@ -60,14 +25,14 @@ def test_f2_servers_killed_in_the_middle_of_an_op_down_to_the_last(cluster: Clus
         let_go_on(ranks)
         servers[name].send(signal.SIGKILL)
         wait_for_line_of_all(ranks, f"^round {number + 1} done$")
-    wait_for_move(cluster, "killed", 2)
+    cluster.wait_for_move("killed", 2)
     restarted = cluster.start_server("beta")
-    moves = wait_for_move(cluster, "killed", 3)
+    moves = cluster.wait_for_move("killed", 3)
     assert "with 2 shards" in moves[-1]["reason"]
     let_go_on(ranks, ROUNDS - 2)
     assert digests(ranks) == expected
     assert restarted.running()
-    cluster.wait_until(lambda: bytes_out(cluster, "beta") > 0, "the restarted server has served")
+    cluster.wait_until(lambda: cluster.bytes_out("beta") > 0, "the restarted server has served")
 
 
 @pytest.mark.timeout(300)
@@ -76,14 +41,14 @@ def test_f3_a_server_that_stands_still_is_done_without_and_may_come_back(cluster
     stopped = cluster.start_server("alpha")
     cluster.start_server("beta")
     options = ["--min-servers", "2"]
-    expected = undisturbed(cluster, *options)
-    ranks = start_job(cluster, "stopped", *options)
+    expected = undisturbed_digest(cluster, *options)
+    ranks = start_held_job(cluster, "stopped", *options)
     wait_for_line_of_all(ranks, "^round 0 done$")
     stopped.send(signal.SIGSTOP)
     let_go_on(ranks, 2)
     wait_for_line_of_all(ranks, "^round 2 done$")
     stopped.send(signal.SIGCONT)
-    moves = wait_for_move(cluster, "stopped", 2)
+    moves = cluster.wait_for_move("stopped", 2)
     assert "with 2 shards" in moves[-1]["reason"]
     let_go_on(ranks, ROUNDS - 2)
     assert digests(ranks) == expected
@@ -94,8 +59,8 @@ def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(clust
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
     options = ["--min-servers", "2"]
-    expected = undisturbed(cluster, *options)
-    ranks = start_job(cluster, "rolling", *options)
+    expected = undisturbed_digest(cluster, *options)
+    ranks = start_held_job(cluster, "rolling", *options)
     wait_for_line_of_all(ranks, "^round 0 done$")
     done = 0
     for name in ("alpha", "beta"):
@@ -107,11 +72,11 @@ def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(clust
         wait_for_line_of_all(ranks, f"^round {done} done$")
         servers[name] = cluster.start_server(name)
     cluster.start_server("gamma")
-    moves = wait_for_move(cluster, "rolling", 5)
+    moves = cluster.wait_for_move("rolling", 5)
     assert "with 3 shards" in moves[-1]["reason"]
     let_go_on(ranks, ROUNDS - done)
     assert digests(ranks) == expected
-    cluster.wait_until(lambda: bytes_out(cluster, "gamma") > 0, "the added server has served")
+    cluster.wait_until(lambda: cluster.bytes_out("gamma") > 0, "the added server has served")
 
 
 @pytest.mark.timeout(120)
@@ -120,7 +85,7 @@ def test_f12_everybody_shows_up_within_the_one_lease_that_a_restarted_scheduler_
     scheduler = cluster.start_scheduler("--state-file", state_file, lease_ttl_ms=LEASE_TTL_MS)
     address = cluster.scheduler_address
     server = cluster.start_server("alpha")
-    ranks = start_job(cluster, "kept")
+    ranks = start_held_job(cluster, "kept")
     wait_for_line_of_all(ranks, "^round 0 done$")
     scheduler.send(signal.SIGKILL)
     scheduler.wait()

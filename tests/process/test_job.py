@@ -6,32 +6,12 @@ import signal
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster, Process, program
-from test_server_bad_input import GARBAGE, pour_garbage
+from cluster import LOOPBACK, SERVER_LISTENS, Cluster, program
+from garbage import GARBAGE, pour_garbage
+from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 WORLD_SIZE = 4
 SHORT_TIMEOUT_MS = "3000"
-
-
-def digests(ranks: list[Process]) -> set[str]:
-    """Of ranks that must end well."""
-    found = set()
-    for rank in ranks:
-        found.add(rank.wait_for_line(r"^digest (\w+)$").group(1))
-        rank_exit = rank.wait()
-        assert rank_exit == 0, f"{rank}"
-    return found
-
-
-def refusal(rank: Process) -> str:
-    """Of a rank that must fail with an error of the library."""
-    assert rank.wait() == 1, f"{rank}"
-    return rank.output.splitlines()[-1]
-
-
-def wait_for_line_of_all(ranks: list[Process], pattern: str) -> None:
-    for rank in ranks:
-        rank.wait_for_line(pattern)
 
 
 @pytest.mark.timeout(300)
@@ -245,13 +225,14 @@ def test_i7_garbage_does_not_disturb_a_running_job(cluster: Cluster):
 def test_i6_running_job_does_not_need_the_scheduler(cluster: Cluster):
     scheduler = cluster.start_scheduler()
     cluster.start_server("alpha")
+    expected = digests(cluster.start_ranks(2, "--job", "undisturbed", "--rounds", "2"))
+    assert len(expected) == 1
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")
     wait_for_line_of_all(ranks, "^round 0 done$")
     scheduler.send(signal.SIGKILL)
     scheduler.wait()
-    for rank in ranks:
-        rank.say()
-    wait_for_line_of_all(ranks, "^round 1 done$")
+    let_go_on(ranks, 2)
+    assert digests(ranks) == expected
 
 
 def test_i8_killed_rank_fails_the_others_and_leaves_another_job_alone(cluster: Cluster):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cluster import Cluster, Process
-from test_job import digests, wait_for_line_of_all
+from job_runs import digests, wait_for_line_of_all
 
 LEASE_TTL_MS = 2000
 BOUND_S = LEASE_TTL_MS / 1000 + 1

@@ -1,14 +1,13 @@
 """What people and strangers get wrong: each has an error that says what and where, and leaves servers serving."""
 
 import pathlib
-import random
 import re
 import socket
-import struct
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster, program
+from cluster import LOOPBACK, Cluster, program
+from garbage import GARBAGE, GARBAGE_WITH_A_LENGTH, pour_garbage
 
 NO_SCHEDULER = f"{LOOPBACK}:1"  # nobody listens on a port that only root may take
 UNROUTED_ADDRESS = "203.0.113.7"  # for documentation (RFC 5737): no machine has it
@@ -35,7 +34,7 @@ def test_scheduler_that_does_not_answer(cluster: Cluster):
 def test_scheduler_whose_name_is_unknown(cluster: Cluster):
     server = cluster.launch_server("--timeout", "1500", scheduler="scheduler.invalid:7070")
     assert server.wait() == 1
-    assert "waiting for scheduler at scheduler.invalid:7070:" in server.output
+    assert "waiting for the scheduler at scheduler.invalid:7070:" in server.output
 
 
 def test_port_taken(cluster: Cluster):
@@ -116,57 +115,6 @@ def test_help_lists_every_option_with_default_and_unit(cluster: Cluster):
     for name in ["scheduler", "advertise", "io-threads", "slot-memory", "port-base", "drain-timeout", "timeout"]:
         assert name in names
     assert server.output.count("\n  --") == len(options), "each option has its help and its default"
-
-
-HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-RANDOM_BYTES = random.Random(20).randbytes(4096)  # the same in every run
-
-
-def with_length(length: int, rest: bytes) -> bytes:
-    """As UCX's connection manager has it: a length of 64 bits and 8 bytes more before the message."""
-    return struct.pack("<QQ", length, 0) + rest
-
-
-# What a port scanner, a lost client or a broken peer may send.
-GARBAGE = [
-    b"",
-    RANDOM_BYTES[:1],
-    RANDOM_BYTES,
-    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + RANDOM_BYTES[:500],  # TLS
-    HTTP2_PREFACE[:12],
-    HTTP2_PREFACE + b"\xff\xff\xff\x00\x00\x00\x00\x00\x00" + RANDOM_BYTES[:512],
-    struct.pack("<II", 1 << 20, 7) + RANDOM_BYTES[:300],
-    with_length(0, b""),
-    with_length(300, RANDOM_BYTES[:100]),  # cut short
-    with_length(0xFFFFFFFF, RANDOM_BYTES[:300]),
-]
-# What UCX's connection manager takes for a whole message.
-GARBAGE_WITH_A_LENGTH = {
-    "zeros": b"\0" * 65536,
-    "ones": b"\xff" * 4096,
-    "longer than its length": with_length(8, RANDOM_BYTES[:300]),
-    "of its length": with_length(300, RANDOM_BYTES[:300]),
-}
-
-
-def pour_garbage(address: str, streams: list[bytes]) -> list[socket.socket]:
-    """Sends each stream on a connection of its own, some cut off at once, and returns those that stay open."""
-    host, port = address.rsplit(":", 1)
-    held = []
-    for number, stream in enumerate(streams):
-        connection = socket.create_connection((host, int(port)), timeout=10)
-        try:
-            connection.sendall(stream)
-        except OSError:
-            pass  # it hung up, as it should
-        if number % 3 == 2:
-            # A reset instead of an orderly end.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.close()
-        else:
-            held.append(connection)
-    return held
 
 
 def expect_serving_under(cluster: Cluster, streams: list[bytes]) -> None:

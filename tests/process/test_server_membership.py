@@ -38,7 +38,7 @@ def test_server_may_start_before_the_scheduler(cluster: Cluster):
     scheduler.send(signal.SIGTERM)
     assert scheduler.wait() == 0
     server = cluster.launch_server("--name", "early")
-    server.wait_for_line(f"waiting for scheduler at {re.escape(address)}: Connection refused")
+    server.wait_for_line(f"waiting for the scheduler at {re.escape(address)}: Connection refused")
     cluster.start_scheduler(listen=address)
     server.wait_for_line(SERVER_LISTENS)
     assert cluster.servers()["early"]["state"] == "live"
@@ -54,7 +54,7 @@ def test_i6_server_outlives_a_scheduler_that_kept_its_state(cluster: Cluster, tm
     scheduler.wait()
     server.wait_for_line("no lease from the scheduler")
     cluster.start_scheduler("--state-file", state_file, listen=address, lease_ttl_ms=LEASE_TTL_MS)
-    server.wait_for_line("is back after")
+    server.wait_for_line("answers again after")
     after = cluster.servers()["alpha"]
     assert after["state"] == "live"
     assert (after["server_id"], after["incarnation"]) == (before["server_id"], before["incarnation"])
@@ -114,7 +114,7 @@ def test_signalled_server_leaves_in_good_order(cluster: Cluster, number: signal.
 
 def test_signalled_server_that_still_waits_for_a_scheduler_ends_at_once(cluster: Cluster):
     server = cluster.launch_server("--timeout", "600000", scheduler=f"{LOOPBACK}:1")
-    server.wait_for_line("waiting for scheduler")
+    server.wait_for_line("waiting for the scheduler")
     server.send(signal.SIGTERM)
     assert server.wait() == 0
     assert f"stopped before the scheduler at {LOOPBACK}:1 answered" in server.output

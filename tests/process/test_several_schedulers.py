@@ -9,7 +9,7 @@ import pytest
 
 from cluster import LOOPBACK, SCHEDULER_LISTENS, Cluster, Process, program
 from etcd_process import Etcd
-from test_job import wait_for_line_of_all
+from job_runs import wait_for_line_of_all
 
 LEASE_TTL_MS = 3000
 LEADER_LEASE_MS = 2000  # etcd's least; one in a cluster of one member with default times

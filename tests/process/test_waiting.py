@@ -4,7 +4,7 @@ import re
 import signal
 
 from cluster import LOOPBACK, Cluster, Process
-from test_job import digests, wait_for_line_of_all
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
 LINE = r"^shoal: rank 0 of job 'test': waiting "
@@ -17,9 +17,7 @@ def start_job(cluster: Cluster, world_size: int = 2) -> list[Process]:
 
 
 def let_end(ranks: list[Process]) -> None:
-    for rank in ranks:
-        for _ in range(2):
-            rank.say()
+    let_go_on(ranks, 2)
     assert len(digests(ranks)) == 1
 
 
@@ -69,14 +67,22 @@ def test_a_lost_server_and_a_scheduler_that_is_away_are_named(cluster: Cluster):
     let_end(ranks)
 
 
-def test_a_job_that_has_no_server_left_says_so(cluster: Cluster):
+def test_f6_a_job_without_any_server_names_the_lost_one_and_waits_for_a_new_map(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=1500)
     server = cluster.start_server("alpha")
     ranks = start_job(cluster)
     server.send(signal.SIGKILL)
+    cluster.wait_for_server("alpha", "lost")
+    (cluster_map,) = cluster.shoalctl("map")
+    assert cluster_map.get("shards", []) == [], "no server is left"
     for rank in ranks:
         rank.say()
-    ranks[0].wait_for_line(LINE + r"for .*server alpha \(\S+\)")
+    for number, rank in enumerate(ranks):
+        rank.wait_for_line(
+            rf"^shoal: rank {number} of job 'test': waiting for a new map from the scheduler "
+            r"\(server alpha \(\S+\) was lost: [^)]+\) .*: all-reduce 2 of group 'world' "
+            r"\(1000 float32\), 0 of 1 chunks are back$"
+        )
     cluster.start_server("alpha")
     let_end(ranks)
 

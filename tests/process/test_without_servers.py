@@ -6,22 +6,22 @@ import signal
 import pytest
 
 from cluster import Cluster
-from test_failover import LEASE_TTL_MS, ROUNDS, let_go_on, start_job, undisturbed, wait_for_move
-from test_job import digests, wait_for_line_of_all
+from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
+from job_runs import digests, let_go_on, wait_for_line_of_all
 
-COLOCATE = ["--without-servers", "colocate"]
+HOST = ["--without-servers", "host"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, nodes: int):
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, hosts: int):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
-    expected = undisturbed(cluster)
+    expected = undisturbed_digest(cluster)
     ranks = [
         cluster.start_rank(
             rank, 4, "--job", "orphans", "--count", "150001", "--rounds", str(ROUNDS), "--hold", *COLOCATE,
-            "--node-name", f"node-{rank % nodes}",
+            "--node-name", f"node-{rank % hosts}",
         )
         for rank in range(4)
     ]  # fmt: skip
@@ -30,21 +30,21 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     server.send(signal.SIGSTOP)
     let_go_on(ranks)
     server.send(signal.SIGKILL)
-    for rank in ranks[:nodes]:
+    for rank in ranks[:hosts]:
         rank.wait_for_line(
             r"^shoal: rank \d of job 'orphans': no reduction server is left \(server alpha is lost \(no heartbeat .*\)\): "
             "this process runs a colocated server for its job now$"
         )
     wait_for_line_of_all(ranks, "^round 1 done$")
-    assert not any("runs a colocated server" in rank.output for rank in ranks[nodes:]), "one a node is enough"
+    assert not any("runs a colocated server" in rank.output for rank in ranks[hosts:]), "one a host is enough"
     colocated = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
-    assert len(colocated) == nodes
-    moves = len(wait_for_move(cluster, "orphans", nodes))
+    assert len(colocated) == hosts
+    moves = len(cluster.wait_for_move("orphans", hosts))
     cluster.start_server("alpha")
-    if nodes == 1:  # a server on the ranks' own node moves no byte over the network, so it keeps all
+    if hosts == 1:  # a server on the ranks' own host moves no byte over the network, so it keeps all
         cluster.wait_for_server("alpha", "live")
     else:
-        wait_for_move(cluster, "orphans", moves + 1)
+        cluster.wait_for_move("orphans", moves + 1)
     let_go_on(ranks, ROUNDS - 1)
     assert digests(ranks) == expected
 
@@ -52,7 +52,7 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
 def test_f6_without_the_offer_ops_wait_for_a_server(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")
-    ranks = start_job(cluster, "patient")
+    ranks = start_held_job(cluster, "patient")
     wait_for_line_of_all(ranks, "^round 0 done$")
     server.send(signal.SIGKILL)
     let_go_on(ranks)

@@ -1,8 +1,11 @@
 """init_process_group("shoal") under plain torchrun, with nothing else running; and the demo as people run it."""
 
+import importlib
 import json
 import os
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN_SECONDS = 150
+HAS_LINKS = os.geteuid() == 0 and shutil.which("ip") is not None and shutil.which("tc") is not None
 
 SCRIPT = """
 import torch, torch.distributed as dist, shoal
@@ -132,22 +136,57 @@ def start_demo(marker: str, *arguments: str) -> subprocess.Popen:
 @pytest.mark.timeout(300)
 def test_demo_compares_and_leaves_nothing_behind(cluster):
     marker = f"demo-{os.getpid()}-whole"
-    process = start_demo(marker, "--steps", "3")
+    process = start_demo(marker, "--steps", "30", "--rounds", "2")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
-    assert "The loss curves of 3 steps differ by at most" in output and "Where to look next" in output
+    assert "The loss curves of 30 steps differ by at most" in output and "Where to look next" in output
     assert children_of_session(marker) == []
+    # A round of each contender in turns, and the first is not always the same.
+    turns = re.findall(r"^step +(?:2|16|30)/30 +(\w+)", output, re.MULTILINE)
+    assert turns == ["shoal", "gloo", "shoal", "gloo", "gloo", "shoal"], output
+    # The server died in the middle, and the weights are those of the training without that.
+    [steps_after_kill] = re.findall(r"^(\d+) of 30 steps ended after the kill", output, re.MULTILINE)
+    assert 0 < int(steps_after_kill) < 30, output
+    [(undisturbed, killed)] = re.findall(r"^weights, sha256: undisturbed (\w+), with the kill (\w+)", output, re.MULTILINE)
+    assert undisturbed == killed and "1 server live, 1 lost" in output
+    if HAS_LINKS:
+        assert "A ring has to move" in output and "The loss curves of 14 steps" in output
+    else:
+        assert len(re.findall("^Not shown here: ", output, re.MULTILINE)) == 1
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_demo_interrupted_leaves_nothing_behind(cluster, number):
-    marker = f"demo-{os.getpid()}-{number.name}"
-    process = start_demo(marker, "--steps", "100000")
+def test_demo_says_in_a_line_why_it_shows_no_links(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    shaped_links = importlib.import_module("shaped_links")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(shaped_links.NotHere, match="need root"):
+        shaped_links.Links()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(shaped_links.NotHere, match="apt-get install iproute2"):
+        shaped_links.Links()
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+
+    def refuse(*_links):
+        raise shaped_links.RigError("RTNETLINK answers:\nOperation not permitted")
+
+    monkeypatch.setattr(shaped_links, "make_linked_hosts", refuse)
+    with pytest.raises(shaped_links.NotHere) as refused:
+        shaped_links.Links()
+    assert "Operation not permitted" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def interrupt_demo(marker: str, number: signal.Signals, steps: int, part: str) -> None:
+    """While the ranks of that part are at work."""
+    process = start_demo(marker, "--steps", str(steps))
     seen = []
+    in_part = False
     for line in process.stdout:
         seen.append(line)
-        if line.startswith("step "):
+        in_part = in_part or line.startswith(f"== {part}/4")
+        if in_part and line.startswith("step "):
             process.send_signal(number)
             break
     try:
@@ -156,3 +195,15 @@ def test_demo_interrupted_leaves_nothing_behind(cluster, number):
         process.kill()  # all that it started ends with it
     assert process.returncode == 130, "".join(seen) + rest
     assert children_of_session(marker) == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_demo_interrupted_leaves_nothing_behind(cluster, number):
+    interrupt_demo(f"demo-{os.getpid()}-{number.name}", number, steps=100000, part="2")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.skipif(not HAS_LINKS, reason="needs root, ip and tc")
+def test_demo_interrupted_on_its_links_leaves_nothing_behind(cluster):
+    interrupt_demo(f"demo-{os.getpid()}-links", signal.SIGINT, steps=3, part="4")

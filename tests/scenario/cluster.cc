@@ -44,7 +44,7 @@ std::unique_ptr<Transport> Cluster::MakeTransport(bool listen) {
 std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
   std::vector<Shard> shards;
   for (uint32_t k = 0; k < servers_.size(); ++k) {
-    if (servers_[k].loop == nullptr) continue;
+    if (servers_[k].loop == nullptr || servers_[k].has_left) continue;
     shards.push_back({.server = ServerId(k + 1),
                       .incarnation = Incarnation(k + 1),
                       .server_name = absl::StrCat("server-", k),
@@ -54,8 +54,10 @@ std::shared_ptr<const ShardMap> Cluster::Map(Epoch epoch) const {
   return std::make_shared<const ShardMap>(*ShardMap::Make(epoch, std::move(shards)));
 }
 
+std::shared_ptr<const ShardMap> Cluster::NextMap() { return Map(Epoch(++epoch_)); }
+
 void Cluster::MoveGroup(uint64_t id) {
-  const std::shared_ptr<const ShardMap> map = Map(Epoch(++epoch_));
+  const std::shared_ptr<const ShardMap> map = NextMap();
   for (Worker& worker : workers_) worker.commands.emplace_back(MoveGroupCommand{GroupId(id), map});
 }
 
@@ -112,16 +114,29 @@ void Cluster::Command(uint32_t worker, WorkerCommand command) {
 }
 
 bool Cluster::RunOne(size_t index) {
+  bool progress = false;
   if (index < servers_.size()) {
-    return servers_[index].loop != nullptr && servers_[index].loop->RunOnce(now_);
+    progress = servers_[index].loop != nullptr && servers_[index].loop->RunOnce(now_);
+  } else if (Worker& worker = workers_[index - servers_.size()]; worker.loop != nullptr) {
+    progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
+    worker.commands.clear();
   }
-  Worker& worker = workers_[index - servers_.size()];
-  const bool progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
-  worker.commands.clear();
+  if (options_.after_each_turn) options_.after_each_turn();
   return progress;
 }
 
+bool Cluster::RunInTurnUntil(const std::function<bool()>& done) {
+  const size_t loops = servers_.size() + workers_.size();
+  size_t quiet_in_a_row = 0;
+  for (size_t i = 0; quiet_in_a_row < loops; i = (i + 1) % loops) {
+    if (done()) return true;
+    quiet_in_a_row = RunOne(i) ? 0 : quiet_in_a_row + 1;
+  }
+  return done();
+}
+
 bool Cluster::RunUntil(const std::function<bool()>& done) {
+  if (options_.in_turn) return RunInTurnUntil(done);
   const size_t loops = servers_.size() + workers_.size();
   while (!done()) {
     bool progress = false;
@@ -141,7 +156,9 @@ void Cluster::AdvanceBy(uint64_t ns) {
     for (const Server& server : servers_) {
       if (server.loop != nullptr) next_ns = std::min(next_ns, server.loop->NextDeadlineNs());
     }
-    for (const Worker& worker : workers_) next_ns = std::min(next_ns, worker.loop->NextDeadlineNs());
+    for (const Worker& worker : workers_) {
+      if (worker.loop != nullptr) next_ns = std::min(next_ns, worker.loop->NextDeadlineNs());
+    }
     now_.monotonic_ns = std::max(now_.monotonic_ns + 1, next_ns);
     RunUntilQuiet();
   }
@@ -150,6 +167,11 @@ void Cluster::AdvanceBy(uint64_t ns) {
 void Cluster::KillServer(uint32_t server) {
   servers_[server].loop.reset();
   servers_[server].transport.reset();
+}
+
+void Cluster::KillWorker(uint32_t worker) {
+  workers_[worker].transport.reset();
+  workers_[worker].loop.reset();
 }
 
 const OpDone* Cluster::Done(uint32_t worker, uint64_t ticket) const {

@@ -1,6 +1,7 @@
 // Real server and worker loops on the loopback network, in one thread, under time that the test moves.
 //
-// Not thread safe. Which loop runs next is drawn from a seeded generator, so that messages arrive in many orders.
+// Not thread safe. Which loop runs next is drawn from a seeded generator, so that messages arrive in many orders; or
+// they run in turn, servers first, so that every run is the same.
 #ifndef SHOAL_TESTS_SCENARIO_CLUSTER_H_
 #define SHOAL_TESTS_SCENARIO_CLUSTER_H_
 
@@ -31,8 +32,11 @@ struct ClusterOptions {
   bool survive_server_loss = true;
   uint64_t slot_memory_bytes = 48 << 20;
   uint64_t seed = 1;
-  // Wraps every transport, if set.
+  bool in_turn = false;  // instead of drawn
+  // Wraps every transport, if set: those of the servers first, then the workers'.
   std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap;
+  // Called each time that a loop has run, if set.
+  std::function<void()> after_each_turn;
 };
 
 class Cluster {
@@ -41,7 +45,10 @@ class Cluster {
 
   // Opens group `id` of these workers (all, if empty) under handle `handle` everywhere. It is open after Run.
   void OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members = {});
-  // Gives the workers a map of the servers that are alive, as the scheduler would. Epochs count from 2.
+  // A map of the servers that are alive and have not left, of the next epoch, as the scheduler would make it. Epochs
+  // count from 2.
+  std::shared_ptr<const ShardMap> NextMap();
+  // Gives the workers the next map.
   void MoveGroup(uint64_t id);
   void Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype, ReduceOp op,
               double premul_factor = 1.0, uint64_t timeout_ns = kNoDeadline);
@@ -55,8 +62,12 @@ class Cluster {
   // Moves time to the next thing that is due, and runs.
   void AdvanceBy(uint64_t ns);
 
-  // The server's process ends: every connection of it is closed.
+  // The process ends: every connection of it is closed.
   void KillServer(uint32_t server);
+  void KillWorker(uint32_t worker);
+  void DrainServer(uint32_t server) { servers_[server].loop->Drain(); }
+  // The server is in no map from now on, as if it had left the cluster.
+  void TakeOutOfMaps(uint32_t server) { servers_[server].has_left = true; }
 
   // The outcome of an op or group; nullptr while there is none.
   const OpDone* Done(uint32_t worker, uint64_t ticket) const;
@@ -70,6 +81,10 @@ class Cluster {
   WorkerCounters worker_counters(uint32_t worker) const { return workers_[worker].loop->counters(); }
   std::string server_address(uint32_t server) const { return servers_[server].address; }
   uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
+  uint32_t server_count() const { return static_cast<uint32_t>(servers_.size()); }
+  // All that a worker has told its callers so far, oldest first.
+  const WorkerOutcomes& outcomes(uint32_t worker) const { return workers_[worker].outcomes; }
+  uint64_t now_ns() const { return now_.monotonic_ns; }
 
  private:
   struct Server {
@@ -78,9 +93,10 @@ class Cluster {
     std::unique_ptr<std::byte[]> memory;
     std::unique_ptr<ServerLoop> loop;  // null: killed
     std::string address;
+    bool has_left = false;
   };
   struct Worker {
-    std::unique_ptr<WorkerLoop> loop;
+    std::unique_ptr<WorkerLoop> loop;      // null: killed
     std::unique_ptr<Transport> transport;  // goes before the loop, whose memory it may be using
     std::vector<WorkerCommand> commands;
     WorkerOutcomes outcomes;
@@ -88,6 +104,7 @@ class Cluster {
 
   std::unique_ptr<Transport> MakeTransport(bool listen);
   bool RunOne(size_t index);
+  bool RunInTurnUntil(const std::function<bool()>& done);
   std::shared_ptr<const ShardMap> Map(Epoch epoch) const;  // of the servers that are alive
 
   ClusterOptions options_;

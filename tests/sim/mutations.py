@@ -83,8 +83,8 @@ MUTATIONS = [
         "summed-chunk-is-forgotten",
         "I2: a late copy is refused",
         (
-            "server/machine/server_machine.cc",
-            "return (*record)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
+            "server/machine/server_group.cc",
+            "return (*op)->summed[push.chunk.value()] ? Refusal::kDuplicate : Refusal::kNone;",
             "return Refusal::kNone;",
         ),
     ),
@@ -93,10 +93,8 @@ MUTATIONS = [
         "I1: the bits do not depend on the order of arrival",
         (
             "server/machine/server_machine.cc",
-            ".offset = group.BufferOffset(static_cast<uint32_t>(index), header.rank),",
-            ".offset = group.BufferOffset(static_cast<uint32_t>(index),\n"
-            "                                                Rank(group.slots[static_cast<size_t>(index)].landed_count() +\n"
-            "                                                     group.slots[static_cast<size_t>(index)].busy() - 1)),",
+            ".offset = group.BufferOffset(index, header.rank),",
+            ".offset = group.BufferOffset(index, Rank(slot.landed_count() + slot.busy() - 1)),",
         ),
     ),
     mutation(
@@ -122,8 +120,8 @@ MUTATIONS = [
         "a result goes to the rank that it is for",
         (
             "server/machine/server_machine.cc",
-            "SendPayloadAction{.peer = group.members[rank.value()].peer,",
-            "SendPayloadAction{.peer = group.members[(rank.value() + 1) % group.size()].peer,",
+            "SendPayloadAction{.peer = group.member(rank).peer,",
+            "SendPayloadAction{.peer = group.member(Rank((rank.value() + 1) % group.size())).peer,",
         ),
     ),
     mutation(
@@ -131,8 +129,8 @@ MUTATIONS = [
         "I3: results are kept until every rank has them",
         (
             "server/machine/server_group.cc",
-            "ledger.Commit(std::max(landed_everywhere, header.commit_watermark));",
-            "ledger.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
+            "ledger_.Commit(std::max(landed_everywhere, header.commit_watermark));",
+            "ledger_.Commit(std::max(OpNumber(landed_everywhere.value() + 1), header.commit_watermark));",
         ),
     ),
     mutation(
@@ -149,9 +147,9 @@ MUTATIONS = [
         "I5: an epoch is a fresh start on the servers",
         (
             "server/machine/server_membership.cc",
-            "  for (uint32_t slot = 0; slot < group.slots.size(); ++slot) AbandonSlot(&group, slot, actions);\n"
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (group.members[r].presence",
+            "  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);\n"
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
         ),
     ),
     # ---- worker ----
@@ -282,18 +280,18 @@ MUTATIONS = [
     mutation(
         "lost-rank-is-not-told",
         "I8: a lost rank fails its job's ops within the lease",
-        ("scheduler/machine/scheduler_requests.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
+        ("scheduler/machine/scheduler_jobs.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
     ),
     mutation(
         "told-before-it-is-saved",
         "what others rely on is saved first",
-        ("scheduler/machine/scheduler_machine.cc", "  if (saved_ == changes_) {\n    Carry(", "  if (changes_ > 0) {\n    Carry("),
+        ("scheduler/machine/scheduler_machine.cc", "if (saves_.all_saved()) {\n    Carry(", "if (map_ != nullptr) {\n    Carry("),
     ),
     mutation(
         "epoch-is-used-again",
         "I4: one epoch of a group, one map",
         (
-            "scheduler/machine/scheduler_requests.cc",
+            "scheduler/machine/scheduler_moves.cc",
             "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
             "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
         ),
@@ -302,7 +300,7 @@ MUTATIONS = [
         "report-of-a-lost-server-is-ignored",
         "F5: a broken connection moves the group",
         (
-            "scheduler/machine/scheduler_requests.cc",
+            "scheduler/machine/scheduler_moves.cc",
             "if (group->epoch != request.epoch || reported == group->shards.end()) {",
             "if (group->epoch == request.epoch || reported == group->shards.end()) {",
         ),

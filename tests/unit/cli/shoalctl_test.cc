@@ -154,7 +154,7 @@ TEST_F(ShoalctlTest, DrainSaysWhatItDidAndWhatItCannotDo) {
   AddServerAndJob();
   const Outcome unknown = Ask({"drain", "shoal-7"});
   EXPECT_EQ(unknown.exit_code, kExitFailure);
-  EXPECT_THAT(unknown.err, HasSubstr("no server is named \"shoal-7\"; live are: shoal-0"));
+  EXPECT_THAT(unknown.err, HasSubstr("no server is named \"shoal-7\"; live servers: shoal-0"));
   EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains\n");
   EXPECT_EQ(Ask({"drain", "shoal-0"}).out, "server shoal-0 drains already\n");
   EXPECT_THAT(Ask({"drain", "shoal-0", "--json"}).out, HasSubstr("\"was_draining\":true"));
@@ -198,15 +198,15 @@ TEST(ShoalctlErrorsTest, NobodyThere) {
 
 TEST(ShoalctlErrorsTest, BadUsage) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{}, "say which"},
-      {{"status"}, "which scheduler?"},
+      {{}, "no command is given; use status"},
+      {{"status"}, "no scheduler is given; use --scheduler HOST:PORT"},
       {{"stats", "--scheduler", "h:1"}, "unknown command \"stats\""},
-      {{"status", "jobs", "--scheduler", "h:1"}, "one command at a time"},
+      {{"status", "jobs", "--scheduler", "h:1"}, "give one command at a time"},
       {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
-      {{"status", "--follow", "--scheduler", "h:1"}, "--follow is for events"},
+      {{"status", "--follow", "--scheduler", "h:1"}, "--follow only goes with events"},
       {{"drain", "--scheduler", "h:1"}, "drain takes the name of one server"},
       {{"drain", "a", "b", "--scheduler", "h:1"}, "drain takes the name of one server"},
-      {{"status", "--wait", "--scheduler", "h:1"}, "--wait is for drain"},
+      {{"status", "--wait", "--scheduler", "h:1"}, "--wait only goes with drain"},
       {{"drain", "a", "--deadline", "-1", "--scheduler", "h:1"}, "--deadline takes"},
       {{"status", "--timeout", "nan", "--scheduler", "h:1"}, "--timeout takes"},
       {{"status", "--timeout", "0", "--scheduler", "h:1"}, "--timeout takes"},
@@ -263,7 +263,7 @@ TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
   EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits to be opened"));
   group->add_missing_ranks(3);
   group->add_missing_ranks(7);
-  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for rank 3, 7"));
+  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for ranks 3, 7"));
   group->set_state("open");
   EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits")));
 }

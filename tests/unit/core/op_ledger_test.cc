@@ -29,7 +29,7 @@ FrameHeader Push(uint64_t op, uint64_t bucket_elements = 600, uint32_t chunk = 0
 
 TEST(OpLedger, TheFirstPushRegistersTheLayout) {
   OpLedger ledger(kChunkBytes);
-  OpRecord* record = nullptr;
+  const OpRecord* record = nullptr;
   ASSERT_EQ(ledger.Admit(Push(1, 600, 2, 3), &record), Refusal::kNone);
   ASSERT_NE(record, nullptr);
   EXPECT_EQ(record->op, OpNumber(1));
@@ -38,7 +38,7 @@ TEST(OpLedger, TheFirstPushRegistersTheLayout) {
   EXPECT_EQ(record->summed.size(), 3u);
   EXPECT_EQ(ledger.Find(OpNumber(1)), record);
   EXPECT_EQ(ledger.Find(OpNumber(2)), nullptr);
-  OpRecord* again = nullptr;
+  const OpRecord* again = nullptr;
   EXPECT_EQ(ledger.Admit(Push(1, 600, 0, 1), &again), Refusal::kNone);
   EXPECT_EQ(again, record);
   EXPECT_EQ(record->registered_by, Rank(3));
@@ -46,7 +46,7 @@ TEST(OpLedger, TheFirstPushRegistersTheLayout) {
 
 TEST(OpLedger, RanksThatDisagreeAreFoundByEveryFieldOfTheLayout) {
   OpLedger ledger(kChunkBytes);
-  OpRecord* record = nullptr;
+  const OpRecord* record = nullptr;
   FrameHeader first = Push(1);
   first.premul_factor = 0.0;
   first.reduce_op = ReduceOp::kPremulSum;
@@ -72,7 +72,7 @@ TEST(OpLedger, RanksThatDisagreeAreFoundByEveryFieldOfTheLayout) {
 TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {
   for (bool registered : {false, true}) {
     OpLedger ledger(kChunkBytes);
-    OpRecord* record = nullptr;
+    const OpRecord* record = nullptr;
     if (registered) {
       ASSERT_EQ(ledger.Admit(Push(1), &record), Refusal::kNone);
     }
@@ -88,7 +88,7 @@ TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {
     EXPECT_EQ(ledger.Find(OpNumber(1)) != nullptr, registered) << "a malformed push must not register anything";
   }
   OpLedger ledger(kChunkBytes);
-  OpRecord* record = nullptr;
+  const OpRecord* record = nullptr;
   FrameHeader huge = Push(1);
   huge.bucket_elements = UINT64_MAX;
   EXPECT_EQ(ledger.Admit(huge, &record), Refusal::kMalformed);
@@ -96,9 +96,9 @@ TEST(OpLedger, AChunkThatDoesNotLieInThePlanIsMalformed) {
 
 TEST(OpLedger, CommittedOpsAreStaleAndTheirRecordsAreUsedAgain) {
   OpLedger ledger(kChunkBytes);
-  OpRecord* record = nullptr;
+  const OpRecord* record = nullptr;
   ASSERT_EQ(ledger.Admit(Push(1), &record), Refusal::kNone);
-  record->summed[0] = true;
+  ledger.NoteSummed(record->op, ChunkNumber(0));
   ledger.Commit(OpNumber(1));
   EXPECT_EQ(ledger.Find(OpNumber(1)), nullptr);
   EXPECT_EQ(ledger.Admit(Push(1), &record), Refusal::kStaleOp);
@@ -118,7 +118,7 @@ TEST(Invariant, I7AnOpLedgerDoesNotGrowWithTheSizesThatAreClaimed) {
   const uint64_t largest = kMaxChunksPerBucket / kDealUnit * kDealUnit;
   const uint64_t fit = kMaxUncommittedChunks / largest;
   OpLedger ledger(kChunkBytes);
-  OpRecord* record = nullptr;
+  const OpRecord* record = nullptr;
   for (uint64_t op = 1; op <= fit; ++op) ASSERT_EQ(ledger.Admit(PushOfChunks(op, largest), &record), Refusal::kNone);
   EXPECT_EQ(ledger.Admit(PushOfChunks(fit + 1, largest), &record), Refusal::kNoSlot);
   EXPECT_EQ(ledger.Find(OpNumber(fit + 1)), nullptr);
@@ -271,13 +271,13 @@ class WatermarkModel {
     }
     if (message.op == 0) return;
     largest_lead_ = std::max(largest_lead_, message.op - shard.ledger.watermark().value());
-    OpRecord* record = nullptr;
+    const OpRecord* record = nullptr;
     if (shard.ledger.Admit(Push(message.op, 10, 0, message.rank), &record) != Refusal::kNone) {
       ++refused_;
       return;
     }
     if (++shard.contributions[message.op] < workers_.size()) return;
-    record->summed[0] = true;
+    shard.ledger.NoteSummed(record->op, ChunkNumber(0));
     for (uint32_t r = 0; r < workers_.size(); ++r) {
       network_.push_back({false, message.shard, r, message.op, 0, shard.ledger.watermark().value()});
     }

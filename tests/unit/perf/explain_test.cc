@@ -43,7 +43,7 @@ TEST(Explain, ARowHasPathPlanTimeAndReason) {
   EXPECT_THAT(ExplainRow(Options(0), 4096, DataType::kFloat32, Plan(1, 1)),
               AllOf(HasSubstr("4096"), HasSubstr("shoal"), HasSubstr("1234.5"), HasSubstr("one chunk")));
   EXPECT_THAT(ExplainRow(Options(0), 1 << 20, DataType::kFloat32, Plan(72, 8)), HasSubstr("cut, and dealt"));
-  EXPECT_THAT(ExplainRow(Options(0), 1 << 17, DataType::kFloat32, Plan(8, 8)), HasSubstr("a chunk for each"));
+  EXPECT_THAT(ExplainRow(Options(0), 1 << 17, DataType::kFloat32, Plan(8, 8)), HasSubstr("one chunk for each"));
 }
 
 TEST(Explain, WhatIsBelowTheLimitGoesToTheInnerBackend) {

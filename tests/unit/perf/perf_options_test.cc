@@ -67,7 +67,7 @@ TEST(PerfOptions, TheWireIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2", "--wire", "bf16"})->wire, WireFormat::kBfloat16);
   EXPECT_EQ(Parse({"--spawn", "2", "--wire=fp16"})->wire, WireFormat::kFloat16);
   EXPECT_THAT(std::string(Parse({"--spawn", "2", "--wire", "int8"}).status().message()),
-              ::testing::HasSubstr("--wire \"int8\" is unknown; take none, bf16 or fp16"));
+              ::testing::HasSubstr("--wire \"int8\" is unknown; use none, bf16 or fp16"));
 }
 
 TEST(PerfOptions, WhetherRanksRunServersIsNamed) {
@@ -75,7 +75,7 @@ TEST(PerfOptions, WhetherRanksRunServersIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2", "--colocate", "on"})->colocation, Colocation::kOn);
   EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_COLOCATE", "off"}})->colocation, Colocation::kOff);
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--colocate", "yes"}),
-              HasSubstr("--colocate \"yes\" is unknown; take auto, on or off"));
+              HasSubstr("--colocate \"yes\" is unknown; use auto, on or off"));
 }
 
 TEST(PerfOptions, FactorReplacesStepAndStopsAtTheEnd) {
@@ -139,7 +139,7 @@ TEST(PerfOptions, WrongCommandLinesSayWhatToWrite) {
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--chunk-bytes", "100"}), HasSubstr("--chunk-bytes"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--chunk-bytes", "1G"}), HasSubstr("--chunk-bytes"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "-b", "4", "-e", "1T", "-i", "4"}), HasSubstr("--stepfactor"));
-  EXPECT_THAT(ErrorOf({"--spawn", "2", "--servers", "2", "--scheduler", "h:1"}), HasSubstr("only one"));
+  EXPECT_THAT(ErrorOf({"--spawn", "2", "--servers", "2", "--scheduler", "h:1"}), HasSubstr("give only one of the two"));
   EXPECT_THAT(ErrorOf({"--spawn", "2", "--world-size", "3"}), HasSubstr("--world-size"));
   EXPECT_THAT(ErrorOf({"--scheduler", "h:1", "--world-size", "4", "--rank", "4"}), HasSubstr("count from 0"));
   EXPECT_THAT(ErrorOf({"--scheduler", "h:1"}), HasSubstr("--world-size"));

@@ -1,4 +1,4 @@
-// Servers that ranks node for their own job: who is asked to, who may use them, and with which shares.
+// Colocated servers: which ranks are asked to run one, which groups may use them, and with which shares.
 #include "core/colocation.h"
 #include "core/token.h"
 #include "scheduler/store/state_codec.h"
@@ -34,7 +34,7 @@ class MachineColocationTest : public ::testing::Test {
     }
   }
 
-  // All ranks join and those that are asked to node register a server. How many were asked.
+  // All ranks join, and those that are asked to run a colocated server register it. Returns how many were asked.
   uint32_t JoinAndColocate(uint32_t world_size, Colocation colocation = Colocation::kAuto) {
     uint32_t colocated = 0;
     for (uint32_t rank = 0; rank < world_size; ++rank) {
@@ -115,8 +115,8 @@ TEST_F(MachineColocationTest, WeightsFollowTheFormulaAndEveryRankGetsTheSame) {
     EXPECT_EQ(weight, name.starts_with("dedicated") ? 7u : 2u) << name;
   }
   EXPECT_GT(group.look_ahead_chunks, 12u);
-  EXPECT_THAT(harness_.events().back().reason,
-              AllOf(HasSubstr("4 servers apart (weight 7)"), HasSubstr("8 servers on ranks' nodes (weight 2)")));
+  EXPECT_THAT(harness_.events().back().reason, AllOf(HasSubstr("4 servers on their own nodes (weight 7)"),
+                                                     HasSubstr("8 servers on ranks' nodes (weight 2)")));
 }
 
 TEST_F(MachineColocationTest, AGroupUsesTheServersOfItsOwnNodesAlone) {
@@ -135,7 +135,7 @@ TEST_F(MachineColocationTest, AGroupWaitsForAServerOnANodeOfItsOwn) {
   const RequestHandle gives_up = harness_.Send(Group(job_, 1, 101, {1}, 100));
   harness_.Advance(101);
   EXPECT_THAT(std::string(harness_.StatusOf(gives_up).message()),
-              HasSubstr("for a server that may serve it: all 1 of the job are in ranks' processes on other nodes"));
+              HasSubstr("for a server that may serve it (all 1 of the job are colocated with ranks on other nodes"));
   const RequestHandle waits = harness_.Send(Group(job_, 1, 101, {1}));
   EXPECT_FALSE(harness_.HasReply(waits));
   harness_.Ask<ServerRegistered>(ServerOfRank(job_, 1));

@@ -133,7 +133,7 @@ TEST_F(MachineDrainTest, ItIsSavedBeforeItIsSaidAndKnownAfterARestart) {
 TEST_F(MachineDrainTest, WhatCannotBeDrainedIsRefusedWithTheReason) {
   const absl::Status unknown = harness_.Try(DrainServer{"z\n"});
   EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no server is named \"z?\"; live are: a, b"));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no server is named \"z?\"; live servers: a, b"));
 
   harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "SIGTERM"});
   const absl::Status left = harness_.Try(DrainServer{"a"});
@@ -145,7 +145,7 @@ TEST_F(MachineDrainTest, WhatCannotBeDrainedIsRefusedWithTheReason) {
   harness_.Ask<ServerRegistered>(colocated);
   const absl::Status of_rank = harness_.Try(DrainServer{"of-rank-0"});
   EXPECT_EQ(of_rank.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(of_rank.message()), HasSubstr("lives in a rank's process"));
+  EXPECT_THAT(std::string(of_rank.message()), HasSubstr("is colocated with a rank"));
 }
 
 TEST_F(MachineDrainTest, OneThatDiesWhileItDrainsIsLost) {

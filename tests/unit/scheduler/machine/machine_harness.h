@@ -34,7 +34,7 @@ class MachineHarness {
                                           !saved.has_value(), now_);
     EXPECT_TRUE(machine.ok()) << machine.status();
     machine_ = *std::move(machine);
-    Take(machine_->Tick(now_));
+    Tick();
   }
 
   // With false, saves wait for FinishSave.
@@ -46,10 +46,14 @@ class MachineHarness {
     ASSERT_TRUE(save_.has_value());
     const Persist save = *std::exchange(save_, std::nullopt);
     if (status.ok()) last_saved_ = save.state;
-    Take(machine_->Step(now_, Persisted{save.number, status}));
+    StepEvent(Persisted{save.number, status});
   }
 
-  void StepEvent(const SchedulerEvent& event) { Take(machine_->Step(now_, event)); }
+  void StepEvent(const SchedulerEvent& event) {
+    SchedulerActions actions;
+    machine_->OnEvent(event, now_, &actions);
+    Take(actions);
+  }
 
   RequestHandle Send(Request request) {
     const RequestHandle handle(next_number_++);
@@ -89,9 +93,9 @@ class MachineHarness {
   // Runs the machine at each of its deadlines on the way.
   void Advance(uint64_t ms) {
     const uint64_t end_ns = now_.monotonic_ns + ms * kMs;
-    while (machine_->NextDeadline() <= end_ns) {
-      MoveTo(std::max(machine_->NextDeadline(), now_.monotonic_ns));
-      Take(machine_->Tick(now_));
+    while (machine_->NextDeadlineNs() <= end_ns) {
+      MoveTo(std::max(machine_->NextDeadlineNs(), now_.monotonic_ns));
+      Tick();
     }
     MoveTo(end_ns);
   }
@@ -99,7 +103,7 @@ class MachineHarness {
   // As if the process had been stopped for that long.
   void Stall(uint64_t ms) {
     MoveTo(now_.monotonic_ns + ms * kMs);
-    Take(machine_->Tick(now_));
+    Tick();
   }
 
   const Now& now() const { return now_; }
@@ -121,8 +125,14 @@ class MachineHarness {
     now_.monotonic_ns = monotonic_ns;
   }
 
-  void Take(const std::vector<Action>& actions) {
-    for (const Action& action : actions) {
+  void Tick() {
+    SchedulerActions actions;
+    machine_->Tick(now_, &actions);
+    Take(actions);
+  }
+
+  void Take(const SchedulerActions& actions) {
+    for (const SchedulerAction& action : actions) {
       if (const auto* save = std::get_if<Persist>(&action)) {
         ASSERT_FALSE(save_.has_value()) << "two saves at once";
         save_ = *save;
@@ -165,26 +175,32 @@ inline RegisterServer Server(const std::string& name, uint64_t incarnation, uint
   return request;
 }
 
+inline std::vector<JobRank> JobRanks(const std::vector<uint32_t>& numbers) {
+  std::vector<JobRank> ranks;
+  for (const uint32_t number : numbers) ranks.emplace_back(number);
+  return ranks;
+}
+
 inline JoinJob Join(const std::string& job, uint32_t world_size, uint32_t rank, uint64_t incarnation) {
   JoinJob request;
   request.control_version = kControlVersion;
   request.job_name = job;
   request.world_size = world_size;
-  request.rank = rank;
+  request.rank = JobRank(rank);
   request.incarnation = Incarnation(incarnation);
   request.node = "node" + std::to_string(rank);
   request.pid = 1000 + rank;
   return request;
 }
 
-inline JoinGroup Group(JobId job, uint32_t rank, uint64_t incarnation, std::vector<uint32_t> ranks,
+inline JoinGroup Group(JobId job, uint32_t rank, uint64_t incarnation, const std::vector<uint32_t>& ranks,
                        uint64_t wait_ms = 3000) {
   JoinGroup request;
   request.job = job;
-  request.rank = rank;
+  request.rank = JobRank(rank);
   request.incarnation = Incarnation(incarnation);
   request.group_name = "world";
-  request.ranks = std::move(ranks);
+  request.ranks = JobRanks(ranks);
   request.wait_ms = wait_ms;
   return request;
 }
@@ -192,7 +208,7 @@ inline JoinGroup Group(JobId job, uint32_t rank, uint64_t incarnation, std::vect
 inline HeartbeatWorker Beat(JobId job, uint32_t rank, uint64_t incarnation) {
   HeartbeatWorker request;
   request.job = job;
-  request.rank = rank;
+  request.rank = JobRank(rank);
   request.incarnation = Incarnation(incarnation);
   return request;
 }
@@ -201,7 +217,7 @@ inline LeaveJob Leave(JobId job, uint32_t rank, uint64_t incarnation, bool faile
                       const std::string& reason = "") {
   LeaveJob request;
   request.job = job;
-  request.rank = rank;
+  request.rank = JobRank(rank);
   request.incarnation = Incarnation(incarnation);
   request.failed = failed;
   request.reason = reason;

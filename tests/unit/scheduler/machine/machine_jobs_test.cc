@@ -66,7 +66,7 @@ TEST_F(MachineJobsTest, BadJoinsAreRefusedByValue) {
       {[](JoinJob* r) { r->world_size = 8; },
        absl::StatusCode::kInvalidArgument,
        {"world size 4", "rank 2 on node node2", "rank 1 on node node1 has world size 8"}},
-      {[](JoinJob* r) { r->rank = 4; }, absl::StatusCode::kInvalidArgument, {"rank 4", "ranks 0 to 3"}},
+      {[](JoinJob* r) { r->rank = JobRank(4); }, absl::StatusCode::kInvalidArgument, {"rank 4", "ranks 0 to 3"}},
       {[](JoinJob* r) { r->world_size = 0; }, absl::StatusCode::kInvalidArgument, {"world size 0"}},
       {[](JoinJob* r) { r->world_size = kMaxWorldSize + 1; }, absl::StatusCode::kInvalidArgument, {"65537"}},
       {[](JoinJob* r) { r->job_name = ""; }, absl::StatusCode::kInvalidArgument, {"job name"}},
@@ -134,7 +134,7 @@ TEST_F(MachineJobsTest, ALostRankIsToldToTheWatchersOfItsJob) {
   const SendWatch& update = harness_.watched(watcher)[1];
   EXPECT_EQ(update.map, nullptr);
   ASSERT_EQ(update.lost_ranks.size(), 1u);
-  EXPECT_EQ(update.lost_ranks[0].rank, 1u);
+  EXPECT_EQ(update.lost_ranks[0].rank, JobRank(1));
   EXPECT_EQ(update.lost_ranks[0].node, "node1");
   EXPECT_EQ(update.lost_ranks[0].incarnation, Incarnation(101));
   EXPECT_THAT(update.lost_ranks[0].reason, HasSubstr("no heartbeat for 5.0 s"));
@@ -209,7 +209,7 @@ TEST_F(MachineGroupsTest, AllRanksGetTheGroupTheMapAndATokenOfTheirOwn) {
   const RequestHandle rank0 = harness_.Send(Group(job, 0, 100, ranks));
   EXPECT_FALSE(harness_.HasReply(rank0));
   EXPECT_FALSE(OnlyJob(harness_).groups[0].open);
-  EXPECT_THAT(OnlyJob(harness_).groups[0].missing_ranks, ElementsAre(2));
+  EXPECT_THAT(OnlyJob(harness_).groups[0].missing_ranks, ElementsAre(JobRank(2)));
   const RequestHandle rank2 = harness_.Send(Group(job, 2, 102, ranks));
   const GroupJoined first = harness_.Get<GroupJoined>(rank0);
   const GroupJoined second = harness_.Get<GroupJoined>(rank2);
@@ -269,10 +269,11 @@ TEST_F(MachineGroupsTest, TimeUpNamesTheMissingRanksAndServers) {
   harness_.Advance(1);
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("rank 0 waited 2.0 s in group \"world\""),
-                                  HasSubstr("rank 1 (on node node1, in the job, did not ask for the group)"),
-                                  HasSubstr("rank 2 (on node node2, left: it left)"),
-                                  HasSubstr("rank 3 (never joined the job)"), HasSubstr("1 of 2 servers registered")));
+  EXPECT_THAT(Text(status),
+              AllOf(HasSubstr("rank 0 waited 2.0 s in group \"world\""),
+                    HasSubstr("rank 1 (on node node1, joined the job, has not asked for the group)"),
+                    HasSubstr("rank 2 (on node node2, left: it left)"), HasSubstr("rank 3 (never joined the job)"),
+                    HasSubstr("servers (1 of 2 registered)")));
   EXPECT_THAT(OnlyJob(harness_).groups, ::testing::IsEmpty());
 }
 
@@ -280,7 +281,7 @@ TEST_F(MachineGroupsTest, TimeUpWithAllRanksThereSpeaksOfServersOnly) {
   const JobId job = JoinAll(1);
   const RequestHandle handle = harness_.Send(Group(job, 0, 100, {0}, 0));
   harness_.Advance(0);
-  EXPECT_THAT(Text(harness_.StatusOf(handle)), HasSubstr("for 0 of 1 servers registered"));
+  EXPECT_THAT(Text(harness_.StatusOf(handle)), HasSubstr("for servers (0 of 1 registered)"));
 }
 
 TEST_F(MachineGroupsTest, DifferentListsFailEverybodyWhoWaits) {
@@ -397,7 +398,7 @@ TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
       {Group(job, 0, 100, {}), absl::StatusCode::kInvalidArgument, "lists 0 ranks"},
       {Group(job, 0, 100, {0, 2}), absl::StatusCode::kInvalidArgument, "lists rank 2, but the job has world size 2"},
       {Group(job, 0, 100, {0, 0}), absl::StatusCode::kInvalidArgument, "rank 0 twice"},
-      {Group(job, 0, 100, {1}), absl::StatusCode::kInvalidArgument, "does not list that rank itself"},
+      {Group(job, 0, 100, {1}), absl::StatusCode::kInvalidArgument, "does not contain that rank"},
       {small_chunks, absl::StatusCode::kInvalidArgument, "chunk size of 10 bytes"},
       {unknown_wire, absl::StatusCode::kInvalidArgument, "asks for wire 5; give 0 (none), 3 (fp16) or 4 (bf16)"},
       {nameless, absl::StatusCode::kInvalidArgument, "group name"},
@@ -468,7 +469,7 @@ TEST_F(MachineGroupsTest, ARestartedSchedulerKnowsTheRunningJob) {
   const WatcherId watcher = after.Watch(job);
   after.Advance(1);
   ASSERT_EQ(after.watched(watcher).size(), 3u) << "first the state, then the map without the server, then the loss";
-  EXPECT_EQ(after.watched(watcher)[2].lost_ranks[0].rank, 1u);
+  EXPECT_EQ(after.watched(watcher)[2].lost_ranks[0].rank, JobRank(1));
   MachineHarness again(after.last_saved());
   EXPECT_EQ(OnlyJob(again).phase, JobPhase::kFailed);
   EXPECT_THAT(Text(again.Try(Group(job, 0, 100, {0, 1}))), HasSubstr("rank 1 of job \"gpt\" on node node1 was lost"));

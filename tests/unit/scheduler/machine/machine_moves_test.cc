@@ -43,7 +43,7 @@ class MachineMovesTest : public ::testing::Test {
   }
   ReportServer Report(uint32_t rank, uint64_t server, bool reachable) const {
     return {.job = job_,
-            .rank = rank,
+            .rank = JobRank(rank),
             .incarnation = Incarnation(100 + rank),
             .group = group_,
             .epoch = epoch_,

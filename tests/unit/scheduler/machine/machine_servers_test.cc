@@ -127,12 +127,12 @@ TEST(MachineServersTest, AServerThatBeatsStaysAndOneThatDoesNotIsLost) {
 TEST(MachineServersTest, LeaseRunsOutExactlyAtItsEnd) {
   MachineHarness harness;
   harness.Ask<ServerRegistered>(Server("a", 11, 1));
-  EXPECT_EQ(harness.machine().NextDeadline(), harness.now().monotonic_ns + kTtlMs * kMs);
+  EXPECT_EQ(harness.machine().NextDeadlineNs(), harness.now().monotonic_ns + kTtlMs * kMs);
   harness.Advance(kTtlMs - 1);
   EXPECT_EQ(Map(harness)->shards().size(), 1u);
   harness.Advance(1);
   EXPECT_EQ(Map(harness)->shards().size(), 0u);
-  EXPECT_EQ(harness.machine().NextDeadline(), kNoDeadline);
+  EXPECT_EQ(harness.machine().NextDeadlineNs(), kNoDeadline);
 }
 
 TEST(MachineServersTest, ServersLostTogetherGiveOneMap) {

@@ -31,9 +31,8 @@ TEST_F(MachineWaitsTest, TheMissingRanksAndServersAreNamedAfterAQuarterOfTheTime
   harness_.Advance(1);
   EXPECT_THAT(
       WaitsOf(0),
-      ElementsAre("waiting in group \"world\" since 2.0 s, 6.0 s before its deadline, for rank 1 (on node node1, "
-                  "in the job, did not ask for the group), rank 2 (never joined the job), and for servers: 0 of "
-                  "1 servers registered"));
+      ElementsAre("group \"world\": waited 2.0 s for rank 1 (on node node1, joined the job, has not asked for the "
+                  "group), rank 2 (never joined the job), and for servers (0 of 1 registered) (6.0 s left)"));
   EXPECT_THAT(WaitsOf(1), IsEmpty()) << "it waits for nothing itself";
 }
 

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 class MachineColocationRequestTest : public ::testing::Test {
  protected:
-  // A running job of four ranks on two nodes with an open group; rank 0 does not offer to node.
+  // A running job of four ranks on two nodes with an open group; rank 0 does not offer to run a server.
   void StartJob(bool offered) {
     for (uint32_t rank = 0; rank < 4; ++rank) {
       JoinJob request = Join("gpt", 4, rank, 100 + rank);
@@ -54,9 +54,9 @@ TEST_F(MachineColocationRequestTest, F6OneRankOfEachNodeIsAskedAndTheGroupMovesT
   LoseServer();
   const std::vector<ColocationRequest> requests = TakeRequests();
   ASSERT_EQ(requests.size(), 1u);
-  EXPECT_THAT(requests[0].ranks, ElementsAre(1, 2));
+  EXPECT_THAT(requests[0].ranks, ElementsAre(JobRank(1), JobRank(2)));
   EXPECT_EQ(requests[0].reason, "server a is left (SIGTERM)");
-  EXPECT_THAT(harness_.EventKinds(), Contains("nodes-wanted"));
+  EXPECT_THAT(harness_.EventKinds(), Contains("colocation-requested"));
   harness_.Ask<ServerRegistered>(ColocatedServerOfRank(1));
   const std::vector<SendWatch> updates = harness_.watched(watcher_);
   ASSERT_EQ(updates.size(), 1u);
@@ -83,7 +83,7 @@ TEST_F(MachineColocationRequestTest, TheLastServerThatIsToLeaveCountsAsGone) {
   harness_.Ask<ServerDraining>(DrainServer{"a"});
   const std::vector<ColocationRequest> requests = TakeRequests();
   ASSERT_EQ(requests.size(), 1u);
-  EXPECT_EQ(requests[0].reason, "server a drains");
+  EXPECT_EQ(requests[0].reason, "server a is draining");
 }
 
 TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByASchedulerThatWasRestarted) {
@@ -96,7 +96,7 @@ TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByAScheduler
   const WatcherId later = after.Watch(job_);
   ASSERT_EQ(after.watched(later).size(), 1u);
   ASSERT_TRUE(after.watched(later)[0].colocation.has_value());
-  EXPECT_THAT(after.watched(later)[0].colocation->ranks, ElementsAre(1, 2));
+  EXPECT_THAT(after.watched(later)[0].colocation->ranks, ElementsAre(JobRank(1), JobRank(2)));
 }
 
 TEST_F(MachineColocationRequestTest, AJobWithNothingOpenIsLeftAlone) {

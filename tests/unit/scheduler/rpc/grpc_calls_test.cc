@@ -90,7 +90,7 @@ TEST(GrpcCallsTest, ASlowWatcherGetsTheNewestMapAndEveryLoss) {
     stream.Send(update);
     SendWatch loss;
     loss.lost_ranks.resize(1);
-    loss.lost_ranks[0].rank = static_cast<uint32_t>(epoch);
+    loss.lost_ranks[0].rank = JobRank(static_cast<uint32_t>(epoch));
     stream.Send(loss);
   }
   v1::WatchResponse next;

@@ -144,12 +144,13 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.world_size = 4;
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
-  job.ranks[0] = {.incarnation = Incarnation(8), .node = "g"};
-  job.ranks[3] = {.incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
+  job.ranks[JobRank(0)] = {.incarnation = Incarnation(8), .node = "g"};
+  job.ranks[JobRank(3)] = {
+      .incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
                  .name = "world",
                  .epoch = Epoch(2),
-                 .ranks = {3, 0},
+                 .ranks = {JobRank(3), JobRank(0)},
                  .max_chunk_bytes = 65536,
                  .wire = WireFormat::kBfloat16,
                  .opening = {.epoch = Epoch(1),
@@ -177,8 +178,8 @@ TEST(StateCodecTest, NonsenseIsRefused) {
       {"no phase", [](PersistedState* s) { s->servers.emplace_back().phase = static_cast<MemberPhase>(9); }},
       {"not given out", [](PersistedState* s) { s->jobs.emplace_back().id = JobId(1); }},
       {"no phase", [](PersistedState* s) { s->jobs.emplace_back().phase = static_cast<JobPhase>(0); }},
-      {"out of range", [](PersistedState* s) { s->jobs.emplace_back().ranks[0]; }},
-      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.ranks = {0}}}; }},
+      {"out of range", [](PersistedState* s) { s->jobs.emplace_back().ranks[JobRank(0)]; }},
+      {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.ranks = {JobRank(0)}}}; }},
       {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
   };
   for (const Case& c : cases) {

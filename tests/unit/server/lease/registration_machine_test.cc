@@ -1,6 +1,8 @@
 #include "server/lease/registration_machine.h"
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -12,7 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Kind = RegistrationStep::Kind;
 
 constexpr uint64_t kStartTimeoutMs = 10'000;
 constexpr uint64_t kTtlMs = 3'000;
@@ -27,172 +28,341 @@ ServerLease Lease(int key = 1) {
   return {.server = ServerId(7), .ttl_ms = kTtlMs, .token_key = Key(key), .epoch = Epoch(4)};
 }
 
+RegistrationOptions Options(uint64_t random_seed) {
+  return {.scheduler = "sched:7070",
+          .start_timeout_ms = kStartTimeoutMs,
+          .random_seed = random_seed,
+          .registration = {.name = "a", .incarnation = Incarnation(9), .addresses = {"10.0.0.1:5"}}};
+}
+
+// Drives a machine by hand: what it does comes as one list after each event.
 class RegistrationMachineTest : public ::testing::Test {
  protected:
-  RegistrationStep Next() { return machine_.Next(now_); }
-  void Advance(uint64_t ms) { now_.monotonic_ns += ms * kNsPerMs; }
-  // To where the machine wants to act next.
+  // What is due now, then the kind of call that it makes, if any.
+  void Tick() { machine_.Tick(now_, &actions_); }
+  template <typename Call>
+  Call TakeCall() {
+    Tick();
+    std::vector<Call> calls = Take<Call>();
+    EXPECT_EQ(calls.size(), 1u);
+    return calls.empty() ? Call() : calls.front();
+  }
+  // All actions of this kind since the last time, oldest first.
+  template <typename Kind>
+  std::vector<Kind> Take() {
+    std::vector<Kind> taken;
+    RegistrationActions others;
+    for (RegistrationAction& action : actions_) {
+      if (auto* of_kind = std::get_if<Kind>(&action)) {
+        taken.push_back(std::move(*of_kind));
+      } else {
+        others.push_back(std::move(action));
+      }
+    }
+    actions_ = std::move(others);
+    return taken;
+  }
+  std::vector<std::string> TakeReports() {
+    std::vector<std::string> lines;
+    for (const LeaseReport& report : Take<LeaseReport>()) lines.push_back(report.line);
+    return lines;
+  }
+  template <typename Event>
+  void Give(const Event& event) {
+    machine_.OnEvent(event, now_, &actions_);
+  }
+
+  void AnswerRegister(const absl::StatusOr<ServerLease>& answer) {
+    Give(RegisterAnswered{TakeCall<RegisterCall>().call, answer});
+  }
+  void AnswerRenew(const absl::StatusOr<LeaseRenewal>& answer) {
+    Give(RenewAnswered{TakeCall<RenewCall>().call, answer});
+  }
+  void Register(int key = 1) { AnswerRegister(Lease(key)); }
+  void Renew() { AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}); }
+
+  // To where the machine wants to act next; nothing is under way.
   void AdvanceToNextCall() {
-    const RegistrationStep step = Next();
-    ASSERT_EQ(step.kind, Kind::kWait);
-    ASSERT_GT(step.wait_until_ns, now_.monotonic_ns);
-    now_.monotonic_ns = step.wait_until_ns;
+    Tick();
+    ASSERT_TRUE(Take<RegisterCall>().empty() && Take<RenewCall>().empty() && Take<DeregisterCall>().empty());
+    ASSERT_NE(machine_.NextDeadlineNs(), kNoDeadline);
+    ASSERT_GT(machine_.NextDeadlineNs(), now_.monotonic_ns);
+    now_.monotonic_ns = machine_.NextDeadlineNs();
   }
-  void Register(int key = 1) {
-    ASSERT_EQ(Next().kind, Kind::kRegister);
-    machine_.OnRegistered(Lease(key), now_);
-  }
-  void Renew() { machine_.OnRenewed(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}, now_); }
 
   Now now_{.monotonic_ns = 50 * kNsPerS};
-  RegistrationMachine machine_{"sched:7070", kStartTimeoutMs, /*random_seed=*/1, now_};
+  RegistrationMachine machine_{Options(/*random_seed=*/1), now_};
+  RegistrationActions actions_;
 };
 
-TEST_F(RegistrationMachineTest, RenewsAtAThirdOfTheLease) {
-  EXPECT_FALSE(machine_.was_registered());
-  Register();
-  EXPECT_TRUE(machine_.was_registered());
+TEST_F(RegistrationMachineTest, RegistersWithWhatItWasGivenAndRenewsAtAThirdOfTheLease) {
+  const RegisterCall call = TakeCall<RegisterCall>();
+  EXPECT_EQ(call.registration.name, "a");
+  EXPECT_THAT(call.registration.addresses, ElementsAre("10.0.0.1:5"));
+  EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline) << "the answer comes by itself";
+  Give(RegisterAnswered{call.call, Lease()});
+  const std::vector<LeaseGranted> granted = Take<LeaseGranted>();
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_EQ(granted[0].lease.server, ServerId(7));
+  EXPECT_TRUE(granted[0].token_key_changed);
   for (int i = 0; i < 3; ++i) {
     const uint64_t before_ns = now_.monotonic_ns;
     AdvanceToNextCall();
     EXPECT_EQ(now_.monotonic_ns - before_ns, kTtlMs * kNsPerMs / 3);
-    EXPECT_EQ(Next().kind, Kind::kRenew);
-    Renew();
+    const RenewCall renewal = TakeCall<RenewCall>();
+    EXPECT_EQ(renewal.server, ServerId(7));
+    EXPECT_EQ(renewal.incarnation, Incarnation(9));
+    Give(RenewAnswered{renewal.call, LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}});
   }
-  EXPECT_THAT(machine_.TakeReports(), IsEmpty());
+  EXPECT_THAT(TakeReports(), IsEmpty());
+}
+
+TEST_F(RegistrationMachineTest, OneCallIsUnderWayAtATimeAndOldAnswersDoNotCount) {
+  Register();
+  AdvanceToNextCall();
+  const RenewCall renewal = TakeCall<RenewCall>();
+  now_.monotonic_ns += 60 * kNsPerS;
+  Tick();
+  EXPECT_THAT(actions_, testing::SizeIs(1)) << "the grant alone: no second call";
+  Give(RenewAnswered{LeaseCallId(renewal.call.value() - 1), absl::AbortedError("of an earlier call")});
+  EXPECT_THAT(Take<LeaseGivenUp>(), IsEmpty());
+  EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
 }
 
 TEST_F(RegistrationMachineTest, FollowsAChangedLeaseTime) {
   Register();
   AdvanceToNextCall();
-  machine_.OnRenewed(LeaseRenewal{.ttl_ms = 300, .epoch = Epoch(5)}, now_);
-  EXPECT_EQ(Next().wait_until_ns - now_.monotonic_ns, 100 * kNsPerMs);
-  EXPECT_EQ(machine_.lease().epoch, Epoch(5));
+  AnswerRenew(LeaseRenewal{.ttl_ms = 300, .epoch = Epoch(5)});
+  EXPECT_EQ(machine_.NextDeadlineNs() - now_.monotonic_ns, 100 * kNsPerMs);
 }
 
 TEST_F(RegistrationMachineTest, WaitsForASchedulerThatStartsLaterAndSaysSoNowAndThen) {
   int attempts = 0;
-  std::vector<std::string> reports;
   const uint64_t end_ns = now_.monotonic_ns + (kStartTimeoutMs - 500) * kNsPerMs;
   while (now_.monotonic_ns < end_ns) {
-    ASSERT_EQ(Next().kind, Kind::kRegister);
+    AnswerRegister(absl::UnavailableError("Connection refused"));
     ++attempts;
-    machine_.OnRegistered(absl::UnavailableError("Connection refused"), now_);
-    for (const std::string& line : machine_.TakeReports()) reports.push_back(line);
     AdvanceToNextCall();
   }
   EXPECT_GT(attempts, 8) << "retries come at least every second";
   EXPECT_LT(attempts, 40) << "retries back off";
-  EXPECT_THAT(reports, ElementsAre("waiting for scheduler at sched:7070: Connection refused",
-                                   "waiting for scheduler at sched:7070: Connection refused"));
+  EXPECT_THAT(TakeReports(), ElementsAre("waiting for the scheduler at sched:7070: Connection refused",
+                                         "waiting for the scheduler at sched:7070: Connection refused"));
   Register();
-  EXPECT_TRUE(machine_.was_registered());
+  EXPECT_THAT(Take<LeaseGranted>(), testing::SizeIs(1));
 }
 
 TEST_F(RegistrationMachineTest, GivesUpAtTheStartWhenNobodyAnswers) {
-  while (Next().kind != Kind::kGiveUp) {
-    if (Next().kind == Kind::kRegister) {
-      EXPECT_GT(Next().timeout_ms, 0u);
-      EXPECT_LE(Next().timeout_ms, kStartTimeoutMs);
-      machine_.OnRegistered(absl::UnavailableError("Connection refused"), now_);
+  std::vector<LeaseGivenUp> given_up;
+  while (given_up.empty()) {
+    Tick();
+    for (const RegisterCall& call : Take<RegisterCall>()) {
+      EXPECT_GT(call.timeout_ms, 0u);
+      EXPECT_LE(call.timeout_ms, kStartTimeoutMs);
+      Give(RegisterAnswered{call.call, absl::UnavailableError("Connection refused")});
     }
-    if (Next().kind == Kind::kWait) AdvanceToNextCall();
+    given_up = Take<LeaseGivenUp>();
+    if (given_up.empty()) now_.monotonic_ns = machine_.NextDeadlineNs();
   }
   EXPECT_EQ(now_.monotonic_ns, (50 + 10) * kNsPerS) << "not later and not earlier than told";
-  EXPECT_TRUE(absl::IsDeadlineExceeded(machine_.failure()));
-  EXPECT_THAT(std::string(machine_.failure().message()), HasSubstr("sched:7070 within 10.0 s: Connection refused"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(given_up[0].why));
+  EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("sched:7070 within 10.0 s: Connection refused"));
+  EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
 }
 
 TEST_F(RegistrationMachineTest, ARefusalAtTheStartIsFinal) {
-  machine_.OnRegistered(absl::FailedPreconditionError("server speaks control version 1, this scheduler speaks 2"),
-                        now_);
-  EXPECT_EQ(Next().kind, Kind::kGiveUp);
-  EXPECT_TRUE(absl::IsFailedPrecondition(machine_.failure()));
-  EXPECT_THAT(std::string(machine_.failure().message()),
+  AnswerRegister(absl::FailedPreconditionError("server speaks control version 1, this scheduler speaks 2"));
+  const std::vector<LeaseGivenUp> given_up = Take<LeaseGivenUp>();
+  ASSERT_EQ(given_up.size(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(given_up[0].why));
+  EXPECT_THAT(std::string(given_up[0].why.message()),
               HasSubstr("sched:7070 refused this server: server speaks control version 1, this scheduler speaks 2"));
+  now_.monotonic_ns += 60 * kNsPerS;
+  Tick();
+  EXPECT_THAT(actions_, IsEmpty()) << "it gave up for good";
 }
 
 TEST_F(RegistrationMachineTest, AnAddressThatIsStillTakenMayBecomeFree) {
-  machine_.OnRegistered(absl::AlreadyExistsError("address is registered by the live server b"), now_);
+  AnswerRegister(absl::AlreadyExistsError("address is registered by the live server b"));
   AdvanceToNextCall();
   Register();
-  EXPECT_TRUE(machine_.was_registered());
+  EXPECT_THAT(Take<LeaseGranted>(), testing::SizeIs(1));
 }
 
 TEST_F(RegistrationMachineTest, I6SitsOutASchedulerOutageOfAnyLength) {
   Register();
   AdvanceToNextCall();
   for (int i = 0; i < 10'000; ++i) {
-    ASSERT_EQ(Next().kind, Kind::kRenew);
-    machine_.OnRenewed(absl::UnavailableError("Connection refused"), now_);
+    AnswerRenew(absl::UnavailableError("Connection refused"));
     AdvanceToNextCall();
   }
-  EXPECT_THAT(machine_.TakeReports().back(), HasSubstr("no lease from the scheduler at sched:7070"));
+  EXPECT_THAT(TakeReports().back(), HasSubstr("no lease from the scheduler at sched:7070"));
   Renew();
-  EXPECT_THAT(machine_.TakeReports(), ElementsAre(HasSubstr("the scheduler at sched:7070 is back after")));
-  EXPECT_TRUE(machine_.failure().ok());
+  EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("the scheduler at sched:7070 answers again after")));
+  EXPECT_THAT(Take<LeaseGivenUp>(), IsEmpty());
 }
 
 TEST_F(RegistrationMachineTest, RegistersAgainWhenTheSchedulerDoesNotKnowIt) {
   Register();
+  Take<LeaseGranted>();
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::NotFoundError("server a is lost (no heartbeat for 3.0 s)"), now_);
+  AnswerRenew(absl::NotFoundError("server a is lost (no heartbeat for 3.0 s)"));
   Register();
-  const std::vector<std::string> reports = machine_.TakeReports();
-  EXPECT_THAT(reports, ElementsAre(HasSubstr("does not know this server: server a is lost"),
-                                   "registered again with the scheduler at sched:7070, epoch 4"));
+  EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("does not know this server: server a is lost"),
+                                         "registered again with the scheduler at sched:7070, epoch 4"));
+  const std::vector<LeaseGranted> granted = Take<LeaseGranted>();
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_FALSE(granted[0].token_key_changed);
   AdvanceToNextCall();
-  EXPECT_EQ(Next().kind, Kind::kRenew);
+  Renew();
 }
 
 TEST_F(RegistrationMachineTest, ARefusalAfterARegistrationIsNotFinal) {
   Register();
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::NotFoundError("unknown"), now_);
-  machine_.OnRegistered(absl::FailedPreconditionError("this scheduler speaks control version 2"), now_);
-  EXPECT_THAT(machine_.TakeReports().back(), HasSubstr("this scheduler speaks control version 2"));
+  AnswerRenew(absl::NotFoundError("unknown"));
+  AnswerRegister(absl::FailedPreconditionError("this scheduler speaks control version 2"));
+  EXPECT_THAT(TakeReports().back(), HasSubstr("this scheduler speaks control version 2"));
   AdvanceToNextCall();
   Register();
+  EXPECT_THAT(Take<LeaseGivenUp>(), IsEmpty());
 }
 
 TEST_F(RegistrationMachineTest, AChangedTokenKeyIsTakenAndSaidLoudly) {
   Register(1);
+  Take<LeaseGranted>();
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::NotFoundError("no server has id 7 here"), now_);
+  AnswerRenew(absl::NotFoundError("no server has id 7 here"));
   Register(2);
-  EXPECT_EQ(machine_.lease().token_key, Key(2));
-  EXPECT_THAT(machine_.TakeReports().back(), HasSubstr("WARNING: the scheduler at sched:7070 signs with another key"));
+  const std::vector<LeaseGranted> granted = Take<LeaseGranted>();
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_EQ(granted[0].lease.token_key, Key(2));
+  EXPECT_TRUE(granted[0].token_key_changed);
+  EXPECT_THAT(TakeReports().back(), HasSubstr("WARNING: the scheduler at sched:7070 signs with another key"));
 }
 
 TEST_F(RegistrationMachineTest, AServerWhosePlaceWasTakenGivesUp) {
   Register();
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::AbortedError("another process on node b took the place of server a"), now_);
-  EXPECT_EQ(Next().kind, Kind::kGiveUp);
-  EXPECT_TRUE(absl::IsAborted(machine_.failure()));
-  EXPECT_THAT(std::string(machine_.failure().message()), HasSubstr("node b took the place"));
+  AnswerRenew(absl::AbortedError("another process on node b took the place of server a"));
+  const std::vector<LeaseGivenUp> given_up = Take<LeaseGivenUp>();
+  ASSERT_EQ(given_up.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(given_up[0].why));
+  EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("node b took the place"));
 }
 
 TEST_F(RegistrationMachineTest, AServerThatIsToLeaveKeepsItsLeaseUntilItIsOutAndDoesNotComeBack) {
   Register();
   AdvanceToNextCall();
-  EXPECT_FALSE(machine_.asked_to_drain());
-  machine_.OnRenewed(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true}, now_);
-  EXPECT_TRUE(machine_.asked_to_drain());
+  EXPECT_THAT(Take<DrainAsked>(), IsEmpty());
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  EXPECT_THAT(Take<DrainAsked>(), testing::SizeIs(1));
+  EXPECT_THAT(TakeReports(), ElementsAre("an operator asked this server to leave; it opens no new group"));
   AdvanceToNextCall();
-  EXPECT_EQ(Next().kind, Kind::kRenew);
   Renew();  // by a scheduler that does not know of it, as it was started without its state
-  EXPECT_TRUE(machine_.asked_to_drain());
   AdvanceToNextCall();
-  machine_.OnRenewed(absl::NotFoundError("server a is lost"), now_);
-  EXPECT_EQ(Next().kind, Kind::kLeft);
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  EXPECT_THAT(Take<DrainAsked>(), IsEmpty()) << "said once";
+  AdvanceToNextCall();
+  AnswerRenew(absl::NotFoundError("server a is lost"));
+  Tick();
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, ADrainedServerLeavesWhenItsGroupsHaveEnded) {
+  Register();
+  Give(GroupsEnded{});
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), IsEmpty()) << "no operator asked for it";
+  AdvanceToNextCall();
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  Give(GroupsEnded{});
+  const DeregisterCall call = TakeCall<DeregisterCall>();
+  EXPECT_EQ(call.server, ServerId(7));
+  EXPECT_EQ(call.reason, "shoalctl drain");
+  Give(DeregisterAnswered{call.call, absl::OkStatus()});
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+  Give(LeaveRequested{"shoalctl drain"});
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), IsEmpty()) << "it is out already";
+}
+
+TEST_F(RegistrationMachineTest, ADrainedServerThatCouldNotSaySoTriesOnceMoreWhenItsProcessEnds) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  TakeReports();
+  Give(GroupsEnded{});
+  Give(DeregisterAnswered{TakeCall<DeregisterCall>().call, absl::UnavailableError("Connection refused")});
+  EXPECT_THAT(TakeReports(),
+              ElementsAre(HasSubstr("could not tell the scheduler at sched:7070 that this server leaves")));
+  Give(GroupsEnded{});
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), IsEmpty());
+  EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
+  Give(LeaveRequested{"shoalctl drain"});
+  Give(DeregisterAnswered{TakeCall<DeregisterCall>().call, absl::OkStatus()});
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, LeavingCutsTheRenewalShortAndDeregistersAfterIt) {
+  Register();
+  AdvanceToNextCall();
+  const RenewCall renewal = TakeCall<RenewCall>();
+  Give(LeaveRequested{"SIGTERM"});
+  const std::vector<CancelLeaseCall> cancelled = Take<CancelLeaseCall>();
+  ASSERT_EQ(cancelled.size(), 1u);
+  EXPECT_EQ(cancelled[0].call, renewal.call);
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), IsEmpty()) << "what was asked before comes first";
+  Give(RenewAnswered{renewal.call, absl::CancelledError("the call was cancelled")});
+  const DeregisterCall call = TakeCall<DeregisterCall>();
+  EXPECT_EQ(call.reason, "SIGTERM");
+  EXPECT_EQ(call.incarnation, Incarnation(9));
+  Give(DeregisterAnswered{call.call, absl::NotFoundError("nothing to deregister")});
+  EXPECT_THAT(TakeReports(), IsEmpty()) << "an outage of its own making is none";
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, AServerThatCannotSayThatItLeavesLeavesAllTheSame) {
+  Register();
+  Give(LeaveRequested{"SIGTERM"});
+  Give(DeregisterAnswered{TakeCall<DeregisterCall>().call, absl::DeadlineExceededError("no answer within 2000 ms")});
+  EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("(no answer within 2000 ms); the scheduler will notice")));
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, AServerThatGaveUpIsDeregisteredWhenItsProcessEnds) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(absl::AbortedError("another process took the place of server a"));
+  Give(LeaveRequested{"lost its place"});
+  Give(DeregisterAnswered{TakeCall<DeregisterCall>().call, absl::NotFoundError("no such incarnation")});
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, AServerThatNeverRegisteredJustLeaves) {
+  AnswerRegister(absl::UnavailableError("Connection refused"));
+  Give(LeaveRequested{"SIGTERM"});
+  EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, ARegistrationThatSucceededInSpiteOfItsCancellationIsUndone) {
+  const RegisterCall call = TakeCall<RegisterCall>();
+  Give(LeaveRequested{"SIGTERM"});
+  EXPECT_THAT(Take<CancelLeaseCall>(), testing::SizeIs(1));
+  Give(RegisterAnswered{call.call, Lease()});
+  EXPECT_EQ(TakeCall<DeregisterCall>().server, ServerId(7));
 }
 
 TEST_F(RegistrationMachineTest, RetriesOfTwoServersAreSpread) {
-  RegistrationMachine other("sched:7070", kStartTimeoutMs, /*random_seed=*/2, now_);
-  machine_.OnRegistered(absl::UnavailableError("x"), now_);
-  other.OnRegistered(absl::UnavailableError("x"), now_);
-  EXPECT_NE(Next().wait_until_ns, other.Next(now_).wait_until_ns);
+  RegistrationMachine other(Options(/*random_seed=*/2), now_);
+  RegistrationActions actions;
+  other.Tick(now_, &actions);
+  other.OnEvent(RegisterAnswered{std::get<RegisterCall>(actions.at(0)).call, absl::UnavailableError("x")}, now_,
+                &actions);
+  AnswerRegister(absl::UnavailableError("x"));
+  EXPECT_NE(machine_.NextDeadlineNs(), other.NextDeadlineNs());
 }
 
 }  // namespace

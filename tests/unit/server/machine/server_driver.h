@@ -80,9 +80,15 @@ class ServerDriver {
   void ReduceAll() {
     for (const ReduceAction& reduce : std::exchange(reduces, {})) {
       ServerActions actions;
-      machine_.OnReduced(reduce.token, now, &actions);
+      machine_.OnEvent(ReduceDone{reduce.token}, now, &actions);
       Sort(actions);
     }
+  }
+  template <typename Event>
+  void Order(const Event& event) {
+    ServerActions actions;
+    machine_.OnEvent(event, now, &actions);
+    Sort(actions);
   }
   void SendAll() {
     for (const SendPayloadAction& send : std::exchange(sends, {})) Sent(send);
@@ -193,7 +199,7 @@ class ServerDriver {
  private:
   void Give(const TransportEvent& event) {
     ServerActions actions;
-    machine_.OnTransportEvent(event, now, &actions);
+    machine_.OnEvent(event, now, &actions);
     Sort(actions);
   }
   void Sort(const ServerActions& actions) {

@@ -399,7 +399,7 @@ TEST(ServerMachine, DrainingOpensNoNewGroupButCompletesThoseThatAreOpen) {
   ServerDriver server;
   server.Join(0, 2);
   server.Clear();
-  server.machine().Drain();
+  server.Order(DrainRequested{});
   server.Join(0, 2, 2);
   const SeenNote refused = server.TakeRefusal();
   EXPECT_EQ(refused.header.refusal, Refusal::kDraining);
@@ -414,7 +414,7 @@ TEST(ServerMachine, AKeyThatChangesConcernsNewGroupsOnly) {
   const std::vector<PeerId> peers = server.JoinAll(1);
   TokenKey key;
   key.fill(std::byte{9});
-  server.machine().SetTokenKey(key);
+  server.Order(TokenKeyChanged{key});
   server.Push(peers[0], ServerDriver::PushHeader(0, 1));
   EXPECT_EQ(server.accepts.size(), 1u);
   server.Join(0, 1, 2);

@@ -1,10 +1,14 @@
 // All-reduces of four ranks through two servers, all in this process, through the C ABI: what must work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <future>
 #include <random>
 #include <set>
 #include <string>
@@ -298,15 +302,30 @@ TEST_F(WorkerCApiTest, SmallOpsEndAlsoWhenNobodyWaits) {
   });
 }
 
+// Until the thread waits for something: its state in /proc is S then.
+void WaitUntilItSleeps(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  std::string id, name, state;
+  while (state != "S") std::ifstream(path) >> id >> name >> state;
+}
+
 TEST_F(WorkerCApiTest, CloseEndsTheWaitForCompletions) {
   TestRank rank(*cluster, "end-of-completions", 0, 1);
-  std::thread fetcher([worker = rank.worker()] {
+  std::atomic<pid_t> fetcher_id = 0;
+  const auto started_at = std::chrono::steady_clock::now();
+  shoal_worker* const worker = rank.worker();
+  std::future<shoal_code> fetched = std::async(std::launch::async, [&] {
     shoal_completion completion = {};
-    while (shoal_next_completion(worker, 60'000, &completion) != SHOAL_CANCELLED) {
-    }
+    fetcher_id = gettid();
+    return shoal_next_completion(worker, kTimeoutMs, &completion);
   });
+  while (fetcher_id == 0) std::this_thread::yield();
+  WaitUntilItSleeps(fetcher_id);
   rank.Close();
-  fetcher.join();
+  EXPECT_EQ(fetched.get(), SHOAL_CANCELLED);
+  EXPECT_LT(std::chrono::steady_clock::now() - started_at, std::chrono::milliseconds(kTimeoutMs));
+  shoal_completion completion = {};
+  EXPECT_EQ(shoal_next_completion(worker, kTimeoutMs, &completion), SHOAL_CANCELLED) << "also one that comes late";
 }
 
 TEST_F(WorkerCApiTest, AnOpCanBeLookedAtAndReleasedEarly) {

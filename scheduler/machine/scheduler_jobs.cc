@@ -1,0 +1,104 @@
+// The part of SchedulerMachine that lets ranks join, renew their leases and leave.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/colocation.h"
+#include "scheduler/machine/request_checks.h"
+#include "scheduler/machine/scheduler_machine.h"
+
+namespace shoal::scheduler {
+
+void SchedulerMachine::Answer(RequestHandle handle, const JoinJob& request, Now now) {
+  JobId held_by;
+  if (TryJoin(handle, request, now, &held_by)) return;
+  if (held_joins_.full()) return ReplyNow(handle, jobs_.HolderError(request, now));
+  held_joins_.Add({handle, request, held_by});
+}
+
+bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by) {
+  const absl::StatusOr<JobRegistry::Joined> joined = jobs_.Join(request, now);
+  if (!joined.ok()) {
+    ReplyNow(handle, joined.status());
+    return true;
+  }
+  *held_by = joined->job;
+  if (joined->held) return false;
+  if (joined->changed) saves_.NoteChange();
+  const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
+  if (joined->started_job) {
+    Record("job-started", subject,
+           absl::StrCat("world size ", request.world_size, "; the first to join was rank ", request.rank.value(),
+                        " on node ", CleanText(request.node)),
+           now);
+  }
+  if (joined->job_runs_now) {
+    Record("job-running", subject, absl::StrCat("all ", request.world_size, " ranks joined"), now);
+  }
+  const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  AfterSave(
+      Reply{handle, Response(JobJoined{.job = joined->job,
+                                       .lease_ttl_ms = settings_.lease_ttl_ms,
+                                       .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
+                                       .colocate_server = colocate_server})});
+  return true;
+}
+
+// How the shares turn out is decided for each group (core/server_weights.h); this only decides which ranks are asked.
+bool SchedulerMachine::WantsServer(const JoinJob& request) const {
+  switch (*ColocationFromNumber(request.colocation)) {
+    case Colocation::kOff:
+      return false;
+    case Colocation::kOn:
+      return true;
+    case Colocation::kAuto:
+      break;
+  }
+  return servers_.dedicated_count() < request.world_size && !servers_.AnyDedicatedOn(CleanText(request.node));
+}
+
+void SchedulerMachine::RetryHeldJoins(Now now) {
+  for (HeldJoin& each : held_joins_.TakeAll()) {
+    if (!TryJoin(each.handle, each.request, now, &each.job)) held_joins_.Add(std::move(each));
+  }
+}
+
+void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
+  for (const HeldJoin& held : held_joins_.TakeFor(job, rank)) {
+    ReplyNow(held.handle, jobs_.HolderError(held.request, now));
+  }
+}
+
+void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
+  const absl::Status status = jobs_.Renew(request, now);
+  if (!status.ok()) return ReplyNow(handle, status);
+  ReplyNow(handle, Response(WorkerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                          .waits = rounds_.LongWaits(request, servers_, jobs_, now)}));
+  RefuseHeldJoins(request.job, request.rank, now);
+}
+
+void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
+  const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request);
+  if (!gone.ok()) return ReplyNow(handle, gone.status());
+  RankIsGone(*gone, now);
+  AfterSave(Reply{handle, Response(Done())});
+  RetryHeldJoins(now);
+}
+
+void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
+  saves_.NoteChange();
+  const std::string job = absl::StrCat("job \"", gone.job_name, "\"");
+  if (gone.lost) {
+    Record("rank-lost", gone.who, gone.rank.reason, now);
+    AfterSave(PublishLost{gone.rank});
+  }
+  ReplyNow(rounds_.FailRank(gone.rank.job, gone.rank.rank,
+                            absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
+  if (gone.failed_job_now) {
+    const std::string reason = absl::StrCat(gone.who, " was lost: ", gone.rank.reason);
+    Record("job-failed", job, reason, now);
+    ReplyNow(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
+  }
+  if (gone.ended_job_now) Record("job-ended", job, "all ranks left", now);
+}
+
+}  // namespace shoal::scheduler

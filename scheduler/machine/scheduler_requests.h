@@ -1,0 +1,134 @@
+// What servers, workers and operators ask of the scheduler. Plain values; the protobuf messages of the same names
+// (proto/shoal/v1) are turned into these by control_messages.h.
+#ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_REQUESTS_H_
+#define SHOAL_SCHEDULER_MACHINE_SCHEDULER_REQUESTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/flow_plan.h"
+#include "core/ids.h"
+
+namespace shoal::scheduler {
+
+struct RegisterServer {
+  uint32_t control_version = 0;
+  std::string software_version;
+  std::string name;
+  Incarnation incarnation;
+  std::vector<std::string> addresses;  // one per I/O thread
+  uint32_t weight = 0;                 // of each I/O thread; 0 means 1
+  std::string node;
+  uint64_t slot_memory_bytes = 0;
+  std::string transports;
+  JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
+};
+
+// Counters since the start of the incarnation, gauges as they are now.
+struct ServerLoad {
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  uint64_t chunks_reduced = 0;
+  uint64_t refusals = 0;
+  uint32_t groups_open = 0;
+  uint32_t peers = 0;
+  uint32_t shared_memory_peers = 0;
+  std::string transports;  // what the connections use now, human-readable
+  uint64_t corrupted_payloads = 0;
+  uint64_t slot_memory_used_bytes = 0;
+  std::map<std::string, uint64_t> refusals_by_reason;
+};
+
+struct HeartbeatServer {
+  ServerId server;
+  Incarnation incarnation;
+  ServerLoad load;
+};
+
+struct DeregisterServer {
+  ServerId server;
+  Incarnation incarnation;
+  std::string reason;
+};
+
+struct JoinJob {
+  uint32_t control_version = 0;
+  std::string software_version;
+  std::string job_name;
+  uint32_t world_size = 0;
+  JobRank rank;
+  Incarnation incarnation;
+  std::string node;
+  uint32_t pid = 0;
+  uint32_t colocation = 0;  // number of a Colocation
+  bool colocates_without_servers = false;
+};
+
+struct JoinGroup {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+  std::string group_name;
+  std::vector<JobRank> ranks;    // in group order
+  uint32_t max_chunk_bytes = 0;  // 0: chosen by core/flow_plan.h
+  uint32_t min_servers = 0;      // 0 means 1
+  uint64_t wait_ms = 0;
+  LinkFacts link;
+  uint32_t wire = 0;            // number of a WireFormat
+  uint64_t request_number = 0;  // see GroupRequestId
+};
+
+struct WorkerLoad {
+  uint64_t ops_completed = 0;
+  uint64_t ops_failed = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t op_time_ns_total = 0;
+  std::string transports;  // by which it reaches its servers, human-readable
+};
+
+struct HeartbeatWorker {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+  WorkerLoad load;
+};
+
+struct LeaveJob {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+  std::string reason;
+  bool failed = false;
+};
+
+struct ReportServer {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;  // of the rank's process
+  GroupId group;
+  Epoch epoch;
+  ServerId server;
+  Incarnation server_incarnation;
+  bool reachable = false;
+  std::string reason;
+};
+
+struct DrainServer {
+  std::string name;
+};
+
+struct GetCluster {};
+struct ListServers {};
+struct ListJobs {};
+struct GetShardMap {};
+
+using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, HeartbeatWorker,
+                             LeaveJob, ReportServer, DrainServer, GetCluster, ListServers, ListJobs, GetShardMap>;
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_SCHEDULER_REQUESTS_H_

@@ -1,0 +1,114 @@
+// What the scheduler answers to requests. Plain values; control_messages.h turns them into the protobuf messages.
+#ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_RESPONSES_H_
+#define SHOAL_SCHEDULER_MACHINE_SCHEDULER_RESPONSES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/flow_plan.h"
+#include "core/frame.h"
+#include "core/ids.h"
+#include "core/shard_map.h"
+#include "core/token.h"
+#include "scheduler/machine/scheduler_requests.h"
+#include "scheduler/machine/scheduler_state.h"
+
+namespace shoal::scheduler {
+
+struct ServerRegistered {
+  ServerId server;
+  uint64_t lease_ttl_ms = 0;
+  TokenKey token_key{};
+  Epoch epoch;
+};
+
+struct ServerRenewed {
+  uint64_t lease_ttl_ms = 0;
+  Epoch epoch;
+  bool drain = false;  // an operator wants it to leave
+};
+
+struct ServerDraining {
+  ServerId server;
+  Incarnation incarnation;
+  bool was_draining = false;
+  uint32_t groups_kept = 0;  // open groups that have no other server
+};
+
+struct JobJoined {
+  JobId job;
+  uint64_t lease_ttl_ms = 0;
+  uint32_t server_count = 0;     // that serve the job
+  bool colocate_server = false;  // the process is to run a colocated server
+};
+
+struct GroupJoined {
+  GroupId group;
+  std::array<std::byte, kGroupTokenBytes> token{};
+  std::shared_ptr<const ShardMap> map;
+  std::vector<std::string> nodes;  // by rank of the group
+  uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
+  LinkFacts link;                  // that the group was planned with
+  double busiest_port = 1;         // core/flow_plan.h
+};
+
+struct WorkerRenewed {
+  uint64_t lease_ttl_ms = 0;
+  std::vector<std::string> waits;  // a line for each of its group requests that has waited for a while
+};
+
+struct Done {};
+
+struct ClusterView {
+  std::string cluster_id;
+  Epoch epoch;
+  uint32_t servers_live = 0;
+  uint32_t servers_lost = 0;
+  uint32_t jobs = 0;
+  uint32_t workers = 0;
+  uint64_t started_at_unix_ms = 0;
+  uint64_t lease_ttl_ms = 0;
+  std::string store;
+};
+
+struct ServerView {
+  ServerState state;
+  uint64_t last_heartbeat_age_ms = 0;
+  ServerLoad load;
+};
+
+struct RankView {
+  JobRank rank;
+  RankState state;
+  uint64_t last_heartbeat_age_ms = 0;
+  WorkerLoad load;
+};
+
+struct GroupView {
+  GroupState state;
+  bool open = false;  // false: it waits for ranks or servers and has no id yet
+  std::vector<JobRank> missing_ranks;
+};
+
+struct JobView {
+  JobId job;
+  std::string name;
+  uint32_t world_size = 0;
+  JobPhase phase = JobPhase::kJoining;
+  uint64_t started_at_unix_ms = 0;
+  std::vector<RankView> ranks;
+  std::vector<GroupView> groups;
+};
+
+using Response =
+    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined, WorkerRenewed,
+                 ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_SCHEDULER_RESPONSES_H_

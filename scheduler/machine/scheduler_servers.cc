@@ -1,0 +1,70 @@
+// The part of SchedulerMachine that answers servers.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "scheduler/machine/request_checks.h"
+#include "scheduler/machine/scheduler_machine.h"
+
+namespace shoal::scheduler {
+namespace {
+
+const char* RegistrationKind(ServerRegistry::Change change) {
+  return change == ServerRegistry::Change::kNew        ? "server-registered"
+         : change == ServerRegistry::Change::kReturned ? "server-returned"
+                                                       : "server-replaced";
+}
+
+}  // namespace
+
+void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& request, Now now) {
+  if (absl::Status status = CheckServersJob(request); !status.ok()) return ReplyNow(handle, status);
+  const absl::StatusOr<ServerRegistry::Registration> registered = servers_.Register(request, now);
+  if (!registered.ok()) return ReplyNow(handle, registered.status());
+  if (registered->change != ServerRegistry::Change::kNone) {
+    saves_.NoteChange();
+    const ServerState& server = *servers_.Find(registered->server);
+    Record(RegistrationKind(registered->change), absl::StrCat("server ", server.name),
+           absl::StrCat("node ", server.node, ", ", server.addresses.size(), " I/O threads, Shoal ",
+                        server.software_version,
+                        server.job == JobId() ? "" : absl::StrCat(", for job ", server.job.value(), " only")),
+           now);
+    jobs_.ForgetExclusions(registered->server);
+    RebuildMap(now);
+  }
+  AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
+                                                    .lease_ttl_ms = settings_.lease_ttl_ms,
+                                                    .token_key = token_key_,
+                                                    .epoch = map_->epoch()})});
+  CompleteGroups(now);
+}
+
+absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) const {
+  if (request.job == JobId()) return absl::OkStatus();
+  const Job* job = jobs_.Find(request.job);
+  if (job != nullptr && job->open()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("server \"", CleanText(request.name), "\" is for job ",
+                                                    request.job.value(),
+                                                    ", which is not open here; its process has to join the job first"));
+}
+
+void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
+  const absl::Status status = servers_.Renew(request, now);
+  if (!status.ok()) return ReplyNow(handle, status);
+  ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                                          .epoch = published_->epoch(),
+                                          .drain = servers_.Find(request.server)->draining}));
+}
+
+void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {
+  const absl::StatusOr<bool> was_live = servers_.Deregister(request);
+  if (!was_live.ok()) return ReplyNow(handle, was_live.status());
+  if (*was_live) {
+    saves_.NoteChange();
+    const ServerState& server = *servers_.Find(request.server);
+    Record("server-left", absl::StrCat("server ", server.name), server.reason, now);
+    RebuildMap(now);
+  }
+  AfterSave(Reply{handle, Response(Done())});
+}
+
+}  // namespace shoal::scheduler

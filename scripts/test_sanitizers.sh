@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Builds with sanitizers, in build/asan-ubsan and build/tsan, and runs the tests of kinds unit, conformance, scenario,
+# sim, fuzz (the corpus) and process with them; then clang-tidy over the sources. It takes hours on two cores, the next
+# time as long as the tests. All of it, or what is named:
+#   scripts/test_sanitizers.sh [asan-ubsan] [tsan] [clang-tidy]
+# What a sanitizer reports is in build/PRESET/reports, also of processes that a test kills, and fails the run.
+set -euo pipefail
+[ $# -gt 0 ] || set -- asan-ubsan tsan clang-tidy
+phase=sanitizers step_count=0
+for what in "$@"; do [ "$what" = clang-tidy ] && step_count=$((step_count + 1)) || step_count=$((step_count + 3)); done
+source "$(dirname "$0")/progress.sh"
+suppressions=$repository/tests/sanitizers
+failed=()
+
+configure() { # configure PRESET
+  run_logged "cmake_$1" cmake --preset "$1" || die "CMake could not configure build/$1."
+}
+
+build_with() { # build_with PRESET
+  begin_step "compile for $1 with $jobs jobs, in build/$1"
+  configure "$1"
+  NINJA_STATUS='    [%f/%t, %es] ' ninja -C "build/$1" -j "$jobs" tests/all \
+    bin/shoal-{scheduler,server,perf} bin/shoalctl lib/libshoal.so || die "the compilation failed: the first lines marked 'error:' above say where."
+  end_step "built"
+}
+
+# Whoever runs Python with the library in it has to load the sanitizer's runtime first.
+runtime_of() { # runtime_of PRESET
+  case $1 in
+    tsan) realpath "$(c++ -print-file-name=libtsan.so)" ;;
+    *) realpath "$(c++ -print-file-name=libasan.so)" ;;
+  esac
+}
+
+test_with() { # test_with PRESET
+  local reports=$repository/build/$1/reports status=0
+  rm -rf "$reports"
+  mkdir -p "$reports"
+  # A child of fork() may start threads; a report names the program.
+  export TSAN_OPTIONS="suppressions=$suppressions/thread.txt log_path=$reports/report log_exe_name=1 die_after_fork=0"
+  export ASAN_OPTIONS="log_path=$reports/report log_exe_name=1 detect_stack_use_after_return=1 strict_init_order=1"
+  export UBSAN_OPTIONS="log_path=$reports/report log_exe_name=1 print_stacktrace=1"
+  export LSAN_OPTIONS="suppressions=$suppressions/leak.txt print_suppressions=0"
+
+  begin_step "C++ tests (ctest) with $1"
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$reports/ctest.xml" ||
+    status=$?
+  end_step "done"
+
+  begin_step "process tests (pytest) with $1"
+  SHOAL_BIN=$repository/build/$1/bin SHOAL_SANITIZER_RUNTIME=$(runtime_of "$1") \
+    SHOAL_TEST_TIME_FACTOR=$(sed -n 's/^SHOAL_TEST_TIME_FACTOR:.*=//p' "build/$1/CMakeCache.txt") \
+    build/venv/bin/python -m pytest tests/process --junitxml="$reports/pytest.xml" || status=$?
+  end_step "done"
+
+  local found
+  found=$(find "$reports" -name 'report.*' -size +0)
+  if [ -n "$found" ]; then
+    echo "What $1 reported, in build/$1/reports:"
+    xargs head -n 60 <<< "$found"
+    status=1
+  fi
+  [ "$status" = 0 ] || failed+=("$1")
+}
+
+look_with_clang_tidy() {
+  begin_step "clang-tidy"
+  # Without precompiled headers, which clang can't read. Only what is generated has to be there.
+  configure dev
+  run_logged generated_headers ninja -C build/dev proto/gen/{shoal/v1/{scheduler,status,state,admin},etcd/v3}.pb.h ||
+    die "the control plane's messages could not be generated; see the lines above."
+  scripts/clang_tidy.py --jobs "$jobs" --build build/dev || failed+=(clang-tidy)
+  end_step "done"
+}
+
+for what in "$@"; do
+  case $what in
+    asan-ubsan | tsan)
+      build_with "$what"
+      test_with "$what"
+      ;;
+    clang-tidy) look_with_clang_tidy ;;
+    *) die "what is $what? Give asan-ubsan, tsan or clang-tidy, or nothing for all." ;;
+  esac
+done
+[ ${#failed[@]} = 0 ] || die "findings or failures with ${failed[*]}; see above."
+echo "No findings with $*."

@@ -1,0 +1,74 @@
+// What a RegistrationMachine wants done: calls to the scheduler, and outcomes for the process. Plain values.
+#ifndef SHOAL_SERVER_LEASE_LEASE_ACTIONS_H_
+#define SHOAL_SERVER_LEASE_LEASE_ACTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/ids.h"
+#include "server/lease/lease_events.h"
+#include "server/lease/server_lease.h"
+
+namespace shoal {
+
+// ---- calls to the scheduler: make them, and hand in the answer ----
+
+struct RegisterCall {
+  LeaseCallId call;
+  ServerRegistration registration;
+  uint64_t timeout_ms = 0;
+};
+// The server's counters go with it.
+struct RenewCall {
+  LeaseCallId call;
+  ServerId server;
+  Incarnation incarnation;
+  uint64_t timeout_ms = 0;
+};
+struct DeregisterCall {
+  LeaseCallId call;
+  ServerId server;
+  Incarnation incarnation;
+  std::string reason;
+  uint64_t timeout_ms = 0;
+};
+// The answer of this call is wanted at once, as it is.
+struct CancelLeaseCall {
+  LeaseCallId call;
+};
+
+// ---- outcomes for the process ----
+
+// A line for the log.
+struct LeaseReport {
+  std::string line;
+};
+// The server is registered, for the first time or again.
+struct LeaseGranted {
+  ServerLease lease;
+  bool token_key_changed = false;  // always true the first time
+};
+// An operator wants the server to leave: it is to open no new group, and GroupsEnded is to come when none is open.
+struct DrainAsked {};
+// The server has no place in the cluster, and the machine does not try to get one any more. FailedPrecondition and
+// others: the scheduler refused the first registration. DeadlineExceeded: it did not answer in time at the start (the
+// text says what happened instead). Aborted: another process took this server's place.
+struct LeaseGivenUp {
+  absl::Status why;
+};
+// The server has left the cluster; nothing follows.
+struct LeftCluster {};
+
+using LeaseOutcome = std::variant<LeaseReport, LeaseGranted, DrainAsked, LeaseGivenUp, LeftCluster>;
+using LeaseOutcomes = std::vector<LeaseOutcome>;
+
+using RegistrationAction = std::variant<RegisterCall, RenewCall, DeregisterCall, CancelLeaseCall, LeaseReport,
+                                        LeaseGranted, DrainAsked, LeaseGivenUp, LeftCluster>;
+using RegistrationActions = std::vector<RegistrationAction>;
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_LEASE_LEASE_ACTIONS_H_

@@ -1,0 +1,40 @@
+// What a server says about itself when it registers with the scheduler, and what it is granted. Plain values.
+#ifndef SHOAL_SERVER_LEASE_SERVER_LEASE_H_
+#define SHOAL_SERVER_LEASE_SERVER_LEASE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/token.h"
+
+namespace shoal {
+
+struct ServerRegistration {
+  std::string name;
+  Incarnation incarnation;
+  std::vector<std::string> addresses;  // "ip:port", one per I/O thread
+  uint32_t weight = 1;
+  std::string node;
+  uint64_t slot_memory_bytes = 0;
+  std::string transports;  // human-readable
+  JobId job;               // of a colocated server: the only job that it serves; 0: it serves all jobs
+};
+
+struct ServerLease {
+  ServerId server;
+  uint64_t ttl_ms = 0;
+  TokenKey token_key{};
+  Epoch epoch;
+};
+
+struct LeaseRenewal {
+  uint64_t ttl_ms = 0;
+  Epoch epoch;
+  bool drain = false;  // an operator wants the server to leave
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_LEASE_SERVER_LEASE_H_

@@ -1,0 +1,32 @@
+// The transport that the UCX suites run on: TCP over the loopback device, or what the environment names, by which
+// tests/rdma runs them over RDMA devices. Tests of what TCP or the loopback device alone does don't use this.
+#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
+#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_
+
+#include <cstdlib>
+#include <string>
+
+#include "net/ucx/ucx_transport.h"
+
+namespace shoal {
+
+inline std::string FromEnvironment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+inline UcxTransportOptions UcxUnderTest() {
+  UcxTransportOptions options;
+  options.listen_ip = FromEnvironment("SHOAL_TEST_LISTEN_IP", "127.0.0.1");
+  options.net_device = FromEnvironment("SHOAL_TEST_NET_DEVICE", "lo");
+  options.transports = FromEnvironment("SHOAL_TEST_TRANSPORTS", "tcp");
+  return options;
+}
+
+// An emulated machine has neither the memory for so many RDMA devices' buffers as the suite would like, nor the time.
+inline size_t ManyPeersUnderTest() { return std::stoul(FromEnvironment("SHOAL_TEST_MANY_PEERS", "64")); }
+inline int ManyRoundsUnderTest() { return std::stoi(FromEnvironment("SHOAL_TEST_MANY_ROUNDS", "3000")); }
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_UCX_UNDER_TEST_H_

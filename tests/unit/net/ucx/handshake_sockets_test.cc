@@ -1,0 +1,81 @@
+// The sockets alone, without UCX: what they do when the process runs out of descriptors.
+#include "net/ucx/handshake_sockets.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "tests/unit/net/ucx/raw_socket.h"
+
+namespace shoal {
+namespace {
+
+class HandshakeSocketsTest : public testing::Test {
+ protected:
+  HandshakeSocketsTest() : sockets_(*HandshakeSockets::Make()) {
+    getrlimit(RLIMIT_NOFILE, &limit_);
+    EXPECT_TRUE(sockets_->Listen("127.0.0.1", 0).ok());
+  }
+  ~HandshakeSocketsTest() override { setrlimit(RLIMIT_NOFILE, &limit_); }
+
+  // Polls, sleeping in between as a loop does, until `done`.
+  bool PollUntil(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done() && std::chrono::steady_clock::now() < deadline) {
+      for (const HandshakeEvent& event : sockets_->Poll()) greeted_ += event.kind == HandshakeEvent::Kind::kGreeted;
+      ++polls_;
+      if (!sockets_->HasWork()) WaitReadable({sockets_->fd()}, 10'000'000);
+    }
+    return done();
+  }
+
+  void LeaveDescriptors(int count) const {
+    const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(next);
+    const rlimit low = {.rlim_cur = static_cast<rlim_t>(next + count), .rlim_max = limit_.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+
+  static Bytes Greeting() {
+    HandshakeMessage greeting;
+    greeting.port = 4711;
+    return EncodeHandshake(greeting);
+  }
+
+  rlimit limit_{};
+  std::unique_ptr<HandshakeSockets> sockets_;
+  int greeted_ = 0;
+  int polls_ = 0;
+};
+
+TEST_F(HandshakeSocketsTest, WhoSaysNothingMakesRoomForWhoGreets) {
+  RawSocket silent = RawSocket::ConnectTo(sockets_->listen_address());
+  RawSocket friendly = RawSocket::ConnectTo(sockets_->listen_address());
+  friendly.Say(Greeting());
+  LeaveDescriptors(1);
+  ASSERT_TRUE(PollUntil([&] { return greeted_ == 1; }));
+  EXPECT_TRUE(silent.HasEnded());
+  EXPECT_FALSE(friendly.HasEnded());
+}
+
+TEST_F(HandshakeSocketsTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
+  RawSocket friendly = RawSocket::ConnectTo(sockets_->listen_address());
+  friendly.Say(Greeting());
+  LeaveDescriptors(0);
+  const auto begin = std::chrono::steady_clock::now();
+  PollUntil([&] { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(300); });
+  EXPECT_EQ(greeted_, 0);
+  EXPECT_LT(polls_, 100) << "asks again and again for what there is not";
+  setrlimit(RLIMIT_NOFILE, &limit_);
+  EXPECT_TRUE(PollUntil([&] { return greeted_ == 1; }));
+}
+
+TEST_F(HandshakeSocketsTest, AnotherListenerOnThePortIsRefusedWithItsName) {
+  const std::string address = sockets_->listen_address();
+  const std::unique_ptr<HandshakeSockets> other = *HandshakeSockets::Make();
+  const absl::Status taken = other->Listen("127.0.0.1", PortOf(*ParseSocketAddress(address)));
+  EXPECT_TRUE(absl::IsAlreadyExists(taken)) << taken;
+  EXPECT_NE(taken.ToString().find(address), std::string::npos) << taken;
+}
+
+}  // namespace
+}  // namespace shoal
