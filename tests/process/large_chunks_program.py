@@ -1,7 +1,8 @@
 """One rank of a job with several groups and chunks so large that few of them fit the memory that ranks lend to servers.
 
 Waits for a line on standard input before each op: "N" starts an op of group N, "wait" waits for all that were started
-and checks every element of their sums; "end" ends. Says "started N", "right", and refusals as their code and text.
+and checks every element of their sums; "end" ends. Says "ready", "started N", "right", and refusals as their code and
+text.
 """
 
 import argparse
@@ -46,11 +47,15 @@ class Rank:
             group_options = GroupOptions(name=b"g%d" % number, max_chunk_bytes=options.chunk_bytes)
             self.library.call("shoal_group_create", self.worker, byref(group_options), byref(group))
             self.groups.append(group)
+        self.inputs = [self.make_input(number) for number in range(options.groups)]
         self.started: list[tuple[int, array.array, c_void_p]] = []
-        print("groups open", flush=True)
+        print("ready", flush=True)
+
+    def make_input(self, number: int) -> array.array:
+        return make_tensor((self.options.rank + 1) * (number + 1), self.options.mib * MIB_ELEMENTS)
 
     def start(self, number: int) -> None:
-        tensor = make_tensor((self.options.rank + 1) * (number + 1), self.options.mib * MIB_ELEMENTS)
+        tensor = self.inputs[number]
         memory = (c_char * (len(tensor) * tensor.itemsize)).from_buffer(tensor)
         options = AllReduceOptions(dtype=FLOAT32, op=SUM, timeout_ms=self.options.timeout_ms)
         operation = c_void_p()
@@ -72,6 +77,7 @@ class Rank:
             self.library.handle.shoal_op_release(operation)
             expected = make_tensor(ranks * (ranks + 1) // 2 * (number + 1), len(tensor))
             print("right" if tensor == expected else f"wrong: the sum of group {number}", flush=True)
+            self.inputs[number] = self.make_input(number)
         self.started.clear()
 
     def end(self) -> None:

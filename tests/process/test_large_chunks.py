@@ -10,7 +10,7 @@ from cluster import LIBRARY, Cluster, Process
 PROGRAM = pathlib.Path(__file__).with_name("large_chunks_program.py")
 SLOT_MEMORY = ("--slot-memory", "1GiB")  # of which only what is used costs memory
 TIMEOUT_MS = "24000"
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0  # for what takes three seconds on an idle machine
 
 
 def start_ranks(cluster: Cluster, servers: int, *options: str) -> list[Process]:
@@ -23,7 +23,7 @@ def start_ranks(cluster: Cluster, servers: int, *options: str) -> list[Process]:
         for rank in range(2)
     ]
     for rank in ranks:
-        rank.wait_for_line("^groups open$")
+        rank.wait_for_line("^ready$", PATIENCE_S)
     return ranks
 
 
@@ -42,11 +42,9 @@ def test_one_group_whose_windows_are_six_times_what_a_rank_lends(cluster: Cluste
     for number in range(12):
         cluster.start_server(f"server-{number}", "--slot-memory", "256MiB")
     ranks = start_ranks(cluster, 12, "--mib", "400")
-    for _ in range(2):
-        for rank in ranks:
-            rank.say("0")
-            rank.say("wait")
-    let_end(ranks, 2)
+    for rank in ranks:
+        rank.say("0")
+    let_end(ranks, 1)
 
 
 def test_groups_that_ranks_call_in_different_orders_do_not_wait_for_each_other(cluster: Cluster):
@@ -64,7 +62,7 @@ def test_groups_that_ranks_call_in_different_orders_do_not_wait_for_each_other(c
 
 
 def test_a_server_that_stands_still_with_all_that_was_lent_is_named_and_then_done_without(cluster: Cluster):
-    cluster.start_scheduler(lease_ttl_ms=9000)
+    cluster.start_scheduler(lease_ttl_ms=12_000)
     servers = [cluster.start_server(name, *SLOT_MEMORY) for name in ("alpha", "beta")]
     ranks = start_ranks(cluster, 2, "--groups", "2", "--mib", "64")
     servers[0].send(signal.SIGSTOP)
@@ -72,8 +70,8 @@ def test_a_server_that_stands_still_with_all_that_was_lent_is_named_and_then_don
         rank.say("0")
         rank.say("1")
     for rank in ranks:
-        line = rank.wait_for_line("waiting for .* since").group(0)
-        assert "waiting for server alpha " in line, line
+        line = rank.wait_for_line("(waiting|waited) .*").group(0)
+        assert " for server alpha " in line, line
     # Its lease runs out, and its chunks are pushed to the other server.
     for rank in ranks:
         rank.say("wait")
