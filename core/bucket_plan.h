@@ -19,8 +19,15 @@ inline constexpr uint32_t kDealUnit = 24;
 inline constexpr uint32_t kChunkAlignmentBytes = 64;
 inline constexpr uint32_t kMinChunkBytes = 1024;
 inline constexpr uint32_t kMaxChunkBytes = 16u << 20;
-// A bucket may not have more chunks than this: it bounds what a layout in a peer's message can make us hold.
-inline constexpr uint32_t kMaxChunksPerBucket = 1u << 20;
+// The smallest chunk that is chosen by itself (core/flow_plan.h).
+inline constexpr uint32_t kSmallestChosenChunkBytes = 8 << 10;
+// A bucket may not have more bytes than this, as it is sent, whatever the chunk size is: that may follow from a
+// measured link, and whether a tensor is taken must not.
+inline constexpr uint64_t kMaxBucketBytes = uint64_t{64} << 30;
+// Nor more chunks than this: it bounds what a layout in a peer's message can make us hold. Only a group that asks for a
+// chunk size below kSmallestChosenChunkBytes can meet it.
+inline constexpr uint32_t kMaxChunksPerBucket = 1u << 23;
+static_assert(kMaxBucketBytes / kSmallestChosenChunkBytes <= kMaxChunksPerBucket);
 
 struct BucketPlan {
   uint64_t element_count = 0;       // of the whole bucket
@@ -32,7 +39,7 @@ struct BucketPlan {
 };
 
 // `max_chunk_bytes` is an upper bound for a chunk, between kMinChunkBytes and kMaxChunkBytes.
-// InvalidArgument: no elements, chunk size out of range, or more than kMaxChunksPerBucket chunks.
+// InvalidArgument: no elements, chunk size out of range, more than kMaxBucketBytes or kMaxChunksPerBucket.
 absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type, uint32_t max_chunk_bytes);
 
 }  // namespace shoal

@@ -18,7 +18,7 @@ constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 // A third chunk covers what handling the messages of so many ranks takes, between a chunk's arrival and its results.
 constexpr uint64_t kCreditWhereMessagesDecide = 3;
-constexpr uint64_t kSmallestChunkBytes = 8 << 10;
+constexpr uint64_t kSmallestChunkBytes = kSmallestChosenChunkBytes;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;

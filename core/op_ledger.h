@@ -17,8 +17,9 @@ namespace shoal {
 
 inline constexpr uint32_t kMaxUncommittedOps = 256;
 // Far beyond what credit lets be under way: an honest rank gets there only with tensors of so many chunks submitted and
-// not done (256 GiB of 64 KiB chunks) while one of the servers stands still. A rank that lies about sizes gets 512 KiB.
-inline constexpr uint64_t kMaxUncommittedChunks = 4 * uint64_t{kMaxChunksPerBucket};
+// not done (128 GiB of the smallest chunks) while one of the servers stands still. A rank that lies about sizes gets
+// 2 MiB.
+inline constexpr uint64_t kMaxUncommittedChunks = 2 * uint64_t{kMaxChunksPerBucket};
 // A server tells its workers when its watermark has moved by so many ops since it last told them.
 inline constexpr uint32_t kCommitAnnounceOps = kMaxUncommittedOps / 4;
 

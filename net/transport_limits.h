@@ -1,12 +1,22 @@
 // How much a transport may hold, fixed at construction (clauses T6 and T7 of net/transport.h).
 //
 // Limits count per peer where one slow or hostile peer could otherwise use up what the others need.
+//
+// What keeps the rules never meets one: between a worker and a shard there are at most 256 groups (kMaxWorkerGroups),
+// each with a window of kMaxCreditChunks that is open, one of an earlier epoch that the network still has, and as many
+// results again as a server has slots, which are two windows. A late rank, or a server that stands still, can bring all
+// of that about.
 #ifndef SHOAL_NET_TRANSPORT_LIMITS_H_
 #define SHOAL_NET_TRANSPORT_LIMITS_H_
 
 #include <cstddef>
 
+#include "core/flow_plan.h"
+
 namespace shoal {
+
+// Payloads on their way in one direction between a worker and a shard, at most.
+inline constexpr size_t kMaxPayloadsOnTheirWay = size_t{4} * 256 * kMaxCreditChunks;
 
 struct TransportLimits {
   // Connections, those that are still being closed included. Connect beyond it: ResourceExhausted. A peer that connects
@@ -14,10 +24,10 @@ struct TransportLimits {
   size_t max_peers = 4096;
   // Of one peer, handed to SendNote or Send and not yet taken by the network. Beyond: ResourceExhausted.
   size_t max_notes_per_peer = 1024;
-  size_t max_sends_per_peer = 1024;
+  size_t max_sends_per_peer = kMaxPayloadsOnTheirWay;
   // Of one peer, offered and neither accepted nor declined, or lent. A peer that goes beyond it ignores the credit that
   // it was given: its connection is closed (kPeerDown with ResourceExhausted).
-  size_t max_offers_per_peer = 4096;
+  size_t max_offers_per_peer = kMaxPayloadsOnTheirWay;
   // All groups that a worker may have open, with the windows that flow plans give them, need a quarter of these bytes.
   size_t max_held_bytes_per_peer = size_t{1} << 30;
   // Poll stops asking the network for more at this many events, so that a flood can't keep its caller from its work.

@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<OutboxReader::Record>> OutboxReader::Next() {
     if (available > kRingBytes || fixed.record_bytes < sizeof(RecordHeader) || fixed.record_bytes > available ||
         fixed.record_bytes % kRecordAlignment != 0 || fixed.record_bytes > kRingBytes - position ||
         fixed.header_bytes > kMaxNoteBytes || fixed.header_bytes > header_room ||
-        (fixed.type == RecordType::kInline && fixed.payload_bytes > header_room - fixed.header_bytes) ||
+        (CarriesPayload(fixed.type) && fixed.payload_bytes > header_room - fixed.header_bytes) ||
         (fixed.type == RecordType::kPad && (position == 0 || fixed.record_bytes != kRingBytes - position))) {
       return absl::InvalidArgumentError("its shared memory holds garbage");
     }
@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<OutboxReader::Record>> OutboxReader::Next() {
     if (fixed.type == RecordType::kPad) continue;
     const std::byte* const start = ring_ + position + sizeof(RecordHeader);
     record.header = {start, fixed.header_bytes};
-    if (fixed.type == RecordType::kInline) record.payload = {start + fixed.header_bytes, fixed.payload_bytes};
+    if (CarriesPayload(fixed.type)) record.payload = {start + fixed.header_bytes, fixed.payload_bytes};
     return record;
   }
 }

@@ -4,9 +4,9 @@
 // both, and writes what it has consumed into the header of its own outbox. So nobody writes into another's memory, and
 // a receiver trusts nothing that it reads beyond its bounds: every record is copied out before it is looked at.
 //
-// A record starts with a RecordHeader, then come the message's header or note, and for kInline the payload. Records are
-// multiples of 32 bytes and don't wrap: a kPad record fills the end of the ring, and no whole ring, so that a reader
-// that is given nothing but padding comes to an end. One thread per side.
+// A record starts with a RecordHeader, then come the message's header or note, and for kInline and kPiece the payload.
+// Records are multiples of 32 bytes and don't wrap: a kPad record fills the end of the ring, and no whole ring, so that
+// a reader that is given nothing but padding comes to an end. One thread per side.
 #ifndef SHOAL_NET_SHM_OUTBOX_H_
 #define SHOAL_NET_SHM_OUTBOX_H_
 
@@ -46,8 +46,14 @@ enum class RecordType : uint16_t {
   kNote = 1,
   kInline = 2,    // a payload that follows its header
   kLent = 3,      // a payload in the sender's memory: the receiver may read it until it says kReturned
-  kReturned = 4,  // the receiver of a kLent is done with it
+  kReturned = 4,  // the receiver of a kLent is done with it, or does not want a kKept
+  kKept = 5,      // a payload for which the sender had no room: it keeps it until it is asked for
+  kAsked = 6,     // the receiver of a kKept wants it
+  kPiece = 7,     // the next bytes of a kKept that was asked for follow the record
 };
+
+// Whether a payload lies behind the record in the ring.
+inline bool CarriesPayload(RecordType type) { return type == RecordType::kInline || type == RecordType::kPiece; }
 
 struct RecordHeader {
   uint32_t record_bytes = 0;  // with padding
@@ -55,7 +61,7 @@ struct RecordHeader {
   uint16_t header_bytes = 0;
   uint64_t payload_bytes = 0;
   uint64_t offset = 0;       // kLent: see LentMemory
-  uint64_t send_number = 0;  // kLent, kReturned
+  uint64_t send_number = 0;  // from kLent on
 };
 inline constexpr size_t kRecordAlignment = 32;
 static_assert(sizeof(RecordHeader) == kRecordAlignment);
@@ -89,7 +95,7 @@ class OutboxReader {
   struct Record {
     RecordHeader fixed;
     std::span<const std::byte> header;   // both in the peer's memory: copy before you look
-    std::span<const std::byte> payload;  // kInline
+    std::span<const std::byte> payload;  // see CarriesPayload
   };
 
   // `memory` has kOutboxBytes and outlives this.

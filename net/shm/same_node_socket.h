@@ -48,7 +48,7 @@ struct SameNodeGreeting {
   uint64_t region_bytes = 0;
 };
 inline constexpr uint64_t kSameNodeMagic = 0x6d68736c616f6873;  // "shoalshm"
-inline constexpr uint64_t kSameNodeLayoutVersion = 1;
+inline constexpr uint64_t kSameNodeLayoutVersion = 2;
 
 struct ReceivedGreeting {
   SameNodeGreeting greeting;

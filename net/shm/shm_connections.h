@@ -1,7 +1,12 @@
 // The inside of the shared-memory transport: its connections and what is on its way on them.
 //
 // shm_transport.cc has the port's functions, shm_peers.cc how connections begin and end, shm_records.cc what comes and
-// goes on them.
+// goes on them, shm_pieces.cc the payloads for which the arena has no room.
+//
+// What waits for what. Words (notes, returns, askings) wait for room in the ring, payloads and pieces for that and for
+// the words before them, and room comes when the peer polls, whatever its user does: it reads its ring to the end,
+// copies out pieces into the buffers that its user has named already, and keeps offers as numbers. Nothing waits for
+// room in the arena. So between two sides that poll, every payload is offered and every accepted one lands (T11).
 //
 // The end of a connection. Our side says kClosed in its outbox when our user closed or the peer is gone: then all that
 // the user was promised has been reported. It says kDoneReading when nothing is borrowed from the peer any more. What
@@ -14,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +44,11 @@ inline constexpr size_t kStatusPageBytes = 4096;
 
 // Up to here a payload goes into the ring, where it costs a copy and saves an answer.
 inline constexpr size_t kMaxInlineBytes = 8192;
+
+// A payload that comes through the ring does so in pieces of this size: several of them fit, so that one side writes
+// while the other reads.
+inline constexpr size_t kMaxPieceBytes = 32768;
+static_assert(kMaxPieceBytes + kMaxInlineBytes < kRingBytes / 4, "a piece waits for little else");
 
 class ShmTransportImpl final : public ShmTransport, private PayloadLender {
  public:
@@ -83,16 +94,31 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
     uint64_t bytes = 0;
   };
 
-  // What waits for room in our ring. Never behind a payload: a return that waited for room in the arena, which comes by
-  // returns of the other side, would wait for ever.
+  // A payload that stays where our user has it, until the peer asks for it.
+  struct Kept {
+    std::span<const std::byte> payload;
+    uint64_t token = 0;
+    bool asked = false;
+    size_t sent_bytes = 0;  // in pieces
+  };
+
+  // A payload that the peer keeps, and that was asked for.
+  struct Landing {
+    OfferId offer;
+    uint64_t token = 0;
+    std::span<std::byte> buffer;
+    size_t landed_bytes = 0;
+  };
+
+  // What waits for room in our ring. Never behind a payload: it is what the other side waits for.
   struct WaitingWord {
     RecordType type = RecordType::kNote;
-    uint64_t send_number = 0;  // kReturned
+    uint64_t send_number = 0;  // kReturned, kAsked
     size_t note_bytes = 0;
     std::array<std::byte, kMaxNoteBytes> note;
   };
 
-  // What waits for room in our ring or arena.
+  // What waits for room in our ring.
   struct WaitingPayload {
     size_t header_bytes = 0;
     std::array<std::byte, kMaxNoteBytes> header;
@@ -118,15 +144,20 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
     std::deque<WaitingWord> words;
     std::deque<WaitingPayload> payloads;
     size_t notes_waiting = 0;                  // of the words
-    size_t sends_waiting = 0;                  // for room, or for the peer to be done with the region
+    size_t sends_waiting = 0;                  // for room, or for the peer to be done with the region or to ask
     absl::flat_hash_map<uint64_t, Lent> lent;  // by send number
     uint64_t next_send_number = 1;
+    std::map<uint64_t, Kept> kept;         // by send number, in which order they end with the connection
+    std::deque<uint64_t> asked;            // of them: what goes out in pieces, in this order
+    bool piece_is_next = false;            // payloads and pieces take turns
+    std::map<uint64_t, Landing> landings;  // by the peer's send number
+    uint64_t newest_kept = 0;              // likewise: the newest that it offered
     size_t offers = 0;
     size_t held_bytes = 0;
     size_t borrowed = 0;
     size_t index = 0;  // in up_
 
-    bool IsAnythingWaiting() const { return !words.empty() || !payloads.empty(); }
+    bool IsAnythingWaiting() const { return !words.empty() || !payloads.empty() || !asked.empty(); }
   };
 
   struct Offer {
@@ -135,6 +166,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
     uint64_t payload_bytes = 0;
     uint64_t send_number = 0;  // 0: the payload lies in `block`
     bool in_region = false;
+    bool kept = false;  // the peer has it: `payload` is null
     std::unique_ptr<std::byte[]> block;
   };
 
@@ -166,16 +198,33 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
                                uint64_t token);
   void Publish(Peer& peer);
   void RingIfAsleep(Peer& peer);
-  void GiveBack(Peer& peer, uint64_t send_number);
+  void SayWord(Peer& peer, RecordType type, uint64_t send_number);
   bool Flush(Peer& peer);  // true if something went out; `peer` may be ended
+  // The next of what waits, if there is room; false: no.
+  absl::StatusOr<bool> TryNextWord(Peer& peer);
+  absl::StatusOr<bool> TryNextPayload(Peer& peer);
   // Reads what the peer said, and ends it if it has closed. `ended`: it has, and won't say so; what it said before is
   // still there.
   void ReadPeer(Peer& peer, bool ended = false);
   absl::Status OnRecord(Peer& peer, const OutboxReader::Record& record);
   absl::Status OnPayload(Peer& peer, const OutboxReader::Record& record);
+  absl::Status TakeInline(Peer& peer, const OutboxReader::Record& record, Offer* offer);
+  absl::Status TakeLent(const Peer& peer, const RecordHeader& record, Offer* offer);
   absl::Status OnReturned(Peer& peer, uint64_t send_number);
   void ReleaseBlock(Offer& offer);
   void FinishSend(Peer& peer, uint64_t token, absl::Status status);
+
+  // shm_pieces.cc
+  absl::StatusOr<bool> TryKeep(Peer& peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                               uint64_t token, uint64_t consumed);
+  absl::StatusOr<bool> TryNextPiece(Peer& peer);
+  absl::Status TakeKept(Peer& peer, const RecordHeader& record, Offer* offer);
+  void AskFor(Peer& peer, uint64_t send_number, const Landing& landing);
+  absl::Status OnAsked(Peer& peer, uint64_t send_number);
+  absl::Status OnPiece(Peer& peer, const OutboxReader::Record& record);
+  absl::Status OnUnwanted(Peer& peer, uint64_t send_number);
+  void EndPieces(Peer& peer, const absl::Status& why);  // with its connection
+
   StatusPage& status_page() { return *reinterpret_cast<StatusPage*>(arena_memory_->bytes().data()); }
 
   const ShmTransportOptions options_;

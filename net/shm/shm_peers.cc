@@ -200,6 +200,7 @@ void ShmTransportImpl::EndPeer(Peer& peer, const absl::Status& sends, const absl
   for (const WaitingPayload& waiting : peer.payloads) FinishSend(peer, waiting.token, sends);
   peer.payloads.clear();
   peer.words.clear();
+  EndPieces(peer, sends);
   absl::erase_if(peer.lent, [&](const auto& entry) {
     if (entry.second.in_region) FinishSend(peer, entry.second.token, sends);
     return entry.second.in_region;

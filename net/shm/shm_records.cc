@@ -53,7 +53,7 @@ absl::StatusOr<bool> ShmTransportImpl::TrySend(Peer& peer, std::span<const std::
   }
   if (!lent.in_region) {
     const std::optional<uint64_t> offset = arena_.Take(payload.size());
-    if (!offset.has_value()) return false;
+    if (!offset.has_value()) return TryKeep(peer, header, payload, token, consumed);
     lent.offset = *offset;
     record.offset = *offset;
   }
@@ -90,12 +90,12 @@ void ShmTransportImpl::RingIfAsleep(Peer& peer) {
   RingBell(peer.socket.get());
 }
 
-void ShmTransportImpl::GiveBack(Peer& peer, uint64_t send_number) {
+void ShmTransportImpl::SayWord(Peer& peer, RecordType type, uint64_t send_number) {
   if (peer.words.empty()) {
-    if (TryNote(peer, RecordType::kReturned, send_number, {}).value_or(false)) return Publish(peer);
+    if (TryNote(peer, type, send_number, {}).value_or(false)) return Publish(peer);
   }
   WaitingWord& waiting = peer.words.emplace_back();
-  waiting.type = RecordType::kReturned;
+  waiting.type = type;
   waiting.send_number = send_number;
 }
 
@@ -104,23 +104,13 @@ bool ShmTransportImpl::Flush(Peer& peer) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   bool any = false;
   absl::Status failure;
-  while (!peer.words.empty()) {
-    const WaitingWord& next = peer.words.front();
-    const absl::StatusOr<bool> sent =
-        TryNote(peer, next.type, next.send_number, std::span(next.note).first(next.note_bytes));
-    failure.Update(sent.status());
+  while (peer.IsAnythingWaiting()) {
+    const bool piece = !peer.asked.empty() && (peer.payloads.empty() || peer.piece_is_next);
+    const absl::StatusOr<bool> sent = !peer.words.empty() ? TryNextWord(peer)
+                                      : piece             ? TryNextPiece(peer)
+                                                          : TryNextPayload(peer);
+    failure = sent.status();
     if (!sent.value_or(false)) break;
-    if (next.type == RecordType::kNote) --peer.notes_waiting;
-    peer.words.pop_front();
-    any = true;
-  }
-  while (peer.words.empty() && !peer.payloads.empty()) {
-    const WaitingPayload& next = peer.payloads.front();
-    const absl::StatusOr<bool> sent =
-        TrySend(peer, std::span(next.header).first(next.header_bytes), next.payload, next.token);
-    failure.Update(sent.status());
-    if (!sent.value_or(false)) break;
-    peer.payloads.pop_front();
     any = true;
   }
   if (!peer.IsAnythingWaiting()) peer.outbox->header().wants_room.store(0, std::memory_order_relaxed);
@@ -130,6 +120,26 @@ bool ShmTransportImpl::Flush(Peer& peer) {
     EndPeer(peer, why, why);
   }
   return any;
+}
+
+absl::StatusOr<bool> ShmTransportImpl::TryNextWord(Peer& peer) {
+  const WaitingWord& next = peer.words.front();
+  const absl::StatusOr<bool> sent =
+      TryNote(peer, next.type, next.send_number, std::span(next.note).first(next.note_bytes));
+  if (!sent.value_or(false)) return sent;
+  if (next.type == RecordType::kNote) --peer.notes_waiting;
+  peer.words.pop_front();
+  return true;
+}
+
+absl::StatusOr<bool> ShmTransportImpl::TryNextPayload(Peer& peer) {
+  const WaitingPayload& next = peer.payloads.front();
+  const absl::StatusOr<bool> sent =
+      TrySend(peer, std::span(next.header).first(next.header_bytes), next.payload, next.token);
+  if (!sent.value_or(false)) return sent;
+  peer.payloads.pop_front();
+  peer.piece_is_next = true;
+  return true;
 }
 
 void ShmTransportImpl::ReadPeer(Peer& peer, bool ended) {
@@ -168,9 +178,14 @@ absl::Status ShmTransportImpl::OnRecord(Peer& peer, const OutboxReader::Record& 
       return absl::OkStatus();
     case RecordType::kInline:
     case RecordType::kLent:
+    case RecordType::kKept:
       return OnPayload(peer, record);
     case RecordType::kReturned:
       return OnReturned(peer, record.fixed.send_number);
+    case RecordType::kAsked:
+      return OnAsked(peer, record.fixed.send_number);
+    case RecordType::kPiece:
+      return OnPiece(peer, record);
     default:
       return absl::InvalidArgumentError("its shared memory holds a record of an unknown type");
   }
@@ -183,32 +198,10 @@ absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record&
       (is_inline && peer.held_bytes + offer.payload_bytes > options_.limits.max_held_bytes_per_peer)) {
     return absl::ResourceExhaustedError("it sends more than its limit allows");
   }
-  if (is_inline) {
-    if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
-      return absl::InvalidArgumentError("its ring holds a payload that is empty or too large");
-    }
-    if (free_blocks_.empty()) {
-      offer.block = std::make_unique<std::byte[]>(kMaxInlineBytes);
-    } else {
-      offer.block = std::move(free_blocks_.back());
-      free_blocks_.pop_back();
-    }
-    std::memcpy(offer.block.get(), record.payload.data(), record.payload.size());
-    offer.payload = offer.block.get();
-    peer.held_bytes += offer.payload_bytes;
-  } else {
-    offer.in_region = (record.fixed.offset & kInRegionBit) != 0;
-    const uint64_t offset =
-        offer.in_region ? record.fixed.offset & ~kInRegionBit : record.fixed.offset + kStatusPageBytes;
-    const PeerMemory* const memory = offer.in_region ? peer.their_region.get() : peer.their_arena.get();
-    const uint64_t size = memory == nullptr ? 0 : memory->bytes().size();
-    if (offer.payload_bytes == 0 || offset > size || offer.payload_bytes > size - offset ||
-        record.fixed.send_number == 0) {
-      return absl::InvalidArgumentError("it offers memory outside of its shared memory");
-    }
-    offer.payload = memory->bytes().data() + offset;
-    offer.send_number = record.fixed.send_number;
-  }
+  const absl::Status status = is_inline                                ? TakeInline(peer, record, &offer)
+                              : record.fixed.type == RecordType::kLent ? TakeLent(peer, record.fixed, &offer)
+                                                                       : TakeKept(peer, record.fixed, &offer);
+  if (!status.ok()) return status;
   ++peer.offers;
   const OfferId id(next_id_++);
   pending_.Add(
@@ -218,9 +211,38 @@ absl::Status ShmTransportImpl::OnPayload(Peer& peer, const OutboxReader::Record&
   return absl::OkStatus();
 }
 
+absl::Status ShmTransportImpl::TakeInline(Peer& peer, const OutboxReader::Record& record, Offer* offer) {
+  if (record.payload.empty() || record.payload.size() > kMaxInlineBytes) {
+    return absl::InvalidArgumentError("its ring holds a payload that is empty or too large");
+  }
+  if (free_blocks_.empty()) {
+    offer->block = std::make_unique<std::byte[]>(kMaxInlineBytes);
+  } else {
+    offer->block = std::move(free_blocks_.back());
+    free_blocks_.pop_back();
+  }
+  std::memcpy(offer->block.get(), record.payload.data(), record.payload.size());
+  offer->payload = offer->block.get();
+  peer.held_bytes += offer->payload_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ShmTransportImpl::TakeLent(const Peer& peer, const RecordHeader& record, Offer* offer) {
+  offer->in_region = (record.offset & kInRegionBit) != 0;
+  const uint64_t offset = offer->in_region ? record.offset & ~kInRegionBit : record.offset + kStatusPageBytes;
+  const PeerMemory* const memory = offer->in_region ? peer.their_region.get() : peer.their_arena.get();
+  const uint64_t size = memory == nullptr ? 0 : memory->bytes().size();
+  if (offer->payload_bytes == 0 || offset > size || offer->payload_bytes > size - offset || record.send_number == 0) {
+    return absl::InvalidArgumentError("it offers memory outside of its shared memory");
+  }
+  offer->payload = memory->bytes().data() + offset;
+  offer->send_number = record.send_number;
+  return absl::OkStatus();
+}
+
 absl::Status ShmTransportImpl::OnReturned(Peer& peer, uint64_t send_number) {
   const auto found = peer.lent.find(send_number);
-  if (found == peer.lent.end()) return absl::InvalidArgumentError("it returns a loan that it does not have");
+  if (found == peer.lent.end()) return OnUnwanted(peer, send_number);
   const Lent lent = found->second;
   peer.lent.erase(found);
   if (lent.in_region) {

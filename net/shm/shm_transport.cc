@@ -52,9 +52,9 @@ absl::Status ShmTransportImpl::SendNote(PeerId peer_id, std::span<const std::byt
 
 absl::Status ShmTransportImpl::Send(PeerId peer_id, std::span<const std::byte> header,
                                     std::span<const std::byte> payload, uint64_t token) {
-  if (header.size() > kMaxNoteBytes || payload.empty() || payload.size() > arena_.capacity_bytes()) {
+  if (header.size() > kMaxNoteBytes || payload.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a header has at most ", kMaxNoteBytes, " bytes and a payload 1 to ", arena_.capacity_bytes()));
+        absl::StrCat("a header has at most ", kMaxNoteBytes, " bytes and a payload at least one"));
   }
   const absl::StatusOr<Peer*> found = FindUpPeer(peer_id);
   if (!found.ok()) return found.status();
@@ -90,6 +90,12 @@ absl::Status ShmTransportImpl::Accept(OfferId offer_id, std::span<std::byte> buf
     return absl::InvalidArgumentError(
         absl::StrCat("the offer from ", peer.name, " has ", offer.payload_bytes, " bytes, the buffer ", buffer.size()));
   }
+  if (offer.kept) {
+    AskFor(peer, offer.send_number, {.offer = offer_id, .token = token, .buffer = buffer});
+    --peer.offers;
+    offers_.erase(found);
+    return absl::OkStatus();
+  }
   CopyPayload(buffer.data(), offer.payload, buffer.size());
   // Its owner says first that it uses the memory for something else, then does so.
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -115,13 +121,13 @@ void ShmTransportImpl::Decline(OfferId offer_id) {
   ReleaseBlock(found->second);
   --peer.offers;
   offers_.erase(found);
-  if (send_number != 0) GiveBack(peer, send_number);
+  if (send_number != 0) SayWord(peer, RecordType::kReturned, send_number);
 }
 
 // Memory of a process that died stays mapped here as it was.
 bool ShmTransportImpl::AcceptsAtOnce(OfferId offer_id) const {
   const auto found = offers_.find(offer_id);
-  return found != offers_.end() &&
+  return found != offers_.end() && !found->second.kept &&
          (found->second.send_number == 0 || found->second.peer->inbox->stage() == SideStage::kOpen);
 }
 
@@ -134,7 +140,7 @@ TransportReport ShmTransportImpl::Report(std::span<const PeerId> peers) const {
 const std::byte* ShmTransportImpl::Borrow(OfferId offer_id) {
   const auto found = offers_.find(offer_id);
   // What lies in the sender's region may be used for something else when the sender closes.
-  if (found == offers_.end() || found->second.in_region) return nullptr;
+  if (found == offers_.end() || found->second.in_region || found->second.kept) return nullptr;
   Peer& peer = *found->second.peer;
   const std::byte* const payload = found->second.payload;
   --peer.offers;
@@ -153,7 +159,7 @@ void ShmTransportImpl::Return(OfferId offer_id) {
   borrowed_.erase(found);
   --peer.borrowed;
   if (peer.state == PeerState::kEnding) return Settle(peer, /*peer_is_dead=*/!peer.socket.valid());
-  if (send_number != 0) GiveBack(peer, send_number);
+  if (send_number != 0) SayWord(peer, RecordType::kReturned, send_number);
 }
 
 void ShmTransportImpl::Close(PeerId peer_id) {

@@ -5,6 +5,10 @@
 // which are not copied at all. The receiver copies a payload out with Accept, or reads it where it lies with Borrow. A
 // process's death ends its Unix socket, and so the connection, at once (same_node_socket.h).
 //
+// The arena is there for speed: what finds no room in it is offered all the same, stays in the caller's memory, is not
+// lent, and comes through the ring in pieces once it is accepted. So no payload waits until another one is given back
+// (clause T11, docs/adr/0018): what late ranks and stopped servers keep of the arena costs the others a copy.
+//
 // What a peer writes into its memory can't harm: it is copied out and checked against bounds before it is used, and a
 // connection with garbage ends with InvalidArgument. A peer that changes a payload while it is read spoils its own
 // contribution, as if it had sent that.
@@ -26,10 +30,11 @@
 namespace shoal {
 
 struct ShmTransportOptions {
-  std::string listen_address;                 // the "ip:port" by which peers name this transport; empty: no listener
-  uint64_t arena_bytes = uint64_t{64} << 20;  // pages are used from the lowest on, and only those that are needed
-  OwnedMemory* region = nullptr;              // outlives the transport; payloads in it are sent without a copy
-  uint64_t first_id = 1;                      // of peers and offers
+  std::string listen_address;  // the "ip:port" by which peers name this transport; empty: no listener
+  uint64_t arena_bytes =
+      uint64_t{64} << 20;         // pages are used from the lowest on, and only those that are needed; 0: none
+  OwnedMemory* region = nullptr;  // outlives the transport; payloads in it are sent without a copy
+  uint64_t first_id = 1;          // of peers and offers
   TransportLimits limits;
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/small_op.h"
+#include "net/transport_limits.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/start_thread.h"
@@ -26,6 +27,8 @@ enum class Rest : uint8_t { kNone, kStandBack, kYield, kSleep };
 bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
 
 }  // namespace
+
+static_assert(kMaxPayloadsOnTheirWay >= 4 * kMaxWorkerGroups * kMaxCreditChunks, "see net/transport_limits.h");
 
 IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
                    CompletionQueue* completions, MemberQueue* member, NoticeLog* notices)

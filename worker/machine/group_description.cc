@@ -108,7 +108,7 @@ absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now 
   } else if (op.missing_ranks().missing_count > 0) {
     const ShardLink& link = flow_.links()[op.missing_shard()];
     absl::StrAppend(&text, connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),
-                    ", which made fewer calls or stopped");
+                    ", which made fewer calls, stopped, or waits for another server itself");
   } else {
     absl::StrAppend(&text, Lacks(op));
   }

@@ -4,17 +4,19 @@
 #include <random>
 #include <thread>
 
+#include "net/shm/page_arena.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
 namespace {
 
-TransportKind ShmKind() {
-  return {.name = "Shm",
+TransportKind ShmKind(const std::string& name, uint64_t arena_bytes) {
+  return {.name = name,
           .make =
-              [](const TransportSetup& setup) {
+              [arena_bytes](const TransportSetup& setup) {
                 ShmTransportOptions options;
+                options.arena_bytes = arena_bytes;
                 if (setup.listen) options.listen_address = NextAddress();
                 if (setup.most_lent_bytes != 0) options.arena_bytes = setup.most_lent_bytes;
                 options.limits = setup.limits;
@@ -23,8 +25,12 @@ TransportKind ShmKind() {
           .lends = true};
 }
 
-INSTANTIATE_TEST_SUITE_P(Shm, TransportSuite, testing::Values(ShmKind()), TransportKindName);
-INSTANTIATE_TEST_SUITE_P(Shm, TransportWakeSuite, testing::Values(ShmKind()), TransportKindName);
+const auto kKinds =
+    testing::Values(ShmKind("Shm", ShmTransportOptions().arena_bytes),
+                    // Whose large payloads mostly stay with their sender.
+                    ShmKind("ShmWithLittleToLend", 8 * PageArena::kPageBytes), ShmKind("ShmWithNothingToLend", 0));
+INSTANTIATE_TEST_SUITE_P(Shm, TransportSuite, kKinds, TransportKindName);
+INSTANTIATE_TEST_SUITE_P(Shm, TransportWakeSuite, kKinds, TransportKindName);
 
 bool PollUntil(std::initializer_list<Node*> nodes, const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);

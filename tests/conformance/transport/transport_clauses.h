@@ -1,9 +1,10 @@
-// The clauses T1 to T8 of net/transport.h, one or more tests each.
+// The clauses T1 to T8 of net/transport.h, one or more tests each. (T9: transport_loans.h, T11: transport_progress.h.)
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
 
 #include <set>
 
+#include "core/flow_plan.h"
 #include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
@@ -263,7 +264,10 @@ TEST_P(TransportSuite, T7LimitsHoldAndLift) {
   setup.limits.max_notes_per_peer = 16;
   setup.limits.max_sends_per_peer = 16;
   Node& a = MakeNode(setup);
-  Node& b = MakeNode();
+  // A transport may count at its sender what its receiver has not answered.
+  TransportSetup receiver;
+  receiver.limits.max_offers_per_peer = 4096;
+  Node& b = MakeNode(receiver);
   const Link link = ConnectNodes(a, b);
   const Bytes note = Pattern(kMaxNoteBytes, 1);
   const Bytes payload = Pattern(100'000, 2);
@@ -284,6 +288,22 @@ TEST_P(TransportSuite, T7LimitsHoldAndLift) {
   EXPECT_TRUE(a.transport().SendNote(link.to_b, note).ok());
   EXPECT_TRUE(a.transport().Send(link.to_b, {}, payload, sends + 1).ok());
   ASSERT_TRUE(PollUntil("one more", [&] { return b.received().size() == sends + 1; }));
+}
+
+// 256 groups that all wait for one rank, each with its whole window at the server.
+TEST_P(TransportSuite, T7AllWindowsThatAWorkerMayHaveAreNotTooMuch) {
+  constexpr uint64_t kPayloads = uint64_t{256} * kMaxCreditChunks;
+  Node& a = MakeNode();
+  Node& b = MakeNode();
+  const Link link = ConnectNodes(a, b);
+  const Bytes payload = Pattern(100, 1);
+  for (uint64_t i = 1; i <= kPayloads; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok()) << i;
+  ASSERT_TRUE(PollUntil("offers", [&] { return b.Count(TransportEventKind::kOffered) == kPayloads; }));
+  EXPECT_FALSE(a.IsDown(link.to_b) || b.IsDown(link.to_a));
+  for (const Node::Seen& offer : b.All(TransportEventKind::kOffered)) b.Accept(offer);
+  ASSERT_TRUE(PollUntil("landings", [&] { return b.received().size() == kPayloads; }));
+  ASSERT_TRUE(PollUntil("sent", [&] { return a.Count(TransportEventKind::kSent) == kPayloads; }));
+  a.ExpectEachSentOnce(kPayloads);
 }
 
 TEST_P(TransportSuite, T7PeersAreLimitedOnBothSides) {

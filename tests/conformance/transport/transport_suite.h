@@ -8,6 +8,7 @@
 #include "tests/conformance/transport/transport_clauses.h"
 #include "tests/conformance/transport/transport_harness.h"
 #include "tests/conformance/transport/transport_loans.h"
+#include "tests/conformance/transport/transport_progress.h"
 #include "tests/conformance/transport/transport_traffic.h"
 
 namespace shoal {

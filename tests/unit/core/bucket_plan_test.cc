@@ -85,15 +85,36 @@ TEST(BucketPlan, WhatCannotBeCutIsRefused) {
     EXPECT_THAT(std::string(MakeBucketPlan(10, DataType::kFloat32, chunk_bytes).status().message()),
                 HasSubstr("is not between 1024 and 16777216"));
   }
-  for (uint64_t elements : {uint64_t{256} * kMaxChunksPerBucket + 1, UINT64_MAX, UINT64_MAX / 2}) {
+  const uint64_t too_many = uint64_t{kMinChunkBytes / sizeof(float)} * kMaxChunksPerBucket + 1;
+  EXPECT_THAT(std::string(MakeBucketPlan(too_many, DataType::kFloat32, kMinChunkBytes).status().message()),
+              HasSubstr("use larger chunks"));
+  for (uint64_t elements : {UINT64_MAX, UINT64_MAX / 2}) {
     EXPECT_THAT(std::string(MakeBucketPlan(elements, DataType::kFloat32, kMinChunkBytes).status().message()),
-                HasSubstr("use larger chunks"));
+                HasSubstr("more than 64 GiB: reduce the tensor in parts"));
+  }
+}
+
+// The chunk size follows from a measured link, and which tensors are taken must not.
+TEST(BucketPlan, TheSameTensorsAreTakenWithEveryChunkSizeThatALinkMayGive) {
+  for (uint32_t chunk_bytes = kSmallestChosenChunkBytes; chunk_bytes <= kMaxChunkBytes; chunk_bytes *= 2) {
+    for (const DataType type : kAllTypes) {
+      const uint64_t most = kMaxBucketBytes / DataTypeSize(type);
+      for (const uint64_t elements : {most, most - 1, most - 100'000}) {
+        const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(elements, type, chunk_bytes);
+        ASSERT_TRUE(plan.ok()) << plan.status() << " in chunks of " << chunk_bytes;
+        EXPECT_LE(plan->chunk_count, kMaxChunksPerBucket);
+        EXPECT_LE(uint64_t{plan->elements_per_chunk} * DataTypeSize(type), chunk_bytes);
+        const ChunkNumber last(plan->chunk_count - 1);
+        EXPECT_EQ(plan->FirstElement(last) + plan->ElementCount(last), elements);
+      }
+      EXPECT_TRUE(absl::IsInvalidArgument(MakeBucketPlan(most + 1, type, chunk_bytes).status()));
+    }
   }
 }
 
 // A plan with more chunks than a frame may number would have its last pushes refused as malformed.
 TEST(BucketPlan, NeverMoreChunksThanAFrameMayNumber) {
-  for (uint32_t chunk_bytes : {kMinChunkBytes, 64u << 10, kMaxChunkBytes}) {
+  for (uint32_t chunk_bytes : {kMinChunkBytes, kSmallestChosenChunkBytes}) {
     for (uint64_t pieces = kMaxChunksPerBucket - 30; pieces <= kMaxChunksPerBucket; ++pieces) {
       const absl::StatusOr<BucketPlan> plan = MakeBucketPlan(pieces * chunk_bytes, DataType::kInt8, chunk_bytes);
       if (!plan.ok()) continue;

@@ -81,13 +81,16 @@ class GarbageWriter {
   // One that is nearly right, most of the time. Returns where it ends.
   uint64_t WriteRecord(uint64_t position) {
     RecordHeader record;
-    record.type = static_cast<RecordType>(Chance(990) ? 1 + random_() % 4 : random_());
+    record.type = static_cast<RecordType>(Chance(990) ? 1 + random_() % 7 : random_());
     record.header_bytes = static_cast<uint16_t>(Chance(990) ? 1 + random_() % 64 : random_());
     record.send_number = Chance(980) ? 1 + random_() % 8 : AnyNumber();
+    // So that some of them can be asked for.
+    if (record.type == RecordType::kKept && Chance(900)) record.send_number = ++kept_;
+    if (record.type == RecordType::kPiece && Chance(900)) record.send_number = 1 + random_() % (kept_ + 1);
     record.offset = Chance(980) ? PageArena::kPageBytes * (random_() % 2) : AnyNumber();
     record.payload_bytes = Chance(980) ? 1 + random_() % (2 * PageArena::kPageBytes) : AnyNumber();
     uint64_t bytes = sizeof(record) + record.header_bytes;
-    if (record.type == RecordType::kInline) {
+    if (CarriesPayload(record.type)) {
       if (Chance(980)) record.payload_bytes %= 600;
       bytes += std::min<uint64_t>(record.payload_bytes, 8192);
     }
@@ -109,6 +112,7 @@ class GarbageWriter {
   std::mt19937_64 random_;
   Stranger stranger_;
   int steps_ = 0;
+  uint64_t kept_ = 0;
 };
 
 // Takes what strangers offer in all the ways that there are, and talks to them.
@@ -150,7 +154,8 @@ class Victim {
 
   void Take(const Node::Seen& offer, std::mt19937_64& random) {
     ++offers_;
-    ASSERT_LE(offer.event.payload_bytes, Stranger::kArenaBytes) << "more than the stranger has";
+    // What it says it keeps has any size; no server accepts more than its slots hold.
+    if (offer.event.payload_bytes > Stranger::kArenaBytes) return node_.transport().Decline(offer.event.offer);
     switch (random() % 4) {
       case 0:
         return node_.Accept(offer);
@@ -226,6 +231,132 @@ TEST(ShmGarbage, IsHarmlessWhateverItIs) {
     EXPECT_GT(found_out, static_cast<uint64_t>(kCases) / 3);
   }
   EXPECT_EQ(OpenDescriptors(), descriptors);
+}
+
+// A stranger that is up, as its victim has it.
+class ShmForgery : public testing::Test {
+ protected:
+  static constexpr uint64_t kPayloadBytes = 100;
+
+  ShmForgery()
+      : node_(MakeShmUnderTest({.listen_address = NextAddress(), .arena_bytes = 0})),
+        stranger_(Stranger::ConnectTo(node_.transport().listen_address())) {
+    stranger_.Greet(Stranger::Greeting(), stranger_.Memory());
+    for (int i = 0; i < 10 && node_.Count(TransportEventKind::kPeerUp) == 0; ++i) node_.Poll();
+  }
+
+  // Writes a record with `carried` bytes behind it, and lets the victim read it.
+  void Say(RecordHeader record, uint64_t carried = 0) {
+    const uint64_t bytes = (sizeof(record) + carried + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+    record.record_bytes = static_cast<uint32_t>(bytes);
+    std::memcpy(stranger_.ring().data() + written_, &record, sizeof(record));
+    written_ += bytes;
+    stranger_.header().produced = written_;
+    node_.Poll();
+  }
+  void OfferKept(uint64_t number) {
+    Say({.type = RecordType::kKept, .payload_bytes = kPayloadBytes, .send_number = number});
+  }
+  void SayPiece(uint64_t number, uint64_t bytes) {
+    Say({.type = RecordType::kPiece, .payload_bytes = bytes, .send_number = number}, bytes);
+  }
+  // Of a payload for which the victim has no room, so that it keeps it.
+  void LetVictimSend() {
+    EXPECT_TRUE(node_.transport().Send(node_.LastPeer(), {}, payload_, 1).ok());
+    node_.Poll();
+  }
+  // No piece finds room then.
+  void FillRing() {
+    const Bytes note = Pattern(kMaxNoteBytes, 1);
+    for (uint64_t bytes = 0; bytes < kRingBytes; bytes += note.size()) {
+      ASSERT_TRUE(node_.transport().SendNote(node_.LastPeer(), note).ok());
+    }
+  }
+  void AcceptLast() { node_.Accept(node_.All(TransportEventKind::kOffered).back()); }
+
+  void ExpectFoundOut() {
+    node_.Poll();
+    ASSERT_TRUE(node_.IsDown(node_.LastPeer()));
+    EXPECT_TRUE(absl::IsInvalidArgument(node_.WhyDown(node_.LastPeer()))) << node_.WhyDown(node_.LastPeer());
+    EXPECT_EQ(node_.landings_in_flight(), 0u);
+    node_.ExpectPeerOrder();
+  }
+
+  const Bytes payload_ = Pattern(100'000, 1);
+  Node node_;
+  Stranger stranger_;
+  uint64_t written_ = 0;
+};
+
+TEST_F(ShmForgery, OffersOfKeptPayloadsHaveNewNumbersAndBytes) {
+  OfferKept(5);
+  EXPECT_EQ(node_.Count(TransportEventKind::kOffered), 1u);
+  OfferKept(5);
+  ExpectFoundOut();
+}
+
+TEST_F(ShmForgery, AKeptPayloadOfNoBytesIsNone) {
+  Say({.type = RecordType::kKept, .send_number = 1});
+  ExpectFoundOut();
+}
+
+TEST_F(ShmForgery, PiecesOfWhatWasNotAskedForAreRefused) {
+  OfferKept(1);
+  SayPiece(1, 10);
+  ExpectFoundOut();
+}
+
+TEST_F(ShmForgery, NoMoreBytesLandThanWereOffered) {
+  OfferKept(1);
+  AcceptLast();
+  SayPiece(1, kPayloadBytes - 1);
+  EXPECT_EQ(node_.landings_in_flight(), 1u);
+  SayPiece(1, 2);
+  ExpectFoundOut();
+  EXPECT_FALSE(node_.received().back().status.ok());
+}
+
+TEST_F(ShmForgery, AnEmptyPieceIsRefused) {
+  OfferKept(1);
+  AcceptLast();
+  SayPiece(1, 0);
+  ExpectFoundOut();
+}
+
+TEST_F(ShmForgery, PiecesThatAddUpLandOnce) {
+  OfferKept(1);
+  AcceptLast();
+  SayPiece(1, kPayloadBytes - 1);
+  SayPiece(1, 1);
+  ASSERT_EQ(node_.received().size(), 1u);
+  EXPECT_TRUE(node_.received().back().status.ok());
+  SayPiece(1, 1);
+  ExpectFoundOut();
+}
+
+TEST_F(ShmForgery, WhatWasNotKeptCanNotBeAskedFor) {
+  LetVictimSend();
+  Say({.type = RecordType::kAsked, .send_number = 2});
+  ExpectFoundOut();
+  node_.ExpectEachSentOnce(1);
+}
+
+TEST_F(ShmForgery, WhatWasAskedForCanNotBeAskedForAgain) {
+  LetVictimSend();
+  FillRing();
+  Say({.type = RecordType::kAsked, .send_number = 1});
+  Say({.type = RecordType::kAsked, .send_number = 1});
+  ExpectFoundOut();
+  node_.ExpectEachSentOnce(1);
+}
+
+TEST_F(ShmForgery, WhatWasAskedForCanNotBeRefusedAnyMore) {
+  LetVictimSend();
+  FillRing();
+  Say({.type = RecordType::kAsked, .send_number = 1});
+  Say({.type = RecordType::kReturned, .send_number = 1});
+  ExpectFoundOut();
+  node_.ExpectEachSentOnce(1);
 }
 
 TEST(ShmGarbage, WhoSaysThatItClosedAndGoesOnIsReadForOneRingAtMost) {

@@ -170,7 +170,8 @@ TEST(WorkerFailure, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
   EXPECT_EQ(worker.done[0].status,
             absl::DeadlineExceededError(
                 "all-reduce 1 of group 'world' (100 float32) is not done after 5 s: server server-0 (10.0.0.0:7000) "
-                "waits for rank 4 on node-4, rank 9 on node-9 and 1 more, which made fewer calls or stopped"));
+                "waits for rank 4 on node-4, rank 9 on node-9 and 1 more, which made fewer calls, stopped, or waits "
+                "for another server itself"));
   EXPECT_EQ(worker.done[0].duration_ns, 5 * kNsPerS);
 }
 
