@@ -172,7 +172,7 @@ def test_demo_says_in_a_line_why_it_shows_no_links(monkeypatch):
     def refuse(*_links):
         raise shaped_links.RigError("RTNETLINK answers:\nOperation not permitted")
 
-    monkeypatch.setattr(shaped_links, "make_linked_hosts", refuse)
+    monkeypatch.setattr(shaped_links, "make_linked_nodes", refuse)
     with pytest.raises(shaped_links.NotHere) as refused:
         shaped_links.Links()
     assert "Operation not permitted" in str(refused.value) and "\n" not in str(refused.value)
