@@ -27,19 +27,19 @@ def make_network(nodes: list[str]) -> tuple[Network, dict[str, Node]]:
     try:
         network.switch = network.new_namespace()
         run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
-        nodes = {name: add_node(network, name, None) for name in nodes}
+        hosts = {name: add_node(network, name, None) for name in nodes}
     except BaseException:
         network.__exit__()
         raise
-    return network, nodes
+    return network, hosts
 
 
 class BadCable:
     """An impaired_link.py in the place of a node's cable to the switch."""
 
-    def __init__(self, network: Network, node: Node, seed: int):
-        self.network, self.node = network, node
-        self.port = network.ports[node.name]
+    def __init__(self, network: Network, host: Node, seed: int):
+        self.network, self.host = network, host
+        self.port = network.ports[host.name]
         number = self.port.rsplit("-", 1)[1]
         self.inner, self.outer = f"in-{number}", f"out-{number}"  # its end, and the switch's
         run_in(
@@ -60,7 +60,7 @@ class BadCable:
         self.process.stdin.write(json.dumps(wrongs) + "\n")
         self.process.stdin.flush()
         if self.process.stdout.readline() != "ok\n":
-            raise RigError(f"the impaired link of {self.node.name} ended with {self.process.wait()}")
+            raise RigError(f"the impaired link of {self.host.name} ended with {self.process.wait()}")
 
     def close(self) -> None:
         self.process.kill()
@@ -72,13 +72,13 @@ class BadCable:
 
 
 class Links:
-    def __init__(self, network: Network, nodes: dict[str, Node], seed: int):
-        self.network, self.nodes, self.seed = network, nodes, seed
+    def __init__(self, network: Network, hosts: dict[str, Node], seed: int):
+        self.network, self.hosts, self.seed = network, hosts, seed
         self.silent: Counter[str] = Counter()
         self.pulled: Counter[str] = Counter()
         self.blocked: Counter[tuple[str, str]] = Counter()  # from, to
-        self.rates: dict[str, list[float]] = {name: [] for name in nodes}
-        self.wrongs: dict[str, list[dict]] = {name: [] for name in nodes}
+        self.rates: dict[str, list[float]] = {name: [] for name in hosts}
+        self.wrongs: dict[str, list[dict]] = {name: [] for name in hosts}
         self.cables: dict[str, BadCable] = {}
 
     def close(self) -> None:
@@ -109,20 +109,20 @@ class Links:
         self.blocked[sender, receiver] += 1 if on else -1
         if bool(before) == bool(self.blocked[sender, receiver]):
             return
-        node, peer = self.nodes[sender], self.nodes[receiver]
+        host, peer = self.hosts[sender], self.hosts[receiver]
         if on:
-            card = ["lladdr", NOBODYS_CARD, "dev", node.device, "nud", "permanent"]
-            run_in(node.namespace, ["ip", "neighbour", "replace", peer.address, *card])
+            card = ["lladdr", NOBODYS_CARD, "dev", host.device, "nud", "permanent"]
+            run_in(host.namespace, ["ip", "neighbour", "replace", peer.address, *card])
         else:
-            run_in(node.namespace, ["ip", "neighbour", "delete", peer.address, "dev", node.device])
+            run_in(host.namespace, ["ip", "neighbour", "delete", peer.address, "dev", host.device])
 
     def slow(self, node: str, rate_mbit: float, on: bool) -> None:
         """Both directions, as the slowest of the faults says."""
         rates = self.rates[node]
         rates.append(rate_mbit) if on else rates.remove(rate_mbit)
         shaper = f"rate {min(rates)}mbit burst {SLOW_BURST_KIB}kb limit {SLOW_BUFFER_KIB}kb" if rates else ""
-        node = self.nodes[node]
-        for namespace, device in ((self.network.switch, self.network.ports[node]), (node.namespace, node.device)):
+        host = self.hosts[node]
+        for namespace, device in ((self.network.switch, self.network.ports[node]), (host.namespace, host.device)):
             if rates:
                 run_in(namespace, ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *shaper.split()])
             else:
@@ -132,7 +132,7 @@ class Links:
         """Its bad cable is there from now on, beside the good one: to be ready when it is wanted."""
         if node not in self.cables:
             self.seed += 1
-            self.cables[node] = BadCable(self.network, self.nodes[node], self.seed)
+            self.cables[node] = BadCable(self.network, self.hosts[node], self.seed)
 
     def impair(self, node: str, wrong: dict, on: bool) -> None:
         wrongs = self.wrongs[node]
@@ -146,14 +146,14 @@ class Links:
             self.set_offloads(self.network.switch, self.cables[node].outer, False)
 
     def set_checksums(self, node: str, whole: bool) -> None:
-        node = self.nodes[node]
-        self.set_offloads(node.namespace, node.device, not whole)
+        host = self.hosts[node]
+        self.set_offloads(host.namespace, host.device, not whole)
 
     def set_offloads(self, namespace: int, device: str, on: bool) -> None:
-        node = Node("setup", "", "", namespace)
+        host = Node("setup", "", "", namespace)
         done = subprocess.run(
             [sys.executable, str(OFFLOADS), device, "on" if on else "off"],
-            preexec_fn=node.enter, capture_output=True, text=True, timeout=30, check=False,
+            preexec_fn=host.enter, capture_output=True, text=True, timeout=30, check=False,
         )  # fmt: skip
         if done.returncode != 0:
             raise RigError(f"offloads of {device}: {done.stderr.strip()}")
