@@ -166,6 +166,18 @@ def show_status(scheduler: str) -> None:
         raise DemoError("shoalctl status failed; its message is above")
 
 
+def wait_for_the_loss(scheduler: str) -> None:
+    """Until the killed server's lease has run out: a training of few steps may end before that."""
+    command = [program("shoalctl"), "servers", "--scheduler", scheduler, "--json"]
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        listed = subprocess.run(command, timeout=START_SECONDS, check=False, capture_output=True, text=True)
+        if any(server["state"] == "lost" for line in listed.stdout.splitlines() for server in json.loads(line)["servers"]):
+            return
+        time.sleep(0.1)
+    raise DemoError("the scheduler still lists the killed server as live: please report it")
+
+
 def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
@@ -286,6 +298,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         say("3/4 The same training, and a server is killed in the middle")
         killed, killed_at = kill_in_the_middle(processes, arguments, cluster, servers[-1])
+        wait_for_the_loss(scheduler)
         show_status(scheduler)
         compare_with_undisturbed(killed, killed_at, undisturbed["shoal"])
         say("4/4 Each worker and each server on a node of its own, behind a slow link")
