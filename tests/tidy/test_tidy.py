@@ -185,6 +185,19 @@ def test_every_source_folder_is_in_the_layer_table():
     fail_with(unused, "These folders of MAY_INCLUDE hold no source:")
 
 
+def test_images_are_built_from_all_folders_that_their_programs_include():
+    """.dockerignore leaves out what it does not name, and CMake builds what it finds."""
+
+    def reach(folders: set[str]) -> set[str]:
+        more = folders.union(*(MAY_INCLUDE[folder] for folder in folders))
+        return folders if more == folders else reach(more)
+
+    programs = {folder for folder in MAY_INCLUDE if folder.split("/")[0] in {"server", "scheduler", "cli"}}
+    needed = {folder.split("/")[0] for folder in reach(programs)}
+    named = {line[1:].strip() for line in read(pathlib.Path(".dockerignore")).splitlines() if line.startswith("!")}
+    fail_with(sorted(needed - named), "Name these folders in .dockerignore, or no image can be built:")
+
+
 # ---- size and names ----
 
 LINES_WARNED = 500

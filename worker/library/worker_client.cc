@@ -73,6 +73,7 @@ absl::Status WorkerClient::Start() {
                                                    .colocation = options_.colocation,
                                                    .colocates_without_servers = options_.colocate_without_servers},
                                         .min_servers = options_.min_servers,
+                                        .timeout_ms = options_.timeout_ms,
                                         .jitter_seed = DrawNumber()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
       MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get());

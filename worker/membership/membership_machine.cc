@@ -74,6 +74,7 @@ void MembershipMachine::EndWaits(MembershipActions* actions) {
 void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
   EndWaits(actions);
   StopWorking(actions);
+  leave_asked_ = true;
   if (leaving_.under_way()) return;
   if (!is_member()) return OnLeft(absl::OkStatus(), actions);
   leaving_.Begin(Self(), command.reason, command.failed, now, actions);
@@ -87,8 +88,10 @@ void MembershipMachine::StopWorking(MembershipActions* actions) {
 
 void MembershipMachine::OnLeft(const absl::Status& status, MembershipActions* actions) {
   left_ = true;
-  if (!join_ended_ && joining_.phase() == Joining::Phase::kFailed) return EndJoining(joining_.failure(), actions);
-  actions->emplace_back(Left{status});
+  // A join that failed leaves by itself: the caller of the join hears of that, and Left answers a LeaveCommand.
+  const bool join_failed = !join_ended_ && joining_.phase() == Joining::Phase::kFailed;
+  if (join_failed) EndJoining(joining_.failure(), actions);
+  if (!join_failed || leave_asked_) actions->emplace_back(Left{status});
 }
 
 void MembershipMachine::OnEvent(const StatisticsRead& event, Now now, MembershipActions* actions) {
@@ -164,7 +167,7 @@ void MembershipMachine::OnColocationWanted(const WatchNews& news, MembershipActi
   if (closed_ || server_runs_ || server_starts_) return;
   server_starts_ = true;
   server_wanted_because_ = news.colocation_wanted_because;
-  actions->emplace_back(RunColocatedServer{joining_.joined()->id, kLateServerTimeoutMs});
+  actions->emplace_back(RunColocatedServer{joining_.joined()->id, std::min(options_.timeout_ms, kLateServerTimeoutMs)});
 }
 
 void MembershipMachine::OnEvent(const WatchEnded& event, Now now, MembershipActions*) {

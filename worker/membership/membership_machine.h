@@ -28,7 +28,8 @@ namespace shoal {
 struct MembershipOptions {
   std::string scheduler;  // its addresses, for messages
   JobMember member;
-  uint32_t min_servers = 1;  // that must be registered before the job is joined
+  uint32_t min_servers = 1;     // that must be registered before the job is joined
+  uint64_t timeout_ms = 30000;  // the worker's: a colocated server that is asked for late gets no more
   uint64_t jitter_seed = 0;
 };
 
@@ -80,6 +81,7 @@ class MembershipMachine {
   bool join_ended_ = false;  // JoinEnded was said
   bool closed_ = false;
   bool left_ = false;
+  bool leave_asked_ = false;  // by a LeaveCommand
   std::set<JobRank> lost_ranks_told_;
   // Of the colocated server that is asked for when no other one is left.
   bool server_runs_ = false;

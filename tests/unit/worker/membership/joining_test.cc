@@ -127,6 +127,22 @@ TEST(Joining, TooFewServersLeaveTheJobAgain) {
   EXPECT_EQ(driver.open_calls(), 0u);
 }
 
+TEST(Joining, LeavingIsAnsweredAlsoWhileAFailedJoinIsBeingLeft) {
+  MembershipOptions options = TestOptions();
+  options.min_servers = 3;
+  MembershipDriver driver(options);
+  driver.Do(JoinCommand{kDeadlineNs});
+  while (driver.now_ns() < kDeadlineNs) {
+    if (driver.Find<JoinJobCall>().has_value()) driver.Answer(*driver.Find<JoinJobCall>(), driver.Joined(2));
+    driver.Advance(10 * kNsPerMs);
+  }
+  const Call leave = *driver.Find<LeaveJobCall>();
+  driver.Do(LeaveCommand{.reason = "it closed"});
+  driver.Answer(leave, CallDone{});
+  EXPECT_FALSE(driver.Only<JoinEnded>().joined.ok());
+  EXPECT_TRUE(driver.Only<Left>().status.ok());
+}
+
 TEST(Joining, TheLeaseIsRenewedWhileItsColocatedServerStarts) {
   MembershipDriver driver;
   driver.Do(JoinCommand{kDeadlineNs});

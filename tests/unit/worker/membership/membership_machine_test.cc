@@ -237,6 +237,15 @@ WatchNews Colocate(std::vector<uint32_t> ranks) {
   return {.colocation_wanted = std::move(ranks), .colocation_wanted_because = "server a is lost"};
 }
 
+TEST(Membership, AColocatedServerThatIsAskedForLateHasNoMoreTimeThanTheWorker) {
+  MembershipOptions options = TestOptions();
+  options.timeout_ms = 1200;
+  MembershipDriver driver(options);
+  driver.JoinJob();
+  driver.Do(WatchNewsCame{driver.watch(), Colocate({2})});
+  EXPECT_EQ(driver.Only<RunColocatedServer>().timeout_ms, 1200u);
+}
+
 TEST_F(MembershipTest, AColocatedServerIsStartedOnceHoweverOftenItIsAskedFor) {
   News(Colocate({1, 3}));
   EXPECT_THAT(driver_.All<RunColocatedServer>(), IsEmpty()) << "others are meant";
