@@ -33,6 +33,11 @@ def gather(root: pathlib.Path) -> dict:
     }
 
 
+def commit_of_programs(folder: pathlib.Path) -> str:
+    """The commit that is checked out where these programs were built."""
+    return output_of(["git", "-C", str(folder.resolve()), "rev-parse", "--short=12", "HEAD"]) or "unknown"
+
+
 def load_average_1min() -> float:
     return os.getloadavg()[0]
 
