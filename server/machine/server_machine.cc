@@ -255,7 +255,7 @@ void ServerMachine::SendResult(OperationToken token, Rank source, Now now, Serve
     }
   }
   slot.StartReplies(static_cast<uint32_t>(receivers.size()));
-  if (receivers.empty()) {
+  if (record == nullptr || receivers.empty()) {
     slot.Abandon();
     RetryPending(token.group_index, now, actions);
     return ReleaseIfOver(token.group_index, actions);
