@@ -226,6 +226,7 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
                    .stride_bytes = group.stride_bytes(),
                    .input_count = group.size(),
                    .elements = elements,
+                   .group_index = token.group_index,
                    .token = event.token});
 }
 
