@@ -154,6 +154,39 @@ PARTS = (
         " the contribution was, and a lost server fails the job. A ratio above 1 is the cost of surviving it.",
     ),
     Part(
+        "neighbours",
+        "A small job beside a large one",
+        (
+            *(
+                Scenario(
+                    f"n=2, k=1 by {way}, one node, the server on a processor of its own",
+                    2,
+                    1,
+                    (Case(4 * KIB, 2000, 200),),
+                    (f"shoal-{name}-beside", f"shoal-{name}-alone"),
+                )
+                for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
+            ),
+            Scenario("n=8, k=1, one node", 8, 1, (Case(64 * MIB, 3, 1),), ("shoal-shm", "shoal-tcp")),
+            Scenario(
+                "a server's thread alone, small job, one node",
+                2,
+                1,
+                (Case(4 * KIB, 1000, 50),),
+                ("shoal-thread-beside", "shoal-thread-alone"),
+            ),
+            Scenario(
+                "a server's thread alone, large job, one node", 8, 1, (Case(64 * MIB, 12, 1),), ("shoal-thread-large",)
+            ),
+        ),
+        "All-reduces of 4 KiB between 2 ranks, while 8 ranks of another job reduce 64 MiB through the same I/O thread,"
+        " or with the server idle otherwise. All ranks share the processors that the server does not have; those of"
+        " the small job go before the others there, and sleep for a millisecond between all-reduces. The third"
+        " scenario is the large job alone, without any of that. The ranks of one machine cannot keep a server busy; so"
+        " the last scenarios are its thread alone, with contributions that arrive without end and at no cost: there a"
+        " small all-reduce takes as long as it stays in the server.",
+    ),
+    Part(
         "ucx",
         "Releases of UCX",
         (

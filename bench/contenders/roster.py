@@ -2,7 +2,9 @@
 
 import pathlib
 
+from contenders.neighbours import SmallJob
 from contenders.open_mpi import OpenMpi
+from contenders.server_thread import ServerThread
 from contenders.shoal import Shoal, has_flag
 from contenders.torch_ranks import TorchRanks
 from rig.nodes import Processes
@@ -35,6 +37,13 @@ LABELS = {
     "shoal-shm-unkept": "Shoal, shared memory, keeping nothing",
     "shoal-tcp-checked": "Shoal, UCX over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
+    "shoal-shm-alone": "a small job over shared memory, alone",
+    "shoal-shm-beside": "a small job over shared memory, beside a large one",
+    "shoal-tcp-alone": "a small job over TCP, alone",
+    "shoal-tcp-beside": "a small job over TCP, beside a large one",
+    "shoal-thread-alone": "a small job, alone",
+    "shoal-thread-beside": "a small job, beside a large one",
+    "shoal-thread-large": "the large job, alone",
     COLOCATED: "Shoal, servers in workers too",
     "shoal-torch": "Shoal in torch, nothing set up",
     "shoal-ddp": "Shoal under DDP, nothing set up",
@@ -110,6 +119,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name.startswith("openmpi"):
         algorithm = name.removeprefix("openmpi").removeprefix("-tcp").removeprefix("-") or "default"
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
+    if name.startswith("shoal-thread-"):
+        return ServerThread(programs, network, processes, name.removeprefix("shoal-thread-"))
     if name == COLOCATED:
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0
@@ -128,5 +139,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{CHECKSUMS}")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
+    if name.endswith(("-alone", "-beside")):
+        beside = name.endswith("-beside")
+        return SmallJob(name, programs, network, processes, server_flags, perf_flags, beside_large_job=beside)
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
     return Shoal(name, programs, network, processes, server_flags, perf_flags, env)
