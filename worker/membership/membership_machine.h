@@ -13,13 +13,13 @@
 #include <string>
 
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
 #include "worker/membership/group_requests.h"
 #include "worker/membership/heartbeats.h"
 #include "worker/membership/joining.h"
 #include "worker/membership/leaving.h"
 #include "worker/membership/membership_events.h"
-#include "worker/membership/retry_pace.h"
 #include "worker/membership/server_reports.h"
 #include "worker/membership/watch_follower.h"
 
