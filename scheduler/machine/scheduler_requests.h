@@ -126,6 +126,7 @@ struct ReportServer {
   Incarnation server_incarnation;
   bool reachable = false;
   std::string reason;
+  bool refused = false;  // it is reached, and has no memory for the group
 };
 
 struct DrainServer {

@@ -60,7 +60,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_epoch(view.state.epoch.value());
   for (const JobRank rank : view.state.ranks) message->add_ranks(rank.value());
   message->set_max_chunk_bytes(view.state.max_chunk_bytes);
-  message->set_state(view.open ? "open" : "waiting");
+  message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
 }
@@ -161,7 +161,8 @@ ReportServer FromMessage(const v1::ReportServerRequest& message) {
           .server = ServerId(message.server_id()),
           .server_incarnation = Incarnation(message.server_incarnation()),
           .reachable = message.reachable(),
-          .reason = message.reason()};
+          .reason = message.reason(),
+          .refused = message.refused()};
 }
 
 DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }
@@ -193,7 +194,10 @@ void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message)
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
 void ToMessage(const Done&, v1::CloseGroupsResponse*) {}
 void ToMessage(const Done&, v1::LeaveJobResponse*) {}
-void ToMessage(const Done&, v1::ReportServerResponse*) {}
+
+void ToMessage(const ServerReported& response, v1::ReportServerResponse* message) {
+  if (response.newer.has_value()) ToMessage(*response.newer, message->mutable_group());
+}
 
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
@@ -270,6 +274,7 @@ void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* me
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_group_id(group.group.value());
   ToMessage(*group.map, message->mutable_map());
+  message->set_failure(group.failure);
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {
