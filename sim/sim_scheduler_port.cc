@@ -36,7 +36,9 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .wait_ms = call.wait_ms,
                               .link = call.group.link,
                               .wire = static_cast<uint32_t>(call.group.wire),
-                              .request_number = call.request_number};
+                              .request_number = call.request_number,
+                              .options = scheduler::SharedOptions{.fail_on_server_loss = call.group.fail_on_server_loss,
+                                                                  .checksums = call.group.checksums}};
 }
 
 scheduler::Request AsRequest(const CloseGroupsCall& call) {

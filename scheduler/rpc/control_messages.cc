@@ -1,5 +1,6 @@
 #include "scheduler/rpc/control_messages.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +110,11 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
   std::vector<JobRank> ranks;
   ranks.reserve(static_cast<size_t>(message.ranks_size()));
   for (const uint32_t rank : message.ranks()) ranks.emplace_back(rank);
+  std::optional<SharedOptions> options;
+  if (message.has_options()) {
+    options = {.fail_on_server_loss = message.options().fail_on_server_loss(),
+               .checksums = message.options().checksums()};
+  }
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
@@ -119,7 +125,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .wait_ms = message.wait_ms(),
           .link = FromMessage(message.link()),
           .wire = message.wire(),
-          .request_number = message.request_number()};
+          .request_number = message.request_number(),
+          .options = options};
 }
 
 CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
