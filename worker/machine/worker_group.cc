@@ -28,7 +28,6 @@ WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, c
 
 void WorkerGroup::Open(Now now, WorkerActions* actions) {
   epoch_began_ns_ = now.monotonic_ns;
-  reach_check_ns_ = now.monotonic_ns + options_.reach_patience_ns;
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
     const uint32_t connection = flow_.links()[shard].connection();
     if (connections_.IsUp(connection)) {
@@ -37,6 +36,7 @@ void WorkerGroup::Open(Now now, WorkerActions* actions) {
       connections_.Hasten(connection, now);
     }
   }
+  reach_check_ns_ = flow_.links().AllGreeted() ? kNoDeadline : now.monotonic_ns + options_.reach_patience_ns;
 }
 
 void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
@@ -50,7 +50,9 @@ void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
 
 void WorkerGroup::OnUp(uint32_t connection, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
-  if (shard.has_value() && !failed()) Greet(*shard, actions);
+  if (!shard.has_value() || failed()) return;
+  Greet(*shard, actions);
+  if (flow_.links().AllGreeted()) reach_check_ns_ = kNoDeadline;
 }
 
 void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, const Welcome& welcome, Now now,
@@ -103,13 +105,13 @@ void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
   reach_check_ns_ = kNoDeadline;
   if (failed() || !options_.survive_server_loss) return;
   // While an attempt has not failed, the server may only be slow.
-  const bool slow_is_lost = now.monotonic_ns >= epoch_began_ns_ + 2 * options_.reach_patience_ns;
+  const uint64_t slow_until_ns = epoch_began_ns_ + 3 * options_.reach_patience_ns;
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
     ShardLink& link = flow_.links()[shard];
     if (link.greeted()) continue;
     const std::string& error = connections_.last_error(link.connection());
-    if (error.empty() && !slow_is_lost) {
-      reach_check_ns_ = now.monotonic_ns + options_.connect_retry_ns;
+    if (error.empty() && now.monotonic_ns < slow_until_ns) {
+      reach_check_ns_ = std::min(now.monotonic_ns + options_.connect_retry_ns, slow_until_ns);
       continue;
     }
     link.Lose(error.empty() ? "no connection was made in time" : error);
@@ -290,6 +292,7 @@ void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   const bool was_opening = opening();
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
+  reach_check_ns_ = kNoDeadline;
   waits_.Silence();
   flow_.Fail(std::move(why), now, actions);
   if (was_opening) {

@@ -38,14 +38,13 @@ void ServerReports::OnEnded(GroupId group) {
 
 void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
   call_ = CallId();
+  if (absl::IsUnavailable(status)) retry_ns_ = now.monotonic_ns + kRetryNs;
   const auto report = std::find_if(reports_.begin(), reports_.end(), [](const Report& each) { return each.is_asked; });
   if (report == reports_.end()) return;  // a newer one has taken its place, or it is over
   report->is_asked = false;
   if (status.ok()) {
     report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
-  } else if (absl::IsUnavailable(status)) {
-    report->due_ns = now.monotonic_ns + kRetryNs;
-  } else {
+  } else if (!absl::IsUnavailable(status)) {
     reports_.erase(report);  // the scheduler knows no such group or member
   }
 }
@@ -56,7 +55,7 @@ void ServerReports::Stop(MembershipActions* actions) {
 }
 
 void ServerReports::Tick(const MemberId& member, Now now, MembershipActions* actions) {
-  if (call_ != CallId()) return;
+  if (call_ != CallId() || now.monotonic_ns < retry_ns_) return;
   const auto due = std::find_if(reports_.begin(), reports_.end(),
                                 [&](const Report& report) { return report.due_ns <= now.monotonic_ns; });
   if (due == reports_.end()) return;
@@ -69,7 +68,7 @@ uint64_t ServerReports::NextDeadlineNs() const {
   if (call_ != CallId()) return kNoDeadline;
   uint64_t next_ns = kNoDeadline;
   for (const Report& report : reports_) next_ns = std::min(next_ns, report.due_ns);
-  return next_ns;
+  return std::max(next_ns, retry_ns_);
 }
 
 }  // namespace shoal

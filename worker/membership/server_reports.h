@@ -43,6 +43,7 @@ class ServerReports {
   Jitter* const jitter_;
   std::deque<Report> reports_;  // oldest first
   CallId call_;
+  uint64_t retry_ns_ = 0;  // no call is made before: the last one broke
 };
 
 }  // namespace shoal

@@ -91,7 +91,7 @@ TEST(WorkerSettling, AServerThatANewGroupDoesNotReachIsReported) {
     worker.Welcome(0, 4);
     const uint64_t opened_ns = worker.now.monotonic_ns;
     if (attempt_fails) worker.Down(1, absl::UnavailableError("connection refused"));
-    const uint64_t patience_ns = (attempt_fails ? 1 : 2) * WorkerMachineOptions().reach_patience_ns;
+    const uint64_t patience_ns = (attempt_fails ? 1 : 3) * WorkerMachineOptions().reach_patience_ns;
     worker.TickAt(opened_ns + patience_ns - 1);
     EXPECT_THAT(worker.troubles, IsEmpty()) << "it may only be slow";
     EXPECT_LE(worker.machine().NextDeadlineNs(), opened_ns + patience_ns);
