@@ -47,7 +47,12 @@ class SchedulerMachine {
                                                                 bool is_new, Now now);
 
   // Takes in one thing that happened, and appends what is to be done now to `actions`.
-  void OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions);
+  void OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions);
+  void OnEvent(const Persisted& event, Now now, SchedulerActions* actions);
 
   // Does what time asks for. Call it after the events at hand and when NextDeadlineNs() has come; earlier is harmless.
   // Called much later than that (the process was stopped, the machine slept), it starts every lease anew, as members
@@ -60,13 +65,6 @@ class SchedulerMachine {
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);
-
-  void On(const RequestArrived& event, Now now);
-  void On(const RequestCancelled& event, Now now);
-  void On(const WatchOpened& event, Now now);
-  void On(const EventsOpened& event, Now now);
-  void On(const StreamClosed& event, Now now);
-  void On(const Persisted& event, Now now);
 
   // scheduler_servers.cc
   void Answer(RequestHandle handle, const RegisterServer& request, Now now);
@@ -157,8 +155,10 @@ class SchedulerMachine {
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
   void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
   void SaveIfChanged(Now now);
+  void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;
-  void HandOut(SchedulerActions* actions);
+  // The end of each step: what was decided goes out, and changes are saved.
+  void HandOut(Now now, SchedulerActions* actions);
   uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
 
   const Settings settings_;

@@ -110,8 +110,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
   if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
-  const uint64_t next_ns = trouble.pace.NextNs(lease_ttl_ns());
-  if (now.monotonic_ns < next_ns) return LookAgain(&trouble, next_ns);
+  if (now.monotonic_ns < trouble.pace.next_ns()) return LookAgain(&trouble, trouble.pace.next_ns());
   group->state.excluded = std::move(next->excluded);
   MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
 }
@@ -125,7 +124,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
   AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
   Record("group-moved", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
-  group->trouble.pace.Note(lease_ttl_ns(), now);
+  group->trouble.pace.Note(now);
   group->trouble.wish.clear();
 }
 
@@ -178,7 +177,7 @@ void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, 
                                   Now now) {
   GroupTrouble& trouble = group->trouble;
   std::vector<ExcludedServer>& excluded = group->state.excluded;
-  if (trouble.wish.empty() && trouble.pace.IsQuiet(lease_ttl_ns(), now)) trouble.since_ns = now.monotonic_ns;
+  if (trouble.wish.empty() && trouble.pace.IsQuiet(now)) trouble.since_ns = now.monotonic_ns;
   const std::string reason = CleanText(request.reason);
   trouble.wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
                               request.reachable ? " and reached it again: " : ": ", reason);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "server/lease/lease_actions.h"
 #include "server/lease/lease_events.h"
 
@@ -38,9 +39,9 @@ class RegistrationMachine {
   // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, RegistrationActions* actions);
   // On the monotonic clock; kNoDeadline: nothing is due.
+  uint64_t NextDeadlineNs() const;
   // A call was asked for and its answer has not come in.
   bool is_calling() const { return call_.has_value(); }
-  uint64_t NextDeadlineNs() const;
 
  private:
   // Whether this ends the call under way.
@@ -51,12 +52,12 @@ class RegistrationMachine {
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
   void GiveUp(absl::Status why, RegistrationActions* actions);
   void Leave(RegistrationActions* actions);
-  uint64_t RetryDelayNs();
   uint64_t RenewalIntervalNs() const { return lease_.ttl_ms * kNsPerMs / 3; }
 
   const RegistrationOptions options_;
   const uint64_t start_deadline_ns_;
-  uint64_t random_;
+  Jitter jitter_;
+  RetryPace retry_pace_{100 * kNsPerMs, kNsPerS};
   bool was_registered_ = false;
   bool holds_lease_ = false;  // as far as this side knows
   bool gave_up_ = false;

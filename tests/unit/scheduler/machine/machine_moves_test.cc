@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Reports, MachineKeptReportsTest, ::testing::Bool(),
 TEST_F(MachineMovesTest, ServersThatComeTogetherAreGivenInAFewMoves) {
   for (char name = 'c'; name < 'o'; ++name) Register(std::string(1, name), 1);
   EXPECT_EQ(TakeMoves().size(), MovePace::kAtOnce);
-  harness_.Advance(1000);
+  harness_.Advance(250);
   const auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_EQ(moves[0]->shards().size(), 14u);
@@ -226,9 +226,9 @@ TEST_F(MachineMovesTest, RanksAndServersThatNeverAgreeMoveAGroupEverMoreSlowly) 
     in_each_second.push_back(std::exchange(moves, 0));
   }
   EXPECT_LE(in_each_second[0], 6u);
-  for (size_t second = 4; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
+  for (size_t second = 2; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
   const size_t late = std::accumulate(in_each_second.begin() + 10, in_each_second.end(), size_t{0});
-  EXPECT_GE(late, 3u) << "it goes on trying: one of the ways may be mended";
+  EXPECT_GE(late, 8u) << "it goes on trying: one of the ways may be mended";
 }
 
 // ---- servers without memory for the group ----
