@@ -178,7 +178,7 @@ class SchedulerMachine {
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
-  SchedulerActions actions_;  // decided, and not handed out yet
+  SchedulerActions actions_;             // decided, and not handed out yet
 };
 
 }  // namespace shoal::scheduler

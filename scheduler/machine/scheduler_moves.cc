@@ -1,8 +1,8 @@
 // The part of SchedulerMachine that publishes the shard map and moves open groups from server to server.
 //
-// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is out
-// of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not moved
-// to and fro, and moves are paced (MovePace).
+// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is
+// out of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not
+// moved to and fro, and moves are paced (MovePace).
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -185,9 +185,8 @@ void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, 
   trouble.reported = request.reachable ? ServerId() : request.server;
   if (request.reachable) return;
   const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
-  excluded.push_back({.server = request.server,
-                      .incarnation = request.server_incarnation,
-                      .refusal = request.refused ? refusal : ""});
+  excluded.push_back(
+      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""});
 }
 
 void SchedulerMachine::MemoryWasFreed(ServerId server, Now now) {
