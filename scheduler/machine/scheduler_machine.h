@@ -150,7 +150,6 @@ class SchedulerMachine {
 
   void AfterSave(Consequence consequence);
   void Carry(const Consequence& consequence);
-  void StartWatching(const AddWatcher& added);
   void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
   void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);

@@ -327,6 +327,25 @@ TEST_F(MachineRefusalsTest, OneThatIsOutOfReachIsTriedBeforeTheGroupIsGivenUp) {
   EXPECT_EQ(harness_.events().back().kind, "group-failed") << "a is gone, b lacks the memory";
 }
 
+// I10: else no watcher would ever be heard of in a cluster in which something always changes.
+TEST_F(MachineMovesTest, AWatcherIsToldTheStateAtItsComingHoweverMuchChangesAfterIt) {
+  harness_.set_save_at_once(false);
+  harness_.Send(Report(0, 1, false));
+  const WatcherId late = harness_.Watch(job_);
+  harness_.Send(Server("c", 1, 'c'));
+  EXPECT_THAT(harness_.watched(late), IsEmpty()) << "nothing of it is saved yet";
+  harness_.FinishSave();  // of what was when it came
+  ASSERT_EQ(harness_.watched(late).size(), 1u);
+  EXPECT_THAT(Names(*harness_.watched(late)[0].groups.at(0).map), ElementsAre("b"));
+  harness_.Send(Server("d", 1, 'd'));
+  while (harness_.save_under_way()) harness_.FinishSave();
+  std::vector<std::string> newest;
+  for (const SendWatch& update : harness_.watched(late)) {
+    for (const GroupMap& group : update.groups) newest = Names(*group.map);
+  }
+  EXPECT_THAT(newest, ElementsAre("b", "c", "d"));
+}
+
 TEST_F(MachineMovesTest, AnEpochIsSavedBeforeItIsToldAndKnownAfterARestart) {
   harness_.set_save_at_once(false);
   harness_.Send(Report(0, 1, false));
