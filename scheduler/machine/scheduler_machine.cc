@@ -62,12 +62,14 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
   }
+  MoveGroupsThatWaited(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   HandOut(now, actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs()});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs(),
+                   next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -142,7 +144,20 @@ void SchedulerMachine::OnEvent(const RequestCancelled& event, Now now, Scheduler
 }
 
 void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions) {
-  AfterSave(AddWatcher{event.watcher, event.job});
+  const Job* const job = jobs_.Find(event.job);
+  if (job == nullptr && event.job != JobId()) {
+    actions_.push_back(CloseStream{event.watcher, absl::NotFoundError(absl::StrCat("no job has id ", event.job.value(),
+                                                                                   " here; join the job first"))});
+    return HandOut(now, actions);
+  }
+  // The present state, told once it is saved. What changes from now on is told after it.
+  SendWatch first{.watcher = event.watcher, .map = map_};
+  if (job != nullptr) {
+    first.lost_ranks = job->LostRanks();
+    first.groups = job->groups.Maps();
+    first.colocation = ColocationWanted(*job);
+  }
+  AfterSave(AddWatcher{event.watcher, event.job, std::move(first)});
   HandOut(now, actions);
 }
 
@@ -209,27 +224,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
     watchers_.TellJob(wanted->job, {.colocation = wanted->request}, &actions_);
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
-    StartWatching(*added);
+    watchers_.Add(added->watcher, added->job);
+    actions_.push_back(added->first);
   }
-}
-
-void SchedulerMachine::StartWatching(const AddWatcher& added) {
-  // It is told the present state, which may not all be saved yet.
-  if (!saves_.all_saved()) return saves_.Hold(added);
-  const Job* job = jobs_.Find(added.job);
-  if (job == nullptr && added.job != JobId()) {
-    actions_.push_back(CloseStream{added.watcher, absl::NotFoundError(absl::StrCat("no job has id ", added.job.value(),
-                                                                                   " here; join the job first"))});
-    return;
-  }
-  watchers_.Add(added.watcher, added.job);
-  SendWatch first{.watcher = added.watcher, .map = published_};
-  if (job != nullptr) {
-    first.lost_ranks = job->LostRanks();
-    first.groups = job->groups.Maps();
-    first.colocation = ColocationWanted(*job);
-  }
-  actions_.push_back(std::move(first));
 }
 
 void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> response) {
