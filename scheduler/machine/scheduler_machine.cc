@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -66,6 +67,7 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
+    TakeOverRanks(now);
   }
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   SaveIfChanged(now);
@@ -73,7 +75,8 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs()});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
+                   saves_.NextSaveNs()});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -83,7 +86,7 @@ void SchedulerMachine::RenewAllLeases(Now now) {
 
 bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
+  const uint64_t patience_ns = HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing.
@@ -102,7 +105,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 // Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
 bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
+  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;
@@ -145,11 +148,15 @@ void SchedulerMachine::On(const RequestCancelled& event, Now) {
   held_joins_.Forget(event.handle);
 }
 
-void SchedulerMachine::On(const WatchOpened& event, Now) { AfterSave(AddWatcher{event.watcher, event.job}); }
+void SchedulerMachine::On(const WatchOpened& event, Now) {
+  jobs_.OnStreamOpened(event);
+  AfterSave(AddWatcher{event.watcher, event.job});
+}
 
 void SchedulerMachine::On(const EventsOpened& event, Now) { journal_.Open(event, &actions_); }
 
-void SchedulerMachine::On(const StreamClosed& event, Now) {
+void SchedulerMachine::On(const StreamClosed& event, Now now) {
+  jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);

@@ -50,9 +50,11 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
   const absl::Status status = servers_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
+  for (const LostConnection& lost : request.lost_connections) jobs_.OnConnectionLost(lost, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
-                                          .drain = servers_.Find(request.server)->draining}));
+                                          .drain = servers_.Find(request.server)->draining,
+                                          .is_colocated = settings_.is_colocated}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {

@@ -65,7 +65,7 @@ struct CancelCallAction {
 
 struct OpenWatchAction {
   WatchId watch;
-  JobId job;
+  MemberId member;
 };
 
 struct CloseWatchAction {
