@@ -1,12 +1,7 @@
 #include "server/server.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -17,6 +12,7 @@
 #include "core/overloaded.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
+#include "process/draw_incarnation.h"
 #include "process/node_address.h"
 #include "process/node_name.h"
 #include "process/socket_address.h"
@@ -44,16 +40,6 @@ std::string NetDeviceOf(const ServerConfig& config) {
 std::optional<int64_t> TimeoutUntil(uint64_t deadline_ns) {
   if (deadline_ns == kNoDeadline) return std::nullopt;
   return static_cast<int64_t>(NsUntil(deadline_ns));
-}
-
-absl::StatusOr<Incarnation> DrawIncarnation() {
-  uint64_t number = 0;
-  while (number == 0) {
-    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-      return absl::InternalError(absl::StrCat("the kernel returned no random number: ", std::strerror(errno)));
-    }
-  }
-  return Incarnation(number);
 }
 
 void AddCounters(const ServerCounters& more, ServerCounters* sum) {

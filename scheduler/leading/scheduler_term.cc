@@ -89,7 +89,7 @@ SchedulerTerm::SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcC
                              std::unique_ptr<SchedulerMachine> machine, bool log_events)
     : store_(std::move(store)),
       host_(std::move(host)),
-      loop_(std::move(machine), host_.get(), store_.get(), log_events ? LogEvent : nullptr) {
+      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, log_events ? LogEvent : nullptr) {
   store_->SetWake([this] { waker_.Wake(); });
   host_->SetWake([this] { waker_.Wake(); });
 }

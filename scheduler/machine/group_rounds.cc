@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "scheduler/machine/group_plan.h"
 #include "scheduler/machine/request_checks.h"
 
@@ -209,6 +210,19 @@ std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, JobRank rank,
     it = waiters.empty() ? rounds_.erase(it) : std::next(it);
   }
   return failures;
+}
+
+std::vector<GroupRounds::Failure> GroupRounds::GiveUp(JobId job, JobRank rank, const GroupRequestId& request) {
+  for (auto it = rounds_.lower_bound({job, ""}); it != rounds_.end() && it->first.first == job; ++it) {
+    auto& waiters = it->second.waiters;
+    const auto waiter = waiters.find(rank);
+    if (waiter == waiters.end() || !(waiter->second.request == request)) continue;
+    const Failure failure{waiter->second.handle, absl::CancelledError("the process gave this request up")};
+    waiters.erase(waiter);
+    if (waiters.empty()) rounds_.erase(it);
+    return {failure};
+  }
+  return {};
 }
 
 void GroupRounds::Forget(RequestHandle handle) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -35,21 +36,6 @@ std::vector<RankLost> Job::LostRanks() const {
   return lost;
 }
 
-const GroupState* Job::FindGroup(GroupId group) const {
-  const auto found =
-      std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
-  return found == groups.end() ? nullptr : &*found;
-}
-
-std::vector<GroupMap> Job::GroupMaps() const {
-  std::vector<GroupMap> maps;
-  for (const GroupState& group : groups) {
-    absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
-    if (map.ok()) maps.push_back({group.id, std::make_shared<const ShardMap>(*std::move(map))});
-  }
-  return maps;
-}
-
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
   next_job_id_ = next_job_id;
   for (const JobState& state : jobs) {
@@ -59,7 +45,7 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
     job.world_size = state.world_size;
     job.phase = state.phase;
     job.started_at_unix_ms = state.started_at_unix_ms;
-    job.groups.assign(state.groups.begin(), state.groups.end());
+    job.groups.Restore(state.groups);
     for (const auto& [rank, rank_state] : state.ranks) {
       Worker& worker = job.workers[rank];
       worker.state = rank_state;
@@ -67,7 +53,10 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
         ++job.live_count;
         ++live_workers_;
         GrantLease(&worker, now);
-      } else if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
+        continue;
+      }
+      job.groups.CloseAllOf(rank);
+      if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
         job.failure = absl::StrCat(job.Describe(rank), " was lost: ", rank_state.reason);
       }
     }
@@ -299,9 +288,11 @@ void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
 
 void JobRegistry::OnConnectionLost(const LostConnection& lost, Now now) {
   const Job* const job = Find(lost.job);
-  const GroupState* const group = job == nullptr ? nullptr : job->FindGroup(lost.group);
-  if (group == nullptr || group->epoch != lost.epoch || lost.rank.value() >= group->ranks.size()) return;
-  Worker& worker = jobs_.at(lost.job).workers.at(group->ranks[lost.rank.value()]);
+  const JobGroup* const found = job == nullptr ? nullptr : job->groups.Find(lost.group);
+  if (found == nullptr) return;
+  const GroupState& group = found->state;
+  if (group.epoch != lost.epoch || lost.rank.value() >= group.ranks.size()) return;
+  Worker& worker = jobs_.at(lost.job).workers.at(group.ranks[lost.rank.value()]);
   if (worker.state.phase != MemberPhase::kLive) return;
   const uint64_t ago_ns = std::min(lost.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
   worker.signs.OnConnectionLost(now.monotonic_ns - ago_ns, CleanText(lost.because), now);
@@ -321,32 +312,10 @@ JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request) {
                                " on node ", CleanText(request.node), " joined as this rank"));
 }
 
-void JobRegistry::AddGroup(JobId id, GroupState group) {
-  std::deque<GroupState>& groups = jobs_.at(id).groups;
-  std::erase_if(groups, [&](const GroupState& old) { return old.name == group.name; });
-  groups.push_back(std::move(group));
-  if (groups.size() > kMaxGroupsPerJob) groups.pop_front();
-}
-
-GroupState* JobRegistry::MutableGroup(JobId id, GroupId group) {
-  std::deque<GroupState>& groups = jobs_.at(id).groups;
-  return &*std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
-}
-
-void JobRegistry::MoveGroup(JobId id, GroupId group, const ShardMap& map) {
-  GroupState* const moved = MutableGroup(id, group);
-  moved->epoch = map.epoch();
-  moved->shards = map.shards();
-}
-
-void JobRegistry::SetExcluded(JobId id, GroupId group, std::vector<ExcludedServer> excluded) {
-  MutableGroup(id, group)->excluded = std::move(excluded);
-}
-
 void JobRegistry::ForgetExclusions(ServerId server) {
   for (auto& [id, job] : jobs_) {
-    for (GroupState& group : job.groups) {
-      std::erase_if(group.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
+    for (auto& [group_id, group] : job.groups.all()) {
+      std::erase_if(group.state.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
     }
   }
 }
@@ -369,7 +338,7 @@ std::vector<JobState> JobRegistry::States() const {
     state.phase = job.phase;
     state.started_at_unix_ms = job.started_at_unix_ms;
     for (const auto& [rank, worker] : job.workers) state.ranks.emplace(rank, worker.state);
-    state.groups.assign(job.groups.begin(), job.groups.end());
+    state.groups = job.groups.States();
   }
   return states;
 }
@@ -395,6 +364,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   worker.state.reason = reason;
   --job->live_count;
   --live_workers_;
+  job->groups.CloseAllOf(rank);
   if (gone.lost && job->open()) {
     job->phase = JobPhase::kFailed;
     job->failure = absl::StrCat(job->Describe(rank), " was lost: ", reason);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/colocation.h"
@@ -148,6 +147,13 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRequest(const CloseGroups& request) {
+  const size_t count = request.groups.size() + request.given_up_requests.size();
+  if (count <= kMaxGroupsClosedAtOnce) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank.value(), " closes ", count,
+                                                 " groups with one call; close at most ", kMaxGroupsClosedAtOnce));
+}
+
 std::string CleanText(const std::string& text) {
   size_t size = std::min(text.size(), kMaxTextBytes);
   while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
@@ -158,8 +164,6 @@ std::string CleanText(const std::string& text) {
   }
   return clean;
 }
-
-std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
 
 std::string RankList(const std::vector<JobRank>& ranks) {
   std::vector<uint32_t> numbers;

@@ -1,4 +1,4 @@
-// Checks of what peers send to the scheduler, and how its messages write times and lists. Pure; any thread.
+// Checks of what peers send to the scheduler, and how its messages write lists. Pure; any thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 #define SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 
@@ -18,6 +18,7 @@ inline constexpr size_t kMaxTextBytes = 300;
 inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
+inline constexpr size_t kMaxGroupsClosedAtOnce = 4096;
 
 // FailedPrecondition names both versions, and the side that has to be updated.
 absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);
@@ -26,13 +27,11 @@ absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_
 absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
+absl::Status CheckRequest(const CloseGroups& request);
 
 // Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
 // character), with control characters replaced by '?'.
 std::string CleanText(const std::string& text);
-
-// "4.2 s".
-std::string Seconds(uint64_t duration_ns);
 
 // "0, 1, 2 and 13 more".
 std::string RankList(const std::vector<JobRank>& ranks);

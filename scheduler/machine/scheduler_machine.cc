@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "core/failure_detection.h"
 #include "scheduler/machine/request_checks.h"
 
@@ -50,12 +51,6 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
   jobs_.Restore(state.jobs, state.next_job_id, now);
 }
 
-void SchedulerMachine::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
-  std::visit([&](const auto& each) { On(each, now); }, event);
-  SaveIfChanged(now);
-  HandOut(actions);
-}
-
 void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
   if (!RenewLeasesAfterStall(now) && !RenewLeasesWhileCutOff(now)) {
     const std::vector<ServerState> lost = servers_.ExpireLeases(now);
@@ -70,8 +65,7 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     TakeOverRanks(now);
   }
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
-  SaveIfChanged(now);
-  HandOut(actions);
+  HandOut(now, actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
@@ -138,37 +132,49 @@ void SchedulerMachine::HeardOfMember(Now now) {
 
 // ---- events ----
 
-void SchedulerMachine::On(const RequestArrived& event, Now now) {
+void SchedulerMachine::OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions) {
   if (IsSignOfLife(event.request)) HeardOfMember(now);
   std::visit([&](const auto& request) { Answer(event.handle, request, now); }, event.request);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const RequestCancelled& event, Now) {
+void SchedulerMachine::OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions) {
   rounds_.Forget(event.handle);
   held_joins_.Forget(event.handle);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const WatchOpened& event, Now) {
+void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions) {
   jobs_.OnStreamOpened(event);
   AfterSave(AddWatcher{event.watcher, event.job});
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const EventsOpened& event, Now) { journal_.Open(event, &actions_); }
+void SchedulerMachine::OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions) {
+  journal_.Open(event, &actions_);
+  HandOut(now, actions);
+}
 
-void SchedulerMachine::On(const StreamClosed& event, Now now) {
+void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions) {
   jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const Persisted& event, Now now) {
+void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions* actions) {
   if (event.status.ok()) {
     // Processes that joined meanwhile are told so only now: leases count from here.
     if (saves_.OnSaved(event.number)) RenewAllLeases(now);
     while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
-    return;
+  } else {
+    SaveHasFailed(event, now);
   }
+  HandOut(now, actions);
+}
+
+void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   journal_.Append({.sequence = 0,
@@ -225,7 +231,7 @@ void SchedulerMachine::StartWatching(const AddWatcher& added) {
   SendWatch first{.watcher = added.watcher, .map = published_};
   if (job != nullptr) {
     first.lost_ranks = job->LostRanks();
-    first.groups = job->GroupMaps();
+    first.groups = job->groups.Maps();
     first.colocation = ColocationWanted(*job);
   }
   actions_.push_back(std::move(first));
@@ -264,7 +270,8 @@ PersistedState SchedulerMachine::Snapshot() const {
           .jobs = jobs_.States()};
 }
 
-void SchedulerMachine::HandOut(SchedulerActions* actions) {
+void SchedulerMachine::HandOut(Now now, SchedulerActions* actions) {
+  SaveIfChanged(now);
   actions->insert(actions->end(), std::make_move_iterator(actions_.begin()), std::make_move_iterator(actions_.end()));
   actions_.clear();
 }

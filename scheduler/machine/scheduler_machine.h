@@ -48,7 +48,12 @@ class SchedulerMachine {
                                                                 bool is_new, Now now);
 
   // Takes in one thing that happened, and appends what is to be done now to `actions`.
-  void OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions);
+  void OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions);
+  void OnEvent(const Persisted& event, Now now, SchedulerActions* actions);
 
   // Does what time asks for. Call it after the events at hand and when NextDeadlineNs() has come; earlier is harmless.
   // Called much later than that (the process was stopped, the machine slept), it starts every lease anew, as members
@@ -61,13 +66,6 @@ class SchedulerMachine {
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);
-
-  void On(const RequestArrived& event, Now now);
-  void On(const RequestCancelled& event, Now now);
-  void On(const WatchOpened& event, Now now);
-  void On(const EventsOpened& event, Now now);
-  void On(const StreamClosed& event, Now now);
-  void On(const Persisted& event, Now now);
 
   // scheduler_servers.cc
   void Answer(RequestHandle handle, const RegisterServer& request, Now now);
@@ -97,13 +95,16 @@ class SchedulerMachine {
   void PublishServers(Now now);
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(Now now);
-  void MoveGroup(const Job& job, const GroupState& group, const GroupPlan& plan, const std::string& why, Now now);
+  void MoveGroup(const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why, Now now);
   // The group's next map, of the live servers without the excluded ones. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;
 
   // scheduler_groups.cc
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
+  void Answer(RequestHandle handle, const CloseGroups& request, Now now);
+  // For this rank.
+  void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
   // True: the request opened a group of the job already, and gets the same answer once more.
@@ -142,8 +143,10 @@ class SchedulerMachine {
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
   void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
   void SaveIfChanged(Now now);
+  void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;
-  void HandOut(SchedulerActions* actions);
+  // The end of each step: what was decided goes out, and changes are saved.
+  void HandOut(Now now, SchedulerActions* actions);
 
   const Settings settings_;
   const std::string cluster_id_;

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "core/duration_text.h"
 
 namespace shoal {
 namespace {
 
-constexpr uint64_t kFirstRetryDelayNs = 100 * kNsPerMs;
-constexpr uint64_t kMaxRetryDelayNs = 1000 * kNsPerMs;
 constexpr uint64_t kReportIntervalNs = 5 * kNsPerS;
 constexpr uint64_t kReportIntervalOfNewTextNs = kNsPerS;
 constexpr uint64_t kShortestRenewalIntervalNs = 100 * kNsPerMs;
@@ -40,22 +38,12 @@ std::string Text(const absl::Status& status) {
   return status.message().empty() ? absl::StatusCodeToString(status.code()) : std::string(status.message());
 }
 
-std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
-
-// A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-uint64_t NextRandom(uint64_t* state) {
-  uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-  return mixed ^ mixed >> 31;
-}
-
 }  // namespace
 
 RegistrationMachine::RegistrationMachine(RegistrationOptions options, Now now)
     : options_(std::move(options)),
       start_deadline_ns_(now.monotonic_ns + options_.start_timeout_ms * kNsPerMs),
-      random_(options_.random_seed) {}
+      jitter_(options_.random_seed) {}
 
 bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
   if (call_ != call) return false;
@@ -100,6 +88,7 @@ void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, Regist
   was_registered_ = true;
   holds_lease_ = true;
   failures_in_row_ = 0;
+  retry_pace_.Reset();
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseGranted{lease_, token_key_changed});
 }
@@ -123,6 +112,7 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   lease_.ttl_ms = answer->ttl_ms;
   lease_.epoch = answer->epoch;
   failures_in_row_ = 0;
+  retry_pace_.Reset();
   next_call_ns_ =
       rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
@@ -223,7 +213,7 @@ void RegistrationMachine::OnFailure(const absl::Status& status, Now now, Registr
   last_failure_ = status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
   ReportOutage(status, now, actions);
-  next_call_ns_ = now.monotonic_ns + RetryDelayNs();
+  next_call_ns_ = now.monotonic_ns + retry_pace_.Next(&jitter_);
 }
 
 void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions) {
@@ -246,12 +236,6 @@ void RegistrationMachine::GiveUp(absl::Status why, RegistrationActions* actions)
 void RegistrationMachine::Leave(RegistrationActions* actions) {
   left_ = true;
   actions->push_back(LeftCluster{});
-}
-
-// Twice as long each time, up to a second, and spread over the upper half of that.
-uint64_t RegistrationMachine::RetryDelayNs() {
-  const uint64_t delay_ns = std::min(kFirstRetryDelayNs << std::min(failures_in_row_ - 1, 8u), kMaxRetryDelayNs);
-  return delay_ns / 2 + NextRandom(&random_) % (delay_ns / 2);
 }
 
 }  // namespace shoal

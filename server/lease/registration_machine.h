@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "server/lease/lease_actions.h"
 #include "server/lease/lease_events.h"
 
@@ -53,12 +54,12 @@ class RegistrationMachine {
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
   void GiveUp(absl::Status why, RegistrationActions* actions);
   void Leave(RegistrationActions* actions);
-  uint64_t RetryDelayNs();
   uint64_t RenewalIntervalNs() const { return HeartbeatPeriodNs(lease_.ttl_ms * kNsPerMs); }
 
   const RegistrationOptions options_;
   const uint64_t start_deadline_ns_;
-  uint64_t random_;
+  Jitter jitter_;
+  RetryPace retry_pace_{100 * kNsPerMs, kNsPerS};
   bool was_registered_ = false;
   bool holds_lease_ = false;  // as far as this side knows
   bool gave_up_ = false;

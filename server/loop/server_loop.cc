@@ -20,12 +20,14 @@ bool ServerLoop::RunOnce(Now now) {
   bool progress = TakeInTransportEvents(now);
   progress = TakeInResults(now) || progress;
   if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
-  while (!actions_.empty()) {
-    progress = true;
+  uint64_t reduce_budget_bytes = kReduceBytesPerRound;
+  do {
+    progress = progress || !actions_.empty();
     Execute();
+    reducer_->Work(&reduce_budget_bytes);
     TakeInResults(now);
-  }
-  return progress;
+  } while (!actions_.empty());
+  return progress || reducer_->HasWork();
 }
 
 void ServerLoop::TakeInOrders(Now now) {
@@ -95,6 +97,7 @@ void ServerLoop::Execute() {
                          .inputs = loans_.StartJob(action, slot_memory_),
                          .output = slot_memory_.data() + action.offset,
                          .elements = action.elements,
+                         .group = action.group_index,
                          .token = action.token});
       },
       [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },

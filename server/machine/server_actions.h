@@ -50,6 +50,7 @@ struct ReduceAction {
   uint64_t stride_bytes = 0;
   uint32_t input_count = 0;
   uint32_t elements = 0;
+  uint32_t group_index = 0;  // the groups' sums take turns
   uint64_t token = 0;
 };
 

@@ -226,6 +226,7 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
                    .stride_bytes = group.stride_bytes(),
                    .input_count = group.size(),
                    .elements = elements,
+                   .group_index = token.group_index,
                    .token = event.token});
 }
 
@@ -255,7 +256,7 @@ void ServerMachine::SendResult(OperationToken token, Rank source, Now now, Serve
     }
   }
   slot.StartReplies(static_cast<uint32_t>(receivers.size()));
-  if (receivers.empty()) {
+  if (record == nullptr || receivers.empty()) {
     slot.Abandon();
     RetryPending(token.group_index, now, actions);
     return ReleaseIfOver(token.group_index, actions);

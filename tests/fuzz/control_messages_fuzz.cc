@@ -143,7 +143,7 @@ class SchedulerUnderFuzz {
 
   void OnEvent(const SchedulerEvent& event) {
     SchedulerActions actions;
-    machine_->OnEvent(event, now_, &actions);
+    std::visit([&](const auto& each) { machine_->OnEvent(each, now_, &actions); }, event);
     Take(actions);
   }
 

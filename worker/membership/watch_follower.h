@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 
 namespace shoal {
 

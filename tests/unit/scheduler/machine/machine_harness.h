@@ -51,7 +51,7 @@ class MachineHarness {
 
   void StepEvent(const SchedulerEvent& event) {
     SchedulerActions actions;
-    machine_->OnEvent(event, now_, &actions);
+    std::visit([&](const auto& each) { machine_->OnEvent(each, now_, &actions); }, event);
     Take(actions);
   }
 
