@@ -143,8 +143,8 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   }
   for (const uint32_t rank : stored.gone()) {
     if (std::count(group.ranks.begin(), group.ranks.end(), JobRank(rank)) == 0) {
-      return Contradiction(absl::StrCat("rank ", rank, " has left group \"", group.name, "\" of ", of_job,
-                                        " without being in it"));
+      return Contradiction(
+          absl::StrCat("rank ", rank, " has left group \"", group.name, "\" of ", of_job, " without being in it"));
     }
     group.gone.insert(JobRank(rank));
   }
