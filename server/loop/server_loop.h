@@ -20,8 +20,9 @@
 namespace shoal {
 
 // Of contributions that are summed between two looks at the network, so that no group's large tensors keep another
-// group waiting: about half a tenth of a millisecond. Results do not depend on it.
-inline constexpr uint64_t kReduceBytesPerRound = 512 << 10;
+// group waiting: some microseconds' worth. With half of it a busy thread sums a tenth less, with four times as much a
+// small op waits more than three times as long (bench/server_thread). Results do not depend on it.
+inline constexpr uint64_t kReduceBytesPerRound = 128 << 10;
 
 class ServerLoop {
  public:

@@ -1,6 +1,7 @@
 """Chaos, in short: a fixed seed on the real programs (I1, I8, I10, F1 to F18). `make chaos` runs it for longer.
 
-SHOAL_CHAOS_SECONDS: how long, instead of 40. Longer than that, all faults are drawn; else those alone that are over soon.
+SHOAL_CHAOS_SECONDS: how long, instead of 40. Longer than that, all faults are drawn; else those alone that are over
+soon.
 """
 
 import concurrent.futures
@@ -53,7 +54,12 @@ def test_chaos_of_a_fixed_seed_breaks_nothing_that_failover_promises():
         options += ["--shape", "small"]
     else:
         # What today's tree survives; three schedulers, all kinds and all checkers follow with the fixes.
-        options += ["--shape", "file", "--kinds", "server-term,scheduler-kill,scheduler-stop,link-delay,link-slow,clock-jump"]
+        options += [
+            "--shape",
+            "file",
+            "--kinds",
+            "server-term,scheduler-kill,scheduler-stop,link-delay,link-slow,clock-jump",
+        ]
         options += ["--without", "closed groups"]
     done = run(*options, timeout_s=SECONDS + START_AND_END_S)
     print(done.stdout, done.stderr[-20000:])
