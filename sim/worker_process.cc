@@ -96,6 +96,8 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
     ports_.checkers->SawMap(move->group, *move->map);
     commands_.emplace_back(*move);
+  } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
+    commands_.emplace_back(*given_up);
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
     membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
   } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {

@@ -27,6 +27,10 @@ bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& reques
   const GroupState& group = found->state;
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
   const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+  if (!group.failure.empty()) {
+    ReplyNow(handle, absl::ResourceExhaustedError(group.failure));
+    return true;
+  }
   if (!map.ok()) {
     ReplyNow(handle, map.status());
     return true;
@@ -113,7 +117,8 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.Find(id) != nullptr) return;
-  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it", now);
+  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it",
+         now);
 }
 
 void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
+#include "core/failure_detection.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -61,13 +62,16 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
+    TakeOverRanks(now);
   }
+  MoveGroupsThatWaited(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   HandOut(now, actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs()});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
+                   saves_.NextSaveNs(), next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -77,7 +81,7 @@ void SchedulerMachine::RenewAllLeases(Now now) {
 
 bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
+  const uint64_t patience_ns = HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing.
@@ -96,7 +100,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 // Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
 bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
+  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;
@@ -142,7 +146,21 @@ void SchedulerMachine::OnEvent(const RequestCancelled& event, Now now, Scheduler
 }
 
 void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions) {
-  AfterSave(AddWatcher{event.watcher, event.job});
+  const Job* const job = jobs_.Find(event.job);
+  if (job == nullptr && event.job != JobId()) {
+    actions_.push_back(CloseStream{event.watcher, absl::NotFoundError(absl::StrCat("no job has id ", event.job.value(),
+                                                                                   " here; join the job first"))});
+    return HandOut(now, actions);
+  }
+  jobs_.OnStreamOpened(event);
+  // The present state, told once it is saved. What changes from now on is told after it.
+  SendWatch first{.watcher = event.watcher, .map = map_};
+  if (job != nullptr) {
+    first.lost_ranks = job->LostRanks();
+    first.groups = job->groups.Maps();
+    first.colocation = ColocationWanted(*job);
+  }
+  AfterSave(AddWatcher{event.watcher, event.job, std::move(first)});
   HandOut(now, actions);
 }
 
@@ -152,6 +170,7 @@ void SchedulerMachine::OnEvent(const EventsOpened& event, Now now, SchedulerActi
 }
 
 void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions) {
+  jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);
@@ -209,27 +228,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
     watchers_.TellJob(wanted->job, {.colocation = wanted->request}, &actions_);
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
-    StartWatching(*added);
+    watchers_.Add(added->watcher, added->job);
+    actions_.push_back(added->first);
   }
-}
-
-void SchedulerMachine::StartWatching(const AddWatcher& added) {
-  // It is told the present state, which may not all be saved yet.
-  if (!saves_.all_saved()) return saves_.Hold(added);
-  const Job* job = jobs_.Find(added.job);
-  if (job == nullptr && added.job != JobId()) {
-    actions_.push_back(CloseStream{added.watcher, absl::NotFoundError(absl::StrCat("no job has id ", added.job.value(),
-                                                                                   " here; join the job first"))});
-    return;
-  }
-  watchers_.Add(added.watcher, added.job);
-  SendWatch first{.watcher = added.watcher, .map = published_};
-  if (job != nullptr) {
-    first.lost_ranks = job->LostRanks();
-    first.groups = job->groups.Maps();
-    first.colocation = ColocationWanted(*job);
-  }
-  actions_.push_back(std::move(first));
 }
 
 void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> response) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,10 +43,21 @@ struct ServerLoad {
   std::map<std::string, uint64_t> refusals_by_reason;
 };
 
+// The server's connection to a rank broke, and other ranks of the group wait for that one. `rank`: of the group.
+struct LostConnection {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  Rank rank;
+  uint64_t ago_ms = 0;
+  std::string because;
+};
+
 struct HeartbeatServer {
   ServerId server;
   Incarnation incarnation;
   ServerLoad load;
+  std::vector<LostConnection> lost_connections;
 };
 
 struct DeregisterServer {
@@ -67,6 +79,14 @@ struct JoinJob {
   bool colocates_without_servers = false;
 };
 
+// What all ranks of a group must have alike, though each process is told for itself.
+struct SharedOptions {
+  bool fail_on_server_loss = false;  // then it keeps no results for others, either
+  bool checksums = false;
+
+  friend bool operator==(const SharedOptions&, const SharedOptions&) = default;
+};
+
 struct JoinGroup {
   JobId job;
   JobRank rank;
@@ -77,8 +97,9 @@ struct JoinGroup {
   uint32_t min_servers = 0;      // 0 means 1
   uint64_t wait_ms = 0;
   LinkFacts link;
-  uint32_t wire = 0;            // number of a WireFormat
-  uint64_t request_number = 0;  // see GroupRequestId
+  uint32_t wire = 0;                                    // number of a WireFormat
+  uint64_t request_number = 0;                          // see GroupRequestId
+  std::optional<SharedOptions> options = std::nullopt;  // nullopt: the process is older than these
 };
 
 // The rank is done with these groups of its own.
@@ -126,6 +147,7 @@ struct ReportServer {
   Incarnation server_incarnation;
   bool reachable = false;
   std::string reason;
+  bool refused = false;  // it is reached, and has no memory for the group
 };
 
 struct DrainServer {

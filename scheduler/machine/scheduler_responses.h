@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,7 +31,8 @@ struct ServerRegistered {
 struct ServerRenewed {
   uint64_t lease_ttl_ms = 0;
   Epoch epoch;
-  bool drain = false;  // an operator wants it to leave
+  bool drain = false;         // an operator wants it to leave
+  bool is_colocated = false;  // this scheduler runs inside a worker
 };
 
 struct ServerDraining {
@@ -60,6 +62,16 @@ struct GroupJoined {
 struct WorkerRenewed {
   uint64_t lease_ttl_ms = 0;
   std::vector<std::string> waits;  // a line for each of its group requests that has waited for a while
+};
+
+struct GroupMap {
+  GroupId group;
+  std::shared_ptr<const ShardMap> map;
+  std::string failure = "";  // not empty: the group is given up, and why
+};
+
+struct ServerReported {
+  std::optional<GroupMap> newer;  // the group's map, if it is newer than the report, or the group was given up
 };
 
 struct Done {};
@@ -105,9 +117,9 @@ struct JobView {
   std::vector<GroupView> groups;
 };
 
-using Response =
-    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined, WorkerRenewed,
-                 ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined,
+                              WorkerRenewed, ServerReported, ClusterView, std::vector<ServerView>, std::vector<JobView>,
+                              std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

@@ -39,6 +39,7 @@ class ServerLoop {
   // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
   void Drain() { drain_requested_ = true; }
   void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }
+  void NoteScheduler(const SchedulerHeard& heard) { scheduler_heard_ = heard; }
   ServerCounters counters() const;
   OpenGroups open_groups() const { return machine_.open_groups(); }
 
@@ -59,6 +60,7 @@ class ServerLoop {
   std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
   bool drain_requested_ = false;
   std::optional<TokenKey> new_token_key_;
+  std::optional<SchedulerHeard> scheduler_heard_;
 };
 
 }  // namespace shoal

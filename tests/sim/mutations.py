@@ -293,7 +293,7 @@ MUTATIONS = [
     mutation(
         "one-heartbeat-a-lease",
         "F3: a heartbeat comes every third of the lease",
-        ("worker/membership/heartbeats.cc", "kHeartbeatsPerLease = 3;", "kHeartbeatsPerLease = 1;"),
+        ("worker/membership/heartbeats.cc", "return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs);", "return lease_ttl_ms * kNsPerMs;"),
     ),
     mutation(
         "watch-that-ends-is-not-opened-again",

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/now.h"
 #include "core/retry_pace.h"
@@ -69,6 +70,8 @@ class MembershipMachine {
   void StopWorking(MembershipActions* actions);
   void OnLeft(const absl::Status& status, MembershipActions* actions);
   void OnColocationWanted(const WatchNews& news, MembershipActions* actions);
+  void OnGroupNews(const std::vector<MoveGroupCommand>& moved, const std::vector<GiveGroupUpCommand>& given_up,
+                   MembershipActions* actions);
 
   const MembershipOptions options_;
   CallBook calls_;
@@ -90,6 +93,7 @@ class MembershipMachine {
   bool server_runs_ = false;
   bool server_starts_ = false;
   std::string server_wanted_because_;
+  WatchNews early_colocation_;  // came before the join had ended
 };
 
 }  // namespace shoal
