@@ -177,9 +177,11 @@ def chart_value(scenario: dict, case: dict, microseconds: float) -> float:
 
 def chart(report: dict) -> str:
     groups = []
+    sizes = [case["size_bytes"] for scenario in report["scenarios"] for case in scenario["cases"]]
+    shows_small = max(sizes) <= SMALL_BYTES
     for scenario in report["scenarios"]:
         for case in scenario["cases"]:
-            if scenario["worker_link"] is None and case["size_bytes"] <= SMALL_BYTES:
+            if scenario["worker_link"] is None and case["size_bytes"] <= SMALL_BYTES and not shows_small:
                 continue  # thousands of times shorter: invisible beside the large ones; the table has them
             bars = []
             for name, entry in case["contenders"].items():

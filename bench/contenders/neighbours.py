@@ -20,6 +20,7 @@ LARGE_RANKS = 8
 LARGE_BYTES = 64 << 20
 ENDLESS = 1_000_000  # all-reduces
 PAUSE_US = 1000  # of the small job's ranks
+BEFORE_ALL_ELSE = ["chrt", "--fifo", "1"]  # whatever else the machine is doing
 FLOW_TIMEOUT_S = 60
 
 
@@ -52,8 +53,8 @@ class SmallJob(Shoal):
             processes,
             [*server_flags, "--spin", str(10 * PAUSE_US)],
             perf_flags,
-            server_prefix=["taskset", "--cpu-list", server_processor],
-            rank_prefix=["chrt", "--fifo", "1", *self.on_ranks_processors],
+            server_prefix=[*BEFORE_ALL_ELSE, "taskset", "--cpu-list", server_processor],
+            rank_prefix=[*BEFORE_ALL_ELSE, *self.on_ranks_processors],
         )
         self.timing_flags = ["--pause", str(PAUSE_US)]
 
