@@ -69,8 +69,10 @@ def run(first: int, count: int, processes: int) -> tuple[dict, float]:
                 running.append(Batch(at, min(SEEDS_PER_BATCH, first + count - at), pathlib.Path(folder)))
             add(total, running.pop(0).finish())
             seconds = time.monotonic() - started
-            print(f"{total.get('seeds', 0)} of {count} schedules, {len(total['violations'])} violations, {seconds:.0f} s",
-                  flush=True)
+            print(
+                f"{total.get('seeds', 0)} of {count} schedules, {len(total['violations'])} violations, {seconds:.0f} s",
+                flush=True,
+            )
     return total, time.monotonic() - started
 
 
@@ -140,7 +142,11 @@ def main() -> None:
     if not PROGRAM.is_file():
         sys.exit(f"soak: there is no {PROGRAM}; `make build` makes it")
     total, seconds = run(options.first, options.schedules, options.processes)
-    command = f"make soak SCHEDULES={options.schedules}" if options.first == 1 else " ".join(["scripts/soak.py", *sys.argv[1:]])
+    command = (
+        f"make soak SCHEDULES={options.schedules}"
+        if options.first == 1
+        else " ".join(["scripts/soak.py", *sys.argv[1:]])
+    )
     report = write(total, options.first, options.schedules, seconds, command)
     print(f"written: {report.relative_to(ROOT)}")
     sys.exit(1 if total["violations"] else 0)

@@ -161,7 +161,7 @@ bool Cluster::AllWorkersEnded() const {
 
 uint64_t Cluster::SettleNs() const {
   const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
-  return (silence ? kSettleAfterSilenceNs : kSettleNs) + profile_.return_patience_ns;
+  return silence ? kSettleAfterSilenceNs : kSettleNs;
 }
 
 void Cluster::CheckRuns() {

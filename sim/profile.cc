@@ -196,7 +196,6 @@ Profile DrawProfile(uint64_t seed) {
   // What is to be survived takes leases and outages in a row, and needs room on the servers that are left; also for a
   // job that is started again while the servers still hold what it had.
   profile.op_timeout_ns = 40 * kNsPerS;
-  profile.return_patience_ns = 20 * kNsPerS;
   const uint32_t credit = std::max(profile.window_bytes / profile.max_chunk_bytes, 2u);
   profile.slot_memory_bytes = 3 * SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit);
   return profile;

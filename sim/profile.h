@@ -63,7 +63,6 @@ struct Profile {
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;
   uint64_t op_timeout_ns = 3 * kNsPerS;
-  uint64_t return_patience_ns = kNsPerS;  // of servers with ranks whose connection broke
   uint32_t min_servers = 1;
   uint64_t think_ns = 100'000;      // of a worker between ops, at most
   uint64_t reduce_ns = 50'000;      // of a sum, at most

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
+#include "core/failure_detection.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -61,6 +62,7 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
+    TakeOverRanks(now);
   }
   MoveGroupsThatWaited(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
@@ -68,8 +70,8 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs(),
-                   next_move_ns_});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
+                   saves_.NextSaveNs(), next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -79,7 +81,7 @@ void SchedulerMachine::RenewAllLeases(Now now) {
 
 bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
+  const uint64_t patience_ns = HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing.
@@ -98,7 +100,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 // Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
 bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
+  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;
@@ -150,6 +152,7 @@ void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActio
                                                                                    " here; join the job first"))});
     return HandOut(now, actions);
   }
+  jobs_.OnStreamOpened(event);
   // The present state, told once it is saved. What changes from now on is told after it.
   SendWatch first{.watcher = event.watcher, .map = map_};
   if (job != nullptr) {
@@ -167,6 +170,7 @@ void SchedulerMachine::OnEvent(const EventsOpened& event, Now now, SchedulerActi
 }
 
 void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions) {
+  jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);

@@ -38,7 +38,8 @@ class SchedulerMachine {
  public:
   struct Settings {
     uint64_t lease_ttl_ms = 5000;
-    std::string store;  // where the state is kept, in words
+    std::string store;          // where the state is kept, in words
+    bool is_colocated = false;  // it runs inside a worker, and ends with a rank
   };
 
   // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is
@@ -81,6 +82,9 @@ class SchedulerMachine {
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
   void RetryHeldJoins(Now now);
+  // Joins that are held by a process which has ended go ahead.
+  void TakeOverRanks(Now now);
+  uint64_t NextTakeOverNs() const;
   void RefuseHeldJoins(JobId job, JobRank rank, Now now);
   void RankIsGone(const JobRegistry::Gone& gone, Now now);
 

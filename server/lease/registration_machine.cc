@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kReportIntervalNs = 5 * kNsPerS;
 constexpr uint64_t kReportIntervalOfNewTextNs = kNsPerS;
+constexpr uint64_t kShortestRenewalIntervalNs = 100 * kNsPerMs;
 constexpr uint64_t kMinCallTimeoutMs = 1000;
 constexpr uint64_t kMaxCallTimeoutMs = 5000;
 constexpr uint64_t kRegisterTimeoutMs = 2000;
@@ -112,7 +113,9 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   lease_.epoch = answer->epoch;
   failures_in_row_ = 0;
   retry_pace_.Reset();
-  next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
+  next_call_ns_ =
+      rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
+  actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
   if (answer->drain && !std::exchange(asked_to_drain_, true)) {
     actions->push_back(LeaseReport{"an operator asked this server to leave; it opens no new group"});
     actions->push_back(DrainAsked{});
@@ -147,6 +150,14 @@ void RegistrationMachine::OnEvent(const GroupsEnded&, Now, RegistrationActions*)
   deregister_reason_ = kAskedToDrain;
 }
 
+void RegistrationMachine::OnEvent(const RankBecameAbsent&, Now, RegistrationActions*) {
+  rank_became_absent_ = true;
+  // While the lease is not held, or a call has failed, the next one is near.
+  if (holds_lease_ && !call_.has_value() && failures_in_row_ == 0) {
+    next_call_ns_ = std::min(next_call_ns_, last_renewal_ns_ + kShortestRenewalIntervalNs);
+  }
+}
+
 void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
   if (left_ || call_.has_value()) return;
   if (deregister_reason_.has_value()) {
@@ -173,10 +184,14 @@ void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
 
 void RegistrationMachine::Call(Now now, RegistrationActions* actions) {
   if (holds_lease_) {
-    actions->push_back(RenewCall{.call = NextCall(),
-                                 .server = lease_.server,
-                                 .incarnation = options_.registration.incarnation,
-                                 .timeout_ms = std::clamp(lease_.ttl_ms / 3, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
+    last_renewal_ns_ = now.monotonic_ns;
+    rank_became_absent_ = false;
+    actions->push_back(
+        RenewCall{.call = NextCall(),
+                  .server = lease_.server,
+                  .incarnation = options_.registration.incarnation,
+                  .asked_at_ns = now.monotonic_ns,
+                  .timeout_ms = std::clamp(RenewalIntervalNs() / kNsPerMs, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
     return;
   }
   uint64_t timeout_ms = kRegisterTimeoutMs;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/failure_detection.h"
 #include "core/now.h"
 #include "core/retry_pace.h"
 #include "server/lease/lease_actions.h"
@@ -36,6 +37,7 @@ class RegistrationMachine {
   void OnEvent(const DeregisterAnswered& event, Now now, RegistrationActions* actions);
   void OnEvent(const LeaveRequested& event, Now now, RegistrationActions* actions);
   void OnEvent(const GroupsEnded& event, Now now, RegistrationActions* actions);
+  void OnEvent(const RankBecameAbsent& event, Now now, RegistrationActions* actions);
   // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, RegistrationActions* actions);
   // On the monotonic clock; kNoDeadline: nothing is due.
@@ -52,7 +54,7 @@ class RegistrationMachine {
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
   void GiveUp(absl::Status why, RegistrationActions* actions);
   void Leave(RegistrationActions* actions);
-  uint64_t RenewalIntervalNs() const { return lease_.ttl_ms * kNsPerMs / 3; }
+  uint64_t RenewalIntervalNs() const { return HeartbeatPeriodNs(lease_.ttl_ms * kNsPerMs); }
 
   const RegistrationOptions options_;
   const uint64_t start_deadline_ns_;
@@ -70,6 +72,8 @@ class RegistrationMachine {
   std::optional<LeaseCallId> call_;  // under way
   uint64_t calls_ = 0;               // so far
   uint64_t next_call_ns_ = 0;
+  uint64_t last_renewal_ns_ = 0;     // asked for
+  bool rank_became_absent_ = false;  // since then
   uint32_t failures_in_row_ = 0;
   uint64_t outage_since_ns_ = 0;
   uint64_t last_report_ns_ = 0;

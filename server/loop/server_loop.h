@@ -20,8 +20,9 @@
 namespace shoal {
 
 // Of contributions that are summed between two looks at the network, so that no group's large tensors keep another
-// group waiting: about half a tenth of a millisecond. Results do not depend on it.
-inline constexpr uint64_t kReduceBytesPerRound = 512 << 10;
+// group waiting: some microseconds' worth. With half of it a busy thread sums a tenth less, with four times as much a
+// small op waits more than three times as long (bench/server_thread). Results do not depend on it.
+inline constexpr uint64_t kReduceBytesPerRound = 128 << 10;
 
 class ServerLoop {
  public:
@@ -37,6 +38,7 @@ class ServerLoop {
   // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
   void Drain() { drain_requested_ = true; }
   void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }
+  void NoteScheduler(const SchedulerHeard& heard) { scheduler_heard_ = heard; }
   ServerCounters counters() const;
   OpenGroups open_groups() const { return machine_.open_groups(); }
 
@@ -57,6 +59,7 @@ class ServerLoop {
   std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
   bool drain_requested_ = false;
   std::optional<TokenKey> new_token_key_;
+  std::optional<SchedulerHeard> scheduler_heard_;
 };
 
 }  // namespace shoal

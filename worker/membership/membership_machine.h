@@ -93,6 +93,7 @@ class MembershipMachine {
   bool server_runs_ = false;
   bool server_starts_ = false;
   std::string server_wanted_because_;
+  WatchNews early_colocation_;  // came before the join had ended
 };
 
 }  // namespace shoal

@@ -86,7 +86,14 @@ class MachineHarness {
 
   WatcherId Watch(JobId job = JobId()) {
     const WatcherId watcher(next_number_++);
-    StepEvent(WatchOpened{watcher, job});
+    StepEvent(WatchOpened{.watcher = watcher, .job = job, .rank = {}, .incarnation = {}});
+    return watcher;
+  }
+  // As a rank does.
+  WatcherId WatchAs(JobId job, uint32_t rank, uint64_t incarnation) {
+    const WatcherId watcher(next_number_++);
+    StepEvent(
+        WatchOpened{.watcher = watcher, .job = job, .rank = JobRank(rank), .incarnation = Incarnation(incarnation)});
     return watcher;
   }
 
