@@ -176,7 +176,11 @@ PARTS = (
                 ("shoal-thread-beside", "shoal-thread-alone"),
             ),
             Scenario(
-                "a server's thread alone, large job, one node", 8, 1, (Case(64 * MIB, 12, 1),), ("shoal-thread-large",)
+                "a server's thread alone, large job, one node",
+                8,
+                1,
+                (Case(64 * MIB, 12, 1),),
+                ("shoal-thread-large", "shoal-thread-shared"),
             ),
         ),
         "All-reduces of 4 KiB between 2 ranks, while 8 ranks of another job reduce 64 MiB through the same I/O thread,"

@@ -44,6 +44,7 @@ LABELS = {
     "shoal-thread-alone": "a small job, alone",
     "shoal-thread-beside": "a small job, beside a large one",
     "shoal-thread-large": "the large job, alone",
+    "shoal-thread-shared": "the large job, beside a small one",
     COLOCATED: "Shoal, servers in workers too",
     "shoal-torch": "Shoal in torch, nothing set up",
     "shoal-ddp": "Shoal under DDP, nothing set up",

@@ -4,6 +4,7 @@
 //   server_thread_bench alone OPS     times all-reduces of 4 KiB between 2 ranks, on a thread with nothing else to do
 //   server_thread_bench beside OPS    the same, while 8 ranks of another job reduce 64 MiB without a pause
 //   server_thread_bench large OPS     times the large job's all-reduces, alone
+//   server_thread_bench shared OPS    the same, while the small job reduces 4 KiB now and then
 //
 // The time of a small all-reduce counts from the arrival of its contributions, which come together, until both results
 // are handed to the network; that of a large one from the end of the one before. The answer is one line of JSON.
@@ -236,13 +237,21 @@ class Bench {
     return times_us;
   }
 
-  std::vector<double> TimeLarge(uint32_t ops) {
+  std::vector<double> TimeLarge(uint32_t ops, bool beside_small) {
     network_.Add(&large_);
+    if (beside_small) network_.Add(&small_);
     large_.Allow(ops + 1);
     std::vector<double> times_us;
     uint64_t since_ns = 0;
+    uint64_t next_small_ns = 0;
     for (uint32_t op = 0; op <= ops; ++op) {
-      RunUntil([&] { return large_.ops_done() > op; });
+      RunUntil([&] {
+        if (beside_small && small_.IsDone() && MonotonicNs() >= next_small_ns) {
+          small_.Allow(1);
+          next_small_ns = MonotonicNs() + kPauseNs;
+        }
+        return large_.ops_done() > op;
+      });
       if (op > 0) times_us.push_back(static_cast<double>(MonotonicNs() - since_ns) / 1e3);
       since_ns = MonotonicNs();
     }
@@ -267,14 +276,15 @@ class Bench {
 int Main(int argc, char** argv) {
   const std::string mode = argc == 3 ? argv[1] : "";
   const long ops = argc == 3 ? std::atol(argv[2]) : 0;
-  if ((mode != "alone" && mode != "beside" && mode != "large") || ops < 1 || ops > 1'000'000) {
-    std::fprintf(stderr, "usage: server_thread_bench alone|beside|large OPS\n");
+  const bool times_small = mode == "alone" || mode == "beside";
+  if ((!times_small && mode != "large" && mode != "shared") || ops < 1 || ops > 1'000'000) {
+    std::fprintf(stderr, "usage: server_thread_bench alone|beside|large|shared OPS\n");
     return 2;
   }
   Bench bench;
   const auto count = static_cast<uint32_t>(ops);
   const std::vector<double> times_us =
-      mode == "large" ? bench.TimeLarge(count) : bench.TimeSmall(count, mode == "beside");
+      times_small ? bench.TimeSmall(count, mode == "beside") : bench.TimeLarge(count, mode == "shared");
   std::printf("{\"op_times_us\": [%s]}\n", absl::StrJoin(times_us, ", ").c_str());
   return 0;
 }

@@ -57,6 +57,7 @@ class ServerMachine {
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
 
+  size_t open_group_count() const { return group_index_.size(); }
   // Whether the newest push was of a small op; see core/small_op.h.
   bool last_op_was_small() const { return last_op_was_small_; }
 

@@ -293,7 +293,11 @@ MUTATIONS = [
     mutation(
         "one-heartbeat-a-lease",
         "F3: a heartbeat comes every third of the lease",
-        ("worker/membership/heartbeats.cc", "return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs);", "return lease_ttl_ms * kNsPerMs;"),
+        (
+            "worker/membership/heartbeats.cc",
+            "return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs);",
+            "return lease_ttl_ms * kNsPerMs;",
+        ),
     ),
     mutation(
         "watch-that-ends-is-not-opened-again",
@@ -347,8 +351,8 @@ MUTATIONS = [
         "F5: a broken connection moves the group",
         (
             "scheduler/machine/scheduler_moves.cc",
-            "if (group->epoch != request.epoch || reported == group->shards.end()) {",
-            "if (group->epoch == request.epoch || reported == group->shards.end()) {",
+            "if (state.epoch == request.epoch && reported != state.shards.end()) {",
+            "if (state.epoch != request.epoch && reported != state.shards.end()) {",
         ),
     ),
     mutation(
@@ -356,8 +360,8 @@ MUTATIONS = [
         "F12: a rank that could not hear which group it is in asks again",
         (
             "scheduler/machine/scheduler_groups.cc",
-            "if (request.request_number == 0) return false;",
-            "if (request.request_number != 0) return false;",
+            "request.request_number == 0 ? nullptr :",
+            "request.request_number != 0 ? nullptr :",
         ),
     ),
     mutation(
