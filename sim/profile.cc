@@ -114,12 +114,64 @@ void DrawLaterAdditions(uint64_t temper, Profile* profile) {
   if (temper > 1 && random.Chance(100'000)) DrawUnrest(random, profile);
 }
 
+// A scheduler that comes back without its state while one job runs, and before another one starts: two schedulers have
+// each made a first group, and both groups are on the same servers.
+void DrawForgetting(Random& random, Profile* profile) {
+  if (profile->jobs.size() == 1) profile->jobs.push_back(profile->jobs.front());
+  profile->think_ns = 20 * kNsPerMs;
+  for (JobProfile& job : profile->jobs) {
+    job.ranks = static_cast<uint32_t>(random.Between(2, 3));
+    job.ops = 60;
+    job.in_flight = 1;
+    job.start_ns = 0;
+  }
+  const uint64_t forgets_ns = random.Between(100, 300) * kNsPerMs;
+  const uint64_t away_ns = random.Between(5, 30) * kNsPerMs;
+  profile->jobs.back().ops = 10;
+  profile->jobs.back().start_ns = forgets_ns + away_ns + random.Below(100 * kNsPerMs);
+  profile->faults.push_back(
+      {.kind = FaultKind::kSchedulerAmnesia, .at_ns = kNsPerS + forgets_ns, .duration_ns = away_ns});
+}
+
+// Groups that move again so soon that a rank still lacks a result with which the others have gone on several ops ago.
+void DrawLag(Random& random, Profile* profile) {
+  profile->servers = 2;
+  profile->schedulers = 1;
+  profile->io_threads = 1;
+  profile->max_chunk_bytes = Pick<uint32_t>(random, {2048, 8192});
+  profile->window_bytes = Pick<uint32_t>(random, {1, 2}) * profile->max_chunk_bytes;
+  profile->think_ns = 1'000;
+  profile->reduce_ns = 1;
+  profile->wake_delay_ns = 1;
+  profile->network.latency_ns = 1'000;
+  profile->network.jitter_ns = 10'000;
+  profile->network.ns_per_kib = 10;
+  profile->network.straggle_per_million = Pick<uint32_t>(random, {50'000, 100'000, 150'000});
+  profile->network.straggle_ns = Pick<uint64_t>(random, {5, 20, 50}) * kNsPerMs;
+  profile->jobs.resize(1);
+  JobProfile& job = profile->jobs.front();
+  job.ranks = static_cast<uint32_t>(random.Between(2, 3));
+  job.subgroup = false;
+  job.ops = 150;
+  job.in_flight = Pick<uint32_t>(random, {1, 2, 8});
+  job.start_ns = 0;
+  job.has_colocated_servers = false;
+  profile->faults.clear();
+  const uint64_t span_ms = Pick<uint64_t>(random, {200, 400});
+  for (uint64_t i = Pick<uint64_t>(random, {60, 120}); i > 0; --i) {
+    profile->faults.push_back({.kind = FaultKind::kReset, .at_ns = kNsPerS + random.Between(40, 40 + span_ms) * kNsPerMs});
+  }
+}
+
 // Likewise, what it learned after that.
 void DrawLatestAdditions(uint64_t temper, Profile* profile) {
   Random random(profile->seed ^ 0xf0110e5);
   profile->schedulers = Pick<uint32_t>(random, {1, 1, 2, 3});
   for (JobProfile& job : profile->jobs) job.colocates_without_servers = temper > 1 && random.Chance(300'000);
   DrawFaults(random, temper, static_cast<size_t>(kFirstLatestKind), kFaultKindCount, profile);
+  Random rare(profile->seed ^ 0xa3e51a);
+  if (temper > 5 && rare.Chance(100'000)) return DrawForgetting(rare, profile);
+  if (temper > 1 && rare.Chance(100'000)) DrawLag(rare, profile);
 }
 
 }  // namespace
