@@ -13,18 +13,28 @@ constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
 constexpr uint64_t kRegisteredPollNs = kNsPerMs;
 constexpr uint64_t kSettleNs = 10 * kNsPerS;
 constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
+constexpr uint64_t kSlackNs = 500 * kNsPerMs;  // for what is under way, at the latencies that are drawn
 
 }  // namespace
+
+uint64_t Cluster::HealingNs(const Profile& profile) {
+  const uint64_t lease_ns = profile.lease_ttl_ms * kNsPerMs;
+  return lease_ns + lease_ns * profile.clock_drift_per_million / 500'000 + kNsPerS + kSlackNs;
+}
 
 Cluster::Cluster(const Profile& profile, size_t trace_lines)
     : profile_(profile),
       world_(profile.seed),
-      checkers_(&world_),
+      fault_log_(HealingNs(profile)),
+      checkers_(&world_, &fault_log_, HealingNs(profile)),
       audit_([this](const std::string& what) { checkers_.Fail(what); }),
       network_(&world_, profile_.network, &audit_),
       control_(&world_, profile_.network.latency_ns),
       disk_(&world_) {
   world_.KeepText(trace_lines);
+  network_.SetOnBroken([this](const std::string& node, const std::string& other) {
+    fault_log_.Noticed(absl::StrCat(node, " ", other));
+  });
 }
 
 void Cluster::Start() {
@@ -49,7 +59,11 @@ void Cluster::Start() {
 }
 
 void Cluster::StartScheduler() {
-  if (scheduler_ == nullptr) scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
+  if (scheduler_ != nullptr) return;
+  scheduler_ = std::make_unique<SchedulerProcess>(
+      &world_, profile_, &control_, &disk_, [this](const scheduler::EventRecord& event) {
+        if (event.kind.ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
+      });
 }
 
 void Cluster::StartFollower(size_t index) {
@@ -63,6 +77,10 @@ void Cluster::StartServer(size_t index) {
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
   const uint32_t run = runs_++;
+  const auto has_begun = [this](FaultKind kind) { return faults_[static_cast<size_t>(kind)] > 0; };
+  const bool stale_leader = has_begun(FaultKind::kStaleLeader);
+  if (stale_leader) checkers_.Excuse(ExcusableCheck::kIsolation, run);
+  if (stale_leader || has_begun(FaultKind::kSchedulerAmnesia)) checkers_.Excuse(ExcusableCheck::kHealing, run);
   for (uint32_t rank = 0; rank < job.ranks; ++rank) {
     workers_.push_back({.place = {.run = run, .job_name = job_name, .job = job, .rank = rank}, .process = nullptr});
     const size_t index = workers_.size() - 1;
@@ -75,7 +93,12 @@ void Cluster::StartWorker(size_t index) {
   worker.started = true;
   worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,
-      WorkerProcess::Ports{.network = &network_, .control = &control_, .checkers = &checkers_, .audit = &audit_},
+      WorkerProcess::Ports{.network = &network_,
+                           .control = &control_,
+                           .checkers = &checkers_,
+                           .audit = &audit_,
+                           .schedule = &schedule_,
+                           .fault_log = &fault_log_},
       [this, index](JobId job, uint64_t timeout_ms) { StartColocatedServer(index, job, timeout_ms); });
 }
 
@@ -104,8 +127,10 @@ void Cluster::KillWorker(Worker* worker, bool silently) {
     if (silently) server.process->FallSilent();
     server.process.reset();
   }
+  const std::string name = worker->process->name();
   if (silently) worker->process->FallSilent();
   worker->process.reset();
+  if (!silently) control_.CallerEnded(name);
 }
 
 bool Cluster::OneOfMany() const {
@@ -137,6 +162,7 @@ void Cluster::Tend() {
 void Cluster::TendRollingRestart() {
   if (AllWorkersEnded()) rolling_.clear();
   if (rolling_.empty()) return;
+  fault_log_.GoesOn(world_.now_ns());
   Server& server = servers_[rolling_.front()];
   if (rolling_restarted_) {
     if (server.process != nullptr && !server.process->registered()) return;
@@ -161,27 +187,26 @@ bool Cluster::AllWorkersEnded() const {
 
 uint64_t Cluster::SettleNs() const {
   const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
-  return (silence ? kSettleAfterSilenceNs : kSettleNs) + profile_.return_patience_ns;
+  return silence ? kSettleAfterSilenceNs : kSettleNs;
 }
 
 void Cluster::CheckRuns() {
-  std::set<uint32_t> excused = runs_hit_;
-  if (faults_[static_cast<size_t>(FaultKind::kStaleLeader)] > 0) {
-    for (uint32_t run = 0; run < runs_; ++run) excused.insert(run);
-  }
   for (const Worker& worker : workers_) {
     if (worker.process == nullptr) continue;
     hand_overs_ += worker.process->results_handed_over();
     if (!worker.process->finished())
       checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
-    if (worker.process->refused_memory()) excused.insert(worker.place.run);
+    if (worker.process->refused_memory()) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
+  const auto may_fail = [this](uint32_t run) {
+    return runs_hit_.contains(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
+  };
   for (uint32_t run = 0; run < runs_; ++run) {
-    if (excused.contains(run) || checkers_.ops_failed_of(run) == 0) continue;
+    if (may_fail(run) || checkers_.ops_failed_of(run) == 0) continue;
     checkers_.Fail(absl::StrCat("run ", run, " had failed ops though nothing destructive hit it (isolation)"));
   }
   for (const Worker& worker : workers_) {
-    if (worker.process == nullptr || excused.contains(worker.place.run) || worker.process->did_everything()) continue;
+    if (worker.process == nullptr || may_fail(worker.place.run) || worker.process->did_everything()) continue;
     checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.process->Describe()));
   }
 }

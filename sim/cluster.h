@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fault_log.h"
+#include "sim/op_schedule.h"
 #include "sim/profile.h"
 #include "sim/rogue_process.h"
 #include "sim/scheduler_process.h"
@@ -44,6 +46,9 @@ class Cluster {
   const Checkers& checkers() const { return checkers_; }
   Checkers& checkers() { return checkers_; }
   uint64_t hand_overs() const { return hand_overs_; }
+  const FaultLog& fault_log() const { return fault_log_; }
+  // Of jobs.
+  uint32_t runs() const { return runs_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
 
  private:
@@ -75,15 +80,24 @@ class Cluster {
   void TendRollingRestart();
   void CheckRuns();
 
-  // ---- cluster_faults.cc; true: it found something to hit ----
+  // How long a group may take to work again when all faults have ended (I10).
+  static uint64_t HealingNs(const Profile& profile);
+
+  // ---- cluster_faults.cc; true: it found something to hit, and has said in `victims_` what that is ----
   void Happen(const Fault& fault);
+  bool Hit(const Fault& fault, uint64_t end_ns);
   bool HitNetwork(const Fault& fault, uint64_t end_ns);
+  // What a fault cuts that hits nodes.
+  bool HitNodes(const Fault& fault, uint64_t end_ns);
+  void CutNode(const std::string& node, uint64_t end_ns);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
   bool CrashEveryServer(uint64_t back_ns);
   bool HitWorker(const Fault& fault, uint64_t end_ns);
   // `first_was_in`: the rank whose crash began it had opened all its groups.
   void RestartJob(uint32_t run, bool first_was_in);
+  // Of a fault after which the scheduler does not know what it must: groups may not be moved any more.
+  void ExcuseRunsFromHealing();
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
@@ -92,7 +106,9 @@ class Cluster {
 
   const Profile profile_;
   World world_;
+  FaultLog fault_log_;
   Checkers checkers_;
+  OpSchedule schedule_;
   WireAudit audit_;
   SimNetwork network_;
   SimControl control_;
@@ -110,6 +126,7 @@ class Cluster {
   std::set<uint32_t> runs_hit_;
   uint64_t hand_overs_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
+  std::vector<std::string> victims_;  // of the fault that is about to begin
 };
 
 }  // namespace shoal::sim

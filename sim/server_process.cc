@@ -23,7 +23,7 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
       control_link_(world, control, place.name) {
   for (IoThread& thread : threads_) {
     thread.memory.resize(profile.slot_memory_bytes);
-    thread.transport = network->MakeTransport(/*listen=*/true, [this] { Wake(); });
+    thread.transport = network->MakeTransport(place.node, /*listen=*/true, [this] { Wake(); });
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }
@@ -57,7 +57,6 @@ void ServerProcess::StartLoops() {
     options.token_key = *token_key_;
     options.slot_memory_bytes = thread.memory.size();
     options.window_bytes = profile_.window_bytes;
-    options.return_patience_ns = profile_.return_patience_ns;
     thread.loop = std::make_unique<ServerLoop>(options, thread.transport.get(), thread.reducer.get(), thread.memory);
   }
 }

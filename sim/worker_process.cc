@@ -22,7 +22,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       place_(place),
       ports_(ports),
       colocate_server_(std::move(colocate_server)),
-      transport_(ports.network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
+      transport_(ports.network->MakeTransport(name(), /*listen=*/false, [this] { Wake(); })),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
                                          transport_.get())),
       scheduler_(
@@ -38,16 +38,29 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
                    .min_servers = profile.min_servers,
                    .jitter_seed = world->random().Next()},
                   &scheduler_) {
-  Group everybody{.name = "all", .rank = place.rank};
-  Group every_second{.name = "even", .rank = place.rank / 2};
-  for (uint32_t r = 0; r < place.job.ranks; ++r) {
+  ListGroups();
+  membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
+  Wake();
+}
+
+void WorkerProcess::ListGroups() {
+  const JobProfile& job = place_.job;
+  const uint64_t most_ops = job.until_ns > 0 ? UINT64_MAX : job.ops;
+  Group everybody{.name = "all", .most_ops = most_ops, .rank = place_.rank};
+  Group every_second{.name = "even", .most_ops = most_ops, .rank = place_.rank / 2};
+  for (uint32_t r = 0; r < job.ranks; ++r) {
     everybody.ranks.push_back(r);
     if (r % 2 == 0) every_second.ranks.push_back(r);
   }
   groups_.push_back(everybody);
-  if (place.job.subgroup && place.rank % 2 == 0) groups_.push_back(every_second);
-  membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
-  Wake();
+  if (job.subgroup && place_.rank % 2 == 0) groups_.push_back(every_second);
+  for (uint32_t i = 0; i < job.short_groups; ++i) {
+    groups_.push_back({.name = absl::StrCat("short-", i),
+                       .most_ops = i % 3,
+                       .is_short = true,
+                       .ranks = everybody.ranks,
+                       .rank = place_.rank});
+  }
 }
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
@@ -62,8 +75,10 @@ void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
 }
 
 void WorkerProcess::JoinNextGroup(Now now) {
-  if (groups_asked_for_ == groups_.size() || shutting_down_) return;
+  if (!in_job_ || given_up_ || shutting_down_) return;
+  if (groups_asked_for_ > groups_joined_ || groups_asked_for_ == groups_.size()) return;
   const Group& group = groups_[groups_asked_for_];
+  if (group.is_short && groups_[groups_asked_for_ - 1].is_short && !groups_[groups_asked_for_ - 1].closed) return;
   membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
                                                      .request = {.name = group.name,
                                                                  .ranks = group.ranks,
@@ -86,15 +101,15 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
 void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
     if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
-    JoinNextGroup(now);
+    in_job_ = true;
   } else if (const auto* group = std::get_if<GroupJoined>(&outcome)) {
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
+    ++groups_joined_;
     OpenGroup(group->ticket - 1, *group->group, now);
-    JoinNextGroup(now);
   } else if (const auto* lost = std::get_if<RankLostCommand>(&outcome)) {
     commands_.emplace_back(*lost);
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
-    ports_.checkers->SawMap(move->group, *move->map);
+    if (ports_.checkers->SawMap(move->group, *move->map)) ports_.fault_log->Moved(move->group);
     commands_.emplace_back(*move);
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
     membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
@@ -112,6 +127,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
 void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
+  given_up_ = true;
   for (Group& group : groups_) {
     group.over = true;
     if (!group.opened) group.closed = true;
@@ -137,10 +153,15 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
   const JobProfile& shape = place_.job;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
-    while (group.opened && !group.over && !stopped_calling_ && group.submitted < shape.ops &&
-           group.submitted - group.ended < shape.in_flight) {
+    while (group.opened && !group.over && !stopped_calling_ && group.submitted - group.ended < shape.in_flight) {
       if (now.monotonic_ns < group.next_submit_ns) {
         deadline = std::min(deadline, group.next_submit_ns);
+        break;
+      }
+      if (!ports_.schedule->Calls({place_.run, group.name}, group.submitted + 1, group.most_ops,
+                                  group.is_short || shape.until_ns == 0 ? UINT64_MAX : shape.until_ns,
+                                  world().now_ns())) {
+        group.over = true;
         break;
       }
       group.next_submit_ns = now.monotonic_ns + world().random().Below(profile_.think_ns + 1);
@@ -159,8 +180,10 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       command.data = op.memory.data();
       command.layout = OpLayout::Make(*group.info, op.plan.elements, op.plan.dtype).value();
       command.reduce_op = op.plan.reduce_op;
+      command.premul_factor = op.plan.premul_factor;
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
+      ports_.checkers->OpCalled(place_.run, group.name, op.number);
       ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
     }
@@ -186,6 +209,7 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     ++group.ended;
     if (done->status.ok()) {
       ++group.ended_well;
+      ports_.fault_log->Worked(group.id);
       ports_.audit->OpEnded(group.id, Rank(group.rank), OpNumber(op.number));
     } else {
       group.over = true;
@@ -207,11 +231,9 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
 
 void WorkerProcess::CloseIfOver(Now now) {
   if (shutting_down_ || finished_) return;
-  const JobProfile& shape = place_.job;
   bool all_closed = true;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
-    if (group.opened && group.submitted == shape.ops) group.over = true;
     all_closed = all_closed && group.closed;
     if (!group.opened || !group.over || group.closed || group.ended < group.submitted) continue;
     group.opened = false;  // closing
@@ -234,6 +256,7 @@ uint64_t WorkerProcess::Run(Now now) {
     }
     deadline = SubmitDue(now);
     CloseIfOver(now);
+    JoinNextGroup(now);
     progress = RunLoops(now);
   }
   return std::min({deadline, loop_->NextDeadlineNs(), membership_.NextDeadlineNs()});
@@ -257,7 +280,11 @@ bool WorkerProcess::opened_all() const {
 
 bool WorkerProcess::did_everything() const {
   return std::all_of(groups_.begin(), groups_.end(),
-                     [this](const Group& group) { return group.ended_well == place_.job.ops; });
+                     [this](const Group& group) {
+                       const uint64_t called = ports_.schedule->Called({place_.run, group.name});
+                       return group.was_opened && group.ended_well == called &&
+                              (group.most_ops == UINT64_MAX || called == group.most_ops);
+                     });
 }
 
 std::string WorkerProcess::Describe() const {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fault_log.h"
+#include "sim/op_schedule.h"
 #include "sim/profile.h"
 #include "sim/sim_control.h"
 #include "sim/sim_process.h"
@@ -36,6 +38,8 @@ class WorkerProcess : public SimProcess {
     SimControl* control;
     Checkers* checkers;
     WireAudit* audit;
+    OpSchedule* schedule;
+    FaultLog* fault_log;
   };
 
   // Starts a colocated server for the job in this process; ColocatedServerStarted follows, within the time.
@@ -53,7 +57,7 @@ class WorkerProcess : public SimProcess {
   // Every op of the workload was called and ended well.
   bool did_everything() const;
   // Its job.
-  bool joined() const { return groups_asked_for_ > 0; }
+  bool joined() const { return in_job_; }
   // All its groups were opened.
   bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
@@ -76,6 +80,8 @@ class WorkerProcess : public SimProcess {
  private:
   struct Group {
     std::string name;
+    uint64_t most_ops = 0;
+    bool is_short = false;  // closed before the next one is made
     GroupId id;
     std::shared_ptr<const GroupInfo> info;  // null: not joined
     std::vector<uint32_t> ranks;            // of the job
@@ -96,6 +102,8 @@ class WorkerProcess : public SimProcess {
     std::vector<std::byte> memory;
   };
 
+  void ListGroups();
+  // If it is its turn.
   void JoinNextGroup(Now now);
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
@@ -117,11 +125,14 @@ class WorkerProcess : public SimProcess {
   std::vector<WorkerCommand> commands_;
   std::vector<MembershipCommand> membership_commands_;
   size_t groups_asked_for_ = 0;
+  size_t groups_joined_ = 0;
   std::vector<Group> groups_;
   std::map<uint64_t, OpenOp> ops_;  // by ticket
   uint64_t next_ticket_ = 1;
   bool disagree_ = false;
   bool stopped_calling_ = false;
+  bool in_job_ = false;
+  bool given_up_ = false;
   bool shutting_down_ = false;
   bool finished_ = false;
   bool refused_memory_ = false;
