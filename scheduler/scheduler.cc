@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "core/now.h"
 #include "scheduler/leading/scheduler_roles.h"
 #include "scheduler/leading/scheduler_term.h"
@@ -27,7 +28,7 @@ absl::Status CheckConfig(const SchedulerConfig& config) {
                                                    " and in the file ", config.state_file,
                                                    "; give --store or --state-file, not both"));
   }
-  return absl::OkStatus();
+  return CheckLeases(config.lease_ttl_ms * kNsPerMs, config.store.empty() ? 0 : config.leader_lease_ms * kNsPerMs);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) {

@@ -1,0 +1,41 @@
+// The one rule of who may declare a rank lost: its times fit each other.
+#include "core/failure_detection.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(FailureDetection, TheLastResortComesAfterAllThatTheOthersMayNeed) {
+  for (const uint64_t lease_ttl_ns : {100 * kNsPerMs, kDefaultLeaseTtlNs, 600 * kNsPerS}) {
+    EXPECT_GT(ServerPatienceNs(lease_ttl_ns), lease_ttl_ns) << "the scheduler declares a silent rank lost before";
+    EXPECT_GE(ServerPatienceNs(lease_ttl_ns), kRankNoticesWithinNs + kReachPatienceNs + kReportTimeoutNs + kMoveNs);
+  }
+}
+
+TEST(FailureDetection, ASchedulerThatIsAloneTakesEveryLease) {
+  EXPECT_TRUE(CheckLeases(100 * kNsPerMs, 0).ok());
+  EXPECT_TRUE(CheckLeases(600 * kNsPerS, 0).ok());
+}
+
+TEST(FailureDetection, ALeaderLeaseThatOutlastsTheServersPatienceIsRefusedWithWhatToGive) {
+  EXPECT_TRUE(CheckLeases(kDefaultLeaseTtlNs, 5 * kNsPerS).ok());
+  EXPECT_TRUE(CheckLeases(1500 * kNsPerMs, 3 * kNsPerS).ok());
+  const absl::Status refused = CheckLeases(kDefaultLeaseTtlNs, 60 * kNsPerS);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("--leader-lease 60000 does not fit --lease-ttl 5000"),
+                    HasSubstr("declare a rank lost themselves after 14000 ms"),
+                    HasSubstr("give --leader-lease 11333 or less, or a longer --lease-ttl")));
+  EXPECT_TRUE(CheckLeases(kDefaultLeaseTtlNs, 11333 * kNsPerMs).ok());
+  EXPECT_FALSE(CheckLeases(kDefaultLeaseTtlNs, 11334 * kNsPerMs).ok());
+}
+
+}  // namespace
+}  // namespace shoal
