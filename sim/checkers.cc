@@ -66,7 +66,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   CheckHealing(job, truth, ranks, where);
   if (!status.ok()) {
     ++ops_failed_;
-    ++ops_failed_by_job_[job];
+    first_errors_.try_emplace(job, std::string(status.message()));
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
     for (const uint32_t job_rank : job_ranks) {
       const auto known = all_know_by_ns_.find({job, job_rank});
@@ -135,9 +135,9 @@ void Checkers::CheckServerEmpty(const std::string& server, const ServerCounters&
   }
 }
 
-uint64_t Checkers::ops_failed_of(uint32_t job) const {
-  const auto found = ops_failed_by_job_.find(job);
-  return found == ops_failed_by_job_.end() ? 0 : found->second;
+std::string Checkers::first_error_of(uint32_t job) const {
+  const auto found = first_errors_.find(job);
+  return found == first_errors_.end() ? "" : found->second;
 }
 
 }  // namespace shoal::sim

@@ -81,7 +81,8 @@ class Checkers {
 
   uint64_t ops_ok() const { return ops_ok_; }
   uint64_t ops_failed() const { return ops_failed_; }
-  uint64_t ops_failed_of(uint32_t job) const;
+  // What the first op of the job that failed ended with; "" if none has.
+  std::string first_error_of(uint32_t job) const;
   uint64_t refusals() const { return refusals_; }
   uint64_t preemptions() const { return preemptions_; }
 
@@ -111,7 +112,7 @@ class Checkers {
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;
-  std::map<uint32_t, uint64_t> ops_failed_by_job_;
+  std::map<uint32_t, std::string> first_errors_;  // by job
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
 };

@@ -27,11 +27,13 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       world_(profile.seed),
       fault_log_(HealingNs(profile)),
       checkers_(&world_, &fault_log_, HealingNs(profile)),
+      scheduler_audit_(&fault_log_, [this](const std::string& what) { checkers_.Fail(what); }),
       audit_([this](const std::string& what) { checkers_.Fail(what); }),
       network_(&world_, profile_.network, &audit_),
       control_(&world_, profile_.network.latency_ns),
       disk_(&world_) {
   world_.KeepText(trace_lines);
+  disk_.SetOnSave([this] { scheduler_audit_.OnSave(); });
   network_.SetOnBroken([this](const std::string& node, const std::string& other) {
     fault_log_.Noticed(absl::StrCat(node, " ", other));
   });
@@ -56,12 +58,14 @@ void Cluster::Start() {
     world_.At(fault.at_ns, [this, fault] { Happen(fault); });
   }
   world_.After(kTendEveryNs, [this] { Tend(); });
+  world_.After(kNsPerS, [this] { scheduler_audit_.AllStarted(); });
 }
 
 void Cluster::StartScheduler() {
   if (scheduler_ != nullptr) return;
   scheduler_ = std::make_unique<SchedulerProcess>(
       &world_, profile_, &control_, &disk_, [this](const scheduler::EventRecord& event) {
+        scheduler_audit_.OnEvent(event, world_.now_ns());
         if (event.kind.ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
       });
 }
@@ -72,6 +76,7 @@ void Cluster::StartFollower(size_t index) {
 
 void Cluster::StartServer(size_t index) {
   Server& server = servers_[index];
+  scheduler_audit_.ProcessStarted();
   server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, &control_, &checkers_);
 }
 
@@ -91,6 +96,9 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
 void Cluster::StartWorker(size_t index) {
   Worker& worker = workers_[index];
   worker.started = true;
+  const JobProfile& shape = worker.place.job;
+  scheduler_audit_.RankStarted(worker.place.job_name, absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank),
+                               shape.has_colocated_servers || shape.colocates_without_servers);
   worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,
       WorkerProcess::Ports{.network = &network_,
@@ -156,6 +164,7 @@ void Cluster::Tend() {
     }
   }
   TendRollingRestart();
+  CheckRetained();
   world_.After(kTendEveryNs, [this] { Tend(); });
 }
 
@@ -188,42 +197,6 @@ bool Cluster::AllWorkersEnded() const {
 uint64_t Cluster::SettleNs() const {
   const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
   return silence ? kSettleAfterSilenceNs : kSettleNs;
-}
-
-void Cluster::CheckRuns() {
-  for (const Worker& worker : workers_) {
-    if (worker.process == nullptr) continue;
-    hand_overs_ += worker.process->results_handed_over();
-    if (!worker.process->finished())
-      checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
-    if (worker.process->refused_memory()) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
-  }
-  const auto may_fail = [this](uint32_t run) {
-    return runs_hit_.contains(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
-  };
-  for (uint32_t run = 0; run < runs_; ++run) {
-    if (may_fail(run) || checkers_.ops_failed_of(run) == 0) continue;
-    checkers_.Fail(absl::StrCat("run ", run, " had failed ops though nothing destructive hit it (isolation)"));
-  }
-  for (const Worker& worker : workers_) {
-    if (worker.process == nullptr || may_fail(worker.place.run) || worker.process->did_everything()) continue;
-    checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.process->Describe()));
-  }
-}
-
-void Cluster::CheckEnd() {
-  CheckRuns();
-  rogues_.clear();
-  workers_.clear();
-  world_.RunUntil(world_.now_ns() + kNsPerS);
-  for (const Server& server : servers_) {
-    if (server.process == nullptr) continue;
-    server.process->CheckAtEnd();
-    if (!server.process->draining() || server.process->drained()) continue;
-    checkers_.Fail(absl::StrCat(server.process->name(), " was never drained (liveness)"));
-  }
-  checkers_.CheckGraves();
-  checkers_.CheckNetwork(network_);
 }
 
 }  // namespace shoal::sim

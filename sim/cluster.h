@@ -17,6 +17,7 @@
 #include "sim/op_schedule.h"
 #include "sim/profile.h"
 #include "sim/rogue_process.h"
+#include "sim/scheduler_audit.h"
 #include "sim/scheduler_process.h"
 #include "sim/server_process.h"
 #include "sim/sim_control.h"
@@ -78,7 +79,11 @@ class Cluster {
   // Processes whose time has come end: servers that are drained, those of workers that have ended.
   void Tend();
   void TendRollingRestart();
+
+  // ---- cluster_checks.cc ----
   void CheckRuns();
+  // While all is well: what the scheduler has of jobs that make and close groups.
+  void CheckRetained();
 
   // How long a group may take to work again when all faults have ended (I10).
   static uint64_t HealingNs(const Profile& profile);
@@ -109,6 +114,7 @@ class Cluster {
   FaultLog fault_log_;
   Checkers checkers_;
   OpSchedule schedule_;
+  SchedulerAudit scheduler_audit_;
   WireAudit audit_;
   SimNetwork network_;
   SimControl control_;
@@ -125,6 +131,7 @@ class Cluster {
   uint32_t restarts_due_ = 0;
   std::set<uint32_t> runs_hit_;
   uint64_t hand_overs_ = 0;
+  uint64_t next_retained_check_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
   std::vector<std::string> victims_;  // of the fault that is about to begin
 };

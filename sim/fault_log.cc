@@ -56,9 +56,9 @@ std::string FaultMeetings::ToJson() const {
     for (size_t second = 0; second < kFaultKindCount; ++second) {
       const auto& counts = counts_[first * kFaultKindCount + second];
       cells.push_back(
-          absl::StrCat("\"", FaultName(static_cast<FaultKind>(second)), "\": [", absl::StrJoin(counts, ", "), "]"));
+          absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(second))), "\": [", absl::StrJoin(counts, ", "), "]"));
     }
-    rows.push_back(absl::StrCat("\"", FaultName(static_cast<FaultKind>(first)), "\": {", absl::StrJoin(cells, ", "), "}"));
+    rows.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(first))), "\": {", absl::StrJoin(cells, ", "), "}"));
   }
   return absl::StrCat("{", absl::StrJoin(rows, ",\n  "), "}");
 }
@@ -84,6 +84,14 @@ void FaultLog::Begin(FaultKind kind, std::vector<std::string> victims, uint64_t 
   }
   faults_.push_back({.kind = kind, .victims = std::move(victims), .begin_ns = now_ns, .end_ns = end_ns});
   last_end_ns_ = std::max(last_end_ns_, end_ns);
+  concerns_servers_ = concerns_servers_ || kind == FaultKind::kSchedulerAmnesia || kind == FaultKind::kStaleLeader ||
+                      (IsSurvivable(kind) && kind != FaultKind::kReset && kind != FaultKind::kPathCut &&
+                       kind != FaultKind::kOneWay && kind != FaultKind::kRankDataCut);
+}
+
+uint64_t FaultLog::BegunSince(uint64_t begin_ns) const {
+  return static_cast<uint64_t>(std::count_if(faults_.begin(), faults_.end(),
+                                             [&](const Begun& fault) { return fault.begin_ns >= begin_ns; }));
 }
 
 void FaultLog::Noticed(std::string_view text) {

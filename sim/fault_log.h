@@ -64,8 +64,10 @@ class FaultLog {
   uint64_t last_end_ns() const { return last_end_ns_; }
   size_t begun() const { return faults_.size(); }
   const FaultMeetings& meetings() const { return meetings_; }
-  // Whether a fault that has begun concerns one of the processes.
+  uint64_t BegunSince(uint64_t begin_ns) const;
+  // Whether a fault that has begun concerns one of the processes; any server, whose groups may be anybody's.
   bool Concerns(const std::set<std::string>& processes) const;
+  bool ConcernsServers() const { return concerns_servers_; }
 
  private:
   struct Begun {
@@ -84,6 +86,7 @@ class FaultLog {
 
   const uint64_t healing_ns_;
   uint64_t last_end_ns_ = 0;
+  bool concerns_servers_ = false;
   std::vector<Begun> faults_;
   FaultMeetings meetings_;
 };

@@ -4,16 +4,11 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "sim/sim_transport.h"
 
 namespace shoal::sim {
 namespace {
-
-// As net/ucx/handshake_sockets.h has it: how often a side that hears nothing asks, and after how many questions without
-// an answer it gives up.
-constexpr uint64_t kDialerProbesEveryNs = 1 * kNsPerS;
-constexpr uint64_t kListenerProbesEveryNs = 3 * kNsPerS;
-constexpr uint64_t kUnansweredProbes = 3;
 
 // After how long the kernel repeats an attempt to connect that got no answer. The last one is given up.
 constexpr uint64_t kConnectAttemptsNs[] = {0,           1 * kNsPerS,  3 * kNsPerS,  7 * kNsPerS,
@@ -91,7 +86,7 @@ void SimNetwork::Cut(const std::string& from, const std::string& to, bool one_wa
 // A probe goes out when nothing has come for an interval, and then one each interval, until some number of them in a
 // row got no answer. An answer needs both ways.
 uint64_t SimNetwork::SilencePatienceNs(int end) {
-  const uint64_t interval_ns = end == 0 ? kDialerProbesEveryNs : kListenerProbesEveryNs;
+  const uint64_t interval_ns = end == 0 ? kRankProbePeriodNs : kServerProbePeriodNs;
   return kUnansweredProbes * interval_ns + world_->random().Below(interval_ns);
 }
 

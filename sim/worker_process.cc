@@ -274,6 +274,11 @@ bool WorkerProcess::RunLoops(Now now) {
   return progress || !commands_.empty() || !membership_commands_.empty();
 }
 
+size_t WorkerProcess::groups_open() const {
+  return static_cast<size_t>(
+      std::count_if(groups_.begin(), groups_.end(), [](const Group& group) { return group.info != nullptr && !group.closed; }));
+}
+
 bool WorkerProcess::opened_all() const {
   return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
 }

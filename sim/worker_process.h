@@ -63,6 +63,8 @@ class WorkerProcess : public SimProcess {
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
   const std::string& transport_name() const { return transport_->name(); }
+  // Groups that it has joined and not closed.
+  size_t groups_open() const;
   std::string Describe() const;
   void ColocatedServerStarted(const absl::Status& status);
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
