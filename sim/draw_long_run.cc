@@ -61,6 +61,7 @@ void DrawJobs(Random& random, Profile* profile) {
     profile->jobs.push_back({.ranks = static_cast<uint32_t>(random.Chance(30'000) ? 16 : random.Between(2, 4)),
                              .subgroup = random.Chance(300'000),
                              .short_groups = random.Chance(200'000) ? static_cast<uint32_t>(random.Between(5, 40)) : 0,
+                             .most_elements = Pick<uint64_t>(random, {400, 2'000, 12'000}),
                              .in_flight = Pick<uint32_t>(random, {1, 2, 8}),
                              .start_ns = random.Chance(200'000) ? random.Below(3 * kNsPerS) : 0,
                              .has_colocated_servers = random.Chance(100'000),
@@ -90,7 +91,7 @@ void DrawLongRun(Random& random, Profile* profile) {
   for (const Fault& fault : profile->faults) end_ns = std::max(end_ns, fault.at_ns + fault.duration_ns);
   end_ns = std::min(end_ns + 2 * profile->lease_ttl_ms * kNsPerMs + random.Between(2, 4) * kNsPerS, kLongestRunNs);
   for (JobProfile& job : profile->jobs) job.until_ns = end_ns;
-  profile->think_ns = std::max(profile->think_ns, end_ns / Pick<uint64_t>(random, {20, 60, 200}));
+  profile->think_ns = std::max(profile->think_ns, end_ns / Pick<uint64_t>(random, {10, 20, 50}));
   profile->op_timeout_ns = 90 * kNsPerS;
 }
 

@@ -19,7 +19,7 @@ void DrawCluster(Random& random, Profile* profile) {
   profile->max_chunk_bytes = Pick<uint32_t>(random, {1024, 1024, 2048, 8192});
   profile->window_bytes = profile->max_chunk_bytes * Pick<uint32_t>(random, {1, 2, 4, 16});
   profile->slot_memory_bytes = Pick<uint64_t>(random, {256 << 10, 1 << 20, 4 << 20});
-  profile->lease_ttl_ms = Pick<uint64_t>(random, {500, 1000, 3000});
+  profile->lease_ttl_ms = Pick<uint64_t>(random, {1000, 2000, 5000});
   profile->think_ns = Pick<uint64_t>(random, {1'000, 100'000, 3'000'000});
   profile->reduce_ns = Pick<uint64_t>(random, {1, 10'000, 500'000});
   profile->wake_delay_ns = Pick<uint64_t>(random, {1, 5'000, 200'000});

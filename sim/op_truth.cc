@@ -129,7 +129,8 @@ int Combine(ReduceOp reduce_op, int a, int b) {
 
 }  // namespace
 
-OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire) {
+OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire,
+              uint64_t most_elements) {
   uint64_t state = StableHash({seed, job, op});
   for (const char c : group) state = StableHash({state, static_cast<unsigned char>(c)});
   Random random(state);
@@ -139,7 +140,7 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
   OpPlan plan;
   plan.dtype = kTypes[random.Below(std::size(kTypes))];
   plan.reduce_op = kOps[random.Below(std::size(kOps))];
-  const uint64_t limits[] = {1, 10, 300, 3000, 12000};
+  const uint64_t limits[] = {1, 10, most_elements / 40, most_elements / 4, most_elements};
   plan.elements = random.Below(limits[random.Below(std::size(limits))] + 1);
   plan.order_matters = plan.dtype == DataType::kFloat32 && plan.reduce_op == ReduceOp::kSum &&
                        wire == WireFormat::kAsIs && random.Chance(700'000);

@@ -28,7 +28,9 @@ struct OpPlan {
   uint64_t base = 0;  // of the contributions
 };
 
-OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire);
+// Of at most `most_elements`.
+OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire,
+              uint64_t most_elements);
 std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank);
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, uint32_t ranks);
 

@@ -40,6 +40,7 @@ struct JobProfile {
   uint32_t short_groups = 0;  // also so many, one after the other, each closed after a few ops
   uint32_t ops = 1;           // of each group
   uint64_t until_ns = 0;      // not 0: groups go on until then instead
+  uint64_t most_elements = 12'000;
   uint32_t in_flight = 1;
   uint64_t start_ns = 0;                   // after the others
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job

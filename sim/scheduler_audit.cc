@@ -12,7 +12,7 @@ namespace {
 // Moves of a group: for each process that came, and for each fault (its ranks and its servers' leases each have their
 // say).
 constexpr uint64_t kMovesForEach = 8;
-// Beyond one for each fault that has begun meanwhile.
+// Beyond one for each fault that has begun meanwhile, and for each server that comes or goes with a rank.
 constexpr uint64_t kMovesInASecond = 10;
 constexpr uint64_t kSavesForEach = 40;
 constexpr uint64_t kEventsForEach = 60;
@@ -45,11 +45,13 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   ++moves.count;
   moves.newest_ns.push_back(now_ns);
   while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
-  const uint64_t reasons = faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + kMovesInASecond;
+  const std::string job = JobOf(event.subject);
+  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? nodes_[job].size() : 0;
+  const uint64_t reasons =
+      faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }
-  const std::string job = JobOf(event.subject);
   if (!all_started_ || jobs_with_servers_.contains(job)) return;
   if (!faults_->Concerns(nodes_[job]) && !faults_->ConcernsServers()) {
     fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));

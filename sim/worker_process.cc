@@ -10,7 +10,7 @@ namespace shoal::sim {
 namespace {
 
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
-constexpr uint64_t kGroupTimeoutNs = 15 * kNsPerS;
+constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
 constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
@@ -74,6 +74,8 @@ void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
   Wake();
 }
 
+uint64_t WorkerProcess::GroupTimeoutNs() const { return std::max(profile_.op_timeout_ns, kLeastGroupTimeoutNs); }
+
 void WorkerProcess::JoinNextGroup(Now now) {
   if (!in_job_ || given_up_ || shutting_down_) return;
   if (groups_asked_for_ > groups_joined_ || groups_asked_for_ == groups_.size()) return;
@@ -85,7 +87,7 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .max_chunk_bytes = profile_.max_chunk_bytes,
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire},
-                                                     .deadline_ns = now.monotonic_ns + kGroupTimeoutNs});
+                                                     .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
 }
 
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
@@ -95,7 +97,7 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   ports_.checkers->SawMap(info.id, *info.map);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
-      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + 10 * kNsPerS});
+      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + GroupTimeoutNs()});
 }
 
 void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
@@ -168,8 +170,9 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       OpenOp op;
       op.group = index;
       op.number = ++group.submitted;
-      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire);
-      if (disagree_) {
+      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire,
+                       place_.job.most_elements);
+      if (disagree_ && op.plan.elements > 0) {  // an op of nothing waits for nobody
         disagree_ = false;
         ++op.plan.elements;
       }

@@ -107,6 +107,7 @@ class WorkerProcess : public SimProcess {
   void ListGroups();
   // If it is its turn.
   void JoinNextGroup(Now now);
+  uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
