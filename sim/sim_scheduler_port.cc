@@ -39,6 +39,14 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .request_number = call.request_number};
 }
 
+scheduler::Request AsRequest(const CloseGroupsCall& call) {
+  return scheduler::CloseGroups{.job = call.member.job,
+                                .rank = call.member.rank,
+                                .incarnation = call.member.incarnation,
+                                .groups = call.groups,
+                                .given_up_requests = call.given_up_requests};
+}
+
 scheduler::Request AsRequest(const HeartbeatCall& call) {
   return scheduler::HeartbeatWorker{.job = call.member.job,
                                     .rank = call.member.rank,

@@ -199,6 +199,7 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     Group& group = groups_[opened->group.value()];
     if (!opened->status.ok()) {
       group.closed = true;
+      membership_commands_.emplace_back(GroupEnded{group.id});
       return GiveUp("open group", opened->status);
     }
     group.opened = true;
@@ -223,6 +224,7 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;
+    membership_commands_.emplace_back(GroupEnded{groups_[closed->group.value()].id});
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
     world().TraceText(name(), " reports server ", trouble->server.value(), " in epoch ", trouble->epoch.value(),
                       trouble->reachable ? " as reachable: " : ": ", trouble->reason);

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,8 @@ constexpr char kForwardedKey[] = "shoal-forwarded";
 constexpr std::chrono::seconds kStopPatience{1};
 
 // One call: what arrives on one side is sent on the other. A message is read when the one before it has been sent.
-// Both sides keep the call until gRPC is done with them.
+// Both sides keep the call until gRPC is done with them. Towards the leader the call is held open until the leader says
+// no more: until then a message of either side may still come, and gRPC must not have ended the call when it does.
 class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
  public:
   explicit ForwardedCall(std::shared_ptr<grpc::GenericStub> leader) : leader_(std::move(leader)) {}
@@ -38,7 +38,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     to_.AddMetadata(kForwardedKey, "1");
     leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
-    callee_.AddHold();  // for further messages of the caller
+    callee_.AddHold();  // until LeaderIsSilent
     callee_.StartCall();
     caller_.StartRead(&from_caller_);
     return &caller_;
@@ -69,48 +69,34 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
 
   void CallerSaid(bool ok) {
     const std::lock_guard lock(mutex_);
-    if (!holds_callee_) return;  // the leader has ended the call
-    if (ok) {
-      leader_hears_ = true;
-      return callee_.StartWrite(&from_caller_);
-    }
-    callee_.StartWritesDone();
-    LetCalleeGo();
+    if (leader_is_silent_) return;  // it has ended the call
+    ok ? callee_.StartWrite(&from_caller_) : callee_.StartWritesDone();
   }
   void LeaderHeard(bool ok) {
     const std::lock_guard lock(mutex_);
-    leader_hears_ = false;
-    if (!ok || leader_is_silent_) return LetCalleeGo();
-    caller_.StartRead(&from_caller_);
+    if (ok && !leader_is_silent_) caller_.StartRead(&from_caller_);
   }
   void LeaderSaid(bool ok) {
     const std::lock_guard lock(mutex_);
-    if (ok) {
-      caller_hears_ = true;
-      return caller_.StartWrite(&from_leader_);
-    }
-    leader_is_silent_ = true;
-    if (!leader_hears_) LetCalleeGo();
+    ok ? caller_.StartWrite(&from_leader_) : LeaderIsSilent();
   }
   void CallerHeard(bool ok) {
     const std::lock_guard lock(mutex_);
-    caller_hears_ = false;
-    if (end_.has_value()) return caller_.Finish(*end_);
     if (ok) return callee_.StartRead(&from_leader_);
     to_.TryCancel();
+    LeaderIsSilent();
+  }
+  // With mutex_ held; once, since one read or one write to the caller is under way until then.
+  void LeaderIsSilent() {
     leader_is_silent_ = true;
-    if (!leader_hears_) LetCalleeGo();
+    callee_.RemoveHold();
   }
+  // Nothing is under way in either direction any more but what the caller may still say.
   void LeaderEnded(const grpc::Status& status) {
-    const std::lock_guard lock(mutex_);
     // A caller that gave up does not hear this, so it was this scheduler that cancelled the call.
-    end_ = status.error_code() == grpc::StatusCode::CANCELLED
-               ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
-               : status;
-    if (!caller_hears_) caller_.Finish(*end_);  // else when the message to the caller has gone out
-  }
-  void LetCalleeGo() {
-    if (std::exchange(holds_callee_, false)) callee_.RemoveHold();
+    caller_.Finish(status.error_code() == grpc::StatusCode::CANCELLED
+                       ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
+                       : status);
   }
 
   const std::shared_ptr<grpc::GenericStub> leader_;
@@ -118,11 +104,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   ByteBuffer from_caller_;
   ByteBuffer from_leader_;
   std::mutex mutex_;
-  bool holds_callee_ = true;       // under mutex_, as are the next ones; gRPC must not end it while we may write
-  bool leader_hears_ = false;      // a message to it is under way
-  bool caller_hears_ = false;      // likewise
-  bool leader_is_silent_ = false;  // it says no more
-  std::optional<grpc::Status> end_;
+  bool leader_is_silent_ = false;  // under mutex_
   Caller caller_;
   Callee callee_;
 };

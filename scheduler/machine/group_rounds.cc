@@ -211,6 +211,19 @@ std::vector<GroupRounds::Failure> GroupRounds::FailRank(JobId job, JobRank rank,
   return failures;
 }
 
+std::vector<GroupRounds::Failure> GroupRounds::GiveUp(JobId job, JobRank rank, const GroupRequestId& request) {
+  for (auto it = rounds_.lower_bound({job, ""}); it != rounds_.end() && it->first.first == job; ++it) {
+    auto& waiters = it->second.waiters;
+    const auto waiter = waiters.find(rank);
+    if (waiter == waiters.end() || !(waiter->second.request == request)) continue;
+    const Failure failure{waiter->second.handle, absl::CancelledError("the process gave this request up")};
+    waiters.erase(waiter);
+    if (waiters.empty()) rounds_.erase(it);
+    return {failure};
+  }
+  return {};
+}
+
 void GroupRounds::Forget(RequestHandle handle) {
   for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
     auto& waiters = it->second.waiters;

@@ -35,21 +35,6 @@ std::vector<RankLost> Job::LostRanks() const {
   return lost;
 }
 
-const GroupState* Job::FindGroup(GroupId group) const {
-  const auto found =
-      std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
-  return found == groups.end() ? nullptr : &*found;
-}
-
-std::vector<GroupMap> Job::GroupMaps() const {
-  std::vector<GroupMap> maps;
-  for (const GroupState& group : groups) {
-    absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
-    if (map.ok()) maps.push_back({group.id, std::make_shared<const ShardMap>(*std::move(map))});
-  }
-  return maps;
-}
-
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
   next_job_id_ = next_job_id;
   for (const JobState& state : jobs) {
@@ -59,7 +44,7 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
     job.world_size = state.world_size;
     job.phase = state.phase;
     job.started_at_unix_ms = state.started_at_unix_ms;
-    job.groups.assign(state.groups.begin(), state.groups.end());
+    job.groups.Restore(state.groups);
     for (const auto& [rank, rank_state] : state.ranks) {
       Worker& worker = job.workers[rank];
       worker.state = rank_state;
@@ -67,7 +52,10 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
         ++job.live_count;
         ++live_workers_;
         GrantLease(&worker, now);
-      } else if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
+        continue;
+      }
+      job.groups.CloseAllOf(rank);
+      if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
         job.failure = absl::StrCat(job.Describe(rank), " was lost: ", rank_state.reason);
       }
     }
@@ -263,32 +251,10 @@ void JobRegistry::RenewAll(Now now) {
   next_expiry_ns_ = live_workers_ == 0 ? kNoDeadline : expires_ns;
 }
 
-void JobRegistry::AddGroup(JobId id, GroupState group) {
-  std::deque<GroupState>& groups = jobs_.at(id).groups;
-  std::erase_if(groups, [&](const GroupState& old) { return old.name == group.name; });
-  groups.push_back(std::move(group));
-  if (groups.size() > kMaxGroupsPerJob) groups.pop_front();
-}
-
-GroupState* JobRegistry::MutableGroup(JobId id, GroupId group) {
-  std::deque<GroupState>& groups = jobs_.at(id).groups;
-  return &*std::find_if(groups.begin(), groups.end(), [&](const GroupState& each) { return each.id == group; });
-}
-
-void JobRegistry::MoveGroup(JobId id, GroupId group, const ShardMap& map) {
-  GroupState* const moved = MutableGroup(id, group);
-  moved->epoch = map.epoch();
-  moved->shards = map.shards();
-}
-
-void JobRegistry::SetExcluded(JobId id, GroupId group, std::vector<ExcludedServer> excluded) {
-  MutableGroup(id, group)->excluded = std::move(excluded);
-}
-
 void JobRegistry::ForgetExclusions(ServerId server) {
   for (auto& [id, job] : jobs_) {
-    for (GroupState& group : job.groups) {
-      std::erase_if(group.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
+    for (auto& [group_id, group] : job.groups.all()) {
+      std::erase_if(group.state.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
     }
   }
 }
@@ -311,7 +277,7 @@ std::vector<JobState> JobRegistry::States() const {
     state.phase = job.phase;
     state.started_at_unix_ms = job.started_at_unix_ms;
     for (const auto& [rank, worker] : job.workers) state.ranks.emplace(rank, worker.state);
-    state.groups.assign(job.groups.begin(), job.groups.end());
+    state.groups = job.groups.States();
   }
   return states;
 }
@@ -337,6 +303,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   worker.state.reason = reason;
   --job->live_count;
   --live_workers_;
+  job->groups.CloseAllOf(rank);
   if (gone.lost && job->open()) {
     job->phase = JobPhase::kFailed;
     job->failure = absl::StrCat(job->Describe(rank), " was lost: ", reason);

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "core/ids.h"
 #include "core/now.h"
-#include "core/shard_map.h"
+#include "scheduler/machine/job_groups.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
@@ -27,8 +27,7 @@ namespace shoal::scheduler {
 
 inline constexpr size_t kMaxLiveJobs = 4096;
 inline constexpr size_t kMaxLiveWorkers = 65536;
-inline constexpr size_t kMaxPastJobs = 64;        // without live ranks, still listed
-inline constexpr size_t kMaxGroupsPerJob = 1024;  // the newest are listed
+inline constexpr size_t kMaxPastJobs = 64;  // without live ranks, still listed
 
 struct Worker {
   RankState state;
@@ -46,7 +45,7 @@ struct Job {
   std::string failure;  // kFailed: which rank was lost, and why
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
-  std::deque<GroupState> groups;
+  JobGroups groups;                    // that are open
   size_t live_count = 0;
 
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
@@ -55,8 +54,6 @@ struct Job {
   // By rank of a group whose ranks have all joined the job.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<RankLost> LostRanks() const;
-  const GroupState* FindGroup(GroupId group) const;  // nullptr: no such group
-  std::vector<GroupMap> GroupMaps() const;
 };
 
 class JobRegistry {
@@ -110,11 +107,8 @@ class JobRegistry {
   void AddLiveNodes(std::set<std::string>* nodes) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
-  // A group that is made again under its name replaces the old one.
-  void AddGroup(JobId job, GroupState group);
-  // The open group goes over to the map.
-  void MoveGroup(JobId job, GroupId group, const ShardMap& map);
-  void SetExcluded(JobId job, GroupId group, std::vector<ExcludedServer> excluded);
+  // Of a job that is there.
+  JobGroups& GroupsOf(JobId job) { return jobs_.at(job).groups; }
   // All groups that do without the server may use it again.
   void ForgetExclusions(ServerId server);
 
@@ -133,7 +127,6 @@ class JobRegistry {
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason);
   void KeepAsPast(JobId id);
-  GroupState* MutableGroup(JobId job, GroupId group);
 
   const uint64_t lease_ttl_ns_;
   std::map<JobId, Job> jobs_;

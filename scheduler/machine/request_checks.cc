@@ -148,6 +148,13 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRequest(const CloseGroups& request) {
+  const size_t count = request.groups.size() + request.given_up_requests.size();
+  if (count <= kMaxGroupsClosedAtOnce) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank.value(), " closes ", count,
+                                                 " groups with one call; close at most ", kMaxGroupsClosedAtOnce));
+}
+
 std::string CleanText(const std::string& text) {
   size_t size = std::min(text.size(), kMaxTextBytes);
   while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;

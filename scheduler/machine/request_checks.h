@@ -18,6 +18,7 @@ inline constexpr size_t kMaxTextBytes = 300;
 inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
+inline constexpr size_t kMaxGroupsClosedAtOnce = 4096;
 
 // FailedPrecondition names both versions, and the side that has to be updated.
 absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);
@@ -26,6 +27,7 @@ absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_
 absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
+absl::Status CheckRequest(const CloseGroups& request);
 
 // Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
 // character), with control characters replaced by '?'.

@@ -32,8 +32,8 @@ uint32_t SchedulerMachine::GroupsWith(const ServerState& server) const {
   uint32_t groups = 0;
   for (const auto& [id, job] : jobs_.jobs()) {
     if (!job.open()) continue;
-    for (const GroupState& group : job.groups) {
-      if (std::any_of(group.shards.begin(), group.shards.end(), is_of_server)) ++groups;
+    for (const auto& [group_id, group] : job.groups.all()) {
+      if (std::any_of(group.state.shards.begin(), group.state.shards.end(), is_of_server)) ++groups;
     }
   }
   return groups;

@@ -1,4 +1,4 @@
-// The part of SchedulerMachine that opens groups, and repeats the answer to a rank that did not get it.
+// The part of SchedulerMachine that opens and closes groups, and repeats the answer to a rank that did not get it.
 #include <algorithm>
 #include <utility>
 
@@ -22,22 +22,18 @@ void SchedulerMachine::Answer(RequestHandle handle, const JoinGroup& request, No
 }
 
 bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now) {
-  if (request.request_number == 0) return false;
-  const GroupRequestId id{request.incarnation, request.request_number};
-  for (const GroupState& group : job.groups) {
-    const std::vector<GroupRequestId>& answered = group.opening.answered;
-    const auto found = std::find(answered.begin(), answered.end(), id);
-    if (found == answered.end()) continue;
-    const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
-    if (!map.ok()) {
-      ReplyNow(handle, map.status());
-    } else {
-      TellOpened(handle, job, group, Rank(static_cast<uint32_t>(found - answered.begin())),
-                 std::make_shared<const ShardMap>(*map), now);
-    }
+  const JobGroup* const found = request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name);
+  if (found == nullptr) return false;
+  const GroupState& group = found->state;
+  if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
+  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+  if (!map.ok()) {
+    ReplyNow(handle, map.status());
     return true;
   }
-  return false;
+  const auto place = std::find(group.ranks.begin(), group.ranks.end(), request.rank) - group.ranks.begin();
+  TellOpened(handle, job, group, Rank(static_cast<uint32_t>(place)), std::make_shared<const ShardMap>(*map), now);
+  return true;
 }
 
 void SchedulerMachine::CompleteGroups(Now now) {
@@ -45,6 +41,13 @@ void SchedulerMachine::CompleteGroups(Now now) {
 }
 
 void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
+  if (const Job* job = jobs_.Find(round.job); job->groups.full() && job->groups.FindByName(round.name) == nullptr) {
+    const absl::Status full = absl::ResourceExhaustedError(
+        absl::StrCat("job \"", job->name, "\" has ", kMaxGroupsPerJob,
+                     " groups open, which is the limit; close some before the next is made"));
+    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, full);
+    return;
+  }
   GroupState group{.id = GroupId(next_group_id_++),
                    .name = round.name,
                    .epoch = map_->epoch(),
@@ -86,7 +89,31 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
                       std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()),
          now);
-  jobs_.AddGroup(job->id, std::move(group));
+  jobs_.GroupsOf(job->id).Add(std::move(group));
+}
+
+void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
+  for (const GroupId group : request.groups) CloseGroup(**job, group, request.rank, now);
+  for (const uint64_t number : request.given_up_requests) {
+    const GroupRequestId id{request.incarnation, number};
+    ReplyNow(rounds_.GiveUp(request.job, request.rank, id));
+    const JobGroup* const opened = (*job)->groups.FindOpenedBy(request.rank, id);
+    if (opened != nullptr) CloseGroup(**job, opened->state.id, request.rank, now);
+  }
+  AfterSave(Reply{handle, Response(Done())});
+}
+
+void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {
+  const JobGroup* const group = job.groups.Find(id);
+  if (group == nullptr) return;  // said again, or another group has taken its name
+  const std::string name = group->state.name;
+  if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
+  saves_.NoteChange();
+  if (job.groups.Find(id) != nullptr) return;
+  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it", now);
 }
 
 void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,

@@ -218,7 +218,7 @@ void SchedulerMachine::StartWatching(const AddWatcher& added) {
   SendWatch first{.watcher = added.watcher, .map = published_};
   if (job != nullptr) {
     first.lost_ranks = job->LostRanks();
-    first.groups = job->GroupMaps();
+    first.groups = job->groups.Maps();
     first.colocation = ColocationWanted(*job);
   }
   actions_.push_back(std::move(first));

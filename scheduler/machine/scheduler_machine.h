@@ -93,13 +93,16 @@ class SchedulerMachine {
   void PublishServers(Now now);
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(Now now);
-  void MoveGroup(const Job& job, const GroupState& group, const GroupPlan& plan, const std::string& why, Now now);
+  void MoveGroup(const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why, Now now);
   // The group's next map, of the live servers without the excluded ones. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;
 
   // scheduler_groups.cc
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
+  void Answer(RequestHandle handle, const CloseGroups& request, Now now);
+  // For this rank.
+  void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
   // True: the request opened a group of the job already, and gets the same answer once more.

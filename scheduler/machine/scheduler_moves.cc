@@ -41,31 +41,34 @@ absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupS
 void SchedulerMachine::MoveGroups(Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
     if (!job.open()) continue;
-    for (const GroupState& group : job.groups) {
+    for (auto& [group_id, open] : jobs_.GroupsOf(id).all()) {
+      GroupState& group = open.state;
       absl::StatusOr<GroupPlan> plan = PlanFor(job, group, group.excluded);
       if (!plan.ok() && !group.excluded.empty()) {
-        jobs_.SetExcluded(id, group.id, {});
+        group.excluded.clear();
         plan = PlanFor(job, group, {});
       }
       // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
-      if (plan.ok() && plan->map->shards() != group.shards) MoveGroup(job, group, *plan, "the servers changed", now);
+      if (plan.ok() && plan->map->shards() != group.shards) MoveGroup(job, &group, *plan, "the servers changed", now);
     }
   }
 }
 
-void SchedulerMachine::MoveGroup(const Job& job, const GroupState& group, const GroupPlan& plan, const std::string& why,
+void SchedulerMachine::MoveGroup(const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why,
                                  Now now) {
-  jobs_.MoveGroup(job.id, group.id, *plan.map);
+  group->epoch = plan.map->epoch();
+  group->shards = plan.map->shards();
   saves_.NoteChange();
-  AfterSave(PublishGroupMap{job.id, {group.id, plan.map}});
-  Record("group-moved", absl::StrCat("group \"", group.name, "\" of job \"", job.name, "\""),
-         absl::StrCat("to epoch ", group.epoch.value(), " with ", group.shards.size(), " shards: ", why), now);
+  AfterSave(PublishGroupMap{job.id, {group->id, plan.map}});
+  Record("group-moved", absl::StrCat("group \"", group->name, "\" of job \"", job.name, "\""),
+         absl::StrCat("to epoch ", group->epoch.value(), " with ", group->shards.size(), " shards: ", why), now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return ReplyNow(handle, job.status());
-  const GroupState* const group = (*job)->FindGroup(request.group);
+  JobGroup* const open = jobs_.GroupsOf(request.job).Find(request.group);
+  GroupState* const group = open == nullptr ? nullptr : &open->state;
   if (group == nullptr || std::count(group->ranks.begin(), group->ranks.end(), request.rank) == 0) {
     return ReplyNow(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank), " is in no group ",
                                                              request.group.value())));
@@ -90,8 +93,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request,
     const std::string what =
         absl::StrCat("rank ", request.rank.value(), " lost server ", reported->server_name,
                      request.reachable ? " and reached it again: " : ": ", CleanText(request.reason));
-    jobs_.SetExcluded((*job)->id, group->id, std::move(excluded));
-    MoveGroup(**job, *group, *plan, what, now);
+    group->excluded = std::move(excluded);
+    MoveGroup(**job, group, *plan, what, now);
   }
   AfterSave(Reply{handle, Response(Done())});
 }

@@ -81,6 +81,17 @@ struct JoinGroup {
   uint64_t request_number = 0;  // see GroupRequestId
 };
 
+// The rank is done with these groups of its own.
+struct CloseGroups {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+  std::vector<GroupId> groups;
+  // Numbers of JoinGroup requests whose answer it does not wait for any more: the group that one of them opened is
+  // closed as well.
+  std::vector<uint64_t> given_up_requests;
+};
+
 struct WorkerLoad {
   uint64_t ops_completed = 0;
   uint64_t ops_failed = 0;
@@ -126,8 +137,9 @@ struct ListServers {};
 struct ListJobs {};
 struct GetShardMap {};
 
-using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, HeartbeatWorker,
-                             LeaveJob, ReportServer, DrainServer, GetCluster, ListServers, ListJobs, GetShardMap>;
+using Request =
+    std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups, HeartbeatWorker,
+                 LeaveJob, ReportServer, DrainServer, GetCluster, ListServers, ListJobs, GetShardMap>;
 
 }  // namespace shoal::scheduler
 

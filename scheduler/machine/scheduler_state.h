@@ -4,8 +4,12 @@
 #ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_STATE_H_
 #define SHOAL_SCHEDULER_MACHINE_SCHEDULER_STATE_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,9 +110,18 @@ struct GroupState {
   std::vector<Shard> shards;  // of its map
   std::vector<ExcludedServer> excluded;
   std::vector<JobRank> ranks;  // in group order
+  std::set<JobRank> gone;      // of these: have closed it, or left the job
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
+
+  // The request by which a rank got the group; nullopt: not known.
+  std::optional<GroupRequestId> RequestOf(JobRank rank) const {
+    const auto place = std::find(ranks.begin(), ranks.end(), rank);
+    const auto index = static_cast<size_t>(place - ranks.begin());
+    if (place == ranks.end() || index >= opening.answered.size()) return std::nullopt;
+    return opening.answered[index];
+  }
 
   friend bool operator==(const GroupState&, const GroupState&) = default;
 };

@@ -122,6 +122,16 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .request_number = message.request_number()};
 }
 
+CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
+  CloseGroups request{.job = JobId(message.job_id()),
+                      .rank = JobRank(message.rank()),
+                      .incarnation = Incarnation(message.incarnation()),
+                      .groups = {},
+                      .given_up_requests = {message.given_up_requests().begin(), message.given_up_requests().end()}};
+  for (const uint64_t group : message.group_ids()) request.groups.emplace_back(group);
+  return request;
+}
+
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
@@ -181,6 +191,7 @@ void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message)
 }
 
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
+void ToMessage(const Done&, v1::CloseGroupsResponse*) {}
 void ToMessage(const Done&, v1::LeaveJobResponse*) {}
 void ToMessage(const Done&, v1::ReportServerResponse*) {}
 

@@ -24,6 +24,7 @@ HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message);
 DeregisterServer FromMessage(const v1::DeregisterServerRequest& message);
 JoinJob FromMessage(const v1::JoinJobRequest& message);
 JoinGroup FromMessage(const v1::JoinGroupRequest& message);
+CloseGroups FromMessage(const v1::CloseGroupsRequest& message);
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message);
 LeaveJob FromMessage(const v1::LeaveJobRequest& message);
 ReportServer FromMessage(const v1::ReportServerRequest& message);
@@ -40,6 +41,7 @@ void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message)
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message);
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message);
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message);
+void ToMessage(const Done& response, v1::CloseGroupsResponse* message);
 void ToMessage(const Done& response, v1::LeaveJobResponse* message);
 void ToMessage(const Done& response, v1::ReportServerResponse* message);
 void ToMessage(const ClusterView& response, v1::Cluster* message);

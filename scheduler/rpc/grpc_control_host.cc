@@ -54,6 +54,10 @@ class SchedulerService : public v1::Scheduler::CallbackService {
                                       v1::JoinGroupResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* CloseGroups(CallbackServerContext*, const v1::CloseGroupsRequest* request,
+                                        v1::CloseGroupsResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerUnaryReactor* HeartbeatWorker(CallbackServerContext*, const v1::HeartbeatWorkerRequest* request,
                                             v1::HeartbeatWorkerResponse* response) override {
     return BeginCall(calls_, request, response);

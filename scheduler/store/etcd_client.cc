@@ -128,6 +128,15 @@ absl::StatusOr<etcdserverpb::RangeResponse> EtcdClient::Read(const etcdserverpb:
   return response;
 }
 
+absl::Status EtcdClient::Compact(int64_t revision, uint64_t timeout_ms) {
+  etcdserverpb::CompactionRequest request;
+  request.set_revision(revision);
+  etcdserverpb::CompactionResponse response;
+  return Call("compact etcd", timeout_ms, [&](Endpoint& endpoint, grpc::ClientContext* context) {
+    return endpoint.kv->Compact(context, request, &response);
+  });
+}
+
 absl::StatusOr<EtcdClient::Lease> EtcdClient::GrantLease(uint64_t ttl_ms, uint64_t timeout_ms) {
   etcdserverpb::LeaseGrantRequest request;
   request.set_ttl(static_cast<int64_t>((ttl_ms + 999) / 1000));

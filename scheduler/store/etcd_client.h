@@ -43,6 +43,8 @@ class EtcdClient {
   // Errors of all: those of etcd, with its text. Unavailable, DeadlineExceeded: no endpoint answered in time.
   absl::StatusOr<etcdserverpb::TxnResponse> Transact(const etcdserverpb::TxnRequest& request, uint64_t timeout_ms);
   absl::StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request, uint64_t timeout_ms);
+  // Forgets what was before that revision. OutOfRange: that was done already.
+  absl::Status Compact(int64_t revision, uint64_t timeout_ms);
   struct Lease {
     int64_t id = 0;
     uint64_t ttl_ms = 0;  // etcd may give more than was asked for

@@ -15,6 +15,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr uint64_t kTimeoutMs = 5000;
+constexpr uint64_t kCompactTimeoutMs = 1000;
 constexpr size_t kPieceBytes = 512 << 10;  // etcd takes 1.5 MiB in one request
 
 std::string Digest(const std::string& state) {
@@ -42,6 +43,7 @@ EtcdStore::EtcdStore(EtcdClient* client, const std::string& leader_key, int64_t 
       leader_key_(leader_key),
       term_(term),
       state_key_(client->target().prefix + "state"),
+      compact_to_(term),
       thread_([this](const std::string& state) { return Write(state); }) {}
 
 absl::StatusOr<std::optional<std::string>> EtcdStore::Load() {
@@ -79,9 +81,10 @@ etcdserverpb::TxnRequest EtcdStore::PutPiece(const std::string& key, const std::
   return request;
 }
 
-absl::Status EtcdStore::WritePiece(etcdserverpb::TxnRequest request) {
+absl::Status EtcdStore::WritePiece(etcdserverpb::TxnRequest request, int64_t* revision) {
   const absl::StatusOr<etcdserverpb::TxnResponse> response = client_->Transact(request, kTimeoutMs);
   if (!response.ok()) return response.status();
+  *revision = response->header().revision();
   if (response->succeeded()) return absl::OkStatus();
   term_is_over_.store(true, std::memory_order_release);
   return absl::FailedPreconditionError(absl::StrCat("term ", term_, " has ended: another scheduler leads"));
@@ -90,10 +93,11 @@ absl::Status EtcdStore::WritePiece(etcdserverpb::TxnRequest request) {
 absl::Status EtcdStore::Write(const std::string& state) {
   const std::string pieces_key = GenerationKey(state_key_, term_, ++generation_);
   size_t begin = 0;
+  int64_t revision = 0;
   int number = 0;
   const auto key = [&] { return absl::StrFormat("%s%06d", pieces_key, number); };
   for (; state.size() - begin > kPieceBytes; begin += kPieceBytes, ++number) {
-    absl::Status status = WritePiece(PutPiece(key(), state.substr(begin, kPieceBytes)));
+    absl::Status status = WritePiece(PutPiece(key(), state.substr(begin, kPieceBytes)), &revision);
     if (!status.ok()) return status;
   }
   etcdserverpb::TxnRequest last = PutPiece(key(), state.substr(begin));
@@ -103,7 +107,19 @@ absl::Status EtcdStore::Write(const std::string& state) {
   etcdserverpb::DeleteRangeRequest* older = last.add_success()->mutable_request_delete_range();
   older->set_key(state_key_ + "/");
   older->set_range_end(pieces_key);
-  return WritePiece(std::move(last));
+  if (absl::Status status = WritePiece(std::move(last), &revision); !status.ok()) return status;
+  bytes_since_compaction_ += state.size();
+  ++saves_since_compaction_;
+  CompactIfDue(revision);
+  return absl::OkStatus();
+}
+
+void EtcdStore::CompactIfDue(int64_t revision) {
+  if (bytes_since_compaction_ < kCompactAfterBytes && saves_since_compaction_ < kCompactAfterSaves) return;
+  bytes_since_compaction_ = 0;
+  saves_since_compaction_ = 0;
+  // The state is saved whatever becomes of this; the next time makes good what did not succeed.
+  client_->Compact(std::exchange(compact_to_, revision), kCompactTimeoutMs).IgnoreError();
 }
 
 }  // namespace shoal::scheduler

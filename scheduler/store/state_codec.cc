@@ -68,6 +68,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
     stored_exclusion->set_server_id(excluded.server.value());
     stored_exclusion->set_incarnation(excluded.incarnation.value());
   }
+  for (const JobRank rank : group.gone) stored->add_gone(rank.value());
   Encode(group.opening, stored->mutable_opening());
 }
 
@@ -139,6 +140,13 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
     group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
+  }
+  for (const uint32_t rank : stored.gone()) {
+    if (std::count(group.ranks.begin(), group.ranks.end(), JobRank(rank)) == 0) {
+      return Contradiction(absl::StrCat("rank ", rank, " has left group \"", group.name, "\" of ", of_job,
+                                        " without being in it"));
+    }
+    group.gone.insert(JobRank(rank));
   }
   group.opening = Decode(stored.opening());
   return group;

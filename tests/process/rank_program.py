@@ -156,6 +156,17 @@ def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace
     print(f"digest {digest.hexdigest()}", flush=True)
 
 
+def make_and_close_groups(library: Library, worker: c_void_p, options: argparse.Namespace) -> None:
+    """One after the other, beside the group that is open."""
+    for number in range(1, options.churn + 1):
+        group = c_void_p()
+        group_options = GroupOptions(name=b"churn %d" % number, max_chunk_bytes=options.chunk_bytes)
+        library.call("shoal_group_create", worker, byref(group_options), byref(group))
+        library.handle.shoal_group_close(group)
+        if number % (options.churn // 4) == 0:
+            print(f"made and closed {number} groups", flush=True)
+
+
 def run(library: Library, options: argparse.Namespace) -> None:
     services = []
     if options.own_servers:
@@ -184,6 +195,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         print("joined", flush=True)
         library.call("shoal_group_create", worker, byref(group_options), byref(group))
         print("group open", flush=True)
+        make_and_close_groups(library, worker, options)
         reduce_rounds(library, group, options)
     finally:
         library.handle.shoal_group_close(group)
@@ -205,6 +217,7 @@ def main() -> int:
     parser.add_argument("--min-servers", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--churn", type=int, default=0, help="groups that are made and closed beside the one that stays")
     parser.add_argument("--chunk-bytes", type=int, default=0)
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)

@@ -59,6 +59,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
   {
     const std::lock_guard lock(mutex_);
     if (handles_in_use_.all()) {
+      TellGroupEnded(info->id);
       return absl::ResourceExhaustedError(
           absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next"));
     }
@@ -241,8 +242,13 @@ void IoThread::Deliver(const GroupClosed& outcome) {
     const std::lock_guard lock(mutex_);
     handles_in_use_.reset(outcome.group.value());
   }
+  TellGroupEnded(group->info().id);
   group->SetClosed();
   group.reset();
+}
+
+void IoThread::TellGroupEnded(GroupId group) {
+  member_->PushAlways(GroupEnded{group}).IgnoreError();  // refused by a worker that has left its job
 }
 
 void IoThread::Deliver(const LinkMeasured& outcome) {

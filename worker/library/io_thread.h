@@ -78,6 +78,8 @@ class IoThread {
   void Deliver(const GroupOpened& outcome);
   void Deliver(const OpDone& outcome);
   void Deliver(const GroupClosed& outcome);
+  // So that the scheduler hears of it.
+  void TellGroupEnded(GroupId group);
   void Deliver(const LinkMeasured& outcome);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
   // Under turn_. False if something waits: the thread must not sleep.

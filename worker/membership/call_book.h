@@ -11,7 +11,7 @@
 namespace shoal {
 
 // The part of the machine that a call belongs to.
-enum class CallOwner : uint8_t { kJoining, kHeartbeats, kGroups, kReports, kLeaving };
+enum class CallOwner : uint8_t { kJoining, kHeartbeats, kGroups, kClosedGroups, kReports, kLeaving };
 
 class CallBook {
  public:

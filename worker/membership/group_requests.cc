@@ -68,6 +68,7 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   } else if (const auto* const joined = std::get_if<JoinedGroup>(&*event.answer)) {
     group = MakeGroupInfo(*joined, request.call.group);
   }
+  if (event.answer.ok() && !group.ok()) given_up_.push_back(request.call.request_number);
   actions->emplace_back(GroupJoined{found->first, std::move(group)});
   requests_.erase(found);
 }
@@ -102,6 +103,7 @@ void GroupRequests::Tick(Now now, MembershipActions* actions) {
     if (request.open_call == CallId() && now.monotonic_ns >= request.retry_ns) {
       if (now.monotonic_ns >= request.deadline_ns) {
         actions->emplace_back(GroupJoined{entry->first, request.scheduler_wait->Error()});
+        given_up_.push_back(request.call.request_number);
         entry = requests_.erase(entry);
         continue;
       }

@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/now.h"
@@ -33,6 +35,8 @@ class GroupRequests {
   void EndAll(const absl::Status& why, MembershipActions* actions);
   void Tick(Now now, MembershipActions* actions);
   uint64_t NextDeadlineNs() const;
+  // Numbers of requests that ended here although the scheduler may have opened a group for them, since the last call.
+  std::vector<uint64_t> TakeGivenUp() { return std::exchange(given_up_, {}); }
 
  private:
   struct Request {
@@ -53,6 +57,7 @@ class GroupRequests {
   Jitter* const jitter_;
   uint64_t last_number_ = 0;
   std::map<uint64_t, Request> requests_;  // by ticket
+  std::vector<uint64_t> given_up_;
 };
 
 }  // namespace shoal

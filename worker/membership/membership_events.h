@@ -28,6 +28,11 @@ struct JoinGroupCommand {
   uint64_t deadline_ns = 0;
 };
 
+// This process is done with a group that it joined.
+struct GroupEnded {
+  GroupId group;
+};
+
 // The worker is being closed: who waits for a group, or to join, is told Cancelled. The lease is renewed, and the Watch
 // followed, until LeaveCommand.
 struct CloseCommand {};
@@ -48,8 +53,8 @@ struct ColocatedServerStarted {
   absl::Status status;
 };
 
-using MembershipCommand = std::variant<JoinCommand, JoinGroupCommand, CloseCommand, LeaveCommand, StatisticsRead,
-                                       ColocatedServerStarted, ServerTrouble>;
+using MembershipCommand = std::variant<JoinCommand, JoinGroupCommand, GroupEnded, CloseCommand, LeaveCommand,
+                                       StatisticsRead, ColocatedServerStarted, ServerTrouble>;
 
 // ---- what the machine asks of its port ----
 

@@ -23,6 +23,7 @@ MembershipMachine::MembershipMachine(MembershipOptions options)
       heartbeats_(&options_.scheduler, &calls_),
       watch_(&calls_, &jitter_),
       groups_(&options_.scheduler, &calls_, &jitter_),
+      closed_groups_(&calls_, &jitter_),
       reports_(&calls_),
       leaving_(&options_.scheduler, &calls_) {}
 
@@ -61,6 +62,8 @@ void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, Member
   groups_.Add(Self(), command, now, actions);
 }
 
+void MembershipMachine::OnEvent(const GroupEnded& event, Now, MembershipActions*) { closed_groups_.Add(event.group); }
+
 void MembershipMachine::OnEvent(const CloseCommand&, Now, MembershipActions* actions) { EndWaits(actions); }
 
 void MembershipMachine::EndWaits(MembershipActions* actions) {
@@ -83,6 +86,7 @@ void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, Membership
 void MembershipMachine::StopWorking(MembershipActions* actions) {
   heartbeats_.Stop(actions);
   watch_.Stop(actions);
+  closed_groups_.Stop(actions);
   reports_.Stop(actions);
 }
 
@@ -136,6 +140,9 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
     case CallOwner::kGroups:
       groups_.OnAnswer(event, now, actions);
       break;
+    case CallOwner::kClosedGroups:
+      closed_groups_.OnAnswer(event.answer.status(), now);
+      break;
     case CallOwner::kReports:
       reports_.OnAnswer(event.answer.status(), now);
       break;
@@ -181,15 +188,18 @@ void MembershipMachine::Tick(Now now, MembershipActions* actions) {
   heartbeats_.Tick(now, actions);
   watch_.Tick(now, actions);
   groups_.Tick(now, actions);
-  if (is_member() && !leaving_.under_way()) reports_.Tick(Self(), now, actions);
+  closed_groups_.AddGivenUp(groups_.TakeGivenUp());
+  if (!is_member() || leaving_.under_way()) return;
+  closed_groups_.Tick(Self(), now, actions);
+  reports_.Tick(Self(), now, actions);
 }
 
 uint64_t MembershipMachine::NextDeadlineNs() const {
   if (left_) return kNoDeadline;
   uint64_t next_ns = std::min(
       {joining_.NextDeadlineNs(), heartbeats_.NextDeadlineNs(), watch_.NextDeadlineNs(), groups_.NextDeadlineNs()});
-  if (is_member() && !leaving_.under_way()) next_ns = std::min(next_ns, reports_.NextDeadlineNs());
-  return next_ns;
+  if (!is_member() || leaving_.under_way()) return next_ns;
+  return std::min({next_ns, closed_groups_.NextDeadlineNs(), reports_.NextDeadlineNs()});
 }
 
 }  // namespace shoal

@@ -14,6 +14,7 @@
 
 #include "core/now.h"
 #include "worker/membership/call_book.h"
+#include "worker/membership/closed_groups.h"
 #include "worker/membership/group_requests.h"
 #include "worker/membership/heartbeats.h"
 #include "worker/membership/joining.h"
@@ -42,6 +43,7 @@ class MembershipMachine {
   // Takes in one thing that happened.
   void OnEvent(const JoinCommand& command, Now now, MembershipActions* actions);
   void OnEvent(const JoinGroupCommand& command, Now now, MembershipActions* actions);
+  void OnEvent(const GroupEnded& event, Now now, MembershipActions* actions);
   void OnEvent(const CloseCommand& command, Now now, MembershipActions* actions);
   void OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions);
   void OnEvent(const StatisticsRead& event, Now now, MembershipActions* actions);
@@ -75,6 +77,7 @@ class MembershipMachine {
   Heartbeats heartbeats_;
   WatchFollower watch_;
   GroupRequests groups_;
+  ClosedGroups closed_groups_;
   ServerReports reports_;
   Leaving leaving_;
 

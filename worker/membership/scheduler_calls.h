@@ -66,6 +66,12 @@ struct JoinGroupCall {
   uint64_t wait_ms = 0;         // how long the scheduler may wait for the other ranks and for servers
 };
 
+struct CloseGroupsCall {
+  MemberId member;
+  std::vector<GroupId> groups;
+  std::vector<uint64_t> given_up_requests;  // numbers of JoinGroupCalls whose answer nobody waits for
+};
+
 struct HeartbeatCall {
   MemberId member;
   WorkerCounters load;
@@ -82,7 +88,8 @@ struct LeaveJobCall {
   bool failed = false;  // the other ranks are told that this one is lost
 };
 
-using SchedulerCall = std::variant<JoinJobCall, JoinGroupCall, HeartbeatCall, ReportServerCall, LeaveJobCall>;
+using SchedulerCall =
+    std::variant<JoinJobCall, JoinGroupCall, CloseGroupsCall, HeartbeatCall, ReportServerCall, LeaveJobCall>;
 
 // ---- answers ----
 
@@ -108,7 +115,7 @@ struct HeartbeatAnswer {
   std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
 };
 
-struct CallDone {};  // to ReportServerCall and LeaveJobCall
+struct CallDone {};  // to CloseGroupsCall, ReportServerCall and LeaveJobCall
 
 using SchedulerAnswer = std::variant<CallDone, JoinedJob, JoinedGroup, HeartbeatAnswer>;
 

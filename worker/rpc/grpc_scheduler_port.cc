@@ -194,6 +194,13 @@ void GrpcSchedulerPort::StartCall(CallId call, const SchedulerCall& what, uint64
                          return to->AsyncJoinGroup(context, request, queue);
                        });
                  },
+                 [&](const CloseGroupsCall& each) {
+                   StartUnary<v1::CloseGroupsRequest, v1::CloseGroupsResponse>(
+                       call, ToMessage(each), deadline_ns,
+                       [](Connection& to, auto* context, const auto& request, auto* queue) {
+                         return to->AsyncCloseGroups(context, request, queue);
+                       });
+                 },
                  [&](const HeartbeatCall& each) {
                    StartUnary<v1::HeartbeatWorkerRequest, v1::HeartbeatWorkerResponse>(
                        call, ToMessage(each), deadline_ns,

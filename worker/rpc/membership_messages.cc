@@ -54,6 +54,13 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   return message;
 }
 
+v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
+  auto message = From<v1::CloseGroupsRequest>(call.member);
+  for (const GroupId group : call.groups) message.add_group_ids(group.value());
+  for (const uint64_t number : call.given_up_requests) message.add_given_up_requests(number);
+  return message;
+}
+
 v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
   auto message = From<v1::HeartbeatWorkerRequest>(call.member);
   v1::WorkerLoad& load = *message.mutable_load();
@@ -114,6 +121,7 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& m
                          .waits = {message.waits().begin(), message.waits().end()}};
 }
 
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse&) { return CallDone{}; }
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::ReportServerResponse&) { return CallDone{}; }
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::LeaveJobResponse&) { return CallDone{}; }
 

@@ -11,6 +11,7 @@ namespace shoal {
 v1::JoinJobRequest ToMessage(const JoinJobCall& call);
 v1::JoinGroupRequest ToMessage(const JoinGroupCall& call);
 v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call);
+v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call);
 v1::ReportServerRequest ToMessage(const ReportServerCall& call);
 v1::LeaveJobRequest ToMessage(const LeaveJobCall& call);
 

@@ -150,6 +150,26 @@ TEST_F(EtcdElectionTest, ADamagedStateIsNotTakenForOne) {
   }
 }
 
+// etcd keeps all that was ever written until it is told not to, and takes no more when it is full.
+TEST_F(EtcdElectionTest, WhatWasWrittenLongAgoIsForgotten) {
+  EtcdClient client(Target());
+  EtcdElection election(&client, "a:1", kLeaseMs);
+  EtcdStore store(&client, election.leader_key(), election.Stand()->term);
+  etcdserverpb::RangeRequest as_at_first;
+  as_at_first.set_key("/test/state");
+  ASSERT_TRUE(Save(&store, "first").ok());
+  as_at_first.set_revision(client.Read(as_at_first, 5000)->header().revision());
+  ASSERT_TRUE(Save(&store, "second").ok());
+  EXPECT_TRUE(client.Read(as_at_first, 5000).ok()) << "others may still want to see that";
+  const std::string large(1'000'000, 'x');
+  for (uint64_t bytes = 0; bytes <= 2 * EtcdStore::kCompactAfterBytes; bytes += large.size()) {
+    ASSERT_TRUE(Save(&store, large).ok());
+  }
+  const absl::Status forgotten = client.Read(as_at_first, 5000).status();
+  EXPECT_TRUE(absl::IsOutOfRange(forgotten)) << forgotten;
+  EXPECT_EQ(**store.Load(), large);
+}
+
 TEST(EtcdTarget, TakesEndpointsAndAPrefix) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget("etcd://a:2379,[::1]:2380/shoal/prod/");
   ASSERT_TRUE(target.ok()) << target.status();

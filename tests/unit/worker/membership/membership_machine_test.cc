@@ -233,6 +233,44 @@ TEST_F(MembershipTest, ANewerReportOfAServerTakesThePlaceOfOneThatWaits) {
   EXPECT_THAT(epochs, ElementsAre(3, 4));
 }
 
+TEST_F(MembershipTest, ClosedGroupsAreToldTogetherUntilTheSchedulerAnswers) {
+  driver_.Do(GroupEnded{GroupId(50)});
+  const Call first = *driver_.Find<CloseGroupsCall>();
+  EXPECT_THAT(std::get<CloseGroupsCall>(first.what).groups, ElementsAre(GroupId(50)));
+  driver_.Do(GroupEnded{GroupId(51)});
+  driver_.Answer(first, absl::UnavailableError("Connection refused"));
+  const Call second = driver_.Await<CloseGroupsCall>(200 * kNsPerMs);
+  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).groups, ElementsAre(GroupId(50), GroupId(51)));
+  driver_.Do(GroupEnded{GroupId(52)});
+  driver_.Answer(second, CallDone{});
+  const Call third = *driver_.Find<CloseGroupsCall>();
+  EXPECT_THAT(std::get<CloseGroupsCall>(third.what).groups, ElementsAre(GroupId(52)));
+  // A scheduler that is too old to know the call keeps its groups: that is an answer.
+  driver_.Answer(third, absl::FailedPreconditionError("not a scheduler of this version"));
+  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
+  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
+}
+
+TEST_F(MembershipTest, AGroupThatNobodyWaitsForAnyMoreIsClosedByTheNumberOfItsRequest) {
+  driver_.Do(Asks(7, driver_.now_ns() + kNsPerS));
+  while (driver_.All<GroupJoined>().empty()) {
+    if (driver_.Find<JoinGroupCall>().has_value()) {
+      driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::UnavailableError("Connection refused"));
+    }
+    driver_.RenewUntil(driver_.now_ns() + 50 * kNsPerMs);
+  }
+  const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
+  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).groups, IsEmpty());
+  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests, ElementsAre(1));
+}
+
+TEST_F(MembershipTest, AProcessThatLeavesHasNoMoreToSayOfItsGroups) {
+  driver_.Do(GroupEnded{GroupId(50)});
+  driver_.Do(LeaveCommand{.reason = "done"});
+  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
+  EXPECT_TRUE(driver_.Find<LeaveJobCall>().has_value());
+}
+
 WatchNews Colocate(std::vector<uint32_t> ranks) {
   return {.colocation_wanted = std::move(ranks), .colocation_wanted_because = "server a is lost"};
 }

@@ -1,0 +1,95 @@
+#include "scheduler/machine/job_groups.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace shoal::scheduler {
+
+void JobGroups::Restore(const std::vector<GroupState>& groups) {
+  for (const GroupState& group : groups) {
+    if (group.gone.size() < group.ranks.size()) Add(group);
+  }
+}
+
+const JobGroup* JobGroups::Find(GroupId id) const {
+  const auto found = groups_.find(id);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+JobGroup* JobGroups::Find(GroupId id) {
+  const auto found = groups_.find(id);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+const JobGroup* JobGroups::FindByName(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : Find(found->second);
+}
+
+const JobGroup* JobGroups::FindOpenedBy(JobRank rank, const GroupRequestId& request) const {
+  const auto of_rank = of_rank_.find(rank);
+  if (request.number == 0 || of_rank == of_rank_.end()) return nullptr;
+  // The newest ones are asked for again.
+  for (auto id = of_rank->second.rbegin(); id != of_rank->second.rend(); ++id) {
+    const JobGroup& group = groups_.at(*id);
+    if (group.state.RequestOf(rank) == request) return &group;
+  }
+  return nullptr;
+}
+
+std::vector<GroupState> JobGroups::States() const {
+  std::vector<GroupState> states;
+  states.reserve(groups_.size());
+  for (const auto& [id, group] : groups_) states.push_back(group.state);
+  return states;
+}
+
+std::vector<GroupMap> JobGroups::Maps() const {
+  std::vector<GroupMap> maps;
+  for (const auto& [id, group] : groups_) {
+    absl::StatusOr<ShardMap> map = ShardMap::Make(group.state.epoch, group.state.shards);
+    if (map.ok()) maps.push_back({id, std::make_shared<const ShardMap>(*std::move(map))});
+  }
+  return maps;
+}
+
+void JobGroups::Add(GroupState group) {
+  if (const auto old = by_name_.find(group.name); old != by_name_.end()) Remove(GroupId(old->second));
+  by_name_[group.name] = group.id;
+  for (const JobRank rank : group.ranks) {
+    if (!group.gone.contains(rank)) of_rank_[rank].insert(group.id);
+  }
+  const GroupId id = group.id;
+  groups_[id] = {.state = std::move(group)};
+}
+
+bool JobGroups::Close(GroupId id, JobRank rank) {
+  const auto of_rank = of_rank_.find(rank);
+  if (of_rank == of_rank_.end() || of_rank->second.erase(id) == 0) return false;
+  if (of_rank->second.empty()) of_rank_.erase(of_rank);
+  GroupState& group = groups_.at(id).state;
+  group.gone.insert(rank);
+  if (group.gone.size() == group.ranks.size()) Remove(id);
+  return true;
+}
+
+void JobGroups::CloseAllOf(JobRank rank) {
+  while (of_rank_.contains(rank)) Close(*of_rank_.at(rank).begin(), rank);
+}
+
+void JobGroups::Remove(GroupId id) {
+  const auto found = groups_.find(id);
+  const GroupState& group = found->second.state;
+  by_name_.erase(group.name);
+  for (const JobRank rank : group.ranks) {
+    const auto of_rank = of_rank_.find(rank);
+    if (of_rank == of_rank_.end()) continue;
+    of_rank->second.erase(id);
+    if (of_rank->second.empty()) of_rank_.erase(of_rank);
+  }
+  groups_.erase(found);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,64 @@
+// The open groups of one job. Part of the machine: pure, one thread.
+//
+// A group is open until every rank has closed it or left the job; then it is gone: from maps, the saved state, what is
+// published, and the limit. Its id is given to no other.
+#ifndef SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_
+#define SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "scheduler/machine/scheduler_actions.h"
+#include "scheduler/machine/scheduler_state.h"
+
+namespace shoal::scheduler {
+
+inline constexpr size_t kMaxGroupsPerJob = 16384;
+
+struct JobGroup {
+  GroupState state;
+};
+
+class JobGroups {
+ public:
+  void Restore(const std::vector<GroupState>& groups);
+
+  bool empty() const { return groups_.empty(); }
+  // Another one is to be refused.
+  bool full() const { return groups_.size() >= kMaxGroupsPerJob; }
+  const std::map<GroupId, JobGroup>& all() const { return groups_; }
+  std::map<GroupId, JobGroup>& all() { return groups_; }
+  // nullptr: no such group is open.
+  const JobGroup* Find(GroupId id) const;
+  JobGroup* Find(GroupId id);
+  const JobGroup* FindByName(const std::string& name) const;
+  // The group that this request opened; nullptr: none that is open.
+  const JobGroup* FindOpenedBy(JobRank rank, const GroupRequestId& request) const;
+  std::vector<GroupState> States() const;
+  // What a watcher of the job is told first.
+  std::vector<GroupMap> Maps() const;
+
+  // It takes the place of an open group of its name, which is gone then.
+  void Add(GroupState group);
+
+  // The rank has closed the group, which is gone if all others have. False: it is not in such a group, or closed it
+  // before.
+  bool Close(GroupId id, JobRank rank);
+  // The rank has left the job.
+  void CloseAllOf(JobRank rank);
+
+ private:
+  void Remove(GroupId id);
+
+  std::map<GroupId, JobGroup> groups_;
+  std::map<std::string, GroupId> by_name_;
+  std::map<JobRank, std::set<GroupId>> of_rank_;  // those that it has not closed
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_

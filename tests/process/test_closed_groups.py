@@ -1,0 +1,48 @@
+"""A job that makes and closes groups for as long as it runs: the scheduler keeps what is open, and nothing else."""
+
+import pathlib
+import re
+import signal
+
+import pytest
+
+from cluster import Cluster, Process
+from job_runs import digests, let_go_on, wait_for_line_of_all
+
+GROUPS = 3000
+MADE_AND_CLOSED = "^made and closed %d groups$"
+# What a process may grow by that has done its first quarter of the work: allocators settle.
+MOST_GROWTH_BYTES = 8 << 20
+
+
+def resident_bytes(process: Process) -> int:
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE).group(1)) << 10
+
+
+def open_groups(cluster: Cluster) -> list[str]:
+    jobs = cluster.shoalctl("jobs")
+    return [group["name"] for job in jobs for group in job.get("groups", [])]
+
+
+@pytest.mark.timeout(300)
+def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Cluster, tmp_path: pathlib.Path):
+    state = tmp_path / "state"
+    scheduler = cluster.start_scheduler("--state-file", str(state), lease_ttl_ms=1500)
+    servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
+    ranks = cluster.start_ranks(2, "--churn", str(GROUPS), "--min-servers", "2", "--rounds", "3", "--hold")
+    wait_for_line_of_all(ranks, MADE_AND_CLOSED % (GROUPS // 4))
+    early = {process: resident_bytes(process) for process in [scheduler, *servers.values(), *ranks]}
+    early_state_bytes = state.stat().st_size
+    wait_for_line_of_all(ranks, MADE_AND_CLOSED % GROUPS)
+    cluster.wait_until(lambda: open_groups(cluster) == ["world"], "the closed groups are gone at the scheduler")
+    grown = {str(process): resident_bytes(process) - before for process, before in early.items()}
+    assert max(grown.values()) < MOST_GROWTH_BYTES, grown
+    assert state.stat().st_size < early_state_bytes + 4096
+
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    servers["alpha"].send(signal.SIGKILL)
+    let_go_on(ranks, 3)
+    assert len(digests(ranks)) == 1
+    moves = cluster.wait_for_move("test", 1)
+    assert {move["subject"] for move in moves} == {'group "world" of job "test"'}

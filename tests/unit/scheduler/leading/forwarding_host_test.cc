@@ -1,0 +1,95 @@
+// What a scheduler that does not lead does with calls, over real connections.
+#include "scheduler/leading/forwarding_host.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "scheduler/scheduler.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+
+class ForwardingHostTest : public ::testing::Test {
+ protected:
+  ForwardingHostTest() {
+    SchedulerConfig config;
+    config.listen = "127.0.0.1:0";
+    leader_ = *Scheduler::Start(config);
+    follower_ = *ForwardingHost::Listen("127.0.0.1:0");
+    follower_->SetLeader(leader_->address());
+  }
+
+  std::shared_ptr<grpc::Channel> Channel() const {
+    // Each with a connection of its own.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(follower_->address(), grpc::InsecureChannelCredentials(), arguments);
+  }
+  static void SetDeadline(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + kPatience);
+  }
+
+  std::unique_ptr<Scheduler> leader_;
+  std::unique_ptr<ForwardingHost> follower_;
+};
+
+// A caller has said all it has to say when the leader answers, and the leader ends the call with its answer: what was
+// under way towards the caller then must not be followed by another look at a call that is gone.
+TEST_F(ForwardingHostTest, PassesCallsOnForAsLongAsItRuns) {
+  constexpr int kCallers = 64;
+  constexpr int kCallsOfEach = 500;
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&] {
+      const auto status = v1::Status::NewStub(Channel());
+      for (int i = 0; i < kCallsOfEach; ++i) {
+        grpc::ClientContext context;
+        SetDeadline(&context);
+        v1::Cluster cluster;
+        if (!status->GetCluster(&context, v1::GetClusterRequest(), &cluster).ok()) return;
+        answered += cluster.cluster_id().empty() ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(answered, kCallers * kCallsOfEach);
+}
+
+TEST_F(ForwardingHostTest, PassesARefusalOnWithItsReason) {
+  const auto stub = v1::Scheduler::NewStub(Channel());
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::HeartbeatWorkerRequest request;
+  request.set_job_id(77);
+  v1::HeartbeatWorkerResponse response;
+  const grpc::Status refused = stub->HeartbeatWorker(&context, request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(refused.error_message().find("no job has id 77"), std::string::npos) << refused.error_message();
+}
+
+TEST_F(ForwardingHostTest, AStreamLastsUntilTheLeaderIsAnother) {
+  const auto stub = v1::Scheduler::NewStub(Channel());
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  const auto stream = stub->Watch(&context, v1::WatchRequest());
+  v1::WatchResponse news;
+  ASSERT_TRUE(stream->Read(&news));
+  EXPECT_TRUE(news.has_map());
+  follower_->SetLeader("");
+  EXPECT_FALSE(stream->Read(&news));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,273 @@
+// Groups that are closed are gone at the scheduler (docs/failover.md, F19).
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class MachineClosedGroupsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string name : {"a", "b"}) harness_.Ask<ServerRegistered>(Server(name, 1, name[0]));
+    for (uint32_t rank = 0; rank < 2; ++rank) job_ = harness_.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+  }
+  GroupId Make(const std::string& name, uint64_t request_number = 0) {
+    RequestHandle first;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      JoinGroup request = Group(job_, rank, 100 + rank, {0, 1});
+      request.group_name = name;
+      request.request_number = request_number;
+      const RequestHandle handle = harness_.Send(request);
+      if (rank == 0) first = handle;
+    }
+    return harness_.Get<GroupJoined>(first).group;
+  }
+  CloseGroups Closing(uint32_t rank, std::vector<GroupId> groups) const {
+    return {.job = job_,
+            .rank = JobRank(rank),
+            .incarnation = Incarnation(100 + rank),
+            .groups = std::move(groups),
+            .given_up_requests = {}};
+  }
+  static std::vector<std::string> GroupsOf(MachineHarness* harness) {
+    std::vector<std::string> names;
+    for (const JobView& job : harness->Ask<std::vector<JobView>>(ListJobs())) {
+      for (const GroupView& group : job.groups) names.push_back(group.state.name);
+    }
+    return names;
+  }
+  std::vector<GroupId> SavedGroups() const {
+    std::vector<GroupId> groups;
+    for (const JobState& job : harness_.last_saved()->jobs) {
+      for (const GroupState& group : job.groups) groups.push_back(group.id);
+    }
+    return groups;
+  }
+
+  MachineHarness harness_;
+  JobId job_;
+};
+
+TEST_F(MachineClosedGroupsTest, AGroupThatAllItsRanksClosedIsGone) {
+  const GroupId kept = Make("kept");
+  const GroupId closed = Make("closed");
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {closed}));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("kept"));
+  EXPECT_THAT(SavedGroups(), ElementsAre(kept));
+  EXPECT_THAT(harness_.EventKinds(), Contains("group-closed"));
+  const WatcherId watcher = harness_.Watch(job_);
+  ASSERT_EQ(harness_.watched(watcher).size(), 1u);
+  EXPECT_EQ(harness_.watched(watcher)[0].groups.size(), 1u) << "a newcomer is told of open groups alone";
+  harness_.watched(watcher).clear();
+  harness_.Ask<ServerRegistered>(Server("c", 1, 999));
+  for (const SendWatch& update : harness_.watched(watcher)) {
+    for (const GroupMap& moved : update.groups) EXPECT_EQ(moved.group, kept);
+  }
+}
+
+TEST_F(MachineClosedGroupsTest, ItStaysForARankThatHasNotClosedItYet) {
+  const GroupId group = Make("world");
+  harness_.Ask<Done>(Closing(0, {group}));
+  harness_.Ask<Done>(Closing(0, {group}));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("world"));
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
+  bool moved = false;
+  for (const SendWatch& update : harness_.watched(watcher)) moved = moved || !update.groups.empty();
+  EXPECT_TRUE(moved) << "rank 1 still works with it";
+  harness_.Ask<Done>(Closing(1, {group}));
+  EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
+TEST_F(MachineClosedGroupsTest, WhoHasClosedItIsKnownAfterARestart) {
+  const GroupId group = Make("world");
+  harness_.Ask<Done>(Closing(0, {group}));
+  MachineHarness after(harness_.last_saved());
+  EXPECT_THAT(GroupsOf(&after), ElementsAre("world"));
+  after.Ask<Done>(Closing(0, {group}));  // its answer was lost with the scheduler
+  EXPECT_THAT(GroupsOf(&after), ElementsAre("world"));
+  after.Ask<Done>(Closing(1, {group}));
+  EXPECT_THAT(GroupsOf(&after), IsEmpty());
+}
+
+TEST_F(MachineClosedGroupsTest, ARankThatLeavesTheJobHasClosedAll) {
+  Make("one");
+  const GroupId two = Make("two");
+  harness_.Ask<Done>(Closing(1, {two}));
+  harness_.Ask<Done>(Leave(job_, 0, 100));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("one"));
+  MachineHarness after(harness_.last_saved());
+  EXPECT_THAT(GroupsOf(&after), ElementsAre("one"));
+  after.Ask<Done>(Leave(job_, 1, 101));
+  EXPECT_THAT(GroupsOf(&after), IsEmpty());
+}
+
+TEST_F(MachineClosedGroupsTest, ItsNameCanBeUsedAgainAndItsIdNever) {
+  const GroupId first = Make("world");
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {first}));
+  const GroupId second = Make("world");
+  EXPECT_GT(second, first);
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {first}));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("world")) << "a late word on the first is none on the second";
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {second}));
+  MachineHarness after(harness_.last_saved());
+  RequestHandle handle;
+  for (uint32_t rank = 0; rank < 2; ++rank) handle = after.Send(Group(job_, rank, 100 + rank, {0, 1}));
+  EXPECT_GT(after.Get<GroupJoined>(handle).group, second);
+}
+
+TEST_F(MachineClosedGroupsTest, AGroupMadeAgainUnderItsNameIsNotClosedByTheOldOnesRanks) {
+  const GroupId first = Make("world");
+  harness_.Ask<Done>(Closing(0, {first}));
+  const GroupId second = Make("world");
+  harness_.Ask<Done>(Closing(1, {first}));
+  harness_.Ask<Done>(Closing(0, {second}));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("world"));
+  harness_.Ask<Done>(Closing(1, {second}));
+  EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
+TEST_F(MachineClosedGroupsTest, ARequestThatWasGivenUpLeavesNoGroupBehind) {
+  const GroupId group = Make("world", 7);
+  CloseGroups given_up = Closing(0, {});
+  given_up.given_up_requests = {7};
+  harness_.Ask<Done>(given_up);
+  harness_.Ask<Done>(Closing(1, {group}));
+  EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+  // One that still waits is over.
+  JoinGroup waiting = Group(job_, 0, 100, {0, 1});
+  waiting.request_number = 8;
+  const RequestHandle handle = harness_.Send(waiting);
+  given_up.given_up_requests = {8};
+  harness_.Ask<Done>(given_up);
+  EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
+TEST_F(MachineClosedGroupsTest, StrangersCloseNothing) {
+  const GroupId group = Make("world");
+  CloseGroups stranger = Closing(0, {group});
+  stranger.incarnation = Incarnation(999);
+  EXPECT_EQ(harness_.Try(stranger).code(), absl::StatusCode::kNotFound);
+  harness_.Ask<Done>(Closing(0, {GroupId(777)}));
+  EXPECT_THAT(GroupsOf(&harness_), ElementsAre("world"));
+  const std::vector<GroupId> many(kMaxGroupsClosedAtOnce + 1, group);
+  EXPECT_EQ(harness_.Try(Closing(0, many)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MachineClosedGroupsTest, ACloseIsAnsweredOnceItIsSaved) {
+  const GroupId group = Make("world");
+  harness_.set_save_at_once(false);
+  const RequestHandle handle = harness_.Send(Closing(0, {group}));
+  EXPECT_FALSE(harness_.HasReply(handle));
+  harness_.FinishSave();
+  EXPECT_TRUE(harness_.HasReply(handle));
+}
+
+TEST_F(MachineClosedGroupsTest, MoreThanTheLimitAreRefusedAndNoneIsForgotten) {
+  std::vector<GroupId> groups;
+  for (size_t i = 0; i < kMaxGroupsPerJob; ++i) groups.push_back(Make(std::to_string(i)));
+  JoinGroup one_more = Group(job_, 0, 100, {0, 1});
+  const RequestHandle refused = harness_.Send(one_more);
+  one_more.rank = JobRank(1);
+  one_more.incarnation = Incarnation(101);
+  harness_.Send(one_more);
+  EXPECT_EQ(harness_.StatusOf(refused).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(harness_.StatusOf(refused).message()), HasSubstr("16384 groups open"));
+  EXPECT_EQ(SavedGroups().size(), kMaxGroupsPerJob);
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {groups[0]}));
+  Make("world");
+}
+
+// A machine alone, whose replies nobody keeps: it is looked at what it saves.
+class Churn {
+ public:
+  Churn() {
+    now_.monotonic_ns = 1'000'000 * kMs;
+    machine_ = *SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, NewState(), true, now_);
+    Tell(Server("a", 1, 1001));
+    for (uint32_t rank = 0; rank < 2; ++rank) Tell(Join("gpt", 2, rank, 100 + rank));
+    job_ = saved_.jobs[0].id;
+  }
+  GroupId Make(const std::string& name) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      JoinGroup request = Group(job_, rank, 100 + rank, {0, 1});
+      request.group_name = name;
+      request.request_number = ++requests_;
+      Tell(request);
+    }
+    return saved_.jobs[0].groups.back().id;
+  }
+  void Close(GroupId group) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      Tell(CloseGroups{.job = job_,
+                       .rank = JobRank(rank),
+                       .incarnation = Incarnation(100 + rank),
+                       .groups = {group},
+                       .given_up_requests = {}});
+    }
+  }
+  void Tell(Request request) { Step(RequestArrived{RequestHandle(++handles_), std::move(request)}); }
+  const PersistedState& saved() const { return saved_; }
+  const std::vector<GroupId>& moved() const { return moved_; }
+  void Watch() { Step(WatchOpened{WatcherId(1), job_}); }
+
+ private:
+  void Step(const SchedulerEvent& event) {
+    SchedulerActions actions;
+    machine_->OnEvent(event, now_, &actions);
+    for (SchedulerAction& action : actions) {
+      if (const auto* watch = std::get_if<SendWatch>(&action)) {
+        for (const GroupMap& group : watch->groups) moved_.push_back(group.group);
+      }
+    }
+    for (SchedulerAction& action : actions) {
+      auto* save = std::get_if<Persist>(&action);
+      if (save == nullptr) continue;
+      saved_ = std::move(save->state);
+      Step(Persisted{save->number, absl::OkStatus()});
+    }
+  }
+
+  Now now_;
+  std::unique_ptr<SchedulerMachine> machine_;
+  PersistedState saved_;
+  JobId job_;
+  std::vector<GroupId> moved_;
+  uint64_t handles_ = 0;
+  uint64_t requests_ = 0;
+};
+
+TEST(ClosedGroups, AHundredThousandOfThemLeaveNothingBehind) {
+  Churn churn;
+  const GroupId oldest = churn.Make("oldest");
+  GroupId before = oldest;
+  for (int i = 0; i < 100'000; ++i) {
+    const GroupId group = churn.Make("churn " + std::to_string(i));
+    ASSERT_GT(group, before) << "an id is never given twice";
+    ASSERT_EQ(churn.saved().jobs[0].groups.size(), 2u);
+    churn.Close(group);
+    before = group;
+  }
+  ASSERT_EQ(churn.saved().jobs[0].groups.size(), 1u);
+  churn.Watch();
+  EXPECT_THAT(churn.moved(), ElementsAre(oldest));
+  churn.Tell(Server("b", 1, 1002));
+  EXPECT_THAT(churn.moved(), ElementsAre(oldest, oldest)) << "the oldest group is given the new server";
+}
+
+}  // namespace
+}  // namespace shoal::scheduler

@@ -1,0 +1,50 @@
+// Tells the scheduler which groups this process is done with, so that they are gone there when all ranks are: one call
+// after the other, each for all that are closed by then, until it is answered. Pure.
+#ifndef SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
+#define SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/now.h"
+#include "worker/membership/call_book.h"
+#include "worker/membership/retry_pace.h"
+
+namespace shoal {
+
+class ClosedGroups {
+ public:
+  // Both outlive it.
+  ClosedGroups(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
+
+  void Add(GroupId group) { groups_.push_back(group); }
+  // Requests for a group whose answer nobody waits for: they may have opened one.
+  void AddGivenUp(const std::vector<uint64_t>& requests);
+  void OnAnswer(const absl::Status& status, Now now);
+  // Of a process that leaves its job the scheduler keeps no group.
+  void Stop(MembershipActions* actions);
+  // Calls are made while there is a membership.
+  void Tick(const MemberId& member, Now now, MembershipActions* actions);
+  uint64_t NextDeadlineNs() const;
+
+ private:
+  bool nothing_to_say() const { return groups_.empty() && given_up_.empty(); }
+
+  CallBook* const calls_;
+  Jitter* const jitter_;
+  std::deque<GroupId> groups_;     // oldest first
+  std::deque<uint64_t> given_up_;  // likewise
+  // Of both: the first ones, that the call under way is for.
+  size_t groups_told_ = 0;
+  size_t given_up_told_ = 0;
+  CallId call_;
+  uint64_t retry_ns_ = 0;
+  RetryPace pace_{100 * kNsPerMs, 2 * kNsPerS};
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
