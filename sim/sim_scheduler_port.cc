@@ -36,7 +36,9 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .wait_ms = call.wait_ms,
                               .link = call.group.link,
                               .wire = static_cast<uint32_t>(call.group.wire),
-                              .request_number = call.request_number};
+                              .request_number = call.request_number,
+                              .options = scheduler::SharedOptions{.fail_on_server_loss = call.group.fail_on_server_loss,
+                                                                  .checksums = call.group.checksums}};
 }
 
 scheduler::Request AsRequest(const CloseGroupsCall& call) {
@@ -67,7 +69,8 @@ scheduler::Request AsRequest(const ReportServerCall& call) {
                                  .server = call.trouble.server,
                                  .server_incarnation = call.trouble.incarnation,
                                  .reachable = call.trouble.reachable,
-                                 .reason = call.trouble.reason};
+                                 .reason = call.trouble.reason,
+                                 .refused = call.trouble.refused};
 }
 
 scheduler::Request AsRequest(const LeaveJobCall& call) {
@@ -76,6 +79,15 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .incarnation = call.member.incarnation,
                              .reason = call.reason,
                              .failed = call.failed};
+}
+
+void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,
+               std::vector<GiveGroupUpCommand>* given_up) {
+  if (group.failure.empty()) {
+    moved->push_back({.group = group.group, .map = group.map});
+  } else {
+    given_up->push_back({.group = group.group, .reason = group.failure});
+  }
 }
 
 absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Response>& response) {
@@ -95,6 +107,11 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
     return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits};
   }
+  if (const auto* reported = std::get_if<scheduler::ServerReported>(&*response)) {
+    ReportAnswer answer;
+    if (reported->newer.has_value()) TakeGroup(*reported->newer, &answer.moved_groups, &answer.given_up_groups);
+    return answer;
+  }
   return CallDone{};
 }
 
@@ -105,7 +122,7 @@ WatchNews AsNews(const scheduler::SendWatch& update) {
     news.lost_ranks.push_back({.job_rank = lost.rank, .node = lost.node, .reason = lost.reason});
   }
   for (const scheduler::GroupMap& group : update.groups) {
-    news.moved_groups.push_back({.group = group.group, .map = group.map});
+    TakeGroup(group, &news.moved_groups, &news.given_up_groups);
   }
   if (update.colocation.has_value()) {
     for (const JobRank rank : update.colocation->ranks) news.colocation_wanted.push_back(rank.value());

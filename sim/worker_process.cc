@@ -113,6 +113,8 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
     if (ports_.checkers->SawMap(move->group, *move->map)) ports_.fault_log->Moved(move->group);
     commands_.emplace_back(*move);
+  } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
+    commands_.emplace_back(*given_up);
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
     membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
   } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {

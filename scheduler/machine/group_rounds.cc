@@ -19,6 +19,22 @@ std::string Shape(JobRank rank, const std::vector<JobRank>& ranks, uint32_t max_
                       " and wire ", std::string(WireFormatName(wire)));
 }
 
+std::string OnOrOff(bool value) { return value ? "on" : "off"; }
+
+// How the request differs from what another rank of the round has; "": it does not.
+std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
+  if (!request.options.has_value()) return "";
+  for (const auto& [rank, waiter] : round.waiters) {
+    if (rank == request.rank || !waiter.options.has_value() || waiter.options == request.options) continue;
+    const bool checksums_differ = waiter.options->checksums != request.options->checksums;
+    const bool its_value = checksums_differ ? waiter.options->checksums : waiter.options->fail_on_server_loss;
+    return absl::StrCat(checksums_differ ? "checksums" : "fail_on_server_loss", " is ", OnOrOff(its_value), " on rank ",
+                        rank.value(), " and ", OnOrOff(!its_value), " on rank ", request.rank.value(),
+                        "; give every rank the same");
+  }
+  return "";
+}
+
 std::string MissingRank(const Job* job, JobRank rank) {
   const auto worker = job == nullptr ? std::map<JobRank, Worker>::const_iterator() : job->workers.find(rank);
   if (job == nullptr || worker == job->workers.end()) {
@@ -100,6 +116,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
     return failures;
   }
   GroupRound& round = rounds_[key];
+  std::string difference = DifferingOption(round, request);
   if (round.waiters.empty()) {
     round.job = request.job;
     round.name = request.group_name;
@@ -107,11 +124,13 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
     round.max_chunk_bytes = chunk_bytes;
     round.wire = wire;
   } else if (round.ranks != request.ranks || round.max_chunk_bytes != chunk_bytes || round.wire != wire) {
+    difference = absl::StrCat(Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
+                              Shape(request.rank, request.ranks, chunk_bytes, wire),
+                              "; give the same ranks, chunk size and wire on every rank");
+  }
+  if (!difference.empty()) {
     const absl::Status status = absl::InvalidArgumentError(
-        absl::StrCat("the ranks differ on group \"", request.group_name,
-                     "\": ", Shape(round.waiters.begin()->first, round.ranks, round.max_chunk_bytes, round.wire), ", ",
-                     Shape(request.rank, request.ranks, chunk_bytes, wire),
-                     "; give the same ranks, chunk size and wire on every rank"));
+        absl::StrCat("the ranks differ on group \"", request.group_name, "\": ", difference));
     for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
     failures.push_back({handle, status});
     rounds_.erase(key);
@@ -132,7 +151,8 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
                                  .min_servers = std::max(request.min_servers, 1u),
                                  .wait_ms = wait_ms,
                                  .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,
-                                 .link = request.link};
+                                 .link = request.link,
+                                 .options = request.options};
   return failures;
 }
 

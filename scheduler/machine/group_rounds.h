@@ -35,6 +35,7 @@ struct GroupWaiter {
   uint64_t wait_ms = 0;
   uint64_t deadline_ns = 0;
   LinkFacts link;
+  std::optional<SharedOptions> options;
 };
 
 struct GroupRound {
@@ -63,7 +64,8 @@ class GroupRounds {
   };
 
   // Takes the request of a live member, already checked (CheckRequest), into its round. Returns the requests that fail
-  // at once: the same rank's earlier one (superseded), or all of the round if the ranks differ on the group's shape.
+  // at once: the same rank's earlier one (superseded), or all of the round if the ranks differ on the group's shape or
+  // on options that they must share.
   std::vector<Failure> Add(RequestHandle handle, const JoinGroup& request, Now now);
 
   // Takes out a round whose ranks are all there, with enough servers for its job and one at least that may serve it;

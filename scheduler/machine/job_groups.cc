@@ -7,6 +7,12 @@
 
 namespace shoal::scheduler {
 
+std::optional<GroupMap> MapOf(const GroupState& group) {
+  absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
+  if (!map.ok()) return std::nullopt;
+  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure};
+}
+
 void JobGroups::Restore(const std::vector<GroupState>& groups) {
   for (const GroupState& group : groups) {
     if (group.gone.size() < group.ranks.size()) Add(group);
@@ -49,8 +55,7 @@ std::vector<GroupState> JobGroups::States() const {
 std::vector<GroupMap> JobGroups::Maps() const {
   std::vector<GroupMap> maps;
   for (const auto& [id, group] : groups_) {
-    absl::StatusOr<ShardMap> map = ShardMap::Make(group.state.epoch, group.state.shards);
-    if (map.ok()) maps.push_back({id, std::make_shared<const ShardMap>(*std::move(map))});
+    if (std::optional<GroupMap> map = MapOf(group.state); map.has_value()) maps.push_back(*std::move(map));
   }
   return maps;
 }

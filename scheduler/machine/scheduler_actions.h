@@ -46,10 +46,6 @@ struct Reply {
   RequestHandle handle;
   absl::StatusOr<Response> response;
 };
-struct GroupMap {
-  GroupId group;
-  std::shared_ptr<const ShardMap> map;
-};
 // No server is left that serves the job: each of these ranks is to run a colocated one.
 struct ColocationRequest {
   std::vector<JobRank> ranks;

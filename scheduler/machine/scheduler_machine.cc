@@ -67,13 +67,15 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
   }
+  MoveGroupsThatWaited(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   SaveIfChanged(now);
   HandOut(actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs()});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs(),
+                   next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {

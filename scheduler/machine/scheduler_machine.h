@@ -93,10 +93,26 @@ class SchedulerMachine {
   void PublishServers(Now now);
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(Now now);
-  void MoveGroup(const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why, Now now);
+  void MoveGroupsThatWaited(Now now);
+  void LookAgain(GroupTrouble* trouble, uint64_t at_ns);
+  // Moves it if its ranks want that, or the servers are others, and its pace allows it.
+  void MoveIfNeeded(const Job& job, JobGroup* group, Now now);
+  void MoveGroup(const Job& job, JobGroup* group, const GroupPlan& plan, const std::string& why, Now now);
+  struct NextMap {
+    GroupPlan plan;
+    std::vector<ExcludedServer> excluded;
+  };
+  // nullopt: no server may serve it, or it would stay where it is.
+  std::optional<NextMap> FindNextMap(const Job& job, const JobGroup& group) const;
   // The group's next map, of the live servers without the excluded ones. Errors of PlanGroup: there is none.
   absl::StatusOr<GroupPlan> PlanFor(const Job& job, const GroupState& group,
                                     const std::vector<ExcludedServer>& excluded) const;
+  // The group fails if no server that is left has the memory for it, and that has lasted.
+  void GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now);
+  // The report is of the group's present map.
+  void NoteReport(JobGroup* group, const ReportServer& request, const std::string& server_name, Now now);
+  // The server may have the memory now for groups that it refused.
+  void MemoryWasFreed(ServerId server, Now now);
 
   // scheduler_groups.cc
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
@@ -143,6 +159,7 @@ class SchedulerMachine {
   void SaveIfChanged(Now now);
   PersistedState Snapshot() const;
   void HandOut(SchedulerActions* actions);
+  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
 
   const Settings settings_;
   const std::string cluster_id_;
@@ -160,6 +177,7 @@ class SchedulerMachine {
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
   uint64_t next_group_id_ = 1;
+  uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
   SchedulerActions actions_;  // decided, and not handed out yet
 };
 

@@ -1,13 +1,41 @@
 // The part of SchedulerMachine that publishes the shard map and moves open groups from server to server.
+//
+// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is out
+// of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not moved
+// to and fro, and moves are paced (MovePace).
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "scheduler/machine/group_plan.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/scheduler_machine.h"
 
 namespace shoal::scheduler {
+namespace {
+
+constexpr size_t kRefusalsTold = 4;
+constexpr char kServersChanged[] = "the servers changed";
+
+bool IsLifeOf(const ExcludedServer& excluded, const ServerState& server) {
+  return excluded.server == server.id && excluded.incarnation == server.incarnation;
+}
+
+const ExcludedServer* FindExcluded(const std::vector<ExcludedServer>& excluded, const ServerState& server) {
+  const auto found = std::find_if(excluded.begin(), excluded.end(),
+                                  [&](const ExcludedServer& each) { return IsLifeOf(each, server); });
+  return found == excluded.end() ? nullptr : &*found;
+}
+
+// Refusals stay, and `kept`, which may be no server at all.
+std::vector<ExcludedServer> ForgetUnreachable(std::vector<ExcludedServer> excluded, ServerId kept) {
+  std::erase_if(excluded, [&](const ExcludedServer& each) { return each.refusal.empty() && each.server != kept; });
+  return excluded;
+}
+
+}  // namespace
 
 void SchedulerMachine::RebuildMap(Now now) {
   PublishServers(now);
@@ -30,73 +58,148 @@ void SchedulerMachine::PublishServers(Now now) {
 absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupState& group,
                                                     const std::vector<ExcludedServer>& excluded) const {
   std::vector<const ServerState*> servers = servers_.ServersOf(job.id);
-  std::erase_if(servers, [&](const ServerState* server) {
-    return std::find(excluded.begin(), excluded.end(), ExcludedServer{server->id, server->incarnation}) !=
-           excluded.end();
-  });
+  std::erase_if(servers, [&](const ServerState* server) { return FindExcluded(excluded, *server) != nullptr; });
   const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));
   return PlanGroup(next, servers, job.NodesOf(group.ranks));
 }
 
 void SchedulerMachine::MoveGroups(Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
-    if (!job.open()) continue;
-    for (auto& [group_id, open] : jobs_.GroupsOf(id).all()) {
-      GroupState& group = open.state;
-      absl::StatusOr<GroupPlan> plan = PlanFor(job, group, group.excluded);
-      if (!plan.ok() && !group.excluded.empty()) {
-        group.excluded.clear();
-        plan = PlanFor(job, group, {});
+    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) MoveIfNeeded(job, &group, now);
+  }
+}
+
+void SchedulerMachine::MoveGroupsThatWaited(Now now) {
+  if (now.monotonic_ns < next_move_ns_) return;
+  next_move_ns_ = kNoDeadline;
+  for (const auto& [id, job] : jobs_.jobs()) {
+    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
+      if (group.trouble.look_again_ns <= now.monotonic_ns) {
+        MoveIfNeeded(job, &group, now);
+      } else {
+        next_move_ns_ = std::min(next_move_ns_, group.trouble.look_again_ns);
       }
-      // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
-      if (plan.ok() && plan->map->shards() != group.shards) MoveGroup(job, &group, *plan, "the servers changed", now);
     }
   }
 }
 
-void SchedulerMachine::MoveGroup(const Job& job, GroupState* group, const GroupPlan& plan, const std::string& why,
+void SchedulerMachine::LookAgain(GroupTrouble* trouble, uint64_t at_ns) {
+  trouble->look_again_ns = at_ns;
+  next_move_ns_ = std::min(next_move_ns_, at_ns);
+}
+
+std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job& job, const JobGroup& group) const {
+  const GroupState& state = group.state;
+  absl::StatusOr<GroupPlan> plan = PlanFor(job, state, state.excluded);
+  if (plan.ok()) return NextMap{*std::move(plan), state.excluded};
+  // Better one that was out of reach than none: the way may be mended. That the newest report is of another is best.
+  for (const ServerId kept : {group.trouble.reported, ServerId()}) {
+    std::vector<ExcludedServer> excluded = ForgetUnreachable(state.excluded, kept);
+    plan = PlanFor(job, state, excluded);
+    // Where it is, its ranks try for themselves to reach it, and tell when they do.
+    if (plan.ok() && plan->map->shards() != state.shards) return NextMap{*std::move(plan), std::move(excluded)};
+  }
+  return std::nullopt;
+}
+
+void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
+  GroupTrouble& trouble = group->trouble;
+  trouble.look_again_ns = kNoDeadline;
+  if (!job.open() || !group->state.failure.empty()) return;
+  std::optional<NextMap> next = FindNextMap(job, *group);
+  // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
+  if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
+  if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
+  const uint64_t next_ns = trouble.pace.NextNs(lease_ttl_ns());
+  if (now.monotonic_ns < next_ns) return LookAgain(&trouble, next_ns);
+  group->state.excluded = std::move(next->excluded);
+  MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
+}
+
+void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPlan& plan, const std::string& why,
                                  Now now) {
-  group->epoch = plan.map->epoch();
-  group->shards = plan.map->shards();
+  GroupState& state = group->state;
+  state.epoch = plan.map->epoch();
+  state.shards = plan.map->shards();
   saves_.NoteChange();
-  AfterSave(PublishGroupMap{job.id, {group->id, plan.map}});
-  Record("group-moved", absl::StrCat("group \"", group->name, "\" of job \"", job.name, "\""),
-         absl::StrCat("to epoch ", group->epoch.value(), " with ", group->shards.size(), " shards: ", why), now);
+  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
+  Record("group-moved", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""),
+         absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
+  group->trouble.pace.Note(lease_ttl_ns(), now);
+  group->trouble.wish.clear();
+}
+
+void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
+  GroupState& state = group->state;
+  if (group->trouble.wish.empty()) return;
+  const std::vector<std::string> nodes = job.NodesOf(state.ranks);
+  std::vector<std::string> refusals;
+  for (const ServerState* server : servers_.ServersOf(job.id)) {
+    if (!MayServe(*server, nodes)) continue;
+    const ExcludedServer* const excluded = FindExcluded(state.excluded, *server);
+    if (excluded == nullptr || excluded->refusal.empty()) return;
+    if (refusals.size() < kRefusalsTold) refusals.push_back(excluded->refusal);
+  }
+  if (refusals.empty()) return;
+  // A server that was lost may be back by then, and others may have got memory.
+  const uint64_t give_up_ns = group->trouble.since_ns + lease_ttl_ns();
+  if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
+  state.failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
+                               "\": ", absl::StrJoin(refusals, "; "));
+  saves_.NoteChange();
+  if (std::optional<GroupMap> map = MapOf(state); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
+  Record("group-failed", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""), state.failure, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return ReplyNow(handle, job.status());
-  JobGroup* const open = jobs_.GroupsOf(request.job).Find(request.group);
-  GroupState* const group = open == nullptr ? nullptr : &open->state;
-  if (group == nullptr || std::count(group->ranks.begin(), group->ranks.end(), request.rank) == 0) {
+  JobGroup* const group = jobs_.GroupsOf(request.job).Find(request.group);
+  if (group == nullptr || std::count(group->state.ranks.begin(), group->state.ranks.end(), request.rank) == 0) {
     return ReplyNow(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank), " is in no group ",
                                                              request.group.value())));
   }
-  const auto reported = std::find_if(group->shards.begin(), group->shards.end(), [&](const Shard& shard) {
+  const GroupState& state = group->state;
+  const auto reported = std::find_if(state.shards.begin(), state.shards.end(), [&](const Shard& shard) {
     return shard.server == request.server && shard.incarnation == request.server_incarnation;
   });
   // Several ranks report the same loss; the first report is enough.
-  if (group->epoch != request.epoch || reported == group->shards.end()) {
-    return AfterSave(Reply{handle, Response(Done())});
+  if (state.epoch == request.epoch && reported != state.shards.end()) {
+    NoteReport(group, request, reported->server_name, now);
+    MoveIfNeeded(**job, group, now);
   }
-  std::vector<ExcludedServer> excluded = group->excluded;
-  const ExcludedServer server{request.server, request.server_incarnation};
-  if (!request.reachable) excluded.push_back(server);
-  absl::StatusOr<GroupPlan> plan = PlanFor(**job, *group, excluded);
-  if (!plan.ok() && !request.reachable) {
-    excluded = {server};
-    plan = PlanFor(**job, *group, excluded);
+  // The rank may have missed the news: it would go on reporting.
+  ServerReported reply;
+  if (state.epoch > request.epoch || !state.failure.empty()) reply.newer = MapOf(state);
+  AfterSave(Reply{handle, Response(std::move(reply))});
+}
+
+void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, const std::string& server_name,
+                                  Now now) {
+  GroupTrouble& trouble = group->trouble;
+  std::vector<ExcludedServer>& excluded = group->state.excluded;
+  if (trouble.wish.empty() && trouble.pace.IsQuiet(lease_ttl_ns(), now)) trouble.since_ns = now.monotonic_ns;
+  const std::string reason = CleanText(request.reason);
+  trouble.wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
+                              request.reachable ? " and reached it again: " : ": ", reason);
+  std::erase_if(excluded, [&](const ExcludedServer& each) { return each.server == request.server; });
+  trouble.reported = request.reachable ? ServerId() : request.server;
+  if (request.reachable) return;
+  const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
+  excluded.push_back({.server = request.server,
+                      .incarnation = request.server_incarnation,
+                      .refusal = request.refused ? refusal : ""});
+}
+
+void SchedulerMachine::MemoryWasFreed(ServerId server, Now now) {
+  for (const auto& [id, job] : jobs_.jobs()) {
+    for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
+      const size_t forgotten = std::erase_if(group.state.excluded, [&](const ExcludedServer& each) {
+        return each.server == server && !each.refusal.empty();
+      });
+      if (forgotten != 0 && !group.trouble.wish.empty()) MoveIfNeeded(job, &group, now);
+    }
   }
-  // The last one is kept: either the rank reaches it again, or its lease runs out.
-  if (plan.ok()) {
-    const std::string what =
-        absl::StrCat("rank ", request.rank.value(), " lost server ", reported->server_name,
-                     request.reachable ? " and reached it again: " : ": ", CleanText(request.reason));
-    group->excluded = std::move(excluded);
-    MoveGroup(**job, group, *plan, what, now);
-  }
-  AfterSave(Reply{handle, Response(Done())});
 }
 
 }  // namespace shoal::scheduler

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,6 +68,14 @@ struct JoinJob {
   bool colocates_without_servers = false;
 };
 
+// What all ranks of a group must have alike, though each process is told for itself.
+struct SharedOptions {
+  bool fail_on_server_loss = false;  // then it keeps no results for others, either
+  bool checksums = false;
+
+  friend bool operator==(const SharedOptions&, const SharedOptions&) = default;
+};
+
 struct JoinGroup {
   JobId job;
   JobRank rank;
@@ -79,6 +88,7 @@ struct JoinGroup {
   LinkFacts link;
   uint32_t wire = 0;            // number of a WireFormat
   uint64_t request_number = 0;  // see GroupRequestId
+  std::optional<SharedOptions> options = std::nullopt;  // nullopt: the process is older than these
 };
 
 // The rank is done with these groups of its own.
@@ -126,6 +136,7 @@ struct ReportServer {
   Incarnation server_incarnation;
   bool reachable = false;
   std::string reason;
+  bool refused = false;  // it is reached, and has no memory for the group
 };
 
 struct DrainServer {

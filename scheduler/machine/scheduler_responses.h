@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -62,6 +63,16 @@ struct WorkerRenewed {
   std::vector<std::string> waits;  // a line for each of its group requests that has waited for a while
 };
 
+struct GroupMap {
+  GroupId group;
+  std::shared_ptr<const ShardMap> map;
+  std::string failure = "";  // not empty: the group is given up, and why
+};
+
+struct ServerReported {
+  std::optional<GroupMap> newer;  // the group's map, if it is newer than the report, or the group was given up
+};
+
 struct Done {};
 
 struct ClusterView {
@@ -107,7 +118,7 @@ struct JobView {
 
 using Response =
     std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined, WorkerRenewed,
-                 ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+                 ServerReported, ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

@@ -48,8 +48,10 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
+  const uint64_t used_before_bytes = servers_.slot_memory_used_bytes(request.server);
   const absl::Status status = servers_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
+  if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining}));

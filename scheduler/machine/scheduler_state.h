@@ -74,10 +74,11 @@ struct RankState {
   friend bool operator==(const RankState&, const RankState&) = default;
 };
 
-// One life of a server that a group does not use, because one of its ranks can't reach it.
+// One life of a server that a group does not use: one of its ranks can't reach it, or it has no memory for the group.
 struct ExcludedServer {
   ServerId server;
   Incarnation incarnation;
+  std::string refusal = "";  // no memory: which server lacks how much, in words; empty: out of reach
 
   friend bool operator==(const ExcludedServer&, const ExcludedServer&) = default;
 };
@@ -114,6 +115,7 @@ struct GroupState {
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
+  std::string failure;  // not empty: given up, since no server that is left has the memory for it
 
   // The request by which a rank got the group; nullopt: not known.
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {

@@ -221,6 +221,11 @@ const ServerState* ServerRegistry::Find(ServerId id) const {
   return found == servers_.end() ? nullptr : &found->second.state;
 }
 
+uint64_t ServerRegistry::slot_memory_used_bytes(ServerId id) const {
+  const auto found = servers_.find(id);
+  return found == servers_.end() ? 0 : found->second.load.slot_memory_used_bytes;
+}
+
 std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
   std::vector<const ServerState*> found;
   for (const auto& [id, server] : servers_) {

@@ -64,6 +64,8 @@ class ServerRegistry {
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
   const ServerState* Find(ServerId id) const;
+  // By its newest heartbeat; 0: not known.
+  uint64_t slot_memory_used_bytes(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
   // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.
   std::vector<const ServerState*> ServersOf(JobId job) const;

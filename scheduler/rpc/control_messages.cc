@@ -1,5 +1,6 @@
 #include "scheduler/rpc/control_messages.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +61,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_epoch(view.state.epoch.value());
   for (const JobRank rank : view.state.ranks) message->add_ranks(rank.value());
   message->set_max_chunk_bytes(view.state.max_chunk_bytes);
-  message->set_state(view.open ? "open" : "waiting");
+  message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
 }
@@ -109,6 +110,11 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
   std::vector<JobRank> ranks;
   ranks.reserve(static_cast<size_t>(message.ranks_size()));
   for (const uint32_t rank : message.ranks()) ranks.emplace_back(rank);
+  std::optional<SharedOptions> options;
+  if (message.has_options()) {
+    options = {.fail_on_server_loss = message.options().fail_on_server_loss(),
+               .checksums = message.options().checksums()};
+  }
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
@@ -119,7 +125,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .wait_ms = message.wait_ms(),
           .link = FromMessage(message.link()),
           .wire = message.wire(),
-          .request_number = message.request_number()};
+          .request_number = message.request_number(),
+          .options = options};
 }
 
 CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
@@ -161,7 +168,8 @@ ReportServer FromMessage(const v1::ReportServerRequest& message) {
           .server = ServerId(message.server_id()),
           .server_incarnation = Incarnation(message.server_incarnation()),
           .reachable = message.reachable(),
-          .reason = message.reason()};
+          .reason = message.reason(),
+          .refused = message.refused()};
 }
 
 DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }
@@ -193,7 +201,10 @@ void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message)
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
 void ToMessage(const Done&, v1::CloseGroupsResponse*) {}
 void ToMessage(const Done&, v1::LeaveJobResponse*) {}
-void ToMessage(const Done&, v1::ReportServerResponse*) {}
+
+void ToMessage(const ServerReported& response, v1::ReportServerResponse* message) {
+  if (response.newer.has_value()) ToMessage(*response.newer, message->mutable_group());
+}
 
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
@@ -270,6 +281,7 @@ void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* me
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_group_id(group.group.value());
   ToMessage(*group.map, message->mutable_map());
+  message->set_failure(group.failure);
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

@@ -43,7 +43,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message);
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message);
 void ToMessage(const Done& response, v1::CloseGroupsResponse* message);
 void ToMessage(const Done& response, v1::LeaveJobResponse* message);
-void ToMessage(const Done& response, v1::ReportServerResponse* message);
+void ToMessage(const ServerReported& response, v1::ReportServerResponse* message);
 void ToMessage(const ClusterView& response, v1::Cluster* message);
 void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message);
 void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* message);

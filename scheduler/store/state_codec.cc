@@ -67,8 +67,10 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
     v1::StoredExclusion* stored_exclusion = stored->add_excluded();
     stored_exclusion->set_server_id(excluded.server.value());
     stored_exclusion->set_incarnation(excluded.incarnation.value());
+    stored_exclusion->set_refusal(excluded.refusal);
   }
   for (const JobRank rank : group.gone) stored->add_gone(rank.value());
+  stored->set_failure(group.failure);
   Encode(group.opening, stored->mutable_opening());
 }
 
@@ -139,7 +141,8 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.wire = *wire;
   for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
-    group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation())});
+    group.excluded.push_back(
+        {ServerId(excluded.server_id()), Incarnation(excluded.incarnation()), excluded.refusal()});
   }
   for (const uint32_t rank : stored.gone()) {
     if (std::count(group.ranks.begin(), group.ranks.end(), JobRank(rank)) == 0) {
@@ -149,6 +152,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
     group.gone.insert(JobRank(rank));
   }
   group.opening = Decode(stored.opening());
+  group.failure = stored.failure();
   return group;
 }
 

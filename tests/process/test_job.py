@@ -62,6 +62,24 @@ def test_ranks_that_differ_on_the_wire_are_named(cluster: Cluster):
         assert re.search(r"rank 0 gave .* wire none", text) and re.search(r"rank 1 gave .* wire bf16", text)
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--fail-on-server-loss", "fail_on_server_loss is off on rank 0 and on on rank 1"),
+        ("--no-checksums", "checksums is on on rank 0 and off on rank 1"),
+    ],
+    ids=["fail on server loss", "checksums"],
+)
+def test_f13_ranks_that_differ_on_options_that_all_must_share_are_named(cluster: Cluster, option: str, text: str):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = [cluster.start_rank(0, 2), cluster.start_rank(1, 2, option)]
+    words = {refusal(rank) for rank in ranks}
+    # Either may have asked first.
+    mirrored = re.sub(r"is (\w+) on rank 0 and (\w+) on rank 1", r"is \2 on rank 1 and \1 on rank 0", text)
+    assert all(word.startswith("INVALID_ARGUMENT") and (text in word or mirrored in word) for word in words), words
+
+
 @pytest.mark.timeout(120)
 def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
     """By ranks that may share memory with the server; 1 is told not to in a mixed job, the server in the last one."""

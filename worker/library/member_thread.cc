@@ -203,5 +203,6 @@ void MemberThread::Deliver(MembershipNotice& outcome) { notices_->Say(std::move(
 // A worker that is closing takes no more of these.
 void MemberThread::Deliver(RankLostCommand& outcome) { io_->queue().Post(std::move(outcome)).IgnoreError(); }
 void MemberThread::Deliver(MoveGroupCommand& outcome) { io_->queue().Post(std::move(outcome)).IgnoreError(); }
+void MemberThread::Deliver(GiveGroupUpCommand& outcome) { io_->queue().Post(std::move(outcome)).IgnoreError(); }
 
 }  // namespace shoal

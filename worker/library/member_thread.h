@@ -77,6 +77,7 @@ class MemberThread {
   void Deliver(MembershipNotice& outcome);
   void Deliver(RankLostCommand& outcome);
   void Deliver(MoveGroupCommand& outcome);
+  void Deliver(GiveGroupUpCommand& outcome);
   void EndWaits();
 
   const ColocatedServerOptions colocated_;

@@ -146,7 +146,9 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std
                                 .max_chunk_bytes = max_chunk_bytes,
                                 .link = Link(deadline_ns),
                                 .min_servers = options_.min_servers,
-                                .wire = wire};
+                                .wire = wire,
+                                .fail_on_server_loss = options_.fail_on_server_loss,
+                                .checksums = options_.checksums};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   {

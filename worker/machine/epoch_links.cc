@@ -53,6 +53,10 @@ std::optional<uint32_t> EpochLinks::FindNextShard(const OpQueue& ops, OpNumber c
   return ahead < look_ahead_chunks ? best : std::nullopt;
 }
 
+bool EpochLinks::AllGreeted() const {
+  return std::all_of(links_.begin(), links_.end(), [](const ShardLink& link) { return link.greeted(); });
+}
+
 bool EpochLinks::AllWelcomed() const {
   return std::all_of(links_.begin(), links_.end(), [](const ShardLink& link) { return link.welcomed(); });
 }

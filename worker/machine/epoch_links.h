@@ -42,6 +42,8 @@ class EpochLinks {
   // (core/flow_plan.h; `look_ahead_chunks` 0: that does not bound).
   std::optional<uint32_t> FindNextShard(const OpQueue& ops, OpNumber commit_watermark, uint32_t look_ahead_chunks);
 
+  // Of each a hello went out, or it was lost.
+  bool AllGreeted() const;
   bool AllWelcomed() const;
   // The transport reads or writes memory for one of them.
   bool HoldsMemory() const;

@@ -43,6 +43,12 @@ struct MoveGroupCommand {
   std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
 };
 
+// The scheduler says that no server which is left has the memory for the group: it fails.
+struct GiveGroupUpCommand {
+  GroupId group;
+  std::string reason;
+};
+
 struct AbortGroupCommand {
   GroupHandle group;
   std::string reason;
@@ -72,8 +78,9 @@ struct MeasureLinkCommand {
   uint64_t deadline_ns = 0;
 };
 
-using WorkerCommand = std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, SubmitCommand,
-                                   AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+using WorkerCommand =
+    std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand, SubmitCommand,
+                 AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 }  // namespace shoal
 

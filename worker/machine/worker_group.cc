@@ -27,6 +27,7 @@ WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, c
 // ---- opening, and moving from map to map ----
 
 void WorkerGroup::Open(Now now, WorkerActions* actions) {
+  epoch_began_ns_ = now.monotonic_ns;
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
     const uint32_t connection = flow_.links()[shard].connection();
     if (connections_.IsUp(connection)) {
@@ -35,6 +36,7 @@ void WorkerGroup::Open(Now now, WorkerActions* actions) {
       connections_.Hasten(connection, now);
     }
   }
+  reach_check_ns_ = flow_.links().AllGreeted() ? kNoDeadline : now.monotonic_ns + options_.reach_patience_ns;
 }
 
 void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
@@ -48,7 +50,9 @@ void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
 
 void WorkerGroup::OnUp(uint32_t connection, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
-  if (shard.has_value() && !failed()) Greet(*shard, actions);
+  if (!shard.has_value() || failed()) return;
+  Greet(*shard, actions);
+  if (flow_.links().AllGreeted()) reach_check_ns_ = kNoDeadline;
 }
 
 void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, const Welcome& welcome, Now now,
@@ -94,10 +98,28 @@ void WorkerGroup::OnDown(uint32_t connection, Now now, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (failed() || !shard.has_value() || !flow_.links()[*shard].in_use()) return;
   const std::string& why = connections_.last_error(connection);
-  LoseLink(*shard, why.empty() ? "connection closed" : why, now, actions);
+  LoseLink(*shard, why.empty() ? "connection closed" : why, /*refused=*/false, now, actions);
 }
 
-void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, Now now, WorkerActions* actions) {
+void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
+  reach_check_ns_ = kNoDeadline;
+  if (failed() || !options_.survive_server_loss) return;
+  // While an attempt has not failed, the server may only be slow.
+  const uint64_t slow_until_ns = epoch_began_ns_ + 3 * options_.reach_patience_ns;
+  for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
+    ShardLink& link = flow_.links()[shard];
+    if (link.greeted()) continue;
+    const std::string& error = connections_.last_error(link.connection());
+    if (error.empty() && now.monotonic_ns < slow_until_ns) {
+      reach_check_ns_ = std::min(now.monotonic_ns + options_.connect_retry_ns, slow_until_ns);
+      continue;
+    }
+    link.Lose(error.empty() ? "no connection was made in time" : error);
+    if (link.TakeReport(/*reachable=*/false)) ReportTrouble(shard, /*reachable=*/false, /*refused=*/false, actions);
+  }
+}
+
+void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions) {
   ShardLink& link = flow_.links()[shard];
   if (link.lost()) return;
   if (!options_.survive_server_loss) {
@@ -107,23 +129,24 @@ void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, Now now, Work
   }
   link.Lose(why);
   // Down: what the next attempt to connect comes to is reported.
-  if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, actions);
+  if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, refused, actions);
 }
 
 void WorkerGroup::ReportLostLink(uint32_t connection, bool reachable, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (failed() || !shard.has_value() || !flow_.links()[*shard].TakeReport(reachable)) return;
-  ReportTrouble(*shard, reachable, actions);
+  ReportTrouble(*shard, reachable, /*refused=*/false, actions);
 }
 
-void WorkerGroup::ReportTrouble(uint32_t shard, bool reachable, WorkerActions* actions) {
+void WorkerGroup::ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions) {
   const Shard& entry = flow_.links().map().shards()[shard];
   actions->push_back(ServerTrouble{.group = info().id,
                                    .epoch = epoch(),
                                    .server = entry.server,
                                    .incarnation = entry.incarnation,
                                    .reachable = reachable,
-                                   .reason = flow_.links()[shard].lost_because()});
+                                   .reason = flow_.links()[shard].lost_because(),
+                                   .refused = refused});
 }
 
 void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, const std::string& text, Now now,
@@ -141,7 +164,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   const absl::Status error =
       RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"), header.refusal, text);
   if (MayMove(header.refusal) && shard.has_value()) {
-    return LoseLink(*shard, std::string(error.message()), now, actions);
+    return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }
   Fail(error, now, actions);
 }
@@ -237,6 +260,7 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
     force_at_ns_ = kNoDeadline;
     flow_.CutWhatHoldsMemory(actions);
   }
+  if (now.monotonic_ns >= reach_check_ns_) LoseUnreached(now, actions);
   MoveIfDue(now, actions);
   flow_.TickRetired(now, actions);
   CloseIfDone(now, actions);
@@ -244,7 +268,7 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
 
 uint64_t WorkerGroup::NextDeadlineNs() const {
   if (next_map_ != nullptr && !flow_.ResultMayBeInTensor()) return 0;
-  const uint64_t deadline_ns = std::min(waits_.next_line_ns(), flow_.NextForceNs());
+  const uint64_t deadline_ns = std::min({waits_.next_line_ns(), flow_.NextForceNs(), reach_check_ns_});
   switch (state_) {
     case State::kOpening:
       return std::min({deadline_ns, open_deadline_ns_, flow_.ops().next_deadline_ns()});
@@ -268,6 +292,7 @@ void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   const bool was_opening = opening();
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
+  reach_check_ns_ = kNoDeadline;
   waits_.Silence();
   flow_.Fail(std::move(why), now, actions);
   if (was_opening) {

@@ -93,8 +93,10 @@ class WorkerGroup {
   void Greet(uint32_t shard, WorkerActions* actions);
   void MoveIfDue(Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
-  void LoseLink(uint32_t shard, const std::string& why, Now now, WorkerActions* actions);
-  void ReportTrouble(uint32_t shard, bool reachable, WorkerActions* actions);
+  void LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions);
+  void ReportTrouble(uint32_t shard, bool reachable, bool refused, WorkerActions* actions);
+  // Servers of this epoch that no connection was made to in time are lost, and reported.
+  void LoseUnreached(Now now, WorkerActions* actions);
   // A server that refuses the group need not be its end.
   bool MayMove(Refusal refusal) const;
   // After something that ends the group where it is not OK, and may have ended ops.
@@ -112,6 +114,8 @@ class WorkerGroup {
   bool was_open_ = false;
   bool close_requested_ = false;              // by whatever means
   bool close_commanded_ = false;              // by the caller, who waits for GroupClosed
+  uint64_t epoch_began_ns_ = 0;
+  uint64_t reach_check_ns_ = kNoDeadline;     // when to call LoseUnreached
   uint64_t force_at_ns_ = kNoDeadline;        // kFailed: when connections that hold memory are cut
   std::shared_ptr<const ShardMap> next_map_;  // to move to as soon as possible; null: none
   ChunkFlow flow_;

@@ -57,6 +57,15 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   TryConnections(now, actions);
 }
 
+void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions) {
+  GroupHandle handle;
+  WorkerGroup* group = FindGroup(command.group, &handle);
+  // One that is not open yet reports the servers itself, and hears it again.
+  if (group == nullptr) return;
+  group->Fail(absl::ResourceExhaustedError(command.reason), now, actions);
+  DropClosed(handle);
+}
+
 void WorkerMachine::OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions) {
   WorkerGroup* group = Group(command.group);
   if (group == nullptr) return;

@@ -40,6 +40,7 @@ class WorkerMachine {
   void OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions);
+  void OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions);

@@ -34,7 +34,8 @@ struct LinkMeasured {
   LinkFacts link;  // zeros where nothing could be measured
 };
 
-// The group can't go on with a server in this epoch: the scheduler must be told and then gives the group a new map.
+// The group can't go on, or be opened, with a server in this epoch: the scheduler must be told, again and again until it
+// gives the group a new map.
 struct ServerTrouble {
   GroupId group;
   Epoch epoch;
@@ -42,6 +43,7 @@ struct ServerTrouble {
   Incarnation incarnation;
   bool reachable = false;  // a new connection stands: it may stay in the map
   std::string reason;
+  bool refused = false;  // it is reached, and has no memory for the group
 };
 
 // A wait has lasted long enough for a line in the log, which names what is waited for (core/wait_report.h).

@@ -123,15 +123,16 @@ struct MembershipNotice {
   std::string line;
 };
 
-// RankLostCommand and MoveGroupCommand are for the WorkerMachine.
-using MembershipOutcome = std::variant<JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics,
-                                       RunColocatedServer, Left, MembershipNotice, RankLostCommand, MoveGroupCommand>;
+// RankLostCommand, MoveGroupCommand and GiveGroupUpCommand are for the WorkerMachine.
+using MembershipOutcome =
+    std::variant<JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
+                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipOutcomes = std::vector<MembershipOutcome>;
 
 using MembershipAction =
     std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction, UseNewConnectionsAction,
                  JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 MembershipNotice, RankLostCommand, MoveGroupCommand>;
+                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipActions = std::vector<MembershipAction>;
 
 }  // namespace shoal

@@ -24,7 +24,7 @@ MembershipMachine::MembershipMachine(MembershipOptions options)
       watch_(&calls_, &jitter_),
       groups_(&options_.scheduler, &calls_, &jitter_),
       closed_groups_(&calls_, &jitter_),
-      reports_(&calls_),
+      reports_(&calls_, &jitter_),
       leaving_(&options_.scheduler, &calls_) {}
 
 void MembershipMachine::OnEvent(const JoinCommand& command, Now now, MembershipActions* actions) {
@@ -62,7 +62,10 @@ void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, Member
   groups_.Add(Self(), command, now, actions);
 }
 
-void MembershipMachine::OnEvent(const GroupEnded& event, Now, MembershipActions*) { closed_groups_.Add(event.group); }
+void MembershipMachine::OnEvent(const GroupEnded& event, Now, MembershipActions*) {
+  closed_groups_.Add(event.group);
+  reports_.OnEnded(event.group);
+}
 
 void MembershipMachine::OnEvent(const CloseCommand&, Now, MembershipActions* actions) { EndWaits(actions); }
 
@@ -144,7 +147,10 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       closed_groups_.OnAnswer(event.answer.status(), now);
       break;
     case CallOwner::kReports:
-      reports_.OnAnswer(event.answer.status(), now);
+      reports_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now);
+      if (const auto* const answer = event.answer.ok() ? std::get_if<ReportAnswer>(&*event.answer) : nullptr) {
+        OnGroupNews(answer->moved_groups, answer->given_up_groups, actions);
+      }
       break;
     case CallOwner::kLeaving:
       if (const auto status = leaving_.OnAnswer(event.answer.status(), now, actions)) OnLeft(*status, actions);
@@ -163,7 +169,19 @@ void MembershipMachine::OnEvent(const WatchNewsCame& event, Now, MembershipActio
     if (lost_ranks_told_.insert(lost.job_rank).second) actions->emplace_back(lost);
   }
   OnColocationWanted(event.news, actions);
-  for (const MoveGroupCommand& move : event.news.moved_groups) actions->emplace_back(move);
+  OnGroupNews(event.news.moved_groups, event.news.given_up_groups, actions);
+}
+
+void MembershipMachine::OnGroupNews(const std::vector<MoveGroupCommand>& moved,
+                                    const std::vector<GiveGroupUpCommand>& given_up, MembershipActions* actions) {
+  for (const MoveGroupCommand& move : moved) {
+    reports_.OnMoved(move.group, move.map->epoch());
+    actions->emplace_back(move);
+  }
+  for (const GiveGroupUpCommand& group : given_up) {
+    reports_.OnEnded(group.group);
+    actions->emplace_back(group);
+  }
 }
 
 void MembershipMachine::OnColocationWanted(const WatchNews& news, MembershipActions* actions) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/now.h"
 #include "worker/membership/call_book.h"
@@ -69,6 +70,8 @@ class MembershipMachine {
   void StopWorking(MembershipActions* actions);
   void OnLeft(const absl::Status& status, MembershipActions* actions);
   void OnColocationWanted(const WatchNews& news, MembershipActions* actions);
+  void OnGroupNews(const std::vector<MoveGroupCommand>& moved, const std::vector<GiveGroupUpCommand>& given_up,
+                   MembershipActions* actions);
 
   const MembershipOptions options_;
   CallBook calls_;

@@ -57,6 +57,9 @@ struct GroupRequest {
   LinkFacts link;                // as measured
   uint32_t min_servers = 1;
   WireFormat wire = WireFormat::kAsIs;
+  // Of this process; the scheduler refuses the group if those of another rank differ.
+  bool fail_on_server_loss = false;
+  bool checksums = false;
 };
 
 struct JoinGroupCall {
@@ -115,9 +118,15 @@ struct HeartbeatAnswer {
   std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
 };
 
-struct CallDone {};  // to CloseGroupsCall, ReportServerCall and LeaveJobCall
+// To ReportServerCall: what the group's ranks were told since the report's epoch, if anything.
+struct ReportAnswer {
+  std::vector<MoveGroupCommand> moved_groups;
+  std::vector<GiveGroupUpCommand> given_up_groups;
+};
 
-using SchedulerAnswer = std::variant<CallDone, JoinedJob, JoinedGroup, HeartbeatAnswer>;
+struct CallDone {};  // to CloseGroupsCall and LeaveJobCall
+
+using SchedulerAnswer = std::variant<CallDone, JoinedJob, JoinedGroup, HeartbeatAnswer, ReportAnswer>;
 
 // ---- what a Watch stream tells ----
 
@@ -126,6 +135,7 @@ struct WatchNews {
   std::shared_ptr<const ShardMap> map;
   std::vector<RankLostCommand> lost_ranks;
   std::vector<MoveGroupCommand> moved_groups;
+  std::vector<GiveGroupUpCommand> given_up_groups;
   // Ranks that are to run a colocated server, as none is left; and why that is so.
   std::vector<uint32_t> colocation_wanted;
   std::string colocation_wanted_because;

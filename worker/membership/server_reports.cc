@@ -8,43 +8,67 @@ namespace {
 constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
 constexpr uint64_t kRetryNs = 100 * kNsPerMs;
 
+// How long after its `answers`th answer a report is repeated: from a twelfth of the lease to half of it.
+uint64_t RepeatAfterNs(uint32_t answers, uint64_t lease_ttl_ms) {
+  const uint64_t lease_ns = lease_ttl_ms * kNsPerMs;
+  return std::min((lease_ns / 12) << std::min(answers - 1, 8u), lease_ns / 2);
+}
+
 }  // namespace
 
 void ServerReports::Add(const ServerTrouble& trouble) {
-  const auto first = waiting_.begin() + (call_ == CallId() || waiting_.empty() ? 0 : 1);
-  const auto older = std::find_if(first, waiting_.end(), [&](const ServerTrouble& other) {
-    return other.group == trouble.group && other.server == trouble.server;
+  const auto older = std::find_if(reports_.begin(), reports_.end(), [&](const Report& report) {
+    return report.trouble.group == trouble.group && report.trouble.server == trouble.server;
   });
-  if (older != waiting_.end()) {
-    *older = trouble;
+  if (older != reports_.end()) {
+    *older = {.trouble = trouble};
   } else {
-    waiting_.push_back(trouble);
+    reports_.push_back({.trouble = trouble});
   }
 }
 
-void ServerReports::OnAnswer(const absl::Status& status, Now now) {
+void ServerReports::OnMoved(GroupId group, Epoch epoch) {
+  std::erase_if(reports_,
+                [&](const Report& report) { return report.trouble.group == group && report.trouble.epoch < epoch; });
+}
+
+void ServerReports::OnEnded(GroupId group) {
+  std::erase_if(reports_, [&](const Report& report) { return report.trouble.group == group; });
+}
+
+void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
   call_ = CallId();
-  if (absl::IsUnavailable(status)) {
-    retry_ns_ = now.monotonic_ns + kRetryNs;
-    return;
+  if (absl::IsUnavailable(status)) retry_ns_ = now.monotonic_ns + kRetryNs;
+  const auto report = std::find_if(reports_.begin(), reports_.end(), [](const Report& each) { return each.is_asked; });
+  if (report == reports_.end()) return;  // a newer one has taken its place, or it is over
+  report->is_asked = false;
+  if (status.ok()) {
+    report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
+  } else if (!absl::IsUnavailable(status)) {
+    reports_.erase(report);  // the scheduler knows no such group or member
   }
-  retry_ns_ = 0;
-  waiting_.pop_front();
 }
 
 void ServerReports::Stop(MembershipActions* actions) {
   calls_->Cancel(&call_, actions);
-  waiting_.clear();
+  reports_.clear();
 }
 
 void ServerReports::Tick(const MemberId& member, Now now, MembershipActions* actions) {
-  if (waiting_.empty() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;
-  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, waiting_.front()}, now.monotonic_ns + kTimeoutNs,
+  if (call_ != CallId() || now.monotonic_ns < retry_ns_) return;
+  const auto due = std::find_if(reports_.begin(), reports_.end(),
+                                [&](const Report& report) { return report.due_ns <= now.monotonic_ns; });
+  if (due == reports_.end()) return;
+  due->is_asked = true;
+  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, due->trouble}, now.monotonic_ns + kTimeoutNs,
                         actions);
 }
 
 uint64_t ServerReports::NextDeadlineNs() const {
-  return waiting_.empty() || call_ != CallId() ? kNoDeadline : retry_ns_;
+  if (call_ != CallId()) return kNoDeadline;
+  uint64_t next_ns = kNoDeadline;
+  for (const Report& report : reports_) next_ns = std::min(next_ns, report.due_ns);
+  return std::max(next_ns, retry_ns_);
 }
 
 }  // namespace shoal

@@ -1,5 +1,6 @@
-// What the scheduler must be told of servers: one report after the other, each until it is answered, since nobody else
-// can give the group another map. Pure.
+// What the scheduler must be told of servers: one report after the other, each again and again until the group has
+// another map, since nobody else can give it one. A report that was answered may wait at the scheduler until it can be
+// acted on; it is repeated at a slow pace, as the scheduler may forget it, and the news of the move may be lost. Pure.
 #ifndef SHOAL_WORKER_MEMBERSHIP_SERVER_REPORTS_H_
 #define SHOAL_WORKER_MEMBERSHIP_SERVER_REPORTS_H_
 
@@ -8,28 +9,41 @@
 
 #include "core/now.h"
 #include "worker/membership/call_book.h"
+#include "worker/membership/retry_pace.h"
 
 namespace shoal {
 
 class ServerReports {
  public:
-  // Outlives it.
-  explicit ServerReports(CallBook* calls) : calls_(calls) {}
+  // Both outlive it.
+  ServerReports(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
 
-  // Takes the place of an older report of the same group and server that has not been made yet, so the queue never
-  // holds more than one for each server of each group.
+  // Takes the place of an older report of the same group and server, so there is never more than one for each server of
+  // each group.
   void Add(const ServerTrouble& trouble);
-  void OnAnswer(const absl::Status& status, Now now);
+  // The group has a map of that epoch: reports of older ones are over.
+  void OnMoved(GroupId group, Epoch epoch);
+  // The group has ended here, or failed.
+  void OnEnded(GroupId group);
+  void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);
   void Stop(MembershipActions* actions);
   // Reports are made while there is a membership.
   void Tick(const MemberId& member, Now now, MembershipActions* actions);
   uint64_t NextDeadlineNs() const;
 
  private:
+  struct Report {
+    ServerTrouble trouble;
+    uint64_t due_ns = 0;
+    uint32_t answers = 0;
+    bool is_asked = false;  // the call under way is for it
+  };
+
   CallBook* const calls_;
-  std::deque<ServerTrouble> waiting_;  // the first is being reported while call_ is not 0
+  Jitter* const jitter_;
+  std::deque<Report> reports_;  // oldest first
   CallId call_;
-  uint64_t retry_ns_ = 0;
+  uint64_t retry_ns_ = 0;  // no call is made before: the last one broke
 };
 
 }  // namespace shoal

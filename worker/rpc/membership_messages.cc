@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "core/version.h"
@@ -21,6 +22,16 @@ Message From(const MemberId& member) {
   message.set_rank(member.rank.value());
   message.set_incarnation(member.incarnation.value());
   return message;
+}
+
+void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
+               std::vector<GiveGroupUpCommand>* given_up) {
+  const GroupId id(group.group_id());
+  if (!group.failure().empty()) {
+    given_up->push_back({.group = id, .reason = group.failure()});
+  } else if (absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map()); map.ok()) {
+    moved->push_back({.group = id, .map = *std::move(map)});
+  }
 }
 
 }  // namespace
@@ -51,6 +62,8 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   message.set_wire(static_cast<uint32_t>(call.group.wire));
   ToMessage(call.group.link, message.mutable_link());
   message.set_request_number(call.request_number);
+  message.mutable_options()->set_fail_on_server_loss(call.group.fail_on_server_loss);
+  message.mutable_options()->set_checksums(call.group.checksums);
   return message;
 }
 
@@ -85,6 +98,7 @@ v1::ReportServerRequest ToMessage(const ReportServerCall& call) {
   message.set_server_incarnation(call.trouble.incarnation.value());
   message.set_reachable(call.trouble.reachable);
   message.set_reason(call.trouble.reason);
+  message.set_refused(call.trouble.refused);
   return message;
 }
 
@@ -122,7 +136,11 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& m
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse&) { return CallDone{}; }
-absl::StatusOr<SchedulerAnswer> FromMessage(const v1::ReportServerResponse&) { return CallDone{}; }
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::ReportServerResponse& message) {
+  ReportAnswer answer;
+  if (message.has_group()) TakeGroup(message.group(), &answer.moved_groups, &answer.given_up_groups);
+  return answer;
+}
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::LeaveJobResponse&) { return CallDone{}; }
 
 WatchNews FromMessage(const v1::WatchResponse& message) {
@@ -131,10 +149,7 @@ WatchNews FromMessage(const v1::WatchResponse& message) {
     absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(message.map());
     if (map.ok()) news.map = *std::move(map);
   }
-  for (const v1::GroupMap& group : message.groups()) {
-    absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map());
-    if (map.ok()) news.moved_groups.push_back({.group = GroupId(group.group_id()), .map = *std::move(map)});
-  }
+  for (const v1::GroupMap& group : message.groups()) TakeGroup(group, &news.moved_groups, &news.given_up_groups);
   news.colocation_wanted.assign(message.colocation().ranks().begin(), message.colocation().ranks().end());
   news.colocation_wanted_because = message.colocation().reason();
   for (const v1::RankLost& lost : message.lost_ranks()) {

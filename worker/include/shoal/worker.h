@@ -131,7 +131,8 @@ typedef struct shoal_worker_options {
    * ranks. */
   uint32_t fail_on_server_loss;
   /* Not 0: chunks carry a CRC32C in both directions. A chunk that was changed on its way is sent again instead of being
-   * summed; with fail_on_server_loss it fails its group. */
+   * summed; with fail_on_server_loss it fails its group. Must be equal on all ranks: else no group is made, and the
+   * message names two ranks and what each has. */
   uint32_t checksums;
   shoal_without_servers without_servers;
   /* 0: when a wait lasts long, a line on standard error names what is missing. Not 0: nothing is written. */

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "scheduler/machine/request_checks.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
 
 namespace shoal::scheduler {
@@ -178,17 +179,22 @@ TEST_F(MachineClosedGroupsTest, ACloseIsAnsweredOnceItIsSaved) {
 }
 
 TEST_F(MachineClosedGroupsTest, MoreThanTheLimitAreRefusedAndNoneIsForgotten) {
-  std::vector<GroupId> groups;
-  for (size_t i = 0; i < kMaxGroupsPerJob; ++i) groups.push_back(Make(std::to_string(i)));
-  JoinGroup one_more = Group(job_, 0, 100, {0, 1});
-  const RequestHandle refused = harness_.Send(one_more);
-  one_more.rank = JobRank(1);
-  one_more.incarnation = Incarnation(101);
-  harness_.Send(one_more);
+  const GroupId oldest = Make("oldest");
+  harness_.set_save_at_once(false);  // all of them together
+  RequestHandle refused;
+  for (size_t i = 0; i < kMaxGroupsPerJob; ++i) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      JoinGroup request = Group(job_, rank, 100 + rank, {0, 1});
+      request.group_name = std::to_string(i);
+      refused = harness_.Send(request);
+    }
+  }
+  while (harness_.save_under_way()) harness_.FinishSave();
+  harness_.set_save_at_once(true);
   EXPECT_EQ(harness_.StatusOf(refused).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(harness_.StatusOf(refused).message()), HasSubstr("16384 groups open"));
   EXPECT_EQ(SavedGroups().size(), kMaxGroupsPerJob);
-  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {groups[0]}));
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<Done>(Closing(rank, {oldest}));
   Make("world");
 }
 

@@ -1,5 +1,7 @@
 // How groups are given new maps (docs/failover.md).
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -96,7 +98,7 @@ TEST_F(MachineMovesTest, ALostServerIsTakenFromThemAndGivenAgainWhenItIsBack) {
 }
 
 TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsPlace) {
-  harness_.Ask<Done>(Report(1, 1, false));
+  harness_.Ask<ServerReported>(Report(1, 1, false));
   auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));
@@ -104,7 +106,7 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
   EXPECT_EQ(harness_.events().back().kind, "group-moved");
   EXPECT_THAT(harness_.events().back().reason, HasSubstr("rank 1 lost server a: connection reset by peer"));
   // The other rank saw the same: nothing more happens.
-  harness_.Ask<Done>(Report(0, 1, false));
+  harness_.Ask<ServerReported>(Report(0, 1, false));
   EXPECT_THAT(TakeMoves(), IsEmpty());
   // The group does without that life of the server, also when others come, and takes the next one.
   Register("c", 1);
@@ -118,7 +120,7 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
 }
 
 TEST_F(MachineMovesTest, AServerThatWasReachedAgainStays) {
-  harness_.Ask<Done>(Report(0, 2, true));
+  harness_.Ask<ServerReported>(Report(0, 2, true));
   const auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("a", "b"));
@@ -126,16 +128,16 @@ TEST_F(MachineMovesTest, AServerThatWasReachedAgainStays) {
 }
 
 TEST_F(MachineMovesTest, TheLastServerIsNotTakenAwayByAReport) {
-  harness_.Ask<Done>(Report(0, 1, false));
+  harness_.Ask<ServerReported>(Report(0, 1, false));
   epoch_ = TakeMoves().at(0)->epoch();
-  harness_.Ask<Done>(Report(0, 2, false));
+  harness_.Ask<ServerReported>(Report(0, 2, false));
   const auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u) << "the other one is tried again";
   EXPECT_THAT(Names(*moves[0]), ElementsAre("a"));
   harness_.Ask<Done>(DeregisterServer{ServerId(2), Incarnation(1), ""});
   TakeMoves();
   epoch_ = moves[0]->epoch();
-  harness_.Ask<Done>(Report(0, 1, false));
+  harness_.Ask<ServerReported>(Report(0, 1, false));
   EXPECT_THAT(TakeMoves(), IsEmpty());
 }
 
@@ -158,6 +160,171 @@ TEST_F(MachineMovesTest, WhoIsNoMemberIsNotHeard) {
   report.group = GroupId(77);
   EXPECT_EQ(harness_.Try(report).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(TakeMoves(), IsEmpty());
+}
+
+TEST_F(MachineMovesTest, AReportOfAnEpochThatIsOverIsAnsweredWithTheNewestMap) {
+  EXPECT_TRUE(harness_.Ask<ServerReported>(Report(0, 1, false)).newer.has_value()) << "it has moved by this report";
+  // The news of the move were lost on their way to rank 1, which goes on reporting.
+  const ServerReported answer = harness_.Ask<ServerReported>(Report(1, 1, true));
+  ASSERT_TRUE(answer.newer.has_value());
+  EXPECT_EQ(answer.newer->group, group_);
+  EXPECT_THAT(Names(*answer.newer->map), ElementsAre("b"));
+  EXPECT_EQ(TakeMoves().size(), 1u);
+}
+
+// I10: the only server loses the scheduler for longer than its lease, while ranks lose it and reach it again, or not.
+class MachineKeptReportsTest : public MachineMovesTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(MachineKeptReportsTest, AReportThatCanNotBeActedOnIsKeptUntilTheServerRegistersAgain) {
+  harness_.Ask<Done>(DeregisterServer{ServerId(2), Incarnation(1), "drained"});
+  epoch_ = TakeMoves().at(0)->epoch();
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "as if its lease had run out"});
+  EXPECT_FALSE(harness_.Ask<ServerReported>(Report(0, 1, GetParam())).newer.has_value());
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+  Register("a", 1);  // the same life
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("a"));
+  EXPECT_GT(moves[0]->epoch(), epoch_);
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "once more, and nobody lost it"});
+  Register("a", 1);
+  EXPECT_THAT(TakeMoves(), IsEmpty()) << "the report was acted on";
+}
+
+INSTANTIATE_TEST_SUITE_P(Reports, MachineKeptReportsTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Reachable" : "OutOfReach"; });
+
+TEST_F(MachineMovesTest, ServersThatComeTogetherAreGivenInAFewMoves) {
+  for (char name = 'c'; name < 'o'; ++name) Register(std::string(1, name), 1);
+  EXPECT_EQ(TakeMoves().size(), MovePace::kAtOnce);
+  harness_.Advance(1000);
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_EQ(moves[0]->shards().size(), 14u);
+  harness_.Advance(2000);
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+}
+
+TEST_F(MachineMovesTest, RanksAndServersThatNeverAgreeMoveAGroupEverMoreSlowly) {
+  size_t moves = 0;
+  std::vector<size_t> in_each_second;
+  for (int second = 0; second < 20; ++second) {
+    for (int tenth = 0; tenth < 10; ++tenth) {
+      // Rank 0 can't reach a, rank 1 can't reach b, and both say so at once.
+      harness_.Ask<ServerReported>(Report(0, 1, false));
+      harness_.Ask<ServerReported>(Report(1, 2, false));
+      harness_.Advance(100);
+      for (const auto& map : TakeMoves()) {
+        epoch_ = map->epoch();
+        ++moves;
+      }
+    }
+    for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 100 + rank));
+    for (const uint64_t server : {1, 2}) {
+      harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(server), Incarnation(1), {}});
+    }
+    in_each_second.push_back(std::exchange(moves, 0));
+  }
+  EXPECT_LE(in_each_second[0], 6u);
+  for (size_t second = 4; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
+  const size_t late = std::accumulate(in_each_second.begin() + 10, in_each_second.end(), size_t{0});
+  EXPECT_GE(late, 3u) << "it goes on trying: one of the ways may be mended";
+}
+
+// ---- servers without memory for the group ----
+
+class MachineRefusalsTest : public MachineMovesTest {
+ protected:
+  ReportServer Refused(uint32_t rank, uint64_t server) const {
+    ReportServer report = Report(rank, server, false);
+    report.refused = true;
+    report.reason = "server " + std::string(1, static_cast<char>('a' + server - 1)) + " needs 8 bytes, 2 are free";
+    return report;
+  }
+  void KeepAlive(uint64_t ms, const std::vector<uint64_t>& servers) {
+    for (uint64_t passed = 0; passed < ms; passed += 100) {
+      harness_.Advance(100);
+      for (uint32_t rank = 0; rank < 2; ++rank) harness_.Ask<WorkerRenewed>(Beat(job_, rank, 100 + rank));
+      for (const uint64_t server : servers) {
+        harness_.Ask<ServerRenewed>(HeartbeatServer{ServerId(server), Incarnation(1), {}});
+      }
+    }
+  }
+  // The group is on a alone, and b has refused it.
+  void MoveToA() {
+    harness_.Ask<ServerReported>(Refused(0, 2));
+    epoch_ = TakeMoves().at(0)->epoch();
+  }
+};
+
+TEST_F(MachineRefusalsTest, ARefusalIsRememberedWhileOthersServeTheGroup) {
+  MoveToA();
+  Register("c", 1);
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("a", "c"));
+}
+
+TEST_F(MachineRefusalsTest, AGroupThatAllServersRefuseIsGivenUpAfterALeaseWithTheirReasons) {
+  MoveToA();
+  harness_.Ask<ServerReported>(Refused(0, 1));
+  harness_.Ask<ServerReported>(Refused(1, 1));
+  KeepAlive(kTtlMs - 100, {1, 2});
+  EXPECT_THAT(TakeMoves(), IsEmpty()) << "nobody has the memory, so it is moved to nobody";
+  KeepAlive(200, {1, 2});
+  std::vector<std::string> failures;
+  for (const SendWatch& update : harness_.watched(watcher_)) {
+    for (const GroupMap& group : update.groups) failures.push_back(group.failure);
+  }
+  harness_.watched(watcher_).clear();
+  EXPECT_THAT(failures, ElementsAre("no reduction server that is left has the memory for group \"world\": server a "
+                                    "needs 8 bytes, 2 are free; server b needs 8 bytes, 2 are free"));
+  EXPECT_EQ(harness_.events().back().kind, "group-failed");
+  // Whoever asks hears it too, also from a scheduler that was started anew, and it moves no more.
+  EXPECT_EQ(harness_.Ask<ServerReported>(Refused(1, 1)).newer->failure, failures[0]);
+  Register("c", 1);
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+  MachineHarness after(harness_.last_saved());
+  const WatcherId watcher = after.Watch(job_);
+  EXPECT_EQ(after.watched(watcher).at(0).groups.at(0).failure, failures[0]);
+}
+
+TEST_F(MachineRefusalsTest, AServerThatFreedMemoryIsTriedAgain) {
+  MoveToA();
+  harness_.Ask<ServerReported>(Refused(0, 1));
+  HeartbeatServer beat{ServerId(2), Incarnation(1), {}};
+  beat.load.slot_memory_used_bytes = 100;
+  harness_.Ask<ServerRenewed>(beat);
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+  beat.load.slot_memory_used_bytes = 10;
+  harness_.Ask<ServerRenewed>(beat);
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));
+}
+
+TEST_F(MachineRefusalsTest, AServerThatComesIsTried) {
+  MoveToA();
+  harness_.Ask<ServerReported>(Refused(0, 1));
+  Register("b", 2);
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));
+}
+
+TEST_F(MachineRefusalsTest, OneThatIsOutOfReachIsTriedBeforeTheGroupIsGivenUp) {
+  harness_.Ask<ServerReported>(Report(0, 1, false));
+  epoch_ = TakeMoves().at(0)->epoch();
+  harness_.Ask<ServerReported>(Refused(0, 2));
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("a"));
+  epoch_ = moves[0]->epoch();
+  harness_.Ask<ServerReported>(Report(0, 1, false));
+  KeepAlive(2 * kTtlMs, {1, 2});
+  EXPECT_THAT(TakeMoves(), IsEmpty()) << "its ranks try to reach a, and nobody else may have it";
+  KeepAlive(2 * kTtlMs, {2});
+  EXPECT_EQ(harness_.events().back().kind, "group-failed") << "a is gone, b lacks the memory";
 }
 
 TEST_F(MachineMovesTest, AnEpochIsSavedBeforeItIsToldAndKnownAfterARestart) {

@@ -82,6 +82,66 @@ TEST(WorkerSettling, AServerThatNeitherAnswersNorRefusesIsReportedAsOutOfReachBe
   EXPECT_TRUE(worker.troubles[1].reachable) << "and taken back when it is reached after all";
 }
 
+// I10: a group that is made while a path is cut goes around it, as an open one does.
+TEST(WorkerSettling, AServerThatANewGroupDoesNotReachIsReported) {
+  for (const bool attempt_fails : {true, false}) {
+    WorkerDriver worker;
+    worker.Open(WorkerDriver::Info(0, 2, 2));
+    worker.Up(0);
+    worker.Welcome(0, 4);
+    const uint64_t opened_ns = worker.now.monotonic_ns;
+    if (attempt_fails) worker.Down(1, absl::UnavailableError("connection refused"));
+    const uint64_t patience_ns = (attempt_fails ? 1 : 3) * WorkerMachineOptions().reach_patience_ns;
+    worker.TickAt(opened_ns + patience_ns - 1);
+    EXPECT_THAT(worker.troubles, IsEmpty()) << "it may only be slow";
+    EXPECT_LE(worker.machine().NextDeadlineNs(), opened_ns + patience_ns);
+    worker.TickAt(opened_ns + patience_ns);
+    ASSERT_EQ(worker.troubles.size(), 1u);
+    EXPECT_EQ(worker.troubles[0].server, ServerId(2));
+    EXPECT_FALSE(worker.troubles[0].reachable);
+    EXPECT_EQ(worker.troubles[0].reason, attempt_fails ? "connection refused" : "no connection was made in time");
+    worker.TickAt(opened_ns + 2 * patience_ns);
+    EXPECT_EQ(worker.troubles.size(), 1u) << "said once";
+    EXPECT_THAT(worker.opened, IsEmpty());
+    worker.Clear();
+    worker.Up(1);
+    ASSERT_EQ(worker.troubles.size(), 1u) << "and taken back when it is reached after all";
+    EXPECT_TRUE(worker.troubles[0].reachable);
+    EXPECT_THAT(worker.NotesOf(FrameType::kHello), IsEmpty()) << "not in this epoch";
+    Move(&worker, 1, 4);
+    worker.Welcome(0, 4, 0, 1, 4);
+    ASSERT_EQ(worker.opened.size(), 1u);
+    EXPECT_TRUE(worker.opened[0].status.ok());
+  }
+}
+
+TEST(WorkerSettling, AServerWithoutMemoryIsReportedAsSuch) {
+  for (const Refusal refusal : {Refusal::kNoSlotMemory, Refusal::kDraining}) {
+    WorkerDriver worker;
+    worker.OpenAll(2, 2, 4);
+    worker.Submit(1, 4 * kChunkElements);
+    FrameHeader refused = WorkerDriver::Header(FrameType::kRefuse);
+    refused.refusal = refusal;
+    worker.GiveNote(1, MakeTextNote(refused, "it needs 8 bytes, 2 are free"));
+    ASSERT_EQ(worker.troubles.size(), 1u);
+    EXPECT_EQ(worker.troubles[0].refused, refusal == Refusal::kNoSlotMemory);
+    EXPECT_THAT(worker.troubles[0].reason, HasSubstr("it needs 8 bytes, 2 are free"));
+  }
+}
+
+TEST(WorkerSettling, AGroupThatTheSchedulerGivesUpFailsWithItsReason) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, kChunkElements);
+  worker.Sent(worker.sends.at(0));
+  worker.Command(GiveGroupUpCommand{GroupId(2), "another group"});
+  EXPECT_THAT(worker.done, IsEmpty());
+  worker.Command(GiveGroupUpCommand{GroupId(1), "server a needs 8 bytes, 2 are free"});
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_TRUE(absl::IsResourceExhausted(worker.done[0].status)) << worker.done[0].status;
+  EXPECT_THAT(worker.done[0].status.message(), HasSubstr("server a needs 8 bytes, 2 are free"));
+}
+
 TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesAreNot) {
   WorkerDriver worker;
   worker.OpenAll(2, 2, 4);

@@ -140,6 +140,16 @@ TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
   EXPECT_EQ(worker.waits.size(), 1u) << "it is open";
 }
 
+TEST(WorkerWaiting, AGroupThatWaitsForANewMapSaysWhy) {
+  WorkerDriver worker;
+  worker.Open(WorkerDriver::Info(0, 2, 2), 0, worker.now.monotonic_ns + 40 * kNsPerS);
+  worker.Up(0);
+  worker.Welcome(0, 4);
+  Pass(&worker, 10 * kNsPerS);
+  EXPECT_THAT(worker.waits, ElementsAre("waited 10 s for servers (30 s left): group 'world' is not open on server "
+                                        "server-1 (10.0.0.1:7000) (no connection was made in time)"));
+}
+
 // Closed here with the results of two ops, which another rank may lack.
 void CloseWithTwoOps(WorkerDriver* worker) {
   for (uint64_t op = 1; op <= 2; ++op) {

@@ -213,11 +213,45 @@ TEST_F(MembershipTest, AReportIsRepeatedUntilTheSchedulerAnswers) {
   }
   const Call call = driver_.Await<ReportServerCall>(100 * kNsPerMs);
   EXPECT_EQ(std::get<ReportServerCall>(call.what).trouble.group, GroupId(50)) << "one after the other";
-  driver_.Answer(call, CallDone{});
+  driver_.Answer(call, ReportAnswer{.moved_groups = {{.group = GroupId(50), .map = Map(4)}}});
+  EXPECT_EQ(driver_.Only<MoveGroupCommand>().group, GroupId(50));
   EXPECT_EQ(std::get<ReportServerCall>(driver_.Find<ReportServerCall>()->what).trouble.group, GroupId(51));
   driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no such group"));
   driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "that is an answer";
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "those are answers";
+}
+
+// The scheduler may keep a report that it can't act on yet, and may be another one soon: it is told again, ever later.
+TEST_F(MembershipTest, AReportIsRepeatedAtASlowPaceUntilTheGroupHasANewerMap) {
+  driver_.Do(Trouble(50, 3));
+  std::vector<uint64_t> times_ns;
+  while (times_ns.size() < 8) {
+    if (const auto call = driver_.Find<ReportServerCall>(); call.has_value()) {
+      times_ns.push_back(driver_.now_ns());
+      driver_.Answer(*call, ReportAnswer{});
+    }
+    driver_.RenewUntil(driver_.now_ns() + kNsPerMs);
+  }
+  for (size_t i = 1; i < times_ns.size(); ++i) EXPECT_LE(times_ns[i] - times_ns[i - 1], kLeaseNs / 2 + 2 * kNsPerMs);
+  EXPECT_GT(times_ns.back() - times_ns.front(), 4 * kLeaseNs / 4);
+  News({.moved_groups = {{.group = GroupId(51), .map = Map(4)}, {.group = GroupId(50), .map = Map(3)}}});
+  driver_.RenewUntil(driver_.now_ns() + kLeaseNs);
+  EXPECT_TRUE(driver_.Find<ReportServerCall>().has_value()) << "another group moved, and this one's map is not newer";
+  News({.moved_groups = {{.group = GroupId(50), .map = Map(4)}}});
+  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
+  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
+}
+
+TEST_F(MembershipTest, NoMoreIsReportedOfAGroupThatEndedOrWasGivenUp) {
+  driver_.Do(Trouble(50, 3));
+  driver_.Do(Trouble(51, 3));
+  driver_.Do(GroupEnded{GroupId(50)});
+  News({.given_up_groups = {{.group = GroupId(51), .reason = "server a needs 8 bytes, 2 are free"}}});
+  EXPECT_EQ(driver_.Only<GiveGroupUpCommand>().reason, "server a needs 8 bytes, 2 are free");
+  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
+  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
 }
 
 TEST_F(MembershipTest, ANewerReportOfAServerTakesThePlaceOfOneThatWaits) {
@@ -228,7 +262,7 @@ TEST_F(MembershipTest, ANewerReportOfAServerTakesThePlaceOfOneThatWaits) {
   while (driver_.Find<ReportServerCall>().has_value()) {
     const Call call = *driver_.Find<ReportServerCall>();
     epochs.push_back(std::get<ReportServerCall>(call.what).trouble.epoch.value());
-    driver_.Answer(call, CallDone{});
+    driver_.Answer(call, ReportAnswer{});
   }
   EXPECT_THAT(epochs, ElementsAre(3, 4));
 }
