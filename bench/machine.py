@@ -18,19 +18,23 @@ def output_of(command: list[str]) -> str:
 
 def gather(root: pathlib.Path) -> dict:
     cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    ucx = re.search(r"[Vv]ersion:?\s*(\d\S*)", output_of(["ucx_info", "-v"]))
     open_mpi = re.search(r"(\d+\.\d+\S*)", output_of(["mpirun", "--version"]))
     return {
         "cpu_model": cpu.group(1) if cpu else platform.machine(),
         "cpu_count": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
-        "ucx": ucx.group(1) if ucx else "unknown",
+        "ucx": output_of(["pkg-config", "--modversion", "ucx"]) or "unknown",
         "open_mpi": open_mpi.group(1) if open_mpi else "none",
         "torch": importlib.metadata.version("torch"),
         "commit": output_of(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"]),
         "changed_files": len(output_of(["git", "-C", str(root), "status", "--porcelain", "-uno"]).splitlines()),
     }
+
+
+def commit_of_programs(folder: pathlib.Path) -> str:
+    """The commit that is checked out where these programs were built."""
+    return output_of(["git", "-C", str(folder.resolve()), "rev-parse", "--short=12", "HEAD"]) or "unknown"
 
 
 def load_average_1min() -> float:

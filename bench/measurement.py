@@ -40,9 +40,14 @@ class Settings:
     """Where to find what is measured, and how long it may take."""
 
     programs: pathlib.Path
+    other_programs: pathlib.Path | None  # of the build that is measured beside ours, if one is
     open_mpi_program: pathlib.Path
     rounds: int
     deadline: float  # on the monotonic clock: no round is begun after it
+
+    def programs_of(self, contender: str) -> pathlib.Path:
+        other = contender.endswith(roster.OTHER_BUILD) and self.other_programs is not None
+        return self.other_programs if other else self.programs
 
 
 def make_network(scenario: Scenario) -> Network:
@@ -84,9 +89,9 @@ def run_scenario(scenario: Scenario, settings: Settings, say) -> dict:
     """`say` gets a line of progress. RigError if the rig or a contender fails."""
     absent = {}
     for name in scenario.contenders:
-        if reason := roster.why_absent(name, settings.programs, settings.open_mpi_program):
+        if reason := roster.why_absent(name, settings.programs_of(name), settings.open_mpi_program):
             absent[name] = reason
-            say(f"  without {roster.LABELS[name]}: {reason}")
+            say(f"  without {roster.label(name)}: {reason}")
     names = [name for name in scenario.contenders if name not in absent]
     with make_network(scenario) as network, Processes() as processes:
         calibrations: list[Calibration] = []
@@ -95,7 +100,8 @@ def run_scenario(scenario: Scenario, settings: Settings, say) -> dict:
             say(f"  links carry {calibrations[0].bytes_per_s * 8e-6:.1f} Mbit/s of payload, all at once, both ways")
         link = calibrations[0].bytes_per_s if calibrations else None
         contenders = {
-            name: roster.start(name, settings.programs, settings.open_mpi_program, network, processes) for name in names
+            name: roster.start(name, settings.programs_of(name), settings.open_mpi_program, network, processes)
+            for name in names
         }
         turns: dict[tuple[str, Case], list[Turn]] = {(name, case): [] for name in names for case in scenario.cases}
         done = 0
@@ -183,7 +189,7 @@ def problems(scenario: Scenario, names: list[str], calibrations: list[Calibratio
     """Why the figures should not be taken as proof; none if they may."""
     found = []
     for (name, case), of_case in turns.items():
-        label = f"{roster.LABELS[name]} at {case.size_bytes} bytes"
+        label = f"{roster.label(name)} at {case.size_bytes} bytes"
         if wrong := sum(turn.measured.wrong for turn in of_case):
             found.append(f"{label}: {wrong} wrong elements")
         idle = statistics.median(turn.idle for turn in of_case)

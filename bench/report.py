@@ -43,8 +43,9 @@ def fairness(scenario: dict) -> list[str]:
 def machine_text(report: dict) -> str:
     machine = report["machine"]
     changed = f" with {machine['changed_files']} changed files" if machine["changed_files"] else ""
+    other = f" The other build is of commit {machine['other_commit']}." if "other_commit" in machine else ""
     return (
-        f"{report['started_at']}, commit {machine['commit']}{changed}. {machine['cpu_model']}, {machine['cpu_count']}"
+        f"{report['started_at']}, commit {machine['commit']}{changed}.{other} {machine['cpu_model']}, {machine['cpu_count']}"
         f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
         f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."
     )
@@ -69,7 +70,7 @@ def case_rows(case: dict) -> list[str]:
         time = entry["time_us"]
         ratio = case["first_over"].get(name)
         ratio_text = f"{ratio['median']:.2f} ({ratio['low95']:.2f} .. {ratio['high95']:.2f})" if ratio else ""
-        cells = [size, roster.LABELS[name]]
+        cells = [size, roster.label(name)]
         cells.append(f"{time_text(time['median'])} [{time_text(time['p10'])} .. {time_text(time['p90'])}]")
         if bounds is not None:
             own = bounds[bound_of(name)]
@@ -94,7 +95,7 @@ def scenario_lines(scenario: dict) -> list[str]:
         return lines + ["Nothing could be measured here."]
     head = ["size", "contender", "median [p10 .. p90]"]
     head += ["Mbit/s", "of its bound"] if linked else []
-    head += [f"{roster.LABELS[first]} / it (95 %)", "workers' CPU time", "idle"]
+    head += [f"{roster.label(first)} / it (95 %)", "workers' CPU time", "idle"]
     head += ["TCP timeouts / retransmits"] if linked else []
     head += ["times", "wrong"]
     lines += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
@@ -117,7 +118,7 @@ def scenario_lines(scenario: dict) -> list[str]:
             lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
     lines += balance_lines(scenario)
     for name, reason in scenario["absent"].items():
-        lines += ["", f"Not measured: {roster.LABELS[name]} ({reason})."]
+        lines += ["", f"Not measured: {roster.label(name)} ({reason})."]
     return lines
 
 
@@ -131,7 +132,7 @@ def balance_lines(scenario: dict) -> list[str]:
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",
-                f"{roster.LABELS[name]}, bytes per server at {size}: max / mean {over_mean:.5f}.",
+                f"{roster.label(name)}, bytes per server at {size}: max / mean {over_mean:.5f}.",
             ]
     return lines
 
@@ -181,7 +182,7 @@ def chart(report: dict) -> str:
             bars = []
             for name, entry in case["contenders"].items():
                 value, *ends = (chart_value(scenario, case, entry["time_us"][key]) for key in ("median", "p10", "p90"))
-                bars.append(Bar(roster.LABELS[name], value, min(ends), max(ends)))
+                bars.append(Bar(roster.label(name), value, min(ends), max(ends)))
             bounds = {}
             if case["bounds"] is not None:
                 bounds = {

@@ -19,6 +19,7 @@ import fabric_model.run as scale_model
 import machine
 import report as page
 import survival.run as survival
+from contenders import roster
 from measurement import Settings, run_scenario
 from parts import MIB, PARTS, Part
 from rig.nodes import RigError, clean_left_over
@@ -42,6 +43,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=float, metavar="MIB", help="of their cases, those of tensors of MIB MiB")
     parser.add_argument("--minutes", type=float, default=60, help="a part begins no round later (default %(default)s)")
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/bin", help="folder (default build/bin)")
+    parser.add_argument(
+        "--other-build",
+        type=pathlib.Path,
+        metavar="PROGRAMS",
+        help="folder of the programs of another build, measured in turns with ours: says what a change costs",
+    )
+    parser.add_argument("--contenders", default="", metavar="NAME,...", help="measure only these of each scenario")
     parser.add_argument("--output", type=pathlib.Path, default=BENCH / "results", help="folder (default bench/results)")
     model = parser.add_argument_group(f"of the part {scale_model.NAME}")
     model.add_argument("--most-workers", type=int, default=1024, help="in the model (default %(default)s)")
@@ -60,15 +68,20 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("--rounds must be at least 3, or the interval says nothing")
     if arguments.steps < 2 * max(arguments.kills, arguments.rolling_restarts, 10):
         parser.error("--steps must be at least twice as many as there are kills or restarts")
-    for program in ("shoal-scheduler", "shoal-server", "shoal-perf"):
-        if not (arguments.programs / program).is_file():
-            parser.error(f"{arguments.programs / program} is not there: run `make build`, or give --programs")
+    for folder in filter(None, (arguments.programs, arguments.other_build)):
+        for program in ("shoal-scheduler", "shoal-server", "shoal-perf"):
+            if not (folder / program).is_file():
+                parser.error(f"{folder / program} is not there: run `make build` there, or give another folder")
+    arguments.contenders = tuple(filter(None, arguments.contenders.split(",")))
+    for name in arguments.contenders:
+        if name not in roster.LABELS:
+            parser.error(f"there is no contender {name}; choose from {', '.join(roster.LABELS)}")
     return arguments
 
 
 def make_settings(arguments: argparse.Namespace) -> Settings:
     deadline = time.monotonic() + arguments.minutes * 60
-    return Settings(arguments.programs, OPEN_MPI_PROGRAM, arguments.rounds, deadline)
+    return Settings(arguments.programs, arguments.other_build, OPEN_MPI_PROGRAM, arguments.rounds, deadline)
 
 
 def run_model(arguments: argparse.Namespace) -> None:
@@ -91,13 +104,16 @@ def run_survival(arguments: argparse.Namespace) -> bool:
 def run_part(part: Part, arguments: argparse.Namespace) -> bool:
     """Whether every result was right. RigError if something could not be measured."""
     started = datetime.datetime.now(datetime.timezone.utc)
-    base = arguments.output / f"{part.name}_{started:%Y-%m-%d}"
+    name = part.name if arguments.other_build is None else f"{part.name}-two-builds"
+    base = arguments.output / f"{name}_{started:%Y-%m-%d}"
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     report = machine.begin_report(part.name, part.title, started, command, ROOT) | {
         "note": part.note,
         "chart": f"{base.name}.svg",
         "scenarios": [],
     }
+    if arguments.other_build is not None:
+        report["machine"]["other_commit"] = machine.commit_of_programs(arguments.other_build)
     settings = make_settings(arguments)
     for scenario in part.scenarios:
         if arguments.only not in scenario.name:
@@ -105,12 +121,16 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
         if arguments.size is not None:
             cases = tuple(case for case in scenario.cases if case.size_bytes == arguments.size * MIB)
             scenario = dataclasses.replace(scenario, cases=cases)
-        if not scenario.cases:
+        names = tuple(name for name in scenario.contenders if name in (arguments.contenders or scenario.contenders))
+        if arguments.other_build is not None:
+            names = roster.with_other_build(names)
+        scenario = dataclasses.replace(scenario, contenders=names)
+        if not scenario.cases or not names:
             continue
         print(f"{part.name}: {scenario.name}", flush=True)
         report["scenarios"].append(run_scenario(scenario, settings, lambda line: print(line, flush=True)))
     if not report["scenarios"]:
-        raise RigError(f"nothing of {part.name} fits --only and --size")
+        raise RigError(f"nothing of {part.name} fits --only, --size and --contenders")
     arguments.output.mkdir(parents=True, exist_ok=True)
     base.with_suffix(".json").write_text(json.dumps(report) + "\n")
     base.with_suffix(".svg").write_text(page.chart(report))

@@ -1,6 +1,6 @@
 # Headers that most sources include, compiled once: they are most of the time that a source takes to compile. A source
-# still includes all that it uses; the sanitizers', the fuzzers' and the images' builds, which go without these, show
-# where one does not.
+# still includes all that it uses; clang-tidy, the fuzzers' and the images' builds, which go without these, show where
+# one does not.
 
 option(SHOAL_PRECOMPILED_HEADERS "Compile the headers that most sources include once" OFF)
 if(NOT SHOAL_PRECOMPILED_HEADERS)

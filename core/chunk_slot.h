@@ -55,7 +55,6 @@ class ChunkSlot {
   bool HasResultOf(Rank rank) const { return is_result_[rank.value()]; }
   // Given up: what is busy on its memory ends without consequence.
   bool abandoned() const { return abandoned_; }
-  uint32_t landed_count() const { return landed_count_; }
 
  private:
   void FreeIfIdle();

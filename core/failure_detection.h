@@ -5,11 +5,12 @@
 //      to the scheduler, which moves the group. The server keeps the group, waits, and names the absent rank to the
 //      scheduler.
 //   2. The scheduler alone declares a rank lost: when its lease has run out, or when its process has ended. It has
-//      ended if the rank's Watch stream was closed, a server says that the rank's connection ended as well, and within
-//      kProcessEndedPatienceNs no new stream came. Another process that joins as this rank takes its place after
-//      kTakeOverPatienceNs without a stream.
+//      ended if the rank's Watch stream was closed, a server says that it lost the rank's connection in the same
+//      moment, and no new stream came within kProcessEndedPatienceNs. Another process that joins as this rank takes its
+//      place when no new stream came within kTakeOverPatienceNs.
 //   3. A server declares a rank lost only as the last resort: when the rank has been absent and no scheduler was heard
-//      for ServerPatienceNs, which is longer than all that the others may need.
+//      for ServerPatienceNs, which is longer than all that the others may need. Where the scheduler runs inside a
+//      worker, its end is that of a rank: then a lease is enough.
 //
 // Pure constants and functions; any thread.
 #ifndef SHOAL_CORE_FAILURE_DETECTION_H_
@@ -58,6 +59,9 @@ inline constexpr uint64_t kGroupMovesWithinNs = kRankNoticesWithinNs + kReachPat
 
 inline constexpr uint64_t kProcessEndedPatienceNs = kNsPerS;
 inline constexpr uint64_t kTakeOverPatienceNs = 250 * kNsPerMs;
+// The stream to the scheduler and the connection to a server ended together if no more time was between the two: a
+// packet that says so may have to be sent again.
+inline constexpr uint64_t kSameMomentNs = kNsPerS;
 // The end of a stream says that the peer closed it only if the rank was heard within this time before: else silence
 // may have ended it.
 inline constexpr uint64_t kStreamOfLivingNs = kControlProbePeriodNs;
@@ -66,7 +70,9 @@ inline constexpr uint64_t kStreamOfLivingNs = kControlProbePeriodNs;
 
 // So long a server has heard no scheduler, and no connection of the rank, before it declares the rank lost itself. A
 // rank's lease has run out by then, and where another scheduler takes over (CheckLeases), that one has decided.
-constexpr uint64_t ServerPatienceNs(uint64_t lease_ttl_ns) { return lease_ttl_ns + kGroupMovesWithinNs; }
+constexpr uint64_t ServerPatienceNs(uint64_t lease_ttl_ns, bool scheduler_is_colocated) {
+  return scheduler_is_colocated ? lease_ttl_ns : lease_ttl_ns + kGroupMovesWithinNs;
+}
 
 // From the end of the leader's lease until the next scheduler has taken over and answers.
 inline constexpr uint64_t kTakeOverOfSchedulerNs = kNsPerS;
@@ -77,7 +83,8 @@ absl::Status CheckLeases(uint64_t lease_ttl_ns, uint64_t leader_lease_ns);
 
 static_assert(kRankNoticesWithinNs + kReachPatienceNs < kUnansweredProbes * kServerProbePeriodNs,
               "on an idle connection the rank notices first, so that its report comes before the server's question");
-static_assert(kTakeOverPatienceNs < kProcessEndedPatienceNs, "who comes for a rank is evidence that its holder is gone");
+static_assert(kTakeOverPatienceNs < kProcessEndedPatienceNs,
+              "who comes for a rank is evidence that its holder is gone");
 static_assert(kStreamOfLivingNs < kControlProbePeriodNs + kControlProbeTimeoutNs,
               "a stream that silence ends has had its last sign of life before");
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/duration_text.h"
 #include "core/now.h"
 
 namespace shoal {
@@ -44,9 +45,6 @@ class WaitReport {
     if (deadline_ns_ == kNoDeadline) return text;
     return absl::StrCat(text, " (", Seconds(deadline_ns_ - std::min(now_ns, deadline_ns_)), " left)");
   }
-
-  // "12.3 s".
-  static std::string Seconds(uint64_t ns) { return absl::StrCat(static_cast<double>(ns / 100'000'000) / 10.0, " s"); }
 
  private:
   static constexpr uint64_t kMaxFirstNs = 10 * kNsPerS;

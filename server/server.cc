@@ -1,12 +1,7 @@
 #include "server/server.h"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -17,6 +12,7 @@
 #include "core/overloaded.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
+#include "process/draw_incarnation.h"
 #include "process/node_address.h"
 #include "process/node_name.h"
 #include "process/socket_address.h"
@@ -46,16 +42,6 @@ std::optional<int64_t> TimeoutUntil(uint64_t deadline_ns) {
   return static_cast<int64_t>(NsUntil(deadline_ns));
 }
 
-absl::StatusOr<Incarnation> DrawIncarnation() {
-  uint64_t number = 0;
-  while (number == 0) {
-    if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-      return absl::InternalError(absl::StrCat("the kernel returned no random number: ", std::strerror(errno)));
-    }
-  }
-  return Incarnation(number);
-}
-
 void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->bytes_in += more.bytes_in;
   sum->bytes_out += more.bytes_out;
@@ -69,6 +55,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
   sum->corrupted_payloads += more.corrupted_payloads;
+  sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
 }
 
@@ -104,6 +91,7 @@ class Server::Parts {
   // Commands, answers and time for the lease loop, and what follows for the threads.
   void StepLease();
   void OnOutcome(const LeaseOutcome& outcome);
+  void NoteScheduler(const SchedulerHeard& heard);
   // Returns when it has, or after a few seconds.
   void LeaveCluster(std::string_view reason);
   void OpenNoNewGroups();
@@ -119,12 +107,14 @@ class Server::Parts {
   std::unique_ptr<ControlLink> control_link_;
   std::optional<LeaseLoop> lease_loop_;
   std::optional<TokenKey> token_key_;  // once the server is registered
+  uint64_t lease_ttl_ns_ = 0;          // likewise
   bool left_ = false;                  // the cluster
   uint32_t logged_peers_ = 0;
   uint32_t logged_shared_memory_peers_ = 0;
   uint64_t logged_corrupted_payloads_ = 0;
   std::thread control_thread_;
   std::atomic<bool> asked_to_drain_ = false;
+  std::atomic<bool> rank_became_absent_ = false;  // and the lease loop has not been told
   mutable std::mutex mutex_;
   absl::Status failure_;                // under mutex_
   std::vector<LeaseCommand> commands_;  // under mutex_
@@ -144,6 +134,10 @@ absl::Status Server::Parts::Listen() {
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
     options.place = nodes.PlaceOf(i);
+    options.on_rank_absent = [this] {
+      rank_became_absent_ = true;
+      lease_wake_up_->Signal();
+    };
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
     if (!thread.ok()) return thread.status();
     if (!(*thread)->placed().ok()) log_(std::string((*thread)->placed().message()));
@@ -196,7 +190,8 @@ absl::Status Server::Parts::Serve() {
   const ServerMachineOptions options{.server_name = registration_.name,
                                      .incarnation = registration_.incarnation,
                                      .token_key = *token_key_,
-                                     .window_bytes = static_cast<uint32_t>(config_.window_bytes)};
+                                     .window_bytes = static_cast<uint32_t>(config_.window_bytes),
+                                     .lease_ttl_ns = lease_ttl_ns_};
   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Serve(options);
   absl::StatusOr<std::thread> started = StartThread("shoal-control", [this] { KeepLease(); });
   if (!started.ok()) return started.status();
@@ -222,35 +217,46 @@ void Server::Parts::StepLease() {
     commands = std::exchange(commands_, {});
   }
   if (asked_to_drain_ && drained()) commands.emplace_back(GroupsEnded{});
+  if (rank_became_absent_.exchange(false)) commands.emplace_back(RankBecameAbsent{});
   LeaseOutcomes outcomes;
   lease_loop_->RunOnce(ReadNow(), commands, &outcomes);
   for (const LeaseOutcome& outcome : outcomes) OnOutcome(outcome);
 }
 
 void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
-  std::visit(Overloaded{
-                 [this](const LeaseReport& report) { log_(report.line); },
-                 [this](const LeaseGranted& granted) {
-                   const bool first = !token_key_.has_value();
-                   token_key_ = granted.lease.token_key;
-                   if (first || !granted.token_key_changed) return;
-                   for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetTokenKey(*token_key_);
-                 },
-                 [this](const DrainAsked&) {
-                   OpenNoNewGroups();
-                   asked_to_drain_ = true;
-                   end_wake_up_->Signal();
-                 },
-                 [this](const LeaseGivenUp& given_up) {
-                   {
-                     const std::lock_guard lock(mutex_);
-                     failure_ = given_up.why;
-                   }
-                   end_wake_up_->Signal();
-                 },
-                 [this](const LeftCluster&) { left_ = true; },
-             },
-             outcome);
+  std::visit(
+      Overloaded{
+          [this](const LeaseReport& report) { log_(report.line); },
+          [this](const LeaseGranted& granted) {
+            NoteScheduler({.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs});
+            const bool first = !token_key_.has_value();
+            token_key_ = granted.lease.token_key;
+            if (first || !granted.token_key_changed) return;
+            for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetTokenKey(*token_key_);
+          },
+          [this](const LeaseRenewed& renewed) {
+            NoteScheduler({.lease_ttl_ns = renewed.ttl_ms * kNsPerMs, .is_colocated = renewed.scheduler_is_colocated});
+          },
+          [this](const DrainAsked&) {
+            OpenNoNewGroups();
+            asked_to_drain_ = true;
+            end_wake_up_->Signal();
+          },
+          [this](const LeaseGivenUp& given_up) {
+            {
+              const std::lock_guard lock(mutex_);
+              failure_ = given_up.why;
+            }
+            end_wake_up_->Signal();
+          },
+          [this](const LeftCluster&) { left_ = true; },
+      },
+      outcome);
+}
+
+void Server::Parts::NoteScheduler(const SchedulerHeard& heard) {
+  lease_ttl_ns_ = heard.lease_ttl_ns;
+  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->NoteScheduler(heard);
 }
 
 ServerCounters Server::Parts::CountersForRenewal() {

@@ -25,7 +25,8 @@ SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimCont
   auto machine = scheduler::SchedulerMachine::Make({.lease_ttl_ms = profile.lease_ttl_ms, .store = store_.Describe()},
                                                    state, !saved.has_value(), LocalNow());
   loop_ = std::make_unique<scheduler::SchedulerLoop>(
-      *std::move(machine), &host_, &store_, [this, on_event = std::move(on_event)](const scheduler::EventRecord& event) {
+      *std::move(machine), &host_, &store_, scheduler::EncodeState,
+      [this, on_event = std::move(on_event)](const scheduler::EventRecord& event) {
         this->world().TraceText("scheduler: ", event.kind, " ", event.subject, ": ", event.reason);
         on_event(event);
       });

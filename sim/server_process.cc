@@ -57,6 +57,7 @@ void ServerProcess::StartLoops() {
     options.token_key = *token_key_;
     options.slot_memory_bytes = thread.memory.size();
     options.window_bytes = profile_.window_bytes;
+    options.lease_ttl_ns = profile_.lease_ttl_ms * kNsPerMs;
     thread.loop = std::make_unique<ServerLoop>(options, thread.transport.get(), thread.reducer.get(), thread.memory);
   }
 }
@@ -72,6 +73,9 @@ void ServerProcess::OnOutcome(const LeaseOutcome& outcome) {
   if (const auto* granted = std::get_if<LeaseGranted>(&outcome)) {
     token_key_ = granted->lease.token_key;
     StartLoops();
+    NoteScheduler({.lease_ttl_ns = granted->lease.ttl_ms * kNsPerMs});
+  } else if (const auto* renewed = std::get_if<LeaseRenewed>(&outcome)) {
+    NoteScheduler({.lease_ttl_ns = renewed->ttl_ms * kNsPerMs, .is_colocated = renewed->scheduler_is_colocated});
   } else if (const auto* given_up = std::get_if<LeaseGivenUp>(&outcome)) {
     // The job of a colocated server may end while the server registers; a scheduler that was deposed may say what is
     // not so.
@@ -81,6 +85,12 @@ void ServerProcess::OnOutcome(const LeaseOutcome& outcome) {
     checkers_->Fail(absl::StrCat(name(), " gave up: ", given_up->why.message(), " (liveness)"));
   } else if (std::holds_alternative<LeftCluster>(outcome)) {
     left_ = true;
+  }
+}
+
+void ServerProcess::NoteScheduler(const SchedulerHeard& heard) {
+  for (IoThread& thread : threads_) {
+    if (thread.loop != nullptr) thread.loop->NoteScheduler(heard);
   }
 }
 
@@ -104,6 +114,7 @@ ServerCounters ServerProcess::Counters() const {
     sum.chunks_reduced += counters.chunks_reduced;
     sum.groups_open = std::max(sum.groups_open, counters.groups_open);
     sum.peers = std::max(sum.peers, counters.peers);
+    sum.absent_ranks.insert(sum.absent_ranks.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
   }
   return sum;
 }
@@ -118,6 +129,7 @@ uint32_t ServerProcess::GroupsOpen() const {
 
 uint64_t ServerProcess::Run(Now now) {
   uint64_t deadline = StepLease(now);
+  std::vector<AbsentRank> absent;
   for (IoThread& thread : threads_) {
     if (thread.loop == nullptr) continue;
     int rounds = 0;
@@ -127,9 +139,22 @@ uint64_t ServerProcess::Run(Now now) {
       break;
     }
     deadline = std::min(deadline, thread.loop->NextDeadlineNs());
-    checkers_->CheckServerBounds(name(), thread.loop->counters(), thread.memory.size());
+    const ServerCounters counters = thread.loop->counters();
+    checkers_->CheckServerBounds(name(), counters, thread.memory.size());
+    absent.insert(absent.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
   }
+  NoteAbsentRanks(std::move(absent));
   return deadline;
+}
+
+void ServerProcess::NoteAbsentRanks(std::vector<AbsentRank> absent) {
+  const bool any_new = std::any_of(absent.begin(), absent.end(), [this](const AbsentRank& rank) {
+    return std::find(absent_ranks_.begin(), absent_ranks_.end(), rank) == absent_ranks_.end();
+  });
+  absent_ranks_ = std::move(absent);
+  if (!any_new) return;
+  commands_.emplace_back(RankBecameAbsent{});
+  Wake();
 }
 
 void ServerProcess::CheckAtEnd() const {

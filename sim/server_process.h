@@ -62,6 +62,10 @@ class ServerProcess : public SimProcess {
   // Returns when it is to be called again, at the latest.
   uint64_t StepLease(Now now);
   void OnOutcome(const LeaseOutcome& outcome);
+  // The scheduler has granted or renewed the lease.
+  void NoteScheduler(const SchedulerHeard& heard);
+  // As server/thread does: another absent rank is told at once.
+  void NoteAbsentRanks(std::vector<AbsentRank> absent);
   uint32_t GroupsOpen() const;
   ServerCounters Counters() const;
 
@@ -73,8 +77,9 @@ class ServerProcess : public SimProcess {
   std::vector<std::string> addresses_;
   SimControlLink control_link_;
   std::optional<LeaseLoop> lease_loop_;
-  std::vector<LeaseCommand> commands_;  // for it
-  std::optional<TokenKey> token_key_;   // once it is registered
+  std::vector<LeaseCommand> commands_;    // for it
+  std::optional<TokenKey> token_key_;     // once it is registered
+  std::vector<AbsentRank> absent_ranks_;  // that were told
   bool draining_ = false;
   bool left_ = false;
 };

@@ -162,10 +162,12 @@ void SimControl::Break(RequestHandle handle, const char* why) {
   world_->After(Delay(), [this, handle, why] { End(handle, absl::UnavailableError(why)); });
 }
 
-WatcherId SimControl::OpenWatch(Caller caller, JobId job, Update update, Ended ended) {
+WatcherId SimControl::OpenWatch(Caller caller, scheduler::WatchOpened opened, Update update, Ended ended) {
   const WatcherId id(next_watcher_++);
+  opened.watcher = id;
   const uint64_t arrival_ns = TimeFrom(caller.name);
-  watchers_[id] = {.caller = std::move(caller), .job = job, .update = std::move(update), .ended = std::move(ended)};
+  watchers_[id] = {
+      .caller = std::move(caller), .opened = opened, .update = std::move(update), .ended = std::move(ended)};
   world_->At(arrival_ns, [this, id] {
     const auto watcher = watchers_.find(id);
     if (watcher == watchers_.end()) return;
@@ -175,7 +177,7 @@ WatcherId SimControl::OpenWatch(Caller caller, JobId job, Update update, Ended e
           const auto arrived = watchers_.find(id);
           if (arrived == watchers_.end()) return;
           arrived->second.route = {host->number_, follower};
-          host->Arrive(scheduler::WatchOpened{id, arrived->second.job});
+          host->Arrive(arrived->second.opened);
         },
         [this, id](const std::string&) { BreakStream(id); });
   });
@@ -200,6 +202,9 @@ void SimControl::BreakStream(WatcherId id) {
     if (watcher == watchers_.end()) return;
     const Watcher broken = std::move(watcher->second);
     watchers_.erase(watcher);
+    // The follower that passed the stream on may be what is gone.
+    const auto host = hosts_.find(broken.route.host);
+    if (host != hosts_.end()) host->second->Arrive(scheduler::StreamClosed{id});
     if (!broken.caller.alive.expired()) broken.ended();
   });
 }

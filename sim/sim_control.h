@@ -47,7 +47,8 @@ class SimControl {
   scheduler::RequestHandle Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer);
   void Cancel(scheduler::RequestHandle handle);
   // Follows a job's losses and maps until the stream breaks (`ended` is called once), is closed, or the caller is gone.
-  scheduler::WatcherId OpenWatch(Caller caller, JobId job, Update update, Ended ended);
+  // `opened` without its watcher.
+  scheduler::WatcherId OpenWatch(Caller caller, scheduler::WatchOpened opened, Update update, Ended ended);
   void CloseWatch(scheduler::WatcherId watcher);
 
   // The caller's process has ended, and its kernel closes its connections. What it has asked may still arrive.
@@ -77,7 +78,7 @@ class SimControl {
   };
   struct Watcher {
     Caller caller;
-    JobId job;
+    scheduler::WatchOpened opened;
     Update update;
     Ended ended;
     Route route;

@@ -42,11 +42,20 @@ void SimControlLink::Start(const RegisterCall& call) {
 }
 
 void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
-  scheduler::HeartbeatServer request{.server = call.server, .incarnation = call.incarnation, .load = LoadOf(load)};
+  scheduler::HeartbeatServer request{
+      .server = call.server, .incarnation = call.incarnation, .load = LoadOf(load), .lost_connections = {}};
+  for (const AbsentRank& absent : load.absent_ranks) {
+    request.lost_connections.push_back({.job = absent.job,
+                                        .group = absent.group,
+                                        .epoch = absent.epoch,
+                                        .rank = absent.rank,
+                                        .ago_ms = (call.asked_at_ns - absent.since_ns) / kNsPerMs,
+                                        .because = absent.because});
+  }
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RenewAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRenewed>(*outcome);
-    return RenewAnswered{id, LeaseRenewal{granted.lease_ttl_ms, granted.epoch, granted.drain}};
+    return RenewAnswered{id, LeaseRenewal{granted.lease_ttl_ms, granted.epoch, granted.drain, granted.is_colocated}};
   });
 }
 

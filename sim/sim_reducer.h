@@ -39,6 +39,10 @@ class SimReducer : public Reducer {
     });
   }
 
+  // The jobs end by themselves.
+  void Work(uint64_t* /*budget_bytes*/) override {}
+  bool HasWork() const override { return false; }
+
   std::span<const uint64_t> Poll() override {
     polled_.clear();
     std::swap(polled_, done_);

@@ -160,9 +160,9 @@ void SimSchedulerPort::CancelCall(CallId call) {
   Arrive(CallEnded{call, absl::CancelledError("the call was cancelled")});
 }
 
-void SimSchedulerPort::OpenWatch(WatchId watch, JobId job) {
+void SimSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
   watches_[watch] = control_->OpenWatch(
-      AsCaller(), job,
+      AsCaller(), {.watcher = {}, .job = member.job, .rank = member.rank, .incarnation = member.incarnation},
       [this, watch](const scheduler::SendWatch& update) {
         Arrive(WatchNewsCame{watch, AsNews(update)});
       },

@@ -16,6 +16,8 @@ COLOCATE = "colocate"
 WITHOUT_KEEPING = "fail-on-server-loss"
 CHECKSUMS = "checksums"
 HYBRID = "shoal-hybrid"
+# Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
+OTHER_BUILD = "@other"
 
 # Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
 UCX_LIBRARIES = pathlib.Path(__file__).resolve().parents[2] / "build/tools/ucx"
@@ -46,7 +48,7 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-# torch's backends: with nothing else running, Shoal's ranks node the scheduler and a server themselves.
+# torch's backends: with nothing else running, Shoal's ranks start the scheduler and a server themselves.
 TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo", "ddp-alone": "gloo"}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
@@ -55,6 +57,19 @@ SHOAL_FLAGS = {
     **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
 }
+
+
+def label(name: str) -> str:
+    """What a page calls it."""
+    return LABELS[name.removesuffix(OTHER_BUILD)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
+
+
+def with_other_build(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Every contender that runs our programs is followed by itself with those of the other build."""
+    doubled = []
+    for name in names:
+        doubled += [name, name + OTHER_BUILD] if is_shoal(name) and name not in TORCH else [name]
+    return tuple(doubled)
 
 
 def is_shoal(name: str) -> bool:
@@ -72,6 +87,7 @@ def ucx_library(name: str) -> pathlib.Path:
 
 def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
     """Empty if the contender can be measured."""
+    name = name.removesuffix(OTHER_BUILD)
     if is_shoal(name):
         flag = SHOAL_FLAGS.get(name)
         if flag is not None and not has_flag(programs / "shoal-perf", flag):
@@ -85,6 +101,7 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
     """RigError if it does not start."""
+    name = name.removesuffix(OTHER_BUILD)
     if name in TORCH:
         mode = name if name == "ddp-alone" else "ddp" if name.endswith("-ddp") else "all-reduce"
         return TorchRanks(name, TORCH[name], network, processes, mode)

@@ -36,8 +36,6 @@ class ListenerGate {
   absl::Status LetIn(const SocketAddress& guest);
   // For when it has connected (which it may go on to use) or won't come.
   void KeepOut(const SocketAddress& guest);
-  // False: the coarser kind.
-  bool knows_guests() const { return knows_guests_; }
   bool full() const { return guests_.size() >= kMaxGuests; }
 
  private:
@@ -47,8 +45,8 @@ class ListenerGate {
   absl::Status AttachFilter() const;
   absl::Status SetHopLimit() const;
 
-  const int listener_fd_;  // UCX's
-  bool knows_guests_ = true;
+  const int listener_fd_;     // UCX's
+  bool knows_guests_ = true;  // false: the coarser kind
   std::vector<SocketAddress> guests_;
 };
 

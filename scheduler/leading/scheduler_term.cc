@@ -73,8 +73,9 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   if (!state.ok()) {
     return absl::Status(state.status().code(), absl::StrCat(store->Describe(), ": ", state.status().message()));
   }
-  auto machine = SchedulerMachine::Make({.lease_ttl_ms = config.lease_ttl_ms, .store = store->Describe()}, *state,
-                                        is_new, ReadNow());
+  auto machine = SchedulerMachine::Make(
+      {.lease_ttl_ms = config.lease_ttl_ms, .store = store->Describe(), .is_colocated = config.is_colocated}, *state,
+      is_new, ReadNow());
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(store->Describe(), ": ", machine.status().message()));
   }
@@ -88,7 +89,7 @@ SchedulerTerm::SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcC
                              std::unique_ptr<SchedulerMachine> machine, bool log_events)
     : store_(std::move(store)),
       host_(std::move(host)),
-      loop_(std::move(machine), host_.get(), store_.get(), log_events ? LogEvent : nullptr) {
+      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, log_events ? LogEvent : nullptr) {
   store_->SetWake([this] { waker_.Wake(); });
   host_->SetWake([this] { waker_.Wake(); });
 }

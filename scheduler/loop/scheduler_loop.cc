@@ -5,12 +5,11 @@
 #include <utility>
 #include <variant>
 
-#include "scheduler/store/state_codec.h"
-
 namespace shoal::scheduler {
 
-SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, EventLog log)
-    : machine_(std::move(machine)), host_(host), store_(store), log_(std::move(log)) {}
+SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store,
+                             StateEncoder encode, EventLog log)
+    : machine_(std::move(machine)), host_(host), store_(store), encode_(std::move(encode)), log_(std::move(log)) {}
 
 uint64_t SchedulerLoop::RunOnce(Now now) {
   if (const std::optional<Store::Saved> saved = store_->PollSaved()) {
@@ -29,7 +28,7 @@ uint64_t SchedulerLoop::RunOnce(Now now) {
 }
 
 void SchedulerLoop::OnEvent(const SchedulerEvent& event, Now now) {
-  machine_->OnEvent(event, now, &actions_);
+  std::visit([&](const auto& each) { machine_->OnEvent(each, now, &actions_); }, event);
   Execute();
 }
 
@@ -39,7 +38,7 @@ void SchedulerLoop::Execute() {
         [&](auto& each) {
           using Kind = std::decay_t<decltype(each)>;
           if constexpr (std::is_same_v<Kind, Persist>) {
-            store_->StartSave(each.number, EncodeState(each.state));
+            store_->StartSave(each.number, encode_(each.state));
           } else if constexpr (std::is_same_v<Kind, EventRecorded>) {
             if (log_) log_(each.event);
           } else {

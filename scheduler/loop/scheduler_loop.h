@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "scheduler/machine/scheduler_machine.h"
 #include "scheduler/rpc/control_host.h"
@@ -19,8 +20,12 @@ class SchedulerLoop {
  public:
   using EventLog = std::function<void(const EventRecord& event)>;  // may be empty
 
+  // The state as the bytes that the store keeps (scheduler/store/state_codec.h).
+  using StateEncoder = std::function<std::string(const PersistedState& state)>;
+
   // `host` and `store` outlive the loop.
-  SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, EventLog log);
+  SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store, StateEncoder encode,
+                EventLog log);
 
   // Never blocks. Returns the time at which to call it again (monotonic clock; `now` itself: more is waiting); call it
   // earlier when a port wakes.
@@ -33,6 +38,7 @@ class SchedulerLoop {
   const std::unique_ptr<SchedulerMachine> machine_;
   ControlHost* const host_;
   Store* const store_;
+  const StateEncoder encode_;
   const EventLog log_;
   SchedulerActions actions_;
 };

@@ -23,6 +23,8 @@ struct HeldJoin {
 class HeldJoins {
  public:
   bool empty() const { return joins_.empty(); }
+  // In the order in which they came.
+  const std::vector<HeldJoin>& all() const { return joins_; }
   bool full() const { return joins_.size() >= kMaxHeldJoins; }
 
   void Add(HeldJoin join) { joins_.push_back(std::move(join)); }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -195,6 +196,7 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   Worker& worker = jobs_.at(request.job).workers.at(request.rank);
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
+  worker.signs.Forget();
   GrantLease(&worker, now);
   return absl::OkStatus();
 }
@@ -216,8 +218,9 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, worker] : job.workers) {
       if (worker.state.phase != MemberPhase::kLive) continue;
-      if (worker.lease_expires_ns > now.monotonic_ns) {
-        next_expiry_ns_ = std::min(next_expiry_ns_, worker.lease_expires_ns);
+      const uint64_t lost_at_ns = std::min(worker.lease_expires_ns, worker.signs.EndedAtNs());
+      if (lost_at_ns > now.monotonic_ns) {
+        next_expiry_ns_ = std::min(next_expiry_ns_, lost_at_ns);
       } else {
         expired.emplace_back(id, rank);
       }
@@ -225,10 +228,13 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
   }
   for (const auto& [id, rank] : expired) {
     Job& job = jobs_.at(id);
-    const uint64_t silent_ns = now.monotonic_ns - job.workers.at(rank).last_heartbeat_ns;
-    gone.push_back(
-        MarkGone(&job, rank, MemberPhase::kLost,
-                 absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")")));
+    const Worker& worker = job.workers.at(rank);
+    const uint64_t silent_ns = now.monotonic_ns - worker.last_heartbeat_ns;
+    const std::string why =
+        worker.signs.EndedAtNs() <= now.monotonic_ns
+            ? worker.signs.Describe()
+            : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
+    gone.push_back(MarkGone(&job, rank, MemberPhase::kLost, why));
   }
   return gone;
 }
@@ -245,10 +251,65 @@ void JobRegistry::RenewAll(Now now) {
   const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
   for (auto& [id, job] : jobs_) {
     for (auto& [rank, worker] : job.workers) {
-      if (worker.state.phase == MemberPhase::kLive) worker.lease_expires_ns = expires_ns;
+      if (worker.state.phase != MemberPhase::kLive) continue;
+      worker.lease_expires_ns = expires_ns;
+      // What was seen while this scheduler was not reached is no evidence.
+      worker.signs.Forget();
     }
   }
   next_expiry_ns_ = live_workers_ == 0 ? kNoDeadline : expires_ns;
+}
+
+Worker* JobRegistry::FindLive(JobId id, JobRank rank, Incarnation incarnation) {
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return nullptr;
+  const auto worker = job->second.workers.find(rank);
+  const bool is_live = worker != job->second.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
+                       worker->second.state.incarnation == incarnation;
+  return is_live ? &worker->second : nullptr;
+}
+
+void JobRegistry::OnStreamOpened(const WatchOpened& stream) {
+  Worker* const worker = FindLive(stream.job, stream.rank, stream.incarnation);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamOpened(stream.watcher);
+  streams_[stream.watcher] = {stream.job, stream.rank, stream.incarnation};
+}
+
+void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
+  const auto stream = streams_.find(watcher);
+  if (stream == streams_.end()) return;
+  Worker* const worker = FindLive(stream->second.job, stream->second.rank, stream->second.incarnation);
+  streams_.erase(stream);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamClosed(watcher, worker->last_heartbeat_ns, now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
+}
+
+void JobRegistry::OnConnectionLost(const LostConnection& lost, Now now) {
+  const Job* const job = Find(lost.job);
+  const JobGroup* const found = job == nullptr ? nullptr : job->groups.Find(lost.group);
+  if (found == nullptr) return;
+  const GroupState& group = found->state;
+  if (group.epoch != lost.epoch || lost.rank.value() >= group.ranks.size()) return;
+  Worker& worker = jobs_.at(lost.job).workers.at(group.ranks[lost.rank.value()]);
+  if (worker.state.phase != MemberPhase::kLive) return;
+  const uint64_t ago_ns = std::min(lost.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+  worker.signs.OnConnectionLost(now.monotonic_ns - ago_ns, CleanText(lost.because), now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
+}
+
+uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
+  const Job* const job = Find(id);
+  if (job == nullptr) return kNoDeadline;
+  const Worker& worker = job->workers.at(rank);
+  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
+}
+
+JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request) {
+  return MarkGone(&jobs_.at(job), request.rank, MemberPhase::kLost,
+                  absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
+                               " on node ", CleanText(request.node), " joined as this rank"));
 }
 
 void JobRegistry::ForgetExclusions(ServerId server) {

@@ -19,6 +19,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "scheduler/machine/job_groups.h"
+#include "scheduler/machine/process_signs.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
@@ -34,6 +35,7 @@ struct Worker {
   WorkerLoad load;
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
+  ProcessSigns signs;
   bool has_colocated_server = false;  // it was told to run one
 };
 
@@ -102,8 +104,21 @@ class JobRegistry {
 
   // NOT_FOUND: as for Renew.
   absl::StatusOr<Gone> Leave(const LeaveJob& request);
+  // Those whose lease ran out or whose process has ended, now lost.
   std::vector<Gone> ExpireLeases(Now now);
   void RenewAll(Now now);
+
+  // A process opened a Watch stream for its job; the stream is closed.
+  void OnStreamOpened(const WatchOpened& stream);
+  void OnStreamClosed(WatcherId watcher, Now now);
+  // A server lost the connection of a rank. Says nothing of a group that has moved since.
+  void OnConnectionLost(const LostConnection& lost, Now now);
+  // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
+  // may not.
+  uint64_t TakeOverAtNs(JobId job, JobRank rank) const;
+  // The rank's holder has ended, and this process takes its place. Only when that time has come.
+  Gone TakeOver(JobId job, const JoinJob& request);
+
   void AddLiveNodes(std::set<std::string>* nodes) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
 
@@ -128,7 +143,17 @@ class JobRegistry {
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason);
   void KeepAsPast(JobId id);
 
+  // The live worker of that process; nullptr: there is none.
+  Worker* FindLive(JobId job, JobRank rank, Incarnation incarnation);
+
+  struct Streamer {
+    JobId job;
+    JobRank rank;
+    Incarnation incarnation;
+  };
+
   const uint64_t lease_ttl_ns_;
+  std::map<WatcherId, Streamer> streams_;  // open ones, of live workers when they were opened
   std::map<JobId, Job> jobs_;
   std::map<std::string, JobId> by_name_;
   std::deque<JobId> past_jobs_;  // oldest first

@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/colocation.h"
@@ -165,8 +164,6 @@ std::string CleanText(const std::string& text) {
   }
   return clean;
 }
-
-std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
 
 std::string RankList(const std::vector<JobRank>& ranks) {
   std::vector<uint32_t> numbers;

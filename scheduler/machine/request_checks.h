@@ -1,4 +1,4 @@
-// Checks of what peers send to the scheduler, and how its messages write times and lists. Pure; any thread.
+// Checks of what peers send to the scheduler, and how its messages write lists. Pure; any thread.
 #ifndef SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 #define SHOAL_SCHEDULER_MACHINE_REQUEST_CHECKS_H_
 
@@ -32,9 +32,6 @@ absl::Status CheckRequest(const CloseGroups& request);
 // Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
 // character), with control characters replaced by '?'.
 std::string CleanText(const std::string& text);
-
-// "4.2 s".
-std::string Seconds(uint64_t duration_ns);
 
 // "0, 1, 2 and 13 more".
 std::string RankList(const std::vector<JobRank>& ranks);

@@ -24,7 +24,9 @@ struct RequestCancelled {
 };
 struct WatchOpened {
   WatcherId watcher;
-  JobId job;  // 0: changes of the map only
+  JobId job;                // 0: changes of the map only
+  JobRank rank;             // of the process that follows its job
+  Incarnation incarnation;  // of that process; 0: it is no rank
 };
 struct EventsOpened {
   WatcherId watcher;

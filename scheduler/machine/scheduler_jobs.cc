@@ -1,4 +1,5 @@
 // The part of SchedulerMachine that lets ranks join, renew their leases and leave.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const JoinJob& request, Now 
   if (TryJoin(handle, request, now, &held_by)) return;
   if (held_joins_.full()) return ReplyNow(handle, jobs_.HolderError(request, now));
   held_joins_.Add({handle, request, held_by});
+  TakeOverRanks(now);
 }
 
 bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by) {
@@ -60,6 +62,23 @@ void SchedulerMachine::RetryHeldJoins(Now now) {
   for (HeldJoin& each : held_joins_.TakeAll()) {
     if (!TryJoin(each.handle, each.request, now, &each.job)) held_joins_.Add(std::move(each));
   }
+}
+
+uint64_t SchedulerMachine::NextTakeOverNs() const {
+  uint64_t next_ns = kNoDeadline;
+  for (const HeldJoin& held : held_joins_.all()) {
+    next_ns = std::min(next_ns, jobs_.TakeOverAtNs(held.job, held.request.rank));
+  }
+  return next_ns;
+}
+
+void SchedulerMachine::TakeOverRanks(Now now) {
+  if (now.monotonic_ns < NextTakeOverNs()) return;
+  for (const HeldJoin& held : held_joins_.all()) {
+    if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
+    RankIsGone(jobs_.TakeOver(held.job, held.request), now);
+  }
+  RetryHeldJoins(now);
 }
 
 void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {

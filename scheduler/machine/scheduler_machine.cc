@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
+#include "core/failure_detection.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -49,12 +51,6 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
   jobs_.Restore(state.jobs, state.next_job_id, now);
 }
 
-void SchedulerMachine::OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions) {
-  std::visit([&](const auto& each) { On(each, now); }, event);
-  SaveIfChanged(now);
-  HandOut(actions);
-}
-
 void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
   if (!RenewLeasesAfterStall(now) && !RenewLeasesWhileCutOff(now)) {
     const std::vector<ServerState> lost = servers_.ExpireLeases(now);
@@ -66,16 +62,16 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
     for (const JobRegistry::Gone& each : gone) RankIsGone(each, now);
     if (!gone.empty()) RetryHeldJoins(now);
+    TakeOverRanks(now);
   }
   MoveGroupsThatWaited(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
-  SaveIfChanged(now);
-  HandOut(actions);
+  HandOut(now, actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
-  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), rounds_.next_deadline_ns(), saves_.NextSaveNs(),
-                   next_move_ns_});
+  return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
+                   saves_.NextSaveNs(), next_move_ns_});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {
@@ -85,7 +81,7 @@ void SchedulerMachine::RenewAllLeases(Now now) {
 
 bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 / 3;
+  const uint64_t patience_ns = HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing.
@@ -104,7 +100,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 // Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
 bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = settings_.lease_ttl_ms * 1'000'000 * 2 / 3;
+  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;
@@ -137,33 +133,49 @@ void SchedulerMachine::HeardOfMember(Now now) {
 
 // ---- events ----
 
-void SchedulerMachine::On(const RequestArrived& event, Now now) {
+void SchedulerMachine::OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions) {
   if (IsSignOfLife(event.request)) HeardOfMember(now);
   std::visit([&](const auto& request) { Answer(event.handle, request, now); }, event.request);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const RequestCancelled& event, Now) {
+void SchedulerMachine::OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions) {
   rounds_.Forget(event.handle);
   held_joins_.Forget(event.handle);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const WatchOpened& event, Now) { AfterSave(AddWatcher{event.watcher, event.job}); }
+void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions) {
+  jobs_.OnStreamOpened(event);
+  AfterSave(AddWatcher{event.watcher, event.job});
+  HandOut(now, actions);
+}
 
-void SchedulerMachine::On(const EventsOpened& event, Now) { journal_.Open(event, &actions_); }
+void SchedulerMachine::OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions) {
+  journal_.Open(event, &actions_);
+  HandOut(now, actions);
+}
 
-void SchedulerMachine::On(const StreamClosed& event, Now) {
+void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions) {
+  jobs_.OnStreamClosed(event.watcher, now);
   watchers_.Remove(event.watcher);
   journal_.Close(event.watcher);
   saves_.ForgetWatcher(event.watcher);
+  HandOut(now, actions);
 }
 
-void SchedulerMachine::On(const Persisted& event, Now now) {
+void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions* actions) {
   if (event.status.ok()) {
     // Processes that joined meanwhile are told so only now: leases count from here.
     if (saves_.OnSaved(event.number)) RenewAllLeases(now);
     while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
-    return;
+  } else {
+    SaveHasFailed(event, now);
   }
+  HandOut(now, actions);
+}
+
+void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   journal_.Append({.sequence = 0,
@@ -259,7 +271,8 @@ PersistedState SchedulerMachine::Snapshot() const {
           .jobs = jobs_.States()};
 }
 
-void SchedulerMachine::HandOut(SchedulerActions* actions) {
+void SchedulerMachine::HandOut(Now now, SchedulerActions* actions) {
+  SaveIfChanged(now);
   actions->insert(actions->end(), std::make_move_iterator(actions_.begin()), std::make_move_iterator(actions_.end()));
   actions_.clear();
 }

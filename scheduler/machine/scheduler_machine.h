@@ -38,7 +38,8 @@ class SchedulerMachine {
  public:
   struct Settings {
     uint64_t lease_ttl_ms = 5000;
-    std::string store;  // where the state is kept, in words
+    std::string store;          // where the state is kept, in words
+    bool is_colocated = false;  // it runs inside a worker, and ends with a rank
   };
 
   // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is
@@ -47,7 +48,12 @@ class SchedulerMachine {
                                                                 bool is_new, Now now);
 
   // Takes in one thing that happened, and appends what is to be done now to `actions`.
-  void OnEvent(const SchedulerEvent& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestArrived& event, Now now, SchedulerActions* actions);
+  void OnEvent(const RequestCancelled& event, Now now, SchedulerActions* actions);
+  void OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const EventsOpened& event, Now now, SchedulerActions* actions);
+  void OnEvent(const StreamClosed& event, Now now, SchedulerActions* actions);
+  void OnEvent(const Persisted& event, Now now, SchedulerActions* actions);
 
   // Does what time asks for. Call it after the events at hand and when NextDeadlineNs() has come; earlier is harmless.
   // Called much later than that (the process was stopped, the machine slept), it starts every lease anew, as members
@@ -60,13 +66,6 @@ class SchedulerMachine {
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);
-
-  void On(const RequestArrived& event, Now now);
-  void On(const RequestCancelled& event, Now now);
-  void On(const WatchOpened& event, Now now);
-  void On(const EventsOpened& event, Now now);
-  void On(const StreamClosed& event, Now now);
-  void On(const Persisted& event, Now now);
 
   // scheduler_servers.cc
   void Answer(RequestHandle handle, const RegisterServer& request, Now now);
@@ -83,6 +82,9 @@ class SchedulerMachine {
   // Answers, unless another process holds the rank and may still be alive: then false.
   bool TryJoin(RequestHandle handle, const JoinJob& request, Now now, JobId* held_by);
   void RetryHeldJoins(Now now);
+  // Joins that are held by a process which has ended go ahead.
+  void TakeOverRanks(Now now);
+  uint64_t NextTakeOverNs() const;
   void RefuseHeldJoins(JobId job, JobRank rank, Now now);
   void RankIsGone(const JobRegistry::Gone& gone, Now now);
 
@@ -157,9 +159,11 @@ class SchedulerMachine {
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
   void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
   void SaveIfChanged(Now now);
+  void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;
-  void HandOut(SchedulerActions* actions);
   uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
+  // The end of each step: what was decided goes out, and changes are saved.
+  void HandOut(Now now, SchedulerActions* actions);
 
   const Settings settings_;
   const std::string cluster_id_;

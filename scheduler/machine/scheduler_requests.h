@@ -43,10 +43,21 @@ struct ServerLoad {
   std::map<std::string, uint64_t> refusals_by_reason;
 };
 
+// The server's connection to a rank broke, and other ranks of the group wait for that one. `rank`: of the group.
+struct LostConnection {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  Rank rank;
+  uint64_t ago_ms = 0;
+  std::string because;
+};
+
 struct HeartbeatServer {
   ServerId server;
   Incarnation incarnation;
   ServerLoad load;
+  std::vector<LostConnection> lost_connections;
 };
 
 struct DeregisterServer {

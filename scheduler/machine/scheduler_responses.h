@@ -31,7 +31,8 @@ struct ServerRegistered {
 struct ServerRenewed {
   uint64_t lease_ttl_ms = 0;
   Epoch epoch;
-  bool drain = false;  // an operator wants it to leave
+  bool drain = false;         // an operator wants it to leave
+  bool is_colocated = false;  // this scheduler runs inside a worker
 };
 
 struct ServerDraining {

@@ -52,9 +52,11 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
   const absl::Status status = servers_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
+  for (const LostConnection& lost : request.lost_connections) jobs_.OnConnectionLost(lost, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
-                                          .drain = servers_.Find(request.server)->draining}));
+                                          .drain = servers_.Find(request.server)->draining,
+                                          .is_colocated = settings_.is_colocated}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {

@@ -82,9 +82,19 @@ RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
 }
 
 HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
-  return {.server = ServerId(message.server_id()),
-          .incarnation = Incarnation(message.incarnation()),
-          .load = FromMessage(message.load())};
+  HeartbeatServer request{.server = ServerId(message.server_id()),
+                          .incarnation = Incarnation(message.incarnation()),
+                          .load = FromMessage(message.load()),
+                          .lost_connections = {}};
+  for (const v1::LostConnection& lost : message.lost_connections()) {
+    request.lost_connections.push_back({.job = JobId(lost.job_id()),
+                                        .group = GroupId(lost.group_id()),
+                                        .epoch = Epoch(lost.epoch()),
+                                        .rank = Rank(lost.rank()),
+                                        .ago_ms = lost.ago_ms(),
+                                        .because = lost.because()});
+  }
+  return request;
 }
 
 DeregisterServer FromMessage(const v1::DeregisterServerRequest& message) {
@@ -189,6 +199,7 @@ void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* messa
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_epoch(response.epoch.value());
   message->set_drain(response.drain);
+  message->set_scheduler_is_colocated(response.is_colocated);
 }
 
 void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message) {

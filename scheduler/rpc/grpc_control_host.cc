@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/failure_detection.h"
 #include "process/listen_address.h"
 #include "scheduler/rpc/grpc_calls.h"
 #include "shoal/v1/admin.grpc.pb.h"
@@ -18,8 +19,9 @@ namespace {
 
 using grpc::CallbackServerContext;
 
-constexpr int kKeepaliveTimeMs = 20'000;  // notices a watcher whose node is gone
-constexpr int kKeepaliveTimeoutMs = 10'000;
+// Notices a watcher whose node is gone.
+constexpr int kKeepaliveTimeMs = kControlProbePeriodNs / kNsPerMs;
+constexpr int kKeepaliveTimeoutMs = kControlProbeTimeoutNs / kNsPerMs;
 constexpr int kMinPeerPingIntervalMs = 5'000;
 constexpr std::chrono::seconds kStopPatience{1};
 
@@ -72,7 +74,8 @@ class SchedulerService : public v1::Scheduler::CallbackService {
   }
   grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
     const auto stream = std::make_shared<WatchStream>(calls_);
-    stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id())});
+    stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id()), JobRank(request->rank()),
+                              Incarnation(request->incarnation())});
     return stream.get();
   }
 

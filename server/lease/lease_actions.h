@@ -26,6 +26,7 @@ struct RenewCall {
   LeaseCallId call;
   ServerId server;
   Incarnation incarnation;
+  uint64_t asked_at_ns = 0;  // on the monotonic clock, on which the counters' times are
   uint64_t timeout_ms = 0;
 };
 struct DeregisterCall {
@@ -51,6 +52,11 @@ struct LeaseGranted {
   ServerLease lease;
   bool token_key_changed = false;  // always true the first time
 };
+// The scheduler has renewed the lease.
+struct LeaseRenewed {
+  uint64_t ttl_ms = 0;
+  bool scheduler_is_colocated = false;
+};
 // An operator wants the server to leave: it is to open no new group, and GroupsEnded is to come when none is open.
 struct DrainAsked {};
 // The server has no place in the cluster, and the machine does not try to get one any more. FailedPrecondition and
@@ -62,11 +68,11 @@ struct LeaseGivenUp {
 // The server has left the cluster; nothing follows.
 struct LeftCluster {};
 
-using LeaseOutcome = std::variant<LeaseReport, LeaseGranted, DrainAsked, LeaseGivenUp, LeftCluster>;
+using LeaseOutcome = std::variant<LeaseReport, LeaseGranted, LeaseRenewed, DrainAsked, LeaseGivenUp, LeftCluster>;
 using LeaseOutcomes = std::vector<LeaseOutcome>;
 
 using RegistrationAction = std::variant<RegisterCall, RenewCall, DeregisterCall, CancelLeaseCall, LeaseReport,
-                                        LeaseGranted, DrainAsked, LeaseGivenUp, LeftCluster>;
+                                        LeaseGranted, LeaseRenewed, DrainAsked, LeaseGivenUp, LeftCluster>;
 using RegistrationActions = std::vector<RegistrationAction>;
 
 }  // namespace shoal

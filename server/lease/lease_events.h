@@ -40,7 +40,9 @@ struct LeaveRequested {
 };
 // After DrainAsked: no group is open any more.
 struct GroupsEnded {};
-using LeaseCommand = std::variant<LeaveRequested, GroupsEnded>;
+// The connection of a rank broke that others wait for: the scheduler is to hear of it at once, with the counters.
+struct RankBecameAbsent {};
+using LeaseCommand = std::variant<LeaveRequested, GroupsEnded, RankBecameAbsent>;
 
 }  // namespace shoal
 

@@ -4,15 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "core/duration_text.h"
 
 namespace shoal {
 namespace {
 
-constexpr uint64_t kFirstRetryDelayNs = 100 * kNsPerMs;
-constexpr uint64_t kMaxRetryDelayNs = 1000 * kNsPerMs;
 constexpr uint64_t kReportIntervalNs = 5 * kNsPerS;
 constexpr uint64_t kReportIntervalOfNewTextNs = kNsPerS;
+constexpr uint64_t kShortestRenewalIntervalNs = 100 * kNsPerMs;
 constexpr uint64_t kMinCallTimeoutMs = 1000;
 constexpr uint64_t kMaxCallTimeoutMs = 5000;
 constexpr uint64_t kRegisterTimeoutMs = 2000;
@@ -39,22 +38,12 @@ std::string Text(const absl::Status& status) {
   return status.message().empty() ? absl::StatusCodeToString(status.code()) : std::string(status.message());
 }
 
-std::string Seconds(uint64_t duration_ns) { return absl::StrFormat("%.1f s", static_cast<double>(duration_ns) / 1e9); }
-
-// A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-uint64_t NextRandom(uint64_t* state) {
-  uint64_t mixed = *state += 0x9e3779b97f4a7c15u;
-  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
-  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-  return mixed ^ mixed >> 31;
-}
-
 }  // namespace
 
 RegistrationMachine::RegistrationMachine(RegistrationOptions options, Now now)
     : options_(std::move(options)),
       start_deadline_ns_(now.monotonic_ns + options_.start_timeout_ms * kNsPerMs),
-      random_(options_.random_seed) {}
+      jitter_(options_.random_seed) {}
 
 bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
   if (call_ != call) return false;
@@ -99,6 +88,7 @@ void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, Regist
   was_registered_ = true;
   holds_lease_ = true;
   failures_in_row_ = 0;
+  retry_pace_.Reset();
   next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseGranted{lease_, token_key_changed});
 }
@@ -122,7 +112,10 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   lease_.ttl_ms = answer->ttl_ms;
   lease_.epoch = answer->epoch;
   failures_in_row_ = 0;
-  next_call_ns_ = now.monotonic_ns + RenewalIntervalNs();
+  retry_pace_.Reset();
+  next_call_ns_ =
+      rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
+  actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
   if (answer->drain && !std::exchange(asked_to_drain_, true)) {
     actions->push_back(LeaseReport{"an operator asked this server to leave; it opens no new group"});
     actions->push_back(DrainAsked{});
@@ -157,6 +150,14 @@ void RegistrationMachine::OnEvent(const GroupsEnded&, Now, RegistrationActions*)
   deregister_reason_ = kAskedToDrain;
 }
 
+void RegistrationMachine::OnEvent(const RankBecameAbsent&, Now, RegistrationActions*) {
+  rank_became_absent_ = true;
+  // While the lease is not held, or a call has failed, the next one is near.
+  if (holds_lease_ && !call_.has_value() && failures_in_row_ == 0) {
+    next_call_ns_ = std::min(next_call_ns_, last_renewal_ns_ + kShortestRenewalIntervalNs);
+  }
+}
+
 void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
   if (left_ || call_.has_value()) return;
   if (deregister_reason_.has_value()) {
@@ -183,10 +184,14 @@ void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
 
 void RegistrationMachine::Call(Now now, RegistrationActions* actions) {
   if (holds_lease_) {
-    actions->push_back(RenewCall{.call = NextCall(),
-                                 .server = lease_.server,
-                                 .incarnation = options_.registration.incarnation,
-                                 .timeout_ms = std::clamp(lease_.ttl_ms / 3, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
+    last_renewal_ns_ = now.monotonic_ns;
+    rank_became_absent_ = false;
+    actions->push_back(
+        RenewCall{.call = NextCall(),
+                  .server = lease_.server,
+                  .incarnation = options_.registration.incarnation,
+                  .asked_at_ns = now.monotonic_ns,
+                  .timeout_ms = std::clamp(RenewalIntervalNs() / kNsPerMs, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
     return;
   }
   uint64_t timeout_ms = kRegisterTimeoutMs;
@@ -208,7 +213,7 @@ void RegistrationMachine::OnFailure(const absl::Status& status, Now now, Registr
   last_failure_ = status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
   ReportOutage(status, now, actions);
-  next_call_ns_ = now.monotonic_ns + RetryDelayNs();
+  next_call_ns_ = now.monotonic_ns + retry_pace_.Next(&jitter_);
 }
 
 void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions) {
@@ -231,12 +236,6 @@ void RegistrationMachine::GiveUp(absl::Status why, RegistrationActions* actions)
 void RegistrationMachine::Leave(RegistrationActions* actions) {
   left_ = true;
   actions->push_back(LeftCluster{});
-}
-
-// Twice as long each time, up to a second, and spread over the upper half of that.
-uint64_t RegistrationMachine::RetryDelayNs() {
-  const uint64_t delay_ns = std::min(kFirstRetryDelayNs << std::min(failures_in_row_ - 1, 8u), kMaxRetryDelayNs);
-  return delay_ns / 2 + NextRandom(&random_) % (delay_ns / 2);
 }
 
 }  // namespace shoal

@@ -12,7 +12,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/failure_detection.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "server/lease/lease_actions.h"
 #include "server/lease/lease_events.h"
 
@@ -35,12 +37,13 @@ class RegistrationMachine {
   void OnEvent(const DeregisterAnswered& event, Now now, RegistrationActions* actions);
   void OnEvent(const LeaveRequested& event, Now now, RegistrationActions* actions);
   void OnEvent(const GroupsEnded& event, Now now, RegistrationActions* actions);
+  void OnEvent(const RankBecameAbsent& event, Now now, RegistrationActions* actions);
   // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, RegistrationActions* actions);
   // On the monotonic clock; kNoDeadline: nothing is due.
+  uint64_t NextDeadlineNs() const;
   // A call was asked for and its answer has not come in.
   bool is_calling() const { return call_.has_value(); }
-  uint64_t NextDeadlineNs() const;
 
  private:
   // Whether this ends the call under way.
@@ -51,12 +54,12 @@ class RegistrationMachine {
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
   void GiveUp(absl::Status why, RegistrationActions* actions);
   void Leave(RegistrationActions* actions);
-  uint64_t RetryDelayNs();
-  uint64_t RenewalIntervalNs() const { return lease_.ttl_ms * kNsPerMs / 3; }
+  uint64_t RenewalIntervalNs() const { return HeartbeatPeriodNs(lease_.ttl_ms * kNsPerMs); }
 
   const RegistrationOptions options_;
   const uint64_t start_deadline_ns_;
-  uint64_t random_;
+  Jitter jitter_;
+  RetryPace retry_pace_{100 * kNsPerMs, kNsPerS};
   bool was_registered_ = false;
   bool holds_lease_ = false;  // as far as this side knows
   bool gave_up_ = false;
@@ -69,6 +72,8 @@ class RegistrationMachine {
   std::optional<LeaseCallId> call_;  // under way
   uint64_t calls_ = 0;               // so far
   uint64_t next_call_ns_ = 0;
+  uint64_t last_renewal_ns_ = 0;     // asked for
+  bool rank_became_absent_ = false;  // since then
   uint32_t failures_in_row_ = 0;
   uint64_t outage_since_ns_ = 0;
   uint64_t last_report_ns_ = 0;

@@ -32,7 +32,8 @@ struct ServerLease {
 struct LeaseRenewal {
   uint64_t ttl_ms = 0;
   Epoch epoch;
-  bool drain = false;  // an operator wants the server to leave
+  bool drain = false;                   // an operator wants the server to leave
+  bool scheduler_is_colocated = false;  // it runs inside a worker, and ends with a rank
 };
 
 }  // namespace shoal

@@ -1,7 +1,14 @@
-// Sums at once, on the loop's own thread: a chunk is still in the cache when its last contribution has landed.
+// Sums on the loop's own thread, as many bytes in a round of the loop as the loop allows, so that large tensors do not
+// keep other groups' messages waiting.
+//
+// Groups take turns of kTurnBytes; within a group the oldest job is first. All of it is counted in bytes and never in
+// time, so that a run can be repeated. Turns do not change a bit of a sum (I1): its elements are summed independently.
+// No allocation once as many jobs of as many groups as ever have been open at a time.
 #ifndef SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 #define SHOAL_SERVER_LOOP_INLINE_REDUCER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "server/loop/reducer.h"
@@ -10,10 +17,31 @@ namespace shoal {
 
 class InlineReducer : public Reducer {
  public:
+  // Of contributions that are read in a turn.
+  static constexpr uint64_t kTurnBytes = 128 << 10;
+
   void Start(const ReduceJob& job) override;
+  void Work(uint64_t* budget_bytes) override;
+  bool HasWork() const override { return !waiting_.empty(); }
   std::span<const uint64_t> Poll() override;
 
  private:
+  // The jobs of a group that are not done, oldest first.
+  struct Queue {
+    std::vector<ReduceJob> jobs;
+    size_t first = 0;            // those before it are done
+    uint32_t done_elements = 0;  // of the first
+  };
+
+  // Up to `bytes` of the group's jobs; returns how many bytes of contributions it read.
+  uint64_t TakeTurn(Queue* queue, uint64_t bytes);
+  // The same for the oldest job alone.
+  uint64_t SumPart(Queue* queue, uint64_t bytes);
+
+  std::vector<Queue> queues_;      // by group
+  std::vector<uint32_t> waiting_;  // groups with jobs that are not done
+  size_t next_ = 0;                // of these, the one whose turn it is
+  std::vector<const std::byte*> inputs_;
   std::vector<uint64_t> done_;
   std::vector<uint64_t> polled_;
 };

@@ -20,18 +20,21 @@ bool ServerLoop::RunOnce(Now now) {
   bool progress = TakeInTransportEvents(now);
   progress = TakeInResults(now) || progress;
   if (now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
-  while (!actions_.empty()) {
-    progress = true;
+  uint64_t reduce_budget_bytes = kReduceBytesPerRound;
+  do {
+    progress = progress || !actions_.empty();
     Execute();
+    reducer_->Work(&reduce_budget_bytes);
     TakeInResults(now);
-  }
-  return progress;
+  } while (!actions_.empty());
+  return progress || reducer_->HasWork();
 }
 
 void ServerLoop::TakeInOrders(Now now) {
   if (new_token_key_.has_value()) {
     machine_.OnEvent(TokenKeyChanged{*std::exchange(new_token_key_, std::nullopt)}, now, &actions_);
   }
+  if (scheduler_heard_.has_value()) machine_.OnEvent(*std::exchange(scheduler_heard_, std::nullopt), now, &actions_);
   if (std::exchange(drain_requested_, false)) machine_.OnEvent(DrainRequested{}, now, &actions_);
 }
 
@@ -94,6 +97,7 @@ void ServerLoop::Execute() {
                          .inputs = loans_.StartJob(action, slot_memory_),
                          .output = slot_memory_.data() + action.offset,
                          .elements = action.elements,
+                         .group = action.group_index,
                          .token = action.token});
       },
       [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },

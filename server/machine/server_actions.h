@@ -5,7 +5,9 @@
 #define SHOAL_SERVER_MACHINE_SERVER_ACTIONS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -48,6 +50,7 @@ struct ReduceAction {
   uint64_t stride_bytes = 0;
   uint32_t input_count = 0;
   uint32_t elements = 0;
+  uint32_t group_index = 0;  // the groups' sums take turns
   uint64_t token = 0;
 };
 
@@ -65,6 +68,19 @@ using ServerAction = std::variant<SendNoteAction, AcceptAction, DeclineAction, S
                                   ForgetInputsAction, ClosePeerAction>;
 using ServerActions = std::vector<ServerAction>;
 
+// A rank of a group whose connection broke, and for which other ranks of the group wait.
+struct AbsentRank {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  Rank rank;
+  uint64_t since_ns = 0;  // on the monotonic clock
+  std::string because;
+
+  friend bool operator==(const AbsentRank&, const AbsentRank&) = default;
+};
+inline constexpr size_t kMaxAbsentRanksListed = 256;
+
 // Counters since the start, gauges as they are now.
 struct ServerCounters {
   uint64_t bytes_in = 0;   // payload landed
@@ -79,6 +95,7 @@ struct ServerCounters {
   uint64_t corrupted_payloads = 0;   // contributions whose checksum was wrong on arrival, where that is checked
   uint64_t slot_memory_used_bytes = 0;
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
+  std::vector<AbsentRank> absent_ranks;            // kMaxAbsentRanksListed at most
 
   uint64_t RefusalTotal() const;
 };

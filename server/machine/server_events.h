@@ -16,6 +16,13 @@ struct ReduceDone {
 // The server is to leave the cluster: from now on no new group is opened; open ones continue.
 struct DrainRequested {};
 
+// The scheduler has granted or renewed the server's lease. As long as it is heard, it decides which ranks are lost
+// (core/failure_detection.h).
+struct SchedulerHeard {
+  uint64_t lease_ttl_ns = 0;
+  bool is_colocated = false;  // it runs inside a worker, and ends with a rank
+};
+
 // Tokens are checked with this key from now on; open groups continue. For a scheduler that lost its state.
 struct TokenKeyChanged {
   TokenKey key{};

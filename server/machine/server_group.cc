@@ -40,6 +40,9 @@ void ServerGroup::MoveTo(Epoch epoch) {
   epoch_ = epoch;
   newest_result_ = OpNumber(0);
   any_waits_for_commit_ = false;
+  failed_ = false;
+  failure_.clear();
+  release_at_ns_ = kNoDeadline;
   ledger_.Restart();
   for (Member& member : members_) member = {.landed_watermark = member.landed_watermark};
 }
@@ -64,10 +67,10 @@ void ServerGroup::Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumbe
   newest_result_ = std::max(newest_result_, newest_result);
 }
 
-void ServerGroup::Miss(Rank rank, uint64_t lost_at_ns, std::string because) {
+void ServerGroup::Miss(Rank rank, Now now, std::string because) {
   Member& member = members_[rank.value()];
   member.presence = Presence::kMissing;
-  member.lost_at_ns = lost_at_ns;
+  member.missing_since_ns = now.monotonic_ns;
   member.lost_because = std::move(because);
 }
 
@@ -194,8 +197,10 @@ bool ServerGroup::TakeCommitsWaitedFor() {
   return any;
 }
 
-void ServerGroup::Fail(std::string why) {
+void ServerGroup::Fail(FailureOf of, std::string why) {
+  if (failed_ && (failure_of_ == FailureOf::kGroup || of == FailureOf::kConnections)) return;
   failed_ = true;
+  failure_of_ = of;
   failure_ = std::move(why);
 }
 

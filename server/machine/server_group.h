@@ -35,11 +35,11 @@ class ServerGroup {
     PeerId peer;
     Incarnation incarnation;
     OpNumber landed_watermark;
-    OpNumber newest_result;             // at its hello: it has results of no later op
-    OpNumber waits_for_commit;          // 0: it does not wait
-    uint64_t waits_since_ns = 0;        // for that commit
-    uint64_t lost_at_ns = kNoDeadline;  // kMissing: when it is given up
-    std::string lost_because;           // kMissing
+    OpNumber newest_result;         // at its hello: it has results of no later op
+    OpNumber waits_for_commit;      // 0: it does not wait
+    uint64_t waits_since_ns = 0;    // for that commit
+    uint64_t missing_since_ns = 0;  // kMissing
+    std::string lost_because;       // kMissing
   };
 
   // An offered push that waits for a slot.
@@ -70,8 +70,8 @@ class ServerGroup {
   // Of the whole region.
   uint64_t region_bytes() const { return slots_.size() * size() * stride_bytes_; }
 
-  // Starts the epoch: members are absent, ops are registered anew. The caller has given up slots, pending pushes and
-  // peers before.
+  // Starts the epoch: members are absent, ops are registered anew, and it has not failed. The caller has given up
+  // slots, pending pushes and peers before.
   void MoveTo(Epoch epoch);
 
   // True if the token describes this same group (its rank aside).
@@ -82,14 +82,13 @@ class ServerGroup {
   const Member& member(Rank rank) const { return members_[rank.value()]; }
   bool IsPresent(Rank rank) const { return member(rank).presence == Presence::kPresent; }
   bool AnyPresent() const { return Any(Presence::kPresent); }
-  bool AnyMissing() const { return Any(Presence::kMissing); }
   // Whether the connection said hello as any rank of the group.
   bool HasPeer(PeerId peer) const;
 
   // The rank said hello on this connection; `newest_result` as in Member.
   void Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumber newest_result);
-  // The rank's connection broke; it is given up at that time.
-  void Miss(Rank rank, uint64_t lost_at_ns, std::string because);
+  // The rank's connection broke.
+  void Miss(Rank rank, Now now, std::string because);
   // The rank is gone. Its pending pushes are taken out; their offers are for the caller to decline, oldest first.
   std::vector<OfferId> Leave(Rank rank);
   // A missing rank did not come back in time. Returns why it went missing.
@@ -150,11 +149,18 @@ class ServerGroup {
 
   // ---- failure ----
 
+  // kConnections: this server gave a rank up that it could not reach. That binds the epoch alone: the ranks may go on
+  // in a newer one. kGroup: the group has ended whatever its epoch, because ranks disagree or one of them failed it.
+  enum class FailureOf : uint8_t { kGroup, kConnections };
+
   bool failed() const { return failed_; }
+  // Whether a hello of the epoch can start it anew.
+  bool FailureBinds(Epoch epoch) const { return failed_ && (failure_of_ == FailureOf::kGroup || epoch <= epoch_); }
+  FailureOf failure_of() const { return failure_of_; }
   // Why it failed, for ranks that come later.
   const std::string& failure() const { return failure_; }
-  // The group can't go on.
-  void Fail(std::string why);
+  // The group can't go on. A second call counts only where it makes the failure the group's own.
+  void Fail(FailureOf of, std::string why);
   // When the members that are still in the failed group are taken for gone; `patience_ns` after the first call.
   uint64_t ReleaseTimeNs(Now now, uint64_t patience_ns);
 
@@ -178,6 +184,7 @@ class ServerGroup {
   OpNumber newest_result_;  // of all members'
   bool any_waits_for_commit_ = false;
   bool failed_ = false;
+  FailureOf failure_of_ = FailureOf::kGroup;
   std::string failure_;
   uint64_t release_at_ns_ = kNoDeadline;
 };

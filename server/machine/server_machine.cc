@@ -112,7 +112,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (refusal == Refusal::kLayoutMismatch) {
     const std::string text = DescribeMismatch(*record, *header);
     RefuseOffer(event.peer, event.offer, *header, refusal, text, actions);
-    return FailGroup(group_index, FrameType::kGroupFailed, rank, text, actions);
+    return FailGroup(group_index, FrameType::kGroupFailed, rank, ServerGroup::FailureOf::kGroup, text, actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
@@ -226,6 +226,7 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
                    .stride_bytes = group.stride_bytes(),
                    .input_count = group.size(),
                    .elements = elements,
+                   .group_index = token.group_index,
                    .token = event.token});
 }
 
@@ -255,7 +256,7 @@ void ServerMachine::SendResult(OperationToken token, Rank source, Now now, Serve
     }
   }
   slot.StartReplies(static_cast<uint32_t>(receivers.size()));
-  if (receivers.empty()) {
+  if (record == nullptr || receivers.empty()) {
     slot.Abandon();
     RetryPending(token.group_index, now, actions);
     return ReleaseIfOver(token.group_index, actions);
@@ -300,24 +301,6 @@ void ServerMachine::Tick(Now now, ServerActions* actions) {
   if (now.monotonic_ns >= next_loss_ns_) GiveUpMissing(now, actions);
   if (now.monotonic_ns >= next_report_ns_) ReportWaiting(now, actions);
   if (now.monotonic_ns >= next_release_ns_) ReleaseFailed(now, actions);
-}
-
-void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
-  next_loss_ns_ = kNoDeadline;
-  for (uint32_t index = 0; index < groups_.size(); ++index) {
-    if (groups_[index].group == nullptr) continue;
-    ServerGroup& group = *groups_[index].group;
-    for (uint32_t r = 0; r < group.size(); ++r) {
-      const ServerGroup::Member& member = group.member(Rank(r));
-      if (member.presence != ServerGroup::Presence::kMissing) continue;
-      if (now.monotonic_ns < member.lost_at_ns) {
-        next_loss_ns_ = std::min(next_loss_ns_, member.lost_at_ns);
-        continue;
-      }
-      FailGroup(index, FrameType::kRankLost, Rank(r), group.GiveUp(Rank(r)), actions);
-    }
-    ReleaseIfOver(index, actions);
-  }
 }
 
 void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
@@ -376,6 +359,7 @@ ServerCounters ServerMachine::counters() const {
   counters.groups_open = static_cast<uint32_t>(group_index_.size());
   counters.peers = static_cast<uint32_t>(peers_.size());
   counters.slot_memory_used_bytes = pool_.used_bytes();
+  counters.absent_ranks = AbsentRanks();
   return counters;
 }
 

@@ -7,8 +7,9 @@
 //
 // Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
 // bye. A hello of a newer epoch starts that epoch: what was gathered is given up, and ranks that hold results from
-// before are asked for them (docs/adr/0009). A group that can't go on (a rank was lost, ranks disagree on an op) is
-// failed as a whole: every member is told once, with the reason.
+// before are asked for them (docs/adr/0009). A group that can't go on (ranks disagree on an op, a rank says so) is
+// failed as a whole: every member is told once, with the reason. A rank whose connection broke is waited for, and named
+// in the counters, which go to the scheduler: that one decides who is lost (core/failure_detection.h).
 #ifndef SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
 #define SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/failure_detection.h"
 #include "core/now.h"
 #include "core/token.h"
 #include "server/machine/buffer_pool.h"
@@ -36,9 +38,8 @@ struct ServerMachineOptions {
   uint64_t slot_memory_bytes = 0;  // of this I/O thread
   uint32_t window_bytes = 0;       // in flight per worker, as far as slot memory allows; 0: as the group's token says
   uint32_t max_groups = 256;
-  uint64_t waiting_report_ns = kNsPerS / 4;  // then a chunk's contributors are told which ranks are missing
-  // How long a rank whose connection broke may take to come back in a new epoch, before its group is failed.
-  uint64_t return_patience_ns = kNsPerS;
+  uint64_t waiting_report_ns = kNsPerS / 4;    // then a chunk's contributors are told which ranks are missing
+  uint64_t lease_ttl_ns = kDefaultLeaseTtlNs;  // of the cluster, until SchedulerHeard says another
 };
 
 class ServerMachine {
@@ -50,6 +51,7 @@ class ServerMachine {
   void OnEvent(const ReduceDone& event, Now now, ServerActions* actions);
   void OnEvent(const DrainRequested& event, Now now, ServerActions* actions);
   void OnEvent(const TokenKeyChanged& event, Now now, ServerActions* actions);
+  void OnEvent(const SchedulerHeard& event, Now now, ServerActions* actions);
   // Does what time asks for. Call it after events and when NextDeadlineNs() has come; earlier is harmless.
   void Tick(Now now, ServerActions* actions);
   // On the monotonic clock; kNoDeadline: nothing is due.
@@ -82,11 +84,16 @@ class ServerMachine {
     uint16_t rank = 0;
   };
 
-  // A group that failed and was over before all of its ranks had said hello: ranks that come now are told so. (Not a
-  // group whose ranks left in good order: a late rank may have nothing to reduce either.)
+  // A group that failed and was over before all of its ranks had said hello: ranks that come now are told so, unless
+  // they come in an epoch that the failure does not bind. (Not a group whose ranks left in good order: a late rank may
+  // have nothing to reduce either.)
   struct EndedGroup {
     GroupId id;
+    Epoch epoch;
+    ServerGroup::FailureOf failure_of;
     std::string why;
+
+    bool Binds(Epoch newer) const { return failure_of == ServerGroup::FailureOf::kGroup || newer <= epoch; }
   };
   static constexpr size_t kMaxEndedGroups = 1024;
   static constexpr uint64_t kFailedGroupPatienceNs = kNsPerS;
@@ -134,12 +141,16 @@ class ServerMachine {
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
   std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
 
-  void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, std::string text, ServerActions* actions);
+  void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, ServerGroup::FailureOf of, std::string text,
+                 ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
   // Takes the members of failed groups for gone when their time is over.
   void ReleaseFailed(Now now, ServerActions* actions);
+  // The last resort, when no scheduler was heard for long.
   void GiveUpMissing(Now now, ServerActions* actions);
+  uint64_t GiveUpTimeNs(const ServerGroup::Member& missing) const;
+  std::vector<AbsentRank> AbsentRanks() const;
   // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
   // once all have their results.
   void ReportWaiting(Now now, ServerActions* actions);
@@ -157,7 +168,9 @@ class ServerMachine {
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest
   uint64_t next_report_ns_ = kNoDeadline;
-  uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before
+  uint64_t scheduler_heard_ns_ = 0;
+  bool scheduler_is_colocated_ = false;
+  uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before; kNoDeadline: none is missing
   uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
   bool last_op_was_small_ = false;
   std::vector<Rank> receivers_;  // scratch of SendResult

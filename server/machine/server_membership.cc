@@ -1,4 +1,4 @@
-// The part of ServerMachine that concerns peers and groups: which ranks are let in, which have left, and how a group
+// The part of ServerMachine that concerns ranks and groups: which ranks are let in, which have left, and how a group
 // ends.
 #include <algorithm>
 #include <utility>
@@ -14,33 +14,6 @@ namespace {
 constexpr uint32_t kDefaultWindowBytes = 1 << 20;
 
 }  // namespace
-
-void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions) {
-  const auto found = peers_.find(event.peer);
-  if (found == peers_.end()) return;
-  const Peer peer = std::move(found->second);
-  peers_.erase(found);
-  for (const Membership& membership : peer.memberships) {
-    MemberGone(membership.group_index, membership.rank, actions);
-    if (groups_[membership.group_index].group->failed()) {
-      ReleaseIfOver(membership.group_index, actions);
-      continue;
-    }
-    if (!peer.closed_because.empty()) {
-      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank,
-                absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
-                actions);
-    } else if (!peer.said_bye) {
-      const uint64_t lost_at_ns = now.monotonic_ns + options_.return_patience_ns;
-      groups_[membership.group_index].group->Miss(
-          membership.rank, lost_at_ns,
-          absl::StrCat("server ", options_.server_name, " lost its connection: ",
-                       event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
-      next_loss_ns_ = std::min(next_loss_ns_, lost_at_ns);
-    }
-    ReleaseIfOver(membership.group_index, actions);
-  }
-}
 
 void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* actions) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
@@ -70,7 +43,8 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       Rank rank;
       const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
-      return FailGroup(group_index, FrameType::kGroupFailed, rank, DecodeText(body), actions);
+      return FailGroup(group_index, FrameType::kGroupFailed, rank, ServerGroup::FailureOf::kGroup, DecodeText(body),
+                       actions);
     }
     default:
       return CloseMalformed(event.peer, OfferId(0),
@@ -89,8 +63,9 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   }
   const auto found = group_index_.find(token.group);
   if (found == group_index_.end()) {
-    const auto ended = std::find_if(ended_groups_.begin(), ended_groups_.end(),
-                                    [&](const EndedGroup& group) { return group.id == token.group; });
+    const auto ended = std::find_if(ended_groups_.begin(), ended_groups_.end(), [&](const EndedGroup& group) {
+      return group.id == token.group && group.Binds(header.epoch);
+    });
     if (ended != ended_groups_.end()) {
       *refusal = Refusal::kGroupFailedBefore;
       return absl::AbortedError(ended->why);
@@ -103,7 +78,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   if (!group.Agrees(token)) {
     return absl::InvalidArgumentError("the token describes the group differently from the other ranks' tokens");
   }
-  if (group.failed()) {
+  if (group.FailureBinds(header.epoch)) {
     *refusal = Refusal::kGroupFailedBefore;
     return absl::AbortedError(group.failure());
   }
@@ -282,11 +257,12 @@ void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Statu
   if (const auto found = peers_.find(peer); found != peers_.end()) found->second.closed_because = std::string(text);
 }
 
-void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, std::string text,
-                              ServerActions* actions) {
+void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, ServerGroup::FailureOf of,
+                              std::string text, ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
-  if (group.failed()) return;
-  group.Fail(std::move(text));
+  const bool failed_before = group.failed();
+  group.Fail(of, std::move(text));
+  if (failed_before) return;
   ++counters_.groups_failed;
   next_release_ns_ = 0;
   for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});

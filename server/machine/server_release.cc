@@ -29,15 +29,14 @@ void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
   }
 }
 
-// A group is over when no rank is in it and the network is done with its memory.
+// A group is over when no rank is in it and the network is done with its memory. Ranks whose connection broke are not
+// waited for: nobody here waits for them, and they can give again whatever this server had from them (invariant I3).
 void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) {
   GroupCell& cell = groups_[group_index];
-  if (cell.group == nullptr || cell.group->AnyPresent() || cell.group->AnyMissing() || !cell.group->AllSlotsIdle()) {
-    return;
-  }
+  if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
   if (cell.group->failed()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
-    ended_groups_.push_back({cell.group->id(), cell.group->failure()});
+    ended_groups_.push_back({cell.group->id(), cell.group->epoch(), cell.group->failure_of(), cell.group->failure()});
   }
   actions->push_back(ForgetInputsAction{.offset = cell.group->slot_region(), .bytes = cell.group->region_bytes()});
   pool_.Free(cell.group->slot_region());

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/now.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
@@ -80,7 +82,10 @@ absl::StatusOr<ServerLease> LeaseOf(const v1::RegisterServerResponse& response) 
 
 absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& response) {
   if (response.lease_ttl_ms() == 0) return absl::InternalError("the scheduler's answer has a lease of 0 ms");
-  return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch()), .drain = response.drain()};
+  return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(),
+                      .epoch = Epoch(response.epoch()),
+                      .drain = response.drain(),
+                      .scheduler_is_colocated = response.scheduler_is_colocated()};
 }
 
 // gRPC makes the calls on threads of its own, which only convert and queue the answers. Calls are destroyed by the
@@ -110,6 +115,15 @@ class GrpcControlLink : public ControlLink {
     request.set_server_id(call.server.value());
     request.set_incarnation(call.incarnation.value());
     *request.mutable_load() = MakeLoad(load);
+    for (const AbsentRank& absent : load.absent_ranks) {
+      v1::LostConnection* const lost = request.add_lost_connections();
+      lost->set_job_id(absent.job.value());
+      lost->set_group_id(absent.group.value());
+      lost->set_epoch(absent.epoch.value());
+      lost->set_rank(absent.rank.value());
+      lost->set_ago_ms((call.asked_at_ns - std::min(absent.since_ns, call.asked_at_ns)) / kNsPerMs);
+      lost->set_because(absent.because);
+    }
     Begin<v1::HeartbeatServerResponse>(
         call.timeout_ms, call.call, request,
         [](v1::Scheduler::Stub* stub, auto... arguments) { stub->async()->HeartbeatServer(arguments...); },

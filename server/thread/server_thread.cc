@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "process/clock.h"
@@ -15,6 +16,12 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kPublishIntervalNs = 100 * kNsPerMs;
+
+bool AnyNew(const std::vector<AbsentRank>& now, const std::vector<AbsentRank>& before) {
+  return std::any_of(now.begin(), now.end(), [&](const AbsentRank& rank) {
+    return std::find(before.begin(), before.end(), rank) == before.end();
+  });
+}
 
 }  // namespace
 
@@ -66,6 +73,10 @@ void ServerThread::Serve(const ServerMachineOptions& options) {
 
 void ServerThread::SetTokenKey(const TokenKey& key) {
   Order([&](Orders* orders) { orders->token_key = key; });
+}
+
+void ServerThread::NoteScheduler(const SchedulerHeard& heard) {
+  Order([&](Orders* orders) { orders->scheduler_heard = heard; });
 }
 
 void ServerThread::Drain() {
@@ -153,6 +164,7 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
     orders = std::exchange(orders_, {});
   }
   if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
+  if (orders.scheduler_heard.has_value()) loop->NoteScheduler(*orders.scheduler_heard);
   if (orders.drain) {
     draining_ = true;
     loop->Drain();
@@ -163,10 +175,15 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
 void ServerThread::Publish(const ServerLoop& loop) {
   const ServerCounters counters = loop.counters();
   OpenGroups open_groups = draining_ ? loop.open_groups() : OpenGroups();
-  const std::lock_guard lock(mutex_);
-  counters_ = counters;
-  open_groups_ = std::move(open_groups);
-  drained_ = draining_ && counters.groups_open == 0;
+  bool rank_became_absent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    rank_became_absent = AnyNew(counters.absent_ranks, counters_.absent_ranks);
+    counters_ = counters;
+    open_groups_ = std::move(open_groups);
+    drained_ = draining_ && counters.groups_open == 0;
+  }
+  if (rank_became_absent) options_.on_rank_absent();
 }
 
 }  // namespace shoal

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,8 @@ struct ServerThreadOptions {
   uint64_t slot_memory_bytes = 0;
   uint64_t spin_ns = 0;
   std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses
+  // Called on the thread when counters() names another absent rank.
+  std::function<void()> on_rank_absent = [] {};
 };
 
 class ServerThread {
@@ -50,6 +53,7 @@ class ServerThread {
   // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
   void Serve(const ServerMachineOptions& options);
   void SetTokenKey(const TokenKey& key);
+  void NoteScheduler(const SchedulerHeard& heard);
   // No new group is opened from now on.
   void Drain();
   // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
@@ -71,6 +75,7 @@ class ServerThread {
   struct Orders {
     std::optional<ServerMachineOptions> serve;
     std::optional<TokenKey> token_key;
+    std::optional<SchedulerHeard> scheduler_heard;
     bool drain = false;
     bool stop = false;
   };

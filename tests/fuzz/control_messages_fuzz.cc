@@ -98,7 +98,9 @@ class SchedulerUnderFuzz {
       case 10:
         return Call<v1::GetShardMapRequest>();
       case 11:
-        return OnEvent(WatchOpened{WatcherId(next_number_++), JobId(input_.TakeBelow(4))});
+        return OnEvent(WatchOpened{WatcherId(next_number_++), JobId(input_.TakeBelow(4)),
+                                   JobRank(static_cast<uint32_t>(input_.TakeBelow(4))),
+                                   Incarnation(input_.TakeBelow(4))});
       case 12:
         return OnEvent(EventsOpened{WatcherId(next_number_++), true, input_.TakeNumber<uint64_t>()});
       case 13:
@@ -141,7 +143,7 @@ class SchedulerUnderFuzz {
 
   void OnEvent(const SchedulerEvent& event) {
     SchedulerActions actions;
-    machine_->OnEvent(event, now_, &actions);
+    std::visit([&](const auto& each) { machine_->OnEvent(each, now_, &actions); }, event);
     Take(actions);
   }
 

@@ -205,7 +205,7 @@ class ServerUnderFuzz {
       Settle();
     }
     // They don't come back.
-    now_.monotonic_ns += Options().return_patience_ns;
+    now_.monotonic_ns += ServerPatienceNs(Options().lease_ttl_ns, /*scheduler_is_colocated=*/false);
     Settle();
     const ServerCounters counters = loop_.counters();
     Require(counters.peers == 0, "nobody is connected at the end");

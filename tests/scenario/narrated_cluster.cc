@@ -146,6 +146,11 @@ absl::Status NarratedCluster::Perform(const Words& words) {
   const auto number = static_cast<uint32_t>(words.numbers[0]);
   if (words.verb == "kill-rank" && number < cluster_->worker_count()) {
     cluster_->KillWorker(number);
+  } else if (words.verb == "tell-lost" && number < cluster_->worker_count()) {
+    for (const uint32_t rank : Ranks(words)) {
+      if (rank == number) continue;
+      cluster_->Command(rank, RankLostCommand{JobRank(number), absl::StrCat("node-", number), words.Text("reason")});
+    }
   } else if (words.verb == "kill-server" && number < cluster_->server_count()) {
     cluster_->KillServer(number);
     server_runs_[number] = false;

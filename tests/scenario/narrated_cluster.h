@@ -13,6 +13,7 @@
 //   close-group NUMBER [ranks=..]
 //   leave [ranks=..]                       the worker is closed
 //   kill-server N, kill-rank N
+//   tell-lost N [ranks=..] reason=SOME_WORDS   the scheduler has declared rank N lost
 //   drain-server N                         the server takes no new group from now on
 //   leave-map N                            the server is in no later map
 //   advance-ms N

@@ -14,6 +14,7 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<Service>> Service::StartScheduler(const std::string& listen) {
   SchedulerConfig config;
   config.listen = listen;
+  config.is_colocated = true;
   absl::StatusOr<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(config);
   if (!scheduler.ok()) return scheduler.status();
   std::unique_ptr<Service> service(new Service);

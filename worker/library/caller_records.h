@@ -46,7 +46,6 @@ class CallerGroup {
   // ResourceExhausted: kMaxOpsInFlight are in flight.
   absl::Status AddOp();
   void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
-  uint32_t ops_in_flight() const { return ops_in_flight_.load(std::memory_order_relaxed); }
 
  private:
   const GroupHandle handle_;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <random>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "net/data_plane/data_plane.h"
 #include "process/clock.h"
+#include "process/draw_incarnation.h"
 #include "process/node_address.h"
 #include "process/socket_address.h"
 #include "worker/machine/op_layout.h"
@@ -19,14 +19,6 @@ namespace {
 constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
-
-// Never 0.
-uint64_t DrawNumber() {
-  std::random_device random;
-  uint64_t value = 0;
-  while (value == 0) value = uint64_t{random()} << 32 | random();
-  return value;
-}
 
 bool IsOfThisNode(const std::string& address) {
   const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
@@ -64,17 +56,19 @@ absl::Status WorkerClient::Start() {
       IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
                       &member_queue_, notices_.get());
   if (!io.ok()) return io.status();
+  const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
+  if (!incarnation.ok()) return incarnation.status();
   const MembershipOptions membership = {.scheduler = options_.scheduler,
                                         .member = {.job_name = options_.job_name,
                                                    .rank = JobRank(options_.rank),
                                                    .world_size = options_.world_size,
-                                                   .incarnation = Incarnation(DrawNumber()),
+                                                   .incarnation = *incarnation,
                                                    .node = options_.node_name,
                                                    .colocation = options_.colocation,
                                                    .colocates_without_servers = options_.colocate_without_servers},
                                         .min_servers = options_.min_servers,
                                         .timeout_ms = options_.timeout_ms,
-                                        .jitter_seed = DrawNumber()};
+                                        .jitter_seed = incarnation->value()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
       MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get());
   if (!member.ok()) return member.status();

@@ -13,7 +13,7 @@ struct Executor {
 
   void operator()(StartCallAction& action) const { port->StartCall(action.call, action.what, action.deadline_ns); }
   void operator()(CancelCallAction& action) const { port->CancelCall(action.call); }
-  void operator()(OpenWatchAction& action) const { port->OpenWatch(action.watch, action.job); }
+  void operator()(OpenWatchAction& action) const { port->OpenWatch(action.watch, action.member); }
   void operator()(CloseWatchAction& action) const { port->CloseWatch(action.watch); }
   void operator()(UseNewConnectionsAction&) const { port->UseNewConnections(); }
   template <typename Outcome>

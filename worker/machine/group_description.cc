@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/wait_report.h"
+#include "core/duration_text.h"
 
 namespace shoal {
 
@@ -101,8 +101,8 @@ std::string GroupDescription::Lacks(const WorkerOp& op) const {
 }
 
 absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now now) const {
-  std::string text = absl::StrCat(Op(op), " is not done after ",
-                                  WaitReport::Seconds(now.monotonic_ns - op.command().submitted_ns), ": ");
+  std::string text =
+      absl::StrCat(Op(op), " is not done after ", Seconds(now.monotonic_ns - op.command().submitted_ns), ": ");
   if (is_opening) {
     absl::StrAppend(&text, MissingServers());
   } else if (op.missing_ranks().missing_count > 0) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/failure_detection.h"
 #include "core/now.h"
 
 namespace shoal {
@@ -12,7 +13,7 @@ struct WorkerMachineOptions {
   uint64_t connect_retry_ns = 200 * kNsPerMs;
   // A server that was lost is reported as out of reach when an attempt to connect again has failed, or is not done by
   // then: over a cable that says nothing it would take minutes.
-  uint64_t reach_patience_ns = 2 * kNsPerS;
+  uint64_t reach_patience_ns = kReachPatienceNs;
   uint64_t commit_note_delay_ns = 10 * kNsPerMs;  // a watermark that no push carried by then goes out alone
   uint64_t force_after_ns = kNsPerS;              // how long a failed op waits for the network to give its memory back
   // How long the orderly end of a group waits until every rank has its results.

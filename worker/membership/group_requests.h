@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 #include "worker/membership/scheduler_wait.h"
 
 namespace shoal {

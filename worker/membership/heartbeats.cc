@@ -5,18 +5,17 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "worker/membership/scheduler_wait.h"
 
 namespace shoal {
 namespace {
 
-// Of a lease, so that two heartbeats may be refused before it is over, or one remain without an answer.
-constexpr uint64_t kHeartbeatsPerLease = 3;
 // Of a period: how soon a heartbeat that was not answered in a whole period is repeated, and how long a heartbeat waits
 // for the newest statistics.
 constexpr uint64_t kShortPartsOfPeriod = 8;
 
-uint64_t PeriodNs(uint64_t lease_ttl_ms) { return lease_ttl_ms * kNsPerMs / kHeartbeatsPerLease; }
+uint64_t PeriodNs(uint64_t lease_ttl_ms) { return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs); }
 
 }  // namespace
 

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "core/wait_report.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 #include "worker/membership/scheduler_wait.h"
 
 namespace shoal {

@@ -70,7 +70,7 @@ struct CancelCallAction {
 
 struct OpenWatchAction {
   WatchId watch;
-  JobId job;
+  MemberId member;
 };
 
 struct CloseWatchAction {

@@ -35,8 +35,8 @@ void MembershipMachine::OnEvent(const JoinCommand& command, Now now, MembershipA
 void MembershipMachine::FollowJoining(Now now, MembershipActions* actions) {
   if (join_ended_ || leaving_.under_way()) return;
   if (joining_.phase() == Joining::Phase::kJoined) {
-    watch_.Start(joining_.joined()->id, actions);
-    return EndJoining(*joining_.joined(), actions);
+    EndJoining(*joining_.joined(), actions);
+    return OnColocationWanted(std::exchange(early_colocation_, {}), actions);
   }
   if (joining_.phase() != Joining::Phase::kFailed) return;
   StopWorking(actions);
@@ -127,9 +127,11 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
   switch (ended->owner) {
     case CallOwner::kJoining:
       joining_.OnAnswer(event.answer, now, actions);
-      // A member from the first answer on, and each one renews the lease.
+      // A member from the first answer on, and each one renews the lease. The end of the stream is how the scheduler
+      // learns at once that this process has ended.
       if (event.answer.ok() && joining_.joined().has_value()) {
         heartbeats_.Start(Self(), options_.member.job_name, joining_.joined()->lease_ttl_ms, now, actions);
+        watch_.Start(Self(), actions);
       }
       FollowJoining(now, actions);
       break;
@@ -189,6 +191,10 @@ void MembershipMachine::OnColocationWanted(const WatchNews& news, MembershipActi
   const bool is_wanted =
       std::find(news.colocation_wanted.begin(), news.colocation_wanted.end(), rank) != news.colocation_wanted.end();
   if (!is_wanted || !options_.member.colocates_without_servers) return;
+  if (!join_ended_) {
+    early_colocation_ = news;
+    return;
+  }
   if (closed_ || server_runs_ || server_starts_) return;
   server_starts_ = true;
   server_wanted_because_ = news.colocation_wanted_because;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
 #include "worker/membership/closed_groups.h"
 #include "worker/membership/group_requests.h"
@@ -21,7 +22,6 @@
 #include "worker/membership/joining.h"
 #include "worker/membership/leaving.h"
 #include "worker/membership/membership_events.h"
-#include "worker/membership/retry_pace.h"
 #include "worker/membership/server_reports.h"
 #include "worker/membership/watch_follower.h"
 
@@ -93,6 +93,7 @@ class MembershipMachine {
   bool server_runs_ = false;
   bool server_starts_ = false;
   std::string server_wanted_because_;
+  WatchNews early_colocation_;  // came before the join had ended
 };
 
 }  // namespace shoal

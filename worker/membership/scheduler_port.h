@@ -31,9 +31,9 @@ class SchedulerPort {
   // may have done what the call asked for.
   virtual void CancelCall(CallId call) = 0;
 
-  // Follows what happens to a job. The first news are the present state; later ones come in the order in which they
-  // happened. It lasts until WatchEnded (at once if no scheduler can be reached) or CloseWatch.
-  virtual void OpenWatch(WatchId watch, JobId job) = 0;
+  // Follows what happens to the member's job. The first news are the present state; later ones come in the order in
+  // which they happened. It lasts until WatchEnded (at once if no scheduler can be reached) or CloseWatch.
+  virtual void OpenWatch(WatchId watch, const MemberId& member) = 0;
 
   // No event of the stream comes after this. No effect on a stream that has ended.
   virtual void CloseWatch(WatchId watch) = 0;

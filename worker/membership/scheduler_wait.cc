@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/duration_text.h"
 
 namespace shoal {
 
 std::string TimeUntilDeadline(uint64_t since_ns, uint64_t deadline_ns) {
   constexpr uint64_t kHalfATenthNs = 50 * kNsPerMs;
-  return WaitReport::Seconds(deadline_ns - std::min(since_ns, deadline_ns) + kHalfATenthNs);
+  return Seconds(deadline_ns - std::min(since_ns, deadline_ns) + kHalfATenthNs);
 }
 
 SchedulerWait::SchedulerWait(std::string scheduler, uint64_t since_ns, uint64_t deadline_ns)

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "core/failure_detection.h"
+
 namespace shoal {
 namespace {
 
-constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
+constexpr uint64_t kTimeoutNs = kReportTimeoutNs;
 constexpr uint64_t kRetryNs = 100 * kNsPerMs;
 
 // How long after its `answers`th answer a report is repeated: from a twelfth of the lease to half of it.

@@ -4,8 +4,10 @@
 
 namespace shoal {
 
-void WatchFollower::Start(JobId job, MembershipActions* actions) {
-  job_ = job;
+void WatchFollower::Start(const MemberId& member, MembershipActions* actions) {
+  if (follows_ && member.job == member_.job) return;
+  Stop(actions);
+  member_ = member;
   follows_ = true;
   Open(actions);
 }
@@ -13,7 +15,7 @@ void WatchFollower::Start(JobId job, MembershipActions* actions) {
 void WatchFollower::Open(MembershipActions* actions) {
   reopen_ns_ = kNoDeadline;
   watch_ = calls_->NextWatch();
-  actions->emplace_back(OpenWatchAction{watch_, job_});
+  actions->emplace_back(OpenWatchAction{watch_, member_});
 }
 
 void WatchFollower::Stop(MembershipActions* actions) {

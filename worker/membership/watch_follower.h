@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 
 namespace shoal {
 
@@ -15,7 +15,8 @@ class WatchFollower {
   // Both outlive it.
   WatchFollower(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
 
-  void Start(JobId job, MembershipActions* actions);
+  // No effect where the member is followed already.
+  void Start(const MemberId& member, MembershipActions* actions);
   void Stop(MembershipActions* actions);
   // Does not open the stream again once it ends.
   void LetEnd() { follows_ = false; }
@@ -33,7 +34,7 @@ class WatchFollower {
 
   CallBook* const calls_;
   Jitter* const jitter_;
-  JobId job_;
+  MemberId member_;
   bool follows_ = false;
   WatchId watch_;  // 0: none is open
   uint64_t reopen_ns_ = kNoDeadline;

@@ -118,9 +118,11 @@ class GrpcSchedulerPort::WatchStream : public Operation {
   WatchStream(std::shared_ptr<Connection> connection, WatchId watch)
       : Operation(std::move(connection)), watch_(watch) {}
 
-  void Start(JobId job, grpc::CompletionQueue* queue) {
+  void Start(const MemberId& member, grpc::CompletionQueue* queue) {
     v1::WatchRequest request;
-    request.set_job_id(job.value());
+    request.set_job_id(member.job.value());
+    request.set_rank(member.rank.value());
+    request.set_incarnation(member.incarnation.value());
     reader_ = (*connection_)->AsyncWatch(&context_, request, queue, static_cast<Operation*>(this));
   }
 
@@ -231,12 +233,12 @@ void GrpcSchedulerPort::CancelCall(CallId call) {
   if (found != calls_.end()) found->second->Cancel();
 }
 
-void GrpcSchedulerPort::OpenWatch(WatchId watch, JobId job) {
+void GrpcSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
   auto operation = std::make_unique<WatchStream>(connection_, watch);
   WatchStream* const raw = operation.get();
   watches_[watch] = raw;
   operations_[raw] = std::move(operation);
-  raw->Start(job, &queue_);
+  raw->Start(member, &queue_);
 }
 
 void GrpcSchedulerPort::CloseWatch(WatchId watch) {

@@ -30,7 +30,7 @@ class GrpcSchedulerPort : public SchedulerPort {
 
   void StartCall(CallId call, const SchedulerCall& what, uint64_t deadline_ns) override;
   void CancelCall(CallId call) override;
-  void OpenWatch(WatchId watch, JobId job) override;
+  void OpenWatch(WatchId watch, const MemberId& member) override;
   void CloseWatch(WatchId watch) override;
   void UseNewConnections() override;
   std::span<const SchedulerPortEvent> Poll() override;

@@ -39,8 +39,11 @@ class HostUnderTest {
   // nullopt: it has not ended.
   virtual std::optional<Answer> AnswerTo(size_t call) = 0;
 
-  // One stream at a time.
+  // Rank 2 of the job follows it. One stream at a time.
   virtual void OpenWatch(JobId job) = 0;
+  static WatchOpened OpenedBy(JobId job) {
+    return {.watcher = WatcherId(), .job = job, .rank = JobRank(2), .incarnation = Incarnation(22)};
+  }
   virtual void CloseWatch() = 0;
   // What it told so far.
   virtual Seen SeenByWatch() = 0;
@@ -148,6 +151,8 @@ TEST_P(ControlHostSuite, AWatcherHearsAllLossesInOrderAndTheNewestMap) {
   under_test_->OpenWatch(JobId(5));
   const auto opened = Next<WatchOpened>();
   EXPECT_EQ(opened.job, JobId(5));
+  EXPECT_EQ(opened.rank, JobRank(2));
+  EXPECT_EQ(opened.incarnation, Incarnation(22));
   std::vector<uint32_t> expected;
   for (uint32_t i = 1; i <= kUpdates; ++i) {
     host().Execute(Update(opened.watcher, i, i));

@@ -62,7 +62,10 @@ class GrpcHost : public HostUnderTest {
 
   void OpenWatch(JobId job) override {
     watch_ = std::make_unique<Watch>();
-    watch_->request.set_job_id(job.value());
+    const WatchOpened opened = OpenedBy(job);
+    watch_->request.set_job_id(opened.job.value());
+    watch_->request.set_rank(opened.rank.value());
+    watch_->request.set_incarnation(opened.incarnation.value());
     watch_->reader = stub_->Watch(&watch_->context, watch_->request);
     watch_->thread = std::thread([this] { Read(); });
   }
@@ -159,7 +162,7 @@ class SimHost : public HostUnderTest {
       for (const RankLost& lost : update.lost_ranks) seen_.lost_ranks.push_back(lost.rank.value());
       signalled_ = true;
     };
-    control_.OpenWatch({watching_, "watcher"}, job, take, /*ended=*/[] {});
+    control_.OpenWatch({watching_, "watcher"}, OpenedBy(job), take, /*ended=*/[] {});
   }
   void CloseWatch() override { watching_.reset(); }
   Seen SeenByWatch() override { return seen_; }

@@ -59,6 +59,7 @@ class ReducerSuite : public ::testing::TestWithParam<ReducerKind> {
   std::vector<uint64_t> PollAll() {
     std::vector<uint64_t> tokens;
     do {
+      for (uint64_t budget_bytes = 1; reducer_->HasWork(); budget_bytes = 1) reducer_->Work(&budget_bytes);
       const std::span<const uint64_t> done = reducer_->Poll();
       tokens.insert(tokens.end(), done.begin(), done.end());
     } while (world_.RunOne(world_.now_ns() + 1'000'000));

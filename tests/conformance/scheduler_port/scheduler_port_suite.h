@@ -74,7 +74,7 @@ class SchedulerPortSuite : public testing::TestWithParam<SchedulerPortKind> {
   }
   WatchId Watch() {
     const WatchId watch(++last_watch_);
-    harness_->port().OpenWatch(watch, job_);
+    harness_->port().OpenWatch(watch, Id(0));
     return watch;
   }
 

@@ -14,8 +14,10 @@ using ::testing::HasSubstr;
 
 TEST(FailureDetection, TheLastResortComesAfterAllThatTheOthersMayNeed) {
   for (const uint64_t lease_ttl_ns : {100 * kNsPerMs, kDefaultLeaseTtlNs, 600 * kNsPerS}) {
-    EXPECT_GT(ServerPatienceNs(lease_ttl_ns), lease_ttl_ns) << "the scheduler declares a silent rank lost before";
-    EXPECT_GE(ServerPatienceNs(lease_ttl_ns), kRankNoticesWithinNs + kReachPatienceNs + kReportTimeoutNs + kMoveNs);
+    const uint64_t patience_ns = ServerPatienceNs(lease_ttl_ns, /*scheduler_is_colocated=*/false);
+    EXPECT_GT(patience_ns, lease_ttl_ns) << "the scheduler declares a silent rank lost before";
+    EXPECT_GE(patience_ns, kRankNoticesWithinNs + kReachPatienceNs + kReportTimeoutNs + kMoveNs);
+    EXPECT_EQ(ServerPatienceNs(lease_ttl_ns, /*scheduler_is_colocated=*/true), lease_ttl_ns) << "F11 goes on to hold";
   }
 }
 

@@ -51,7 +51,7 @@ class MachineHarness {
 
   void StepEvent(const SchedulerEvent& event) {
     SchedulerActions actions;
-    machine_->OnEvent(event, now_, &actions);
+    std::visit([&](const auto& each) { machine_->OnEvent(each, now_, &actions); }, event);
     Take(actions);
   }
 
@@ -86,7 +86,14 @@ class MachineHarness {
 
   WatcherId Watch(JobId job = JobId()) {
     const WatcherId watcher(next_number_++);
-    StepEvent(WatchOpened{watcher, job});
+    StepEvent(WatchOpened{.watcher = watcher, .job = job, .rank = {}, .incarnation = {}});
+    return watcher;
+  }
+  // As a rank does.
+  WatcherId WatchAs(JobId job, uint32_t rank, uint64_t incarnation) {
+    const WatcherId watcher(next_number_++);
+    StepEvent(
+        WatchOpened{.watcher = watcher, .job = job, .rank = JobRank(rank), .incarnation = Incarnation(incarnation)});
     return watcher;
   }
 

@@ -137,7 +137,7 @@ TEST_F(MachineJobsTest, ALostRankIsToldToTheWatchersOfItsJob) {
   EXPECT_EQ(update.lost_ranks[0].rank, JobRank(1));
   EXPECT_EQ(update.lost_ranks[0].node, "node1");
   EXPECT_EQ(update.lost_ranks[0].incarnation, Incarnation(101));
-  EXPECT_THAT(update.lost_ranks[0].reason, HasSubstr("no heartbeat for 5.0 s"));
+  EXPECT_THAT(update.lost_ranks[0].reason, HasSubstr("no heartbeat for 5 s"));
   EXPECT_EQ(harness_.watched(stranger).size(), 1u) << "other jobs don't notice";
   const absl::Status late = harness_.Try(Beat(job, 1, 101));
   EXPECT_EQ(late.code(), absl::StatusCode::kNotFound);
@@ -270,7 +270,7 @@ TEST_F(MachineGroupsTest, TimeUpNamesTheMissingRanksAndServers) {
   const absl::Status status = harness_.StatusOf(handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Text(status),
-              AllOf(HasSubstr("rank 0 waited 2.0 s in group \"world\""),
+              AllOf(HasSubstr("rank 0 waited 2 s in group \"world\""),
                     HasSubstr("rank 1 (on node node1, joined the job, has not asked for the group)"),
                     HasSubstr("rank 2 (on node node2, left: it left)"), HasSubstr("rank 3 (never joined the job)"),
                     HasSubstr("servers (1 of 2 registered)")));

@@ -31,8 +31,8 @@ TEST_F(MachineWaitsTest, TheMissingRanksAndServersAreNamedAfterAQuarterOfTheTime
   harness_.Advance(1);
   EXPECT_THAT(
       WaitsOf(0),
-      ElementsAre("group \"world\": waited 2.0 s for rank 1 (on node node1, joined the job, has not asked for the "
-                  "group), rank 2 (never joined the job), and for servers (0 of 1 registered) (6.0 s left)"));
+      ElementsAre("group \"world\": waited 2 s for rank 1 (on node node1, joined the job, has not asked for the "
+                  "group), rank 2 (never joined the job), and for servers (0 of 1 registered) (6 s left)"));
   EXPECT_THAT(WaitsOf(1), IsEmpty()) << "it waits for nothing itself";
 }
 

@@ -129,6 +129,44 @@ TEST_F(RegistrationMachineTest, OneCallIsUnderWayAtATimeAndOldAnswersDoNotCount)
   EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
 }
 
+TEST_F(RegistrationMachineTest, EachRenewalIsToldToTheThreads) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(absl::UnavailableError("Connection refused"));
+  EXPECT_THAT(Take<LeaseRenewed>(), IsEmpty());
+  AdvanceToNextCall();
+  Renew();
+  const std::vector<LeaseRenewed> renewed = Take<LeaseRenewed>();
+  ASSERT_EQ(renewed.size(), 1u);
+  EXPECT_EQ(renewed[0].ttl_ms, kTtlMs);
+}
+
+TEST_F(RegistrationMachineTest, ARankThatBecameAbsentIsToldAtOnceButNotWithoutAPause) {
+  Register();
+  now_.monotonic_ns += kNsPerS / 10;
+  Give(RankBecameAbsent{});
+  EXPECT_LE(machine_.NextDeadlineNs(), now_.monotonic_ns);
+  const RenewCall renewal = TakeCall<RenewCall>();
+  EXPECT_EQ(renewal.asked_at_ns, now_.monotonic_ns);
+  // Another one while the call is under way: its answer is followed by a second call.
+  Give(RankBecameAbsent{});
+  now_.monotonic_ns += 20 * kNsPerMs;
+  Give(RenewAnswered{renewal.call, LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4)}});
+  EXPECT_EQ(machine_.NextDeadlineNs(), renewal.asked_at_ns + 100 * kNsPerMs);
+  AdvanceToNextCall();
+  Renew();
+  EXPECT_EQ(machine_.NextDeadlineNs(), now_.monotonic_ns + kTtlMs * kNsPerMs / 3) << "all was told";
+}
+
+TEST_F(RegistrationMachineTest, AnAbsentRankHurriesNoCallToASchedulerThatDoesNotAnswer) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(absl::UnavailableError("Connection refused"));
+  const uint64_t retry_ns = machine_.NextDeadlineNs();
+  Give(RankBecameAbsent{});
+  EXPECT_EQ(machine_.NextDeadlineNs(), retry_ns);
+}
+
 TEST_F(RegistrationMachineTest, FollowsAChangedLeaseTime) {
   Register();
   AdvanceToNextCall();
@@ -166,7 +204,7 @@ TEST_F(RegistrationMachineTest, GivesUpAtTheStartWhenNobodyAnswers) {
   }
   EXPECT_EQ(now_.monotonic_ns, (50 + 10) * kNsPerS) << "not later and not earlier than told";
   EXPECT_TRUE(absl::IsDeadlineExceeded(given_up[0].why));
-  EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("sched:7070 within 10.0 s: Connection refused"));
+  EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("sched:7070 within 10 s: Connection refused"));
   EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
 }
 
@@ -206,7 +244,7 @@ TEST_F(RegistrationMachineTest, RegistersAgainWhenTheSchedulerDoesNotKnowIt) {
   Register();
   Take<LeaseGranted>();
   AdvanceToNextCall();
-  AnswerRenew(absl::NotFoundError("server a is lost (no heartbeat for 3.0 s)"));
+  AnswerRenew(absl::NotFoundError("server a is lost (no heartbeat for 3 s)"));
   Register();
   EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("does not know this server: server a is lost"),
                                          "registered again with the scheduler at sched:7070, epoch 4"));

@@ -27,7 +27,8 @@ struct SeenNote {
 class ServerDriver {
  public:
   static constexpr uint64_t kNowUnixS = 1'800'000'000;
-  static constexpr uint64_t kPatienceNs = 50 * kNsPerMs;
+  static constexpr uint64_t kLeaseTtlNs = 2 * kNsPerS;
+  static constexpr uint64_t kPatienceNs = ServerPatienceNs(kLeaseTtlNs, /*scheduler_is_colocated=*/false);
 
   static ServerMachineOptions Options(uint64_t slot_memory_bytes = 64 << 20, uint32_t window_bytes = 16 << 10) {
     ServerMachineOptions options;
@@ -37,7 +38,7 @@ class ServerDriver {
     options.slot_memory_bytes = slot_memory_bytes;
     options.window_bytes = window_bytes;
     options.waiting_report_ns = kNsPerS;
-    options.return_patience_ns = kPatienceNs;
+    options.lease_ttl_ns = kLeaseTtlNs;
     return options;
   }
 
@@ -100,8 +101,12 @@ class ServerDriver {
     Sort(actions);
   }
 
-  // Those whose connection broke did not come back.
-  void EndPatience() { TickAt(now.monotonic_ns + kPatienceNs); }
+  // Those whose connection broke did not come back, and no scheduler was heard. What was said about waits meanwhile is
+  // dropped.
+  void EndPatience() {
+    TickAt(now.monotonic_ns + kPatienceNs);
+    std::erase_if(notes, [](const SeenNote& note) { return note.header.type == FrameType::kWaiting; });
+  }
 
   // ---- what workers say ----
 

@@ -1,10 +1,17 @@
 // How an op is cut into chunks on its way in, and which groups take it.
 #include "worker/machine/op_layout.h"
 
+#include <set>
+#include <string>
+
+#include "core/flow_plan.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
 namespace {
+
+using ::testing::HasSubstr;
 
 GroupInfo Group(uint32_t max_chunk_bytes, WireFormat wire = WireFormat::kAsIs) {
   GroupInfo group;
@@ -43,6 +50,34 @@ TEST(OpLayout, WhatCannotBeCutIsRefusedBeforeItIsSubmitted) {
   EXPECT_EQ(OpLayout::Make(Group(1024), uint64_t{1} << 60, DataType::kFloat32).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(OpLayout::Make(Group(1), 100, DataType::kFloat32).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// The chunk size follows from what was measured on the links, and which tensors are taken must not.
+TEST(OpLayout, TheLimitOfATensorIsTheSameWhateverWasMeasuredOnTheLinks) {
+  std::set<uint32_t> chunk_sizes;
+  for (const uint64_t bytes_per_s : {uint64_t{0}, uint64_t{1'000}, uint64_t{500'000}, uint64_t{125'000'000},
+                                     uint64_t{50'000'000'000}, uint64_t{1} << 62}) {
+    for (const uint64_t round_trip_ns : {0, 20'000, 1'000'000, 2'000'000'000}) {
+      for (const uint64_t message_ns : {0, 500, 1'000'000'000}) {
+        for (const uint32_t ranks : {1u, 8u, 1024u}) {
+          const LinkFacts link = {.bytes_per_s = bytes_per_s, .round_trip_ns = round_trip_ns, .message_ns = message_ns};
+          const uint32_t chunk_bytes = PlanFlow(EvenPortLoad(ranks, 8), link, 0).chunk_bytes;
+          if (!chunk_sizes.insert(chunk_bytes).second) continue;
+          const uint64_t most = kMaxBucketBytes / sizeof(float);
+          const absl::StatusOr<OpLayout> largest = OpLayout::Make(Group(chunk_bytes), most, DataType::kFloat32);
+          EXPECT_TRUE(largest.ok()) << "in chunks of " << chunk_bytes << ": " << largest.status();
+          const absl::Status refused = OpLayout::Make(Group(chunk_bytes), most + 1, DataType::kFloat32).status();
+          EXPECT_TRUE(absl::IsInvalidArgument(refused)) << "in chunks of " << chunk_bytes;
+          EXPECT_THAT(std::string(refused.message()), HasSubstr("more than 64 GiB"));
+          const GroupInfo narrow = Group(chunk_bytes, WireFormat::kBfloat16);
+          EXPECT_TRUE(OpLayout::Make(narrow, 2 * most, DataType::kFloat32).ok()) << "the limit is that of the wire";
+          EXPECT_FALSE(OpLayout::Make(narrow, 2 * most + 1, DataType::kFloat32).ok());
+        }
+      }
+    }
+  }
+  EXPECT_GT(chunk_sizes.size(), 3u) << "the links were too alike to show anything";
+  EXPECT_EQ(*chunk_sizes.begin(), kSmallestChosenChunkBytes);
 }
 
 TEST(OpLayout, IsForGroupsThatCutAlike) {

@@ -1,10 +1,12 @@
 #include "worker/machine/worker_machine.h"
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/bucket_plan.h"
 #include "core/op_ledger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +38,22 @@ TEST(WorkerMachine, SaysHelloOnEveryServerAndOpensWhenAllWelcomed) {
   worker.Welcome(0, 4, 1);
   ASSERT_EQ(worker.opened.size(), 1u);
   EXPECT_TRUE(worker.opened[0].status.ok());
+}
+
+// A slow link gives small chunks and a fast one large chunks (core/flow_plan.h).
+TEST(WorkerMachine, ATensorOfTheLargestSizeIsPushedInSmallAndInLargeChunks) {
+  for (const uint32_t chunk_bytes : {kSmallestChosenChunkBytes, kMaxChunkBytes}) {
+    WorkerDriver worker;
+    const std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 1, 1);
+    info->max_chunk_bytes = chunk_bytes;
+    worker.Open(info);
+    worker.Up(0);
+    worker.Welcome(0, 4);
+    worker.Submit(1, kMaxBucketBytes / sizeof(float));
+    EXPECT_TRUE(worker.done.empty()) << "in chunks of " << chunk_bytes << ": " << worker.done[0].status;
+    ASSERT_EQ(worker.sends.size(), 4u);
+    EXPECT_EQ(WorkerDriver::HeaderOf(worker.sends[0]).bucket_elements, kMaxBucketBytes / sizeof(float));
+  }
 }
 
 TEST(WorkerMachine, TriesServersThatAreNotThereUntilTheyAre) {

@@ -271,9 +271,9 @@ TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
   worker.OfferResult(worker.sends.at(0), 3);
   worker.Land(worker.accepts.at(0));
   worker.Command(
-      RankLostCommand{.job_rank = JobRank(2), .node = "node-2", .reason = "no heartbeat for 5.0 s (lease 5.0 s)"});
+      RankLostCommand{.job_rank = JobRank(2), .node = "node-2", .reason = "no heartbeat for 5 s (lease 5 s)"});
   ASSERT_EQ(worker.done.size(), 2u);
-  const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5.0 s (lease 5.0 s); ";
+  const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5 s (lease 5 s); ";
   EXPECT_EQ(
       worker.done[0].status,
       absl::AbortedError(why + "all-reduce 1 of group 'world' (768 float32): 1 of 3 chunks are back, chunk 1 is the "

@@ -26,6 +26,31 @@ TEST(Joining, EndsWithTheFirstAnswerIfThereAreEnoughServers) {
   EXPECT_NE(driver.watch(), WatchId());
 }
 
+TEST(Joining, FollowsTheJobFromTheFirstAnswerOn) {
+  MembershipOptions options = TestOptions();
+  options.min_servers = 2;
+  MembershipDriver driver(options);
+  driver.Do(JoinCommand{kDeadlineNs});
+  JoinedJob joined = driver.Joined();
+  joined.server_count = 1;
+  driver.AnswerNext<JoinJobCall>(joined);
+  const WatchId watch = driver.watch();
+  EXPECT_NE(watch, WatchId()) << "the scheduler learns from its end that the process has ended";
+  const MemberId& member = driver.Only<OpenWatchAction>().member;
+  EXPECT_EQ(member.job, JobId(9));
+  EXPECT_EQ(member.rank, JobRank(2));
+  EXPECT_EQ(member.incarnation, options.member.incarnation);
+  // What is asked of a member waits until it has joined.
+  driver.Do(WatchNewsCame{watch, {.colocation_wanted = {2}, .colocation_wanted_because = "server a is lost"}});
+  EXPECT_THAT(driver.All<RunColocatedServer>(), IsEmpty());
+  driver.AnswerNext<JoinJobCall>(joined);
+  joined.server_count = 2;
+  driver.AnswerNext<JoinJobCall>(joined);
+  EXPECT_TRUE(driver.Only<JoinEnded>().joined.ok());
+  EXPECT_EQ(driver.watch(), watch) << "one stream";
+  EXPECT_EQ(driver.All<RunColocatedServer>().size(), 1u);
+}
+
 TEST(Joining, IsRepeatedWhileNoSchedulerCanBeReached) {
   MembershipDriver driver;
   driver.Do(JoinCommand{kDeadlineNs});

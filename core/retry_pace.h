@@ -1,7 +1,7 @@
 // How long to wait before something is tried again: twice as long each time, up to a limit, and never quite as long as
 // others wait. Pure: what is random comes from a seed.
-#ifndef SHOAL_WORKER_MEMBERSHIP_RETRY_PACE_H_
-#define SHOAL_WORKER_MEMBERSHIP_RETRY_PACE_H_
+#ifndef SHOAL_CORE_RETRY_PACE_H_
+#define SHOAL_CORE_RETRY_PACE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -44,4 +44,4 @@ class RetryPace {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_MEMBERSHIP_RETRY_PACE_H_
+#endif  // SHOAL_CORE_RETRY_PACE_H_

@@ -1,0 +1,19 @@
+// How texts for people write a duration. Pure.
+#ifndef SHOAL_CORE_DURATION_TEXT_H_
+#define SHOAL_CORE_DURATION_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+// "12 s", "12.3 s": rounded down to a tenth of a second.
+inline std::string Seconds(uint64_t duration_ns) {
+  return absl::StrCat(static_cast<double>(duration_ns / 100'000'000) / 10.0, " s");
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_DURATION_TEXT_H_

@@ -1,0 +1,88 @@
+// The part of ServerMachine that concerns ranks whose connection breaks: they are waited for, named to the scheduler,
+// and given up as the last resort (core/failure_detection.h).
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/machine/server_machine.h"
+
+namespace shoal {
+
+void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActions* actions) {
+  const auto found = peers_.find(event.peer);
+  if (found == peers_.end()) return;
+  const Peer peer = std::move(found->second);
+  peers_.erase(found);
+  for (const Membership& membership : peer.memberships) {
+    MemberGone(membership.group_index, membership.rank, actions);
+    if (groups_[membership.group_index].group->failed()) {
+      ReleaseIfOver(membership.group_index, actions);
+      continue;
+    }
+    if (!peer.closed_because.empty()) {
+      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank, ServerGroup::FailureOf::kGroup,
+                absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
+                actions);
+    } else if (!peer.said_bye) {
+      ServerGroup& group = *groups_[membership.group_index].group;
+      group.Miss(membership.rank, now,
+                 absl::StrCat("server ", options_.server_name, " lost its connection: ",
+                              event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
+      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group.member(membership.rank)));
+    }
+    ReleaseIfOver(membership.group_index, actions);
+  }
+}
+
+void ServerMachine::OnEvent(const SchedulerHeard& event, Now now, ServerActions*) {
+  options_.lease_ttl_ns = event.lease_ttl_ns;
+  scheduler_heard_ns_ = now.monotonic_ns;
+  scheduler_is_colocated_ = event.is_colocated;
+  // The lease may be shorter than before.
+  if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
+}
+
+uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup::Member& missing) const {
+  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +
+         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);
+}
+
+void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
+  next_loss_ns_ = kNoDeadline;
+  for (uint32_t index = 0; index < groups_.size(); ++index) {
+    if (groups_[index].group == nullptr) continue;
+    ServerGroup& group = *groups_[index].group;
+    for (uint32_t r = 0; r < group.size(); ++r) {
+      const ServerGroup::Member& member = group.member(Rank(r));
+      if (member.presence != ServerGroup::Presence::kMissing) continue;
+      if (const uint64_t give_up_ns = GiveUpTimeNs(member); now.monotonic_ns < give_up_ns) {
+        next_loss_ns_ = std::min(next_loss_ns_, give_up_ns);
+        continue;
+      }
+      FailGroup(index, FrameType::kRankLost, Rank(r), ServerGroup::FailureOf::kConnections, group.GiveUp(Rank(r)),
+                actions);
+    }
+    ReleaseIfOver(index, actions);
+  }
+}
+
+std::vector<AbsentRank> ServerMachine::AbsentRanks() const {
+  std::vector<AbsentRank> absent;
+  if (next_loss_ns_ == kNoDeadline) return absent;
+  for (const GroupCell& cell : groups_) {
+    if (cell.group == nullptr || cell.group->failed()) continue;
+    for (uint32_t r = 0; r < cell.group->size() && absent.size() < kMaxAbsentRanksListed; ++r) {
+      const ServerGroup::Member& member = cell.group->member(Rank(r));
+      if (member.presence != ServerGroup::Presence::kMissing) continue;
+      absent.push_back({.job = cell.group->job(),
+                        .group = cell.group->id(),
+                        .epoch = cell.group->epoch(),
+                        .rank = Rank(r),
+                        .since_ns = member.missing_since_ns,
+                        .because = member.lost_because});
+    }
+  }
+  return absent;
+}
+
+}  // namespace shoal

@@ -1,0 +1,219 @@
+// When the scheduler takes a rank's process for ended before its lease has run out (core/failure_detection.h).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/failure_detection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint64_t kProcessEndedMs = kProcessEndedPatienceNs / kNsPerMs;
+constexpr uint64_t kTakeOverMs = kTakeOverPatienceNs / kNsPerMs;
+
+// A group of two ranks on server a, each with its stream.
+class MachineLossesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = harness_.Ask<ServerRegistered>(Server("a", 11, 1)).server;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      job_ = harness_.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+      streams_[rank] = harness_.WatchAs(job_, rank, 100 + rank);
+    }
+    const RequestHandle first = harness_.Send(Group(job_, 0, 100, {0, 1}));
+    harness_.Send(Group(job_, 1, 101, {0, 1}));
+    group_ = harness_.Get<GroupJoined>(first).group;
+    epoch_ = harness_.Get<GroupJoined>(first).map->epoch();
+    harness_.watched(streams_[0]).clear();
+  }
+
+  void CloseStream(uint32_t rank) { harness_.StepEvent(StreamClosed{streams_[rank]}); }
+  // Server a tells of rank 1 with its heartbeat.
+  void TellOfLostConnection(uint64_t ago_ms = 0) {
+    harness_.Ask<ServerRenewed>(
+        HeartbeatServer{.server = server_,
+                        .incarnation = Incarnation(11),
+                        .load = {},
+                        .lost_connections = {{.job = job_,
+                                              .group = group_,
+                                              .epoch = epoch_,
+                                              .rank = Rank(1),
+                                              .ago_ms = ago_ms,
+                                              .because = "server a lost its connection: connection reset by peer"}}});
+  }
+  void BeatAll() {
+    for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
+  }
+  bool IsLost() const {
+    const std::vector<std::string> kinds = harness_.EventKinds();
+    return std::count(kinds.begin(), kinds.end(), "rank-lost") > 0;
+  }
+
+  MachineHarness harness_;
+  ServerId server_;
+  JobId job_;
+  GroupId group_;
+  Epoch epoch_;
+  WatcherId streams_[2];
+};
+
+TEST_F(MachineLossesTest, AProcessWhoseConnectionsEndTogetherIsLostLongBeforeItsLease) {
+  CloseStream(1);
+  TellOfLostConnection();
+  harness_.Advance(kProcessEndedMs - 1);
+  EXPECT_FALSE(IsLost());
+  harness_.Advance(1);
+  ASSERT_TRUE(IsLost());
+  ASSERT_EQ(harness_.watched(streams_[0]).size(), 1u);
+  const SendWatch& update = harness_.watched(streams_[0])[0];
+  ASSERT_EQ(update.lost_ranks.size(), 1u);
+  EXPECT_EQ(update.lost_ranks[0].rank, JobRank(1));
+  EXPECT_EQ(update.lost_ranks[0].reason,
+            "its process ended: it closed its stream to the scheduler, and server a lost its connection: connection "
+            "reset by peer");
+}
+
+TEST_F(MachineLossesTest, ItIsTheSameWhenTheServerIsHeardFirst) {
+  TellOfLostConnection();
+  harness_.Advance(200);
+  CloseStream(1);
+  harness_.Advance(kProcessEndedMs);
+  EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, AServerThatIsHeardLateIsBelievedAtOnce) {
+  CloseStream(1);
+  harness_.Advance(3000);
+  TellOfLostConnection(/*ago_ms=*/3000);
+  harness_.Advance(0);
+  EXPECT_TRUE(IsLost());
+  EXPECT_THAT(harness_.EventKinds(), Not(Contains("scheduler-stalled")));
+}
+
+TEST_F(MachineLossesTest, AStreamThatEndsAloneSaysNothing) {
+  CloseStream(1);
+  harness_.Advance(kTtlMs - 1);
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, AConnectionThatBreaksAloneSaysNothing) {
+  for (int i = 0; i < 20; ++i) {
+    TellOfLostConnection(/*ago_ms=*/1000 * static_cast<uint64_t>(i));
+    BeatAll();
+    harness_.Advance(1000);
+  }
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, ANewStreamOrAHeartbeatShowsLife) {
+  for (const bool by_stream : {true, false}) {
+    CloseStream(1);
+    TellOfLostConnection();
+    harness_.Advance(kProcessEndedMs - 1);
+    if (by_stream) {
+      streams_[1] = harness_.WatchAs(job_, 1, 101);
+    } else {
+      BeatAll();
+    }
+    harness_.Advance(kProcessEndedMs);
+    EXPECT_FALSE(IsLost());
+  }
+}
+
+TEST_F(MachineLossesTest, OnlyTheEndOfTheLastStreamCounts) {
+  const WatcherId second = harness_.WatchAs(job_, 1, 101);
+  CloseStream(1);
+  TellOfLostConnection();
+  harness_.Advance(2 * kProcessEndedMs);
+  EXPECT_FALSE(IsLost());
+  harness_.StepEvent(StreamClosed{second});
+  TellOfLostConnection();
+  harness_.Advance(kProcessEndedMs);
+  EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, TwoEndsAtDifferentTimesAreTwoFaults) {
+  TellOfLostConnection();
+  harness_.Advance(1500);
+  CloseStream(1);
+  TellOfLostConnection(/*ago_ms=*/1500);
+  harness_.Advance(2000);
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, WhatAServerSaysOfAnEpochThatIsOverSaysNothing) {
+  harness_.Ask<ServerRegistered>(Server("b", 12, 2));  // the group moves
+  CloseStream(1);
+  TellOfLostConnection();
+  harness_.Advance(3000);
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, AProcessThatComesForTheRankTakesThePlaceOfOneThatHasEnded) {
+  CloseStream(1);
+  harness_.Advance(kTakeOverMs);
+  JoinJob again = Join("gpt", 2, 1, 201);
+  again.pid = 4321;
+  const JobJoined joined = harness_.Ask<JobJoined>(again);
+  EXPECT_NE(joined.job, job_) << "the old job has failed, so its name starts another";
+  ASSERT_TRUE(IsLost());
+  EXPECT_THAT(harness_.watched(streams_[0])[0].lost_ranks[0].reason,
+              AllOf(HasSubstr("its process ended"), HasSubstr("process 4321 on node node1 joined as this rank")));
+}
+
+TEST_F(MachineLossesTest, AProcessThatComesEarlierWaitsForThatMoment) {
+  const RequestHandle handle = harness_.Send(Join("gpt", 2, 1, 201));
+  harness_.Advance(500);
+  CloseStream(1);
+  harness_.Advance(kTakeOverMs - 1);
+  EXPECT_FALSE(harness_.HasReply(handle));
+  harness_.Advance(1);
+  EXPECT_TRUE(harness_.HasReply(handle));
+}
+
+TEST_F(MachineLossesTest, AllRanksOfAJobThatIsStartedAgainJoinTheNewOne) {
+  CloseStream(0);
+  CloseStream(1);
+  const RequestHandle first = harness_.Send(Join("gpt", 2, 1, 201));
+  const RequestHandle second = harness_.Send(Join("gpt", 2, 0, 200));
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(harness_.Get<JobJoined>(first).job, harness_.Get<JobJoined>(second).job);
+  EXPECT_NE(harness_.Get<JobJoined>(first).job, job_);
+}
+
+TEST_F(MachineLossesTest, ARankWhoseStreamStandsKeepsItsPlace) {
+  const RequestHandle handle = harness_.Send(Join("gpt", 2, 1, 201));
+  harness_.Advance(kTakeOverMs);
+  EXPECT_FALSE(harness_.HasReply(handle));
+  BeatAll();
+  EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, ARivalThatGaveUpLeavesNoTrace) {
+  const RequestHandle handle = harness_.Send(Join("gpt", 2, 1, 201));
+  harness_.StepEvent(RequestCancelled{handle});
+  CloseStream(1);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_FALSE(IsLost());
+}
+
+TEST_F(MachineLossesTest, ASchedulerThatStoodStillForgetsWhatItSaw) {
+  CloseStream(1);
+  TellOfLostConnection();
+  harness_.Stall(3 * kTtlMs);
+  EXPECT_THAT(harness_.EventKinds(), Contains("scheduler-stalled"));
+  harness_.Advance(kTtlMs - 1);
+  EXPECT_FALSE(IsLost());
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
