@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/hash.h"
 
@@ -68,6 +69,12 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
     ++ops_failed_;
     first_errors_.try_emplace(job, std::string(status.message()));
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
+    const auto texts = texts_.find(job);
+    if (texts != texts_.end() && !IsExcused(ExcusableCheck::kIsolation, job) &&
+        std::none_of(texts->second.begin(), texts->second.end(),
+                     [&](const std::string& text) { return absl::StrContains(status.message(), text); })) {
+      Fail(absl::StrCat(where(), ": the error does not name what is at fault (message): ", status.message()));
+    }
     for (const uint32_t job_rank : job_ranks) {
       const auto known = all_know_by_ns_.find({job, job_rank});
       if (known == all_know_by_ns_.end() || world_->now_ns() <= known->second) continue;

@@ -9,6 +9,7 @@
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
+//   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
 //   healing       when all faults have ended, an op that all ranks have called ends within a lease and a second (I10)
 //   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
@@ -66,6 +67,9 @@ class Checkers {
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                const std::vector<std::byte>& memory);
+  // Ops of the job may fail now, with an error that has this text.
+  void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
+  bool MayFail(uint32_t job) const { return texts_.contains(job); }
   // Ops of its groups must have ended by then.
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
@@ -112,7 +116,8 @@ class Checkers {
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;
-  std::map<uint32_t, std::string> first_errors_;  // by job
+  std::map<uint32_t, std::string> first_errors_;       // by job
+  std::map<uint32_t, std::set<std::string>> texts_;    // likewise: one of them is in each error
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
 };

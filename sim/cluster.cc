@@ -48,7 +48,7 @@ void Cluster::Start() {
   }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .process = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes}, .process = nullptr});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -112,7 +112,11 @@ void Cluster::StartWorker(size_t index) {
 
 void Cluster::StartColocatedServer(size_t worker, JobId job, uint64_t timeout_ms) {
   const std::string& node = workers_[worker].process->name();
-  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"), .node = node, .job = job}, .process = nullptr});
+  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"),
+                                .node = node,
+                                .slot_memory_bytes = profile_.slot_memory_bytes,
+                                .job = job},
+                      .process = nullptr});
   StartServer(servers_.size() - 1);
   WaitForColocatedServer(worker, servers_.size() - 1, world_.now_ns() + timeout_ms * kNsPerMs);
 }

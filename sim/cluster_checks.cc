@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/store/state_codec.h"
 #include "sim/cluster.h"
@@ -19,10 +20,19 @@ void Cluster::CheckRuns() {
     hand_overs_ += worker.process->results_handed_over();
     if (!worker.process->finished())
       checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
+    if (worker.place.job.options_differ && worker.place.job.ranks > 1) {
+      checkers_.MayFailFor(worker.place.run, "");
+      if (!worker.process->opened_none()) {
+        checkers_.Fail(absl::StrCat(worker.process->name(), " opened a group with ranks of other options (options)"));
+      }
+    }
     if (worker.process->refused_memory()) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
   const auto may_fail = [this](uint32_t run) {
-    return runs_hit_.contains(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
+    // F20: the servers that are left have too little memory.
+    const bool lacks_memory = profile_.added_slot_memory_bytes > 0 &&
+                              absl::StrContains(checkers_.first_error_of(run), "has no memory for the slots");
+    return lacks_memory || checkers_.MayFail(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
   };
   for (uint32_t run = 0; run < runs_; ++run) {
     const std::string error = checkers_.first_error_of(run);

@@ -89,7 +89,7 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
   if (fault.kind == FaultKind::kWorkerNodeCut) {
     const Worker* const worker = PickWorker(fault.target);
     if (worker == nullptr) return false;
-    runs_hit_.insert(worker->place.run);
+    checkers_.MayFailFor(worker->place.run, worker->process->name());
     RankDies(worker->place);
     CutNode(worker->process->name(), end_ns);
     return true;
@@ -179,7 +179,9 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
   Server& server = servers_[index];
   if (fault.kind == FaultKind::kServerAdd) {
     const std::string name = absl::StrCat("server-", servers_.size());
-    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .process = nullptr});
+    const uint64_t memory_bytes =
+        profile_.added_slot_memory_bytes > 0 ? profile_.added_slot_memory_bytes : profile_.slot_memory_bytes;
+    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = memory_bytes}, .process = nullptr});
     StartServer(servers_.size() - 1);
     victims_ = {name};
     return true;
@@ -252,7 +254,11 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   if (worker == nullptr) return false;
   WorkerProcess& process = *worker->process;
   const uint32_t run = worker->place.run;
-  if (IsDestructive(fault.kind)) runs_hit_.insert(run);
+  if (IsDestructive(fault.kind)) {
+    checkers_.MayFailFor(run, fault.kind == FaultKind::kAbort      ? WorkerProcess::kAbortReason
+                              : fault.kind == FaultKind::kDisagree ? "rank "
+                                                                   : process.name());
+  }
   victims_ = {process.name()};
   switch (fault.kind) {
     case FaultKind::kPause:

@@ -4,6 +4,7 @@
 // `make test` go through all pairs of kinds. Others are drawn beside them.
 #include <algorithm>
 
+#include "server/machine/server_group.h"
 #include "sim/draw_run.h"
 
 namespace shoal::sim {
@@ -67,8 +68,27 @@ void DrawJobs(Random& random, Profile* profile) {
                              .has_colocated_servers = random.Chance(100'000),
                              .colocates_without_servers = random.Chance(200'000),
                              .wire = Pick<WireFormat>(random, {WireFormat::kAsIs, WireFormat::kAsIs, WireFormat::kAsIs,
-                                                               WireFormat::kBfloat16, WireFormat::kFloat16})});
+                                                               WireFormat::kBfloat16, WireFormat::kFloat16}),
+                             .options_differ = random.Chance(20'000)});
   }
+}
+
+// The servers that are left in the end came later, and have too little memory for some groups, or all.
+void DrawSmallServers(Random& random, Profile* profile) {
+  uint64_t smallest_bytes = UINT64_MAX;
+  uint64_t largest_bytes = 0;
+  for (const JobProfile& job : profile->jobs) {
+    const uint64_t bytes = ServerGroup::RegionBytes(1, job.ranks, profile->max_chunk_bytes);
+    smallest_bytes = std::min(smallest_bytes, bytes);
+    largest_bytes = std::max(largest_bytes, bytes);
+  }
+  profile->added_slot_memory_bytes = random.Between(smallest_bytes / 2, largest_bytes);
+  const auto add = [&](FaultKind kind, uint64_t at_ns) {
+    profile->faults.push_back(DrawFault(random, kind, at_ns, profile->lease_ttl_ms * kNsPerMs));
+  };
+  add(FaultKind::kServerAdd, 1500 * kNsPerMs);
+  add(FaultKind::kServerAdd, 1500 * kNsPerMs + random.Below(kNsPerS));
+  for (uint32_t i = 0; i < profile->servers; ++i) add(FaultKind::kServerCrash, 3 * kNsPerS + random.Below(kNsPerS));
 }
 
 bool TakesAServer(FaultKind kind) {
@@ -87,6 +107,7 @@ void DrawLongRun(Random& random, Profile* profile) {
   if (duet.first == FaultKind::kFollowerStop || duet.second == FaultKind::kFollowerStop) {
     profile->schedulers = std::max(profile->schedulers, 2u);
   }
+  if (random.Chance(50'000)) DrawSmallServers(random, profile);
   uint64_t end_ns = 0;
   for (const Fault& fault : profile->faults) end_ns = std::max(end_ns, fault.at_ns + fault.duration_ns);
   end_ns = std::min(end_ns + 2 * profile->lease_ttl_ms * kNsPerMs + random.Between(2, 4) * kNsPerS, kLongestRunNs);

@@ -99,7 +99,8 @@ void DrawForgetting(Random& random, Profile* profile) {
       {.kind = FaultKind::kSchedulerAmnesia, .at_ns = kNsPerS + forgets_ns, .duration_ns = away_ns});
 }
 
-// Groups that move again so soon that a rank still lacks a result with which the others have gone on several ops ago.
+// Groups that move again so soon that a rank still lacks a result with which the others have gone on several ops ago. A
+// group may move four times at once, so there are many groups, one after the other.
 void DrawLag(Random& random, Profile* profile) {
   profile->servers = 2;
   profile->schedulers = 1;
@@ -114,18 +115,19 @@ void DrawLag(Random& random, Profile* profile) {
   profile->network.ns_per_kib = 10;
   profile->network.straggle_per_million = Pick<uint32_t>(random, {50'000, 100'000, 150'000});
   profile->network.straggle_ns = Pick<uint64_t>(random, {5, 20, 50}) * kNsPerMs;
-  profile->jobs.resize(1);
-  JobProfile& job = profile->jobs.front();
-  job.ranks = static_cast<uint32_t>(random.Between(2, 3));
-  job.subgroup = false;
-  job.ops = 150;
-  job.in_flight = Pick<uint32_t>(random, {1, 2, 8});
-  job.start_ns = 0;
-  job.has_colocated_servers = false;
+  profile->jobs.clear();
+  constexpr uint64_t kJobs = 6;
+  constexpr uint64_t kJobEveryNs = 40 * kNsPerMs;
+  for (uint64_t i = 0; i < kJobs; ++i) {
+    profile->jobs.push_back({.ranks = static_cast<uint32_t>(random.Between(2, 3)),
+                             .ops = 50,
+                             .in_flight = Pick<uint32_t>(random, {1, 2, 8}),
+                             .start_ns = i * kJobEveryNs});
+  }
   profile->faults.clear();
-  const uint64_t span_ms = Pick<uint64_t>(random, {200, 400});
-  for (uint64_t i = Pick<uint64_t>(random, {60, 120}); i > 0; --i) {
-    profile->faults.push_back({.kind = FaultKind::kReset, .at_ns = kNsPerS + random.Between(40, 40 + span_ms) * kNsPerMs});
+  for (uint64_t i = 120; i > 0; --i) {
+    profile->faults.push_back({.kind = FaultKind::kReset,
+                               .at_ns = kNsPerS + random.Between(40 * kNsPerMs, (kJobs + 3) * kJobEveryNs)});
   }
 }
 

@@ -25,6 +25,7 @@ bool Profile::moves() const {
 std::string Profile::Describe() const {
   std::string text = absl::StrCat(
       "servers=", servers, "x", io_threads, " schedulers=", schedulers, " slot_memory=", slot_memory_bytes,
+      added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
       " window=", window_bytes, " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms,
       " drift=", clock_drift_per_million, " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
       " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
@@ -41,6 +42,7 @@ std::string Profile::Describe() const {
                     job.has_colocated_servers ? ", runs colocated servers" : "",
                     job.colocates_without_servers ? ", would run them without others" : "");
     if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
+    if (job.options_differ) absl::StrAppend(&text, ", options differ");
     if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
     absl::StrAppend(&text, "]");
   }

@@ -46,6 +46,7 @@ struct JobProfile {
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
+  bool options_differ = false;  // the last rank asks for another behaviour of its groups, so none may open
 };
 
 // Deliberate bugs of the simulated parts, which prove that the checkers find what they are for.
@@ -63,6 +64,7 @@ struct Profile {
   uint32_t schedulers = 1;  // one leads, the others pass calls on to it
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
+  uint64_t added_slot_memory_bytes = 0;  // of servers that come later; 0: as the others
   uint32_t window_bytes = 4096;
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;

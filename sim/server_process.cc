@@ -22,7 +22,7 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
       threads_(profile.io_threads),
       control_link_(world, control, place.name) {
   for (IoThread& thread : threads_) {
-    thread.memory.resize(profile.slot_memory_bytes);
+    thread.memory.resize(place.slot_memory_bytes);
     thread.transport = network->MakeTransport(place.node, /*listen=*/true, [this] { Wake(); });
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
@@ -35,7 +35,7 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
                                                            .incarnation = incarnation_,
                                                            .addresses = addresses_,
                                                            .node = place.node,
-                                                           .slot_memory_bytes = profile.slot_memory_bytes,
+                                                           .slot_memory_bytes = place.slot_memory_bytes,
                                                            .job = place.job}},
                       LocalNow(), &control_link_, [this] { return Counters(); });
   Wake();
@@ -112,6 +112,7 @@ ServerCounters ServerProcess::Counters() const {
     sum.bytes_in += counters.bytes_in;
     sum.bytes_out += counters.bytes_out;
     sum.chunks_reduced += counters.chunks_reduced;
+    sum.slot_memory_used_bytes += counters.slot_memory_used_bytes;
     sum.groups_open = std::max(sum.groups_open, counters.groups_open);
     sum.peers = std::max(sum.peers, counters.peers);
     sum.absent_ranks.insert(sum.absent_ranks.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());

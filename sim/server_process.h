@@ -25,6 +25,7 @@ class ServerProcess : public SimProcess {
   struct Place {
     std::string name;
     std::string node;
+    uint64_t slot_memory_bytes = 0;
     JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
   };
 

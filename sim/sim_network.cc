@@ -1,7 +1,6 @@
 #include "sim/sim_network.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
@@ -10,9 +9,8 @@
 namespace shoal::sim {
 namespace {
 
-// After how long the kernel repeats an attempt to connect that got no answer. The last one is given up.
-constexpr uint64_t kConnectAttemptsNs[] = {0,           1 * kNsPerS,  3 * kNsPerS,  7 * kNsPerS,
-                                           15 * kNsPerS, 31 * kNsPerS, 63 * kNsPerS, 127 * kNsPerS};
+// When the kernel tries to connect after the first attempt, which got no answer.
+constexpr uint64_t ConnectAttemptNs(uint64_t attempt) { return ((uint64_t{1} << attempt) - 1) * kNsPerS; }
 
 }  // namespace
 
@@ -100,7 +98,7 @@ void SimNetwork::GiveUpIfSilent(const std::shared_ptr<Connection>& connection, i
 }
 
 void SimNetwork::TryToConnect(const std::shared_ptr<Connection>& connection, uint64_t first_ns, size_t attempt) {
-  const uint64_t at_ns = first_ns + kConnectAttemptsNs[attempt] + profile_.latency_ns +
+  const uint64_t at_ns = first_ns + ConnectAttemptNs(attempt) + profile_.latency_ns +
                          world_->random().Below(profile_.jitter_ns + 1);
   world_->At(at_ns, [this, connection, first_ns, attempt] {
     if (connection->ends[0].transport == nullptr) return;
@@ -112,8 +110,12 @@ void SimNetwork::TryToConnect(const std::shared_ptr<Connection>& connection, uin
     if (!dark_.contains(callee.address) && cuts_.SilentSinceNs(caller, callee, now_ns) == now_ns) {
       return Establish(connection);
     }
-    if (attempt + 1 < std::size(kConnectAttemptsNs)) return TryToConnect(connection, first_ns, attempt + 1);
-    connection->ends[0].transport->Drop(connection->ends[0].peer, absl::UnavailableError("connecting took too long"));
+    if (attempt < kConnectRepeats) return TryToConnect(connection, first_ns, attempt + 1);
+    world_->At(first_ns + ConnectAttemptNs(attempt + 1), [connection] {
+      const End& caller_end = connection->ends[0];
+      if (caller_end.transport == nullptr) return;
+      caller_end.transport->Drop(caller_end.peer, absl::UnavailableError("connecting took too long"));
+    });
   });
 }
 

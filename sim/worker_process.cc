@@ -74,6 +74,11 @@ void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
   Wake();
 }
 
+bool WorkerProcess::FailsOnServerLoss() const {
+  const bool is_odd = place_.job.options_differ && place_.rank + 1 == place_.job.ranks;
+  return profile_.survive_server_loss == is_odd;
+}
+
 uint64_t WorkerProcess::GroupTimeoutNs() const { return std::max(profile_.op_timeout_ns, kLeastGroupTimeoutNs); }
 
 void WorkerProcess::JoinNextGroup(Now now) {
@@ -86,7 +91,8 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .ranks = group.ranks,
                                                                  .max_chunk_bytes = profile_.max_chunk_bytes,
                                                                  .min_servers = profile_.min_servers,
-                                                                 .wire = place_.job.wire},
+                                                                 .wire = place_.job.wire,
+                                                                 .fail_on_server_loss = FailsOnServerLoss()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
 }
 
@@ -148,7 +154,7 @@ void WorkerProcess::StopCalling() {
 void WorkerProcess::AbortGroup() {
   if (!groups_[0].opened || groups_[0].closed) return;
   groups_[0].over = true;
-  commands_.push_back(AbortGroupCommand{GroupHandle(0), "by the simulation"});
+  commands_.push_back(AbortGroupCommand{GroupHandle(0), kAbortReason});
   Wake();
 }
 
@@ -284,6 +290,10 @@ bool WorkerProcess::RunLoops(Now now) {
 size_t WorkerProcess::groups_open() const {
   return static_cast<size_t>(
       std::count_if(groups_.begin(), groups_.end(), [](const Group& group) { return group.info != nullptr && !group.closed; }));
+}
+
+bool WorkerProcess::opened_none() const {
+  return std::none_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
 }
 
 bool WorkerProcess::opened_all() const {

@@ -58,6 +58,7 @@ class WorkerProcess : public SimProcess {
   bool did_everything() const;
   // Its job.
   bool joined() const { return in_job_; }
+  bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
@@ -73,6 +74,7 @@ class WorkerProcess : public SimProcess {
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   void AbortGroup();
+  static constexpr char kAbortReason[] = "aborted by the simulation";
   // When the process dies, nobody hears of it.
   void FallSilent() { transport_->FallSilent(); }
 
@@ -107,6 +109,8 @@ class WorkerProcess : public SimProcess {
   void ListGroups();
   // If it is its turn.
   void JoinNextGroup(Now now);
+  // What it asks for in its groups.
+  bool FailsOnServerLoss() const;
   uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
