@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 
 namespace shoal {
 
