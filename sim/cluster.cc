@@ -33,6 +33,7 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       control_(&world_, profile_.network.latency_ns),
       disk_(&world_) {
   world_.KeepText(trace_lines);
+  if (profile_.arena_bytes > 0) same_node_ = std::make_unique<SameNode>(&world_, profile_.arena_bytes);
   disk_.SetOnSave([this] { scheduler_audit_.OnSave(); });
   network_.SetOnBroken([this](const std::string& node, const std::string& other) {
     fault_log_.Noticed(absl::StrCat(node, " ", other));
@@ -77,7 +78,8 @@ void Cluster::StartFollower(size_t index) {
 void Cluster::StartServer(size_t index) {
   Server& server = servers_[index];
   scheduler_audit_.ProcessStarted();
-  server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, &control_, &checkers_);
+  server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, same_node_.get(), &control_,
+                                                   &checkers_);
 }
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
@@ -102,6 +104,7 @@ void Cluster::StartWorker(size_t index) {
   worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,
       WorkerProcess::Ports{.network = &network_,
+                           .same_node = same_node_.get(),
                            .control = &control_,
                            .checkers = &checkers_,
                            .audit = &audit_,

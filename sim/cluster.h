@@ -16,6 +16,7 @@
 #include "sim/fault_log.h"
 #include "sim/op_schedule.h"
 #include "sim/profile.h"
+#include "sim/same_node.h"
 #include "sim/rogue_process.h"
 #include "sim/scheduler_audit.h"
 #include "sim/scheduler_process.h"
@@ -106,7 +107,7 @@ class Cluster {
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
-  void RankDies(const WorkerProcess::Place& place);
+  void RankDies(const WorkerProcess::Place& place, bool connections_closed);
   Worker* PickWorker(uint32_t target);
 
   const Profile profile_;
@@ -117,6 +118,7 @@ class Cluster {
   SchedulerAudit scheduler_audit_;
   WireAudit audit_;
   SimNetwork network_;
+  std::unique_ptr<SameNode> same_node_;  // null: processes are on nodes of their own
   SimControl control_;
   SimDisk disk_;
   std::unique_ptr<SchedulerProcess> scheduler_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "sim/cluster.h"
 
 namespace shoal::sim {
@@ -90,7 +91,7 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
     const Worker* const worker = PickWorker(fault.target);
     if (worker == nullptr) return false;
     checkers_.MayFailFor(worker->place.run, worker->process->name());
-    RankDies(worker->place);
+    RankDies(worker->place, /*connections_closed=*/false);
     CutNode(worker->process->name(), end_ns);
     return true;
   }
@@ -276,13 +277,13 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kWorkerCrash:
     case FaultKind::kWorkerSilent:
-      RankDies(worker->place);
+      RankDies(worker->place, fault.kind == FaultKind::kWorkerCrash && process.opened_all());
       KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
       return true;
     case FaultKind::kJobRestart:
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
-      RankDies(worker->place);
+      RankDies(worker->place, process.opened_all());
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
@@ -338,11 +339,14 @@ void Cluster::ExcuseRunsThatAreJoining() {
   }
 }
 
-// The ranks that share a group with it are to hear of it within the lease and a second, or as much later as other
-// faults may take.
-void Cluster::RankDies(const WorkerProcess::Place& place) {
+// The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
+// closed the connections of its groups, or as much later as other faults may take.
+void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
   const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
-  uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;
+  const uint64_t known_ns = connections_closed
+                                ? kProcessEndedPatienceNs
+                                : lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + kNsPerS;
+  uint64_t allowed_ns = known_ns + kNsPerS;
   for (const Fault& fault : profile_.faults) {
     if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) {
       return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);

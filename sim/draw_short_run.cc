@@ -131,6 +131,33 @@ void DrawLag(Random& random, Profile* profile) {
   }
 }
 
+// Everybody on one node, with more and larger chunks under way than the shared memory of a rank has room for, while a
+// rank or a server is late.
+void DrawSameNode(Random& random, Profile* profile) {
+  profile->arena_bytes = Pick<uint64_t>(random, {16 << 10, 64 << 10, 256 << 10});
+  profile->servers = static_cast<uint32_t>(random.Between(1, 4));
+  profile->io_threads = 1;
+  profile->max_chunk_bytes = Pick<uint32_t>(random, {16 << 10, 32 << 10});
+  profile->window_bytes = Pick<uint32_t>(random, {2, 8}) * profile->max_chunk_bytes;
+  profile->think_ns = 1'000;
+  profile->jobs.resize(1);
+  profile->jobs[0] = {.ranks = static_cast<uint32_t>(random.Between(2, 4)),
+                      .subgroup = true,
+                      .ops = 8,
+                      .most_elements = 60'000,
+                      .in_flight = Pick<uint32_t>(random, {2, 8})};
+  profile->faults.clear();
+  const uint64_t lease_ns = profile->lease_ttl_ms * kNsPerMs;
+  for (uint64_t i = random.Between(1, 6); i > 0; --i) {
+    const FaultKind kind = Pick(random, {FaultKind::kPause, FaultKind::kPause, FaultKind::kServerStop,
+                                         FaultKind::kServerCrash, FaultKind::kServerRestart});
+    profile->faults.push_back({.kind = kind,
+                               .at_ns = kNsPerS + random.Between(20, 60) * kNsPerMs,
+                               .duration_ns = DrawDuration(random, kind, lease_ns, 2 * lease_ns),
+                               .target = static_cast<uint32_t>(random.Below(1 << 16))});
+  }
+}
+
 }  // namespace
 
 void DrawShortRun(Random& random, Profile* profile) {
@@ -138,11 +165,12 @@ void DrawShortRun(Random& random, Profile* profile) {
   const uint64_t temper = random.Below(8);
   DrawJobs(random, temper, profile);
   DrawFaults(random, temper, profile);
-  const uint64_t special = temper < 2 ? 10 : random.Below(10);
+  const uint64_t special = temper < 2 ? 12 : random.Below(12);
   if (special == 0) DrawStorm(random, profile);
   if (special == 1) DrawUnrest(random, profile);
   if (special == 2) DrawLag(random, profile);
   if (special == 3) DrawForgetting(random, profile);
+  if (special == 4) DrawSameNode(random, profile);
   // What is to be survived takes leases and outages in a row.
   profile->op_timeout_ns = (profile->moves() ? 40 : 6) * kNsPerS;
 }

@@ -22,7 +22,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       place_(place),
       ports_(ports),
       colocate_server_(std::move(colocate_server)),
-      transport_(ports.network->MakeTransport(name(), /*listen=*/false, [this] { Wake(); })),
+      transport_(MakeTransport()),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
                                          transport_.get())),
       scheduler_(
@@ -41,6 +41,14 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
   ListGroups();
   membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
   Wake();
+}
+
+std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
+  const auto wake = [this] { Wake(); };
+  if (ports_.same_node != nullptr) return ports_.same_node->MakeTransport(/*listen=*/false, wake);
+  auto transport = ports_.network->MakeTransport(name(), /*listen=*/false, wake);
+  simulated_ = transport.get();
+  return transport;
 }
 
 void WorkerProcess::ListGroups() {
@@ -272,6 +280,7 @@ uint64_t WorkerProcess::Run(Now now) {
     JoinNextGroup(now);
     progress = RunLoops(now);
   }
+  if (ports_.same_node != nullptr) ports_.same_node->Ring();
   return std::min({deadline, loop_->NextDeadlineNs(), membership_.NextDeadlineNs()});
 }
 

@@ -14,6 +14,7 @@
 #include "sim/fault_log.h"
 #include "sim/op_schedule.h"
 #include "sim/profile.h"
+#include "sim/same_node.h"
 #include "sim/sim_control.h"
 #include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
@@ -35,6 +36,7 @@ class WorkerProcess : public SimProcess {
   };
   struct Ports {
     SimNetwork* network;
+    SameNode* same_node;  // not null: used in place of the network
     SimControl* control;
     Checkers* checkers;
     WireAudit* audit;
@@ -63,7 +65,6 @@ class WorkerProcess : public SimProcess {
   bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
-  const std::string& transport_name() const { return transport_->name(); }
   // Groups that it has joined and not closed.
   size_t groups_open() const;
   std::string Describe() const;
@@ -76,7 +77,9 @@ class WorkerProcess : public SimProcess {
   void AbortGroup();
   static constexpr char kAbortReason[] = "aborted by the simulation";
   // When the process dies, nobody hears of it.
-  void FallSilent() { transport_->FallSilent(); }
+  void FallSilent() {
+    if (simulated_ != nullptr) simulated_->FallSilent();
+  }
 
  protected:
   uint64_t Run(Now now) override;
@@ -120,12 +123,14 @@ class WorkerProcess : public SimProcess {
   void CloseIfOver(Now now);
   // A round of each loop. True if anything happened.
   bool RunLoops(Now now);
+  std::unique_ptr<Transport> MakeTransport();
 
   const Profile& profile_;
   const Place place_;
   const Ports ports_;
   ColocateServer colocate_server_;
-  std::unique_ptr<SimTransport> transport_;
+  SimTransport* simulated_ = nullptr;  // the transport, unless it is a real one
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<WorkerLoop> loop_;
   SimSchedulerPort scheduler_;
   MembershipLoop membership_;

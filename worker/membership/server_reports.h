@@ -8,8 +8,8 @@
 #include <deque>
 
 #include "core/now.h"
+#include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
-#include "worker/membership/retry_pace.h"
 
 namespace shoal {
 
