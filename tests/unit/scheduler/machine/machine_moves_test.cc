@@ -289,6 +289,16 @@ TEST_F(MachineRefusalsTest, AGroupThatAllServersRefuseIsGivenUpAfterALeaseWithTh
   EXPECT_EQ(after.watched(watcher).at(0).groups.at(0).failure, failures[0]);
 }
 
+TEST_F(MachineRefusalsTest, TheLeaseCountsFromWhenTheGroupWorkedLast) {
+  MoveToA();
+  KeepAlive(2000, {1, 2});  // a serves it
+  harness_.Ask<ServerReported>(Refused(0, 1));
+  KeepAlive(kTtlMs - 100, {1, 2});
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+  KeepAlive(200, {1, 2});
+  EXPECT_EQ(harness_.events().back().kind, "group-failed");
+}
+
 TEST_F(MachineRefusalsTest, AServerThatFreedMemoryIsTriedAgain) {
   MoveToA();
   harness_.Ask<ServerReported>(Refused(0, 1));
