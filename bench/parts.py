@@ -157,15 +157,12 @@ PARTS = (
         "neighbours",
         "A small job beside a large one",
         (
-            *(
-                Scenario(
-                    f"n=2, k=1 by {way}, one node, the server on a processor of its own",
-                    2,
-                    1,
-                    (Case(4 * KIB, 2000, 200),),
-                    (f"shoal-{name}-beside", f"shoal-{name}-alone"),
-                )
-                for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
+            Scenario(
+                "n=2, k=1, one node, the server on a processor of its own",
+                2,
+                1,
+                (Case(4 * KIB, 2000, 200),),
+                ("shoal-shm-beside", "shoal-shm-alone"),
             ),
             Scenario("n=8, k=1, one node", 8, 1, (Case(64 * MIB, 3, 1),), ("shoal-shm", "shoal-tcp")),
             Scenario(
@@ -185,7 +182,7 @@ PARTS = (
         ),
         "All-reduces of 4 KiB between 2 ranks, while 8 ranks of another job reduce 64 MiB through the same I/O thread,"
         " or with the server idle otherwise. All ranks share the processors that the server does not have; those of"
-        " the small job go before the others there, and sleep for a millisecond between all-reduces. The third"
+        " the small job go before the others there, and sleep for a millisecond between all-reduces. The second"
         " scenario is the large job alone, without any of that. The ranks of one machine cannot keep a server busy; so"
         " the last scenarios are its thread alone, with contributions that arrive without end and at no cost: there a"
         " small all-reduce takes as long as it stays in the server.",
