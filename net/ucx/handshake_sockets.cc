@@ -50,6 +50,9 @@ void KeepAlive(int fd, bool dialed) {
   for (const auto& setting : settings) {
     setsockopt(fd, setting.level, setting.option, &setting.value, sizeof(setting.value));
   }
+  if (!dialed) return;
+  const int repeats = static_cast<int>(kConnectRepeats);
+  setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &repeats, sizeof(repeats));
 }
 
 bool SomebodyWaits(int listen_fd) {

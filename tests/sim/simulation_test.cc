@@ -32,6 +32,16 @@ TEST(Simulation, EverySeedHolds) {
   for (size_t i = 0; i < kFaultKindCount; ++i) {
     EXPECT_GT(tally.faults[i], 10u) << FaultName(static_cast<FaultKind>(i));
   }
+  for (size_t first = 0; first < kFaultKindCount; ++first) {
+    for (size_t second = 0; second < kFaultKindCount; ++second) {
+      EXPECT_GT(tally.meetings.Of(static_cast<FaultKind>(first), static_cast<FaultKind>(second)), 0u)
+          << "no " << FaultName(static_cast<FaultKind>(second)) << " began during a "
+          << FaultName(static_cast<FaultKind>(first));
+    }
+  }
+  for (size_t check = 0; check < kExcusableChecks; ++check) {
+    EXPECT_LT(tally.excuses[check] * 20, tally.runs) << ExcusableCheckName(static_cast<ExcusableCheck>(check));
+  }
 }
 
 TEST(Simulation, SeedsThatFoundABugHold) {

@@ -89,8 +89,8 @@ MAY_INCLUDE = {
     "cli": {"core", "process", "proto"},
     "perf": {"core", "worker/include"},
     "sim": {
-        "core", "process", "reduce", "net", "server/machine", "server/lease", "server/loop", "scheduler/machine",
-        "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/membership", "worker/loop",
+        "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
+        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/membership", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},

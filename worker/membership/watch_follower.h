@@ -38,7 +38,7 @@ class WatchFollower {
   bool follows_ = false;
   WatchId watch_;  // 0: none is open
   uint64_t reopen_ns_ = kNoDeadline;
-  RetryPace pace_{100 * kNsPerMs, 5 * kNsPerS};
+  RetryPace pace_{100 * kNsPerMs, kNsPerS};
 };
 
 }  // namespace shoal

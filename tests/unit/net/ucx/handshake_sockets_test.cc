@@ -2,8 +2,11 @@
 #include "net/ucx/handshake_sockets.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/net/ucx/raw_socket.h"
 
 namespace shoal {
@@ -21,7 +24,10 @@ class HandshakeSocketsTest : public testing::Test {
   bool PollUntil(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!done() && std::chrono::steady_clock::now() < deadline) {
-      for (const HandshakeEvent& event : sockets_->Poll()) greeted_ += event.kind == HandshakeEvent::Kind::kGreeted;
+      for (const HandshakeEvent& event : sockets_->Poll()) {
+        greeted_ += event.kind == HandshakeEvent::Kind::kGreeted;
+        ended_ += event.kind == HandshakeEvent::Kind::kEnded;
+      }
       ++polls_;
       if (!sockets_->HasWork()) WaitReadable({sockets_->fd()}, 10'000'000);
     }
@@ -44,6 +50,7 @@ class HandshakeSocketsTest : public testing::Test {
   rlimit limit_{};
   std::unique_ptr<HandshakeSockets> sockets_;
   int greeted_ = 0;
+  int ended_ = 0;
   int polls_ = 0;
 };
 
@@ -67,6 +74,28 @@ TEST_F(HandshakeSocketsTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
   EXPECT_LT(polls_, 100) << "asks again and again for what there is not";
   setrlimit(RLIMIT_NOFILE, &limit_);
   EXPECT_TRUE(PollUntil([&] { return greeted_ == 1; }));
+}
+
+// A listener whose queue is full answers attempts to connect as a silent path does: not at all.
+TEST_F(HandshakeSocketsTest, AnAttemptThatFindsNoAnswerFailsSoonEnoughToBeginAnother) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in local{};
+  local.sin_family = AF_INET;
+  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(local);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&local), length), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&local), &length), 0);
+  const std::string address = absl::StrCat("127.0.0.1:", ntohs(local.sin_port));
+  const RawSocket in_the_queue = RawSocket::ConnectTo(address);
+  HandshakeMessage greeting;
+  greeting.port = 4711;
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::StatusOr<ConnectionId> dialed = sockets_->Dial(*ParseSocketAddress(address), greeting);
+  ASSERT_TRUE(dialed.ok());
+  ASSERT_TRUE(PollUntil([&] { return ended_ == 1; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "the kernel's own limit is 127 s";
+  close(listener);
 }
 
 TEST_F(HandshakeSocketsTest, AnotherListenerOnThePortIsRefusedWithItsName) {
