@@ -161,7 +161,7 @@ PARTS = (
                 "n=2, k=1, one node, the server on a processor of its own",
                 2,
                 1,
-                (Case(4 * KIB, 2000, 200),),
+                (Case(4 * KIB, 500, 100),),
                 ("shoal-shm-beside", "shoal-shm-alone"),
             ),
             Scenario("n=8, k=1, one node", 8, 1, (Case(64 * MIB, 3, 1),), ("shoal-shm", "shoal-tcp")),
@@ -169,7 +169,7 @@ PARTS = (
                 "a server's thread alone, small job, one node",
                 2,
                 1,
-                (Case(4 * KIB, 1000, 50),),
+                (Case(4 * KIB, 500, 50),),
                 ("shoal-thread-beside", "shoal-thread-alone"),
             ),
             Scenario(
