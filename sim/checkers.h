@@ -116,8 +116,8 @@ class Checkers {
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;
-  std::map<uint32_t, std::string> first_errors_;       // by job
-  std::map<uint32_t, std::set<std::string>> texts_;    // likewise: one of them is in each error
+  std::map<uint32_t, std::string> first_errors_;     // by job
+  std::map<uint32_t, std::set<std::string>> texts_;  // likewise: one of them is in each error
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
 };

@@ -103,7 +103,8 @@ void DrawLongRun(Random& random, Profile* profile) {
   DrawJobs(random, profile);
   DrawFaults(random, duet, profile);
   // So that both find what they hit.
-  profile->servers = std::max(profile->servers, 1u + (TakesAServer(duet.first) ? 1 : 0) + (TakesAServer(duet.second) ? 1 : 0));
+  profile->servers =
+      std::max(profile->servers, 1u + (TakesAServer(duet.first) ? 1 : 0) + (TakesAServer(duet.second) ? 1 : 0));
   if (duet.first == FaultKind::kFollowerStop || duet.second == FaultKind::kFollowerStop) {
     profile->schedulers = std::max(profile->schedulers, 2u);
   }

@@ -126,8 +126,8 @@ void DrawLag(Random& random, Profile* profile) {
   }
   profile->faults.clear();
   for (uint64_t i = 120; i > 0; --i) {
-    profile->faults.push_back({.kind = FaultKind::kReset,
-                               .at_ns = kNsPerS + random.Between(40 * kNsPerMs, (kJobs + 3) * kJobEveryNs)});
+    profile->faults.push_back(
+        {.kind = FaultKind::kReset, .at_ns = kNsPerS + random.Between(40 * kNsPerMs, (kJobs + 3) * kJobEveryNs)});
   }
 }
 

@@ -90,7 +90,8 @@ MAY_INCLUDE = {
     "perf": {"core", "worker/include"},
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
-        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/membership", "worker/loop",
+        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
+        "worker/membership", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},
