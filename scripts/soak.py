@@ -154,9 +154,9 @@ def write(total: dict, first: int, count: int, wall_seconds: float, command: str
         + ", ".join(f"{check} in {runs}" for check, runs in total["excuses"].items())
         + ".",
         "",
-        "How often each fault happened; the pair with a second fault that began least often before the first was over; and"
-        " how often a second fault began while nobody had noticed the first, it was noticed, a group had moved for it and"
-        " had not worked since, it went on while the groups worked, or what it had taken was coming back.",
+        "How often each fault happened; the pair with a second fault that began least often before the first was over;"
+        " and how often a second fault began while nobody had noticed the first, it was noticed, a group had moved"
+        " for it and had not worked since, it went on while the groups worked, or what it had taken was coming back.",
         "",
         "| fault | times | least often followed by | times | unnoticed | noticed | settling | going on | healing |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",

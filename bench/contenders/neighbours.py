@@ -2,7 +2,8 @@
 
 What is measured is how a server's I/O thread divides its time. So the server has a processor of its own, where it never
 sleeps, and the ranks share the others, where those of the small job go before all else. Between their all-reduces they
-sleep, or the large job's ranks would not get a processor.
+sleep, or the large job's ranks would not get a processor. Over shared memory only: over TCP the kernel's work for all
+of them would share the ranks' processors as well.
 """
 
 import json
