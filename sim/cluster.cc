@@ -49,7 +49,8 @@ void Cluster::Start() {
   }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes}, .process = nullptr});
+    servers_.push_back(
+        {.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes}, .process = nullptr});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -78,8 +79,8 @@ void Cluster::StartFollower(size_t index) {
 void Cluster::StartServer(size_t index) {
   Server& server = servers_[index];
   scheduler_audit_.ProcessStarted();
-  server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, same_node_.get(), &control_,
-                                                   &checkers_);
+  server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, same_node_.get(),
+                                                   &control_, &checkers_);
 }
 
 void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns) {
@@ -99,7 +100,8 @@ void Cluster::StartWorker(size_t index) {
   Worker& worker = workers_[index];
   worker.started = true;
   const JobProfile& shape = worker.place.job;
-  scheduler_audit_.RankStarted(worker.place.job_name, absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank),
+  scheduler_audit_.RankStarted(worker.place.job_name,
+                               absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank),
                                shape.has_colocated_servers || shape.colocates_without_servers);
   worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,

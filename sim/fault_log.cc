@@ -55,10 +55,11 @@ std::string FaultMeetings::ToJson() const {
     std::vector<std::string> cells;
     for (size_t second = 0; second < kFaultKindCount; ++second) {
       const auto& counts = counts_[first * kFaultKindCount + second];
-      cells.push_back(
-          absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(second))), "\": [", absl::StrJoin(counts, ", "), "]"));
+      cells.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(second))), "\": [",
+                                   absl::StrJoin(counts, ", "), "]"));
     }
-    rows.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(first))), "\": {", absl::StrJoin(cells, ", "), "}"));
+    rows.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(first))), "\": {",
+                                absl::StrJoin(cells, ", "), "}"));
   }
   return absl::StrCat("{", absl::StrJoin(rows, ",\n  "), "}");
 }
@@ -91,8 +92,8 @@ void FaultLog::Begin(FaultKind kind, std::vector<std::string> victims, uint64_t 
 }
 
 uint64_t FaultLog::BegunSince(uint64_t begin_ns) const {
-  return static_cast<uint64_t>(std::count_if(faults_.begin(), faults_.end(),
-                                             [&](const Begun& fault) { return fault.begin_ns >= begin_ns; }));
+  return static_cast<uint64_t>(
+      std::count_if(faults_.begin(), faults_.end(), [&](const Begun& fault) { return fault.begin_ns >= begin_ns; }));
 }
 
 void FaultLog::Noticed(std::string_view text) {

@@ -1,8 +1,8 @@
 // Which ways of the simulated network are cut, since when, and until when.
 //
-// A side of a cut is a node, an address on one, or "" (everybody). What happens inside a node is never cut. What is sent
-// over a way that is cut is not lost for good: TCP repeats it, so it arrives after the end of the cut, unless an end of
-// its connection has given up by then (SimNetwork). Pure.
+// A side of a cut is a node, an address on one, or "" (everybody). What happens inside a node is never cut. What is
+// sent over a way that is cut is not lost for good: TCP repeats it, so it arrives after the end of the cut, unless an
+// end of its connection has given up by then (SimNetwork). Pure.
 #ifndef SHOAL_SIM_NETWORK_CUTS_H_
 #define SHOAL_SIM_NETWORK_CUTS_H_
 

@@ -146,7 +146,7 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
                        wire == WireFormat::kAsIs && random.Chance(700'000);
   plan.base = random.Next();
   if (wire != WireFormat::kAsIs || !random.Chance(300'000)) return plan;
-  constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kFloat16,
+  constexpr DataType kAllTypes[] = {DataType::kFloat32,  DataType::kFloat64, DataType::kFloat16,
                                     DataType::kBfloat16, DataType::kInt8,    DataType::kInt16,
                                     DataType::kInt32,    DataType::kInt64,   DataType::kUint8};
   constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum,

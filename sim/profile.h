@@ -65,7 +65,7 @@ struct Profile {
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
   uint64_t added_slot_memory_bytes = 0;  // of servers that come later; 0: as the others
-  uint64_t arena_bytes = 0;  // not 0: all processes share a node, and have shared memory of this size
+  uint64_t arena_bytes = 0;              // not 0: all processes share a node, and have shared memory of this size
   uint32_t window_bytes = 4096;
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;

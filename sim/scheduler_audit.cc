@@ -47,8 +47,7 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
   const std::string job = JobOf(event.subject);
   const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? nodes_[job].size() : 0;
-  const uint64_t reasons =
-      faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
+  const uint64_t reasons = faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }

@@ -65,8 +65,7 @@ void SimNetwork::TellOther(const std::shared_ptr<Connection>& connection, int ot
 }
 
 void SimNetwork::Cut(const std::string& from, const std::string& to, bool one_way, uint64_t until_ns) {
-  const NetworkCut cut{
-      .from = from, .to = to, .one_way = one_way, .begin_ns = world_->now_ns(), .end_ns = until_ns};
+  const NetworkCut cut{.from = from, .to = to, .one_way = one_way, .begin_ns = world_->now_ns(), .end_ns = until_ns};
   cuts_.Add(cut);
   for (const auto& [number, connection] : connections_) {
     const CutEnd ends[] = {WayEnd(connection->ends[0]), WayEnd(connection->ends[1])};
@@ -98,8 +97,8 @@ void SimNetwork::GiveUpIfSilent(const std::shared_ptr<Connection>& connection, i
 }
 
 void SimNetwork::TryToConnect(const std::shared_ptr<Connection>& connection, uint64_t first_ns, size_t attempt) {
-  const uint64_t at_ns = first_ns + ConnectAttemptNs(attempt) + profile_.latency_ns +
-                         world_->random().Below(profile_.jitter_ns + 1);
+  const uint64_t at_ns =
+      first_ns + ConnectAttemptNs(attempt) + profile_.latency_ns + world_->random().Below(profile_.jitter_ns + 1);
   world_->At(at_ns, [this, connection, first_ns, attempt] {
     if (connection->ends[0].transport == nullptr) return;
     const CutEnd caller = WayEnd(connection->ends[0]);

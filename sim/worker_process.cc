@@ -186,8 +186,7 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       OpenOp op;
       op.group = index;
       op.number = ++group.submitted;
-      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire,
-                       place_.job.most_elements);
+      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire, place_.job.most_elements);
       if (disagree_ && op.plan.elements > 0) {  // an op of nothing waits for nobody
         disagree_ = false;
         ++op.plan.elements;
@@ -297,8 +296,8 @@ bool WorkerProcess::RunLoops(Now now) {
 }
 
 size_t WorkerProcess::groups_open() const {
-  return static_cast<size_t>(
-      std::count_if(groups_.begin(), groups_.end(), [](const Group& group) { return group.info != nullptr && !group.closed; }));
+  return static_cast<size_t>(std::count_if(groups_.begin(), groups_.end(),
+                                           [](const Group& group) { return group.info != nullptr && !group.closed; }));
 }
 
 bool WorkerProcess::opened_none() const {
@@ -310,12 +309,10 @@ bool WorkerProcess::opened_all() const {
 }
 
 bool WorkerProcess::did_everything() const {
-  return std::all_of(groups_.begin(), groups_.end(),
-                     [this](const Group& group) {
-                       const uint64_t called = ports_.schedule->Called({place_.run, group.name});
-                       return group.was_opened && group.ended_well == called &&
-                              (group.most_ops == UINT64_MAX || called == group.most_ops);
-                     });
+  return std::all_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+    const uint64_t called = ports_.schedule->Called({place_.run, group.name});
+    return group.was_opened && group.ended_well == called && (group.most_ops == UINT64_MAX || called == group.most_ops);
+  });
 }
 
 std::string WorkerProcess::Describe() const {
