@@ -50,8 +50,10 @@ void Checkers::OpCalled(uint32_t job, const std::string& group, uint64_t op) {
   truth.called_ns = world_->now_ns();
 }
 
-void Checkers::CheckHealing(uint32_t job, const Truth& truth, size_t ranks, absl::FunctionRef<std::string()> where) {
+void Checkers::CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+                            absl::FunctionRef<std::string()> where) {
   if (truth.called < ranks || IsExcused(ExcusableCheck::kHealing, job)) return;
+  if (absl::StrContains(status.message(), kNoMemory)) return;
   const uint64_t since_ns = std::max(truth.called_ns, faults_->last_end_ns());
   if (world_->now_ns() <= since_ns + healing_ns_) return;
   Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - since_ns) / kNsPerMs,
@@ -64,7 +66,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   const auto ranks = static_cast<uint32_t>(job_ranks.size());
   Truth& truth = truths_[{job, group, op}];
   const auto where = [&] { return absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank); };
-  CheckHealing(job, truth, ranks, where);
+  CheckHealing(job, truth, ranks, status, where);
   if (!status.ok()) {
     ++ops_failed_;
     first_errors_.try_emplace(job, std::string(status.message()));

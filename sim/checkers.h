@@ -67,6 +67,8 @@ class Checkers {
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                const std::vector<std::byte>& memory);
+  // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
+  static constexpr char kNoMemory[] = "has no memory for the slots";
   // Ops of the job may fail now, with an error that has this text.
   void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
   bool MayFail(uint32_t job) const { return texts_.contains(job); }
@@ -103,7 +105,8 @@ class Checkers {
     std::vector<std::byte> memory;
   };
 
-  void CheckHealing(uint32_t job, const Truth& truth, size_t ranks, absl::FunctionRef<std::string()> where);
+  void CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+                    absl::FunctionRef<std::string()> where);
 
   World* world_;
   const FaultLog* faults_;

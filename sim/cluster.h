@@ -131,6 +131,7 @@ class Cluster {
   bool rolling_restarted_ = false;  // the first of them is on its way back
   uint32_t runs_ = 0;
   uint32_t restarts_due_ = 0;
+  std::set<uint32_t> runs_restarted_;  // or about to be
   uint64_t hand_overs_ = 0;
   uint64_t next_retained_check_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};

@@ -50,7 +50,8 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
   const std::string worker_node = worker == nullptr ? "" : worker->process->name();
   switch (fault.kind) {
     case FaultKind::kClog:
-      if (worker != nullptr) victims_ = {worker_node};
+      if (worker == nullptr) return false;
+      victims_ = {worker_node};
       network_.Cut(worker_node, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
                    /*one_way=*/false, end_ns);
       return true;
@@ -255,6 +256,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   if (worker == nullptr) return false;
   WorkerProcess& process = *worker->process;
   const uint32_t run = worker->place.run;
+  if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
   if (IsDestructive(fault.kind)) {
     checkers_.MayFailFor(run, fault.kind == FaultKind::kAbort      ? WorkerProcess::kAbortReason
                               : fault.kind == FaultKind::kDisagree ? "rank "
@@ -281,6 +283,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
       return true;
     case FaultKind::kJobRestart:
+      runs_restarted_.insert(run);
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
       RankDies(worker->place, process.opened_all());

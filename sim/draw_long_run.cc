@@ -57,8 +57,8 @@ void DrawFaults(Random& random, Duet duet, Profile* profile) {
   }
 }
 
-void DrawJobs(Random& random, Profile* profile) {
-  for (uint64_t i = random.Between(2, 3); i > 0; --i) {
+void DrawJobs(Random& random, uint64_t jobs, Profile* profile) {
+  for (uint64_t i = jobs; i > 0; --i) {
     profile->jobs.push_back({.ranks = static_cast<uint32_t>(random.Chance(30'000) ? 16 : random.Between(2, 4)),
                              .subgroup = random.Chance(300'000),
                              .short_groups = random.Chance(200'000) ? static_cast<uint32_t>(random.Between(5, 40)) : 0,
@@ -100,7 +100,8 @@ bool TakesAServer(FaultKind kind) {
 
 void DrawLongRun(Random& random, Profile* profile) {
   const Duet duet = DuetOf(profile->seed / 2);
-  DrawJobs(random, profile);
+  const bool forgets = MakesForgetful(duet.first) || MakesForgetful(duet.second);
+  DrawJobs(random, forgets ? 1 : random.Between(2, 3), profile);
   DrawFaults(random, duet, profile);
   // So that both find what they hit.
   profile->servers =

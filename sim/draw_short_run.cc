@@ -28,6 +28,7 @@ void DrawFaults(Random& random, uint64_t temper, Profile* profile) {
     const auto kind = static_cast<FaultKind>(i);
     const bool wanted = random.Chance(wanted_per_million);
     const bool repeats = IsBenign(kind) || IsSurvivable(kind);
+    if (MakesForgetful(kind)) continue;  // DrawForgetting
     if (!wanted || temper == 0 || (temper == 1 && !IsBenign(kind)) || (temper < 6 && !repeats)) continue;
     const uint64_t times = repeats ? random.Between(1, 3) : 1;
     for (uint64_t time = 0; time < times; ++time) {
@@ -165,12 +166,12 @@ void DrawShortRun(Random& random, Profile* profile) {
   const uint64_t temper = random.Below(8);
   DrawJobs(random, temper, profile);
   DrawFaults(random, temper, profile);
-  const uint64_t special = temper < 2 ? 12 : random.Below(12);
-  if (special == 0) DrawStorm(random, profile);
-  if (special == 1) DrawUnrest(random, profile);
-  if (special == 2) DrawLag(random, profile);
-  if (special == 3) DrawForgetting(random, profile);
-  if (special == 4) DrawSameNode(random, profile);
+  const uint64_t special = temper < 2 ? 20 : random.Below(20);
+  if (special < 2) DrawStorm(random, profile);
+  if (special == 2) DrawForgetting(random, profile);
+  if (special > 2 && special < 5) DrawUnrest(random, profile);
+  if (special > 4 && special < 7) DrawLag(random, profile);
+  if (special == 7) DrawSameNode(random, profile);
   // What is to be survived takes leases and outages in a row.
   profile->op_timeout_ns = (profile->moves() ? 40 : 6) * kNsPerS;
 }

@@ -73,6 +73,9 @@ inline bool IsDestructive(FaultKind kind) {
   return kind >= FaultKind::kWorkerCrash && kind < FaultKind::kSchedulerAmnesia;
 }
 
+// Of the scheduler; what it does afterwards can't be held against it, so few runs have such a fault.
+inline bool MakesForgetful(FaultKind kind) { return kind >= FaultKind::kSchedulerAmnesia; }
+
 std::string_view FaultName(FaultKind kind);
 
 struct Fault {

@@ -155,6 +155,15 @@ MUTATIONS = [
         ),
     ),
     mutation(
+        "copies-of-held-pushes-are-held-too",
+        "I7: a copy takes no place that another rank's push needs",
+        (
+            "server/machine/server_machine.cc",
+            "  if (group.IsPending(*header)) return RefuseOffer(",
+            "  if (group.IsPending(*header) && group.PendingIsFull()) return RefuseOffer(",
+        ),
+    ),
+    mutation(
         "server-declares-ranks-lost-after-a-second",
         "a rank is lost only if the job cannot go on with it by any server",
         (
@@ -301,6 +310,15 @@ MUTATIONS = [
         ),
     ),
     mutation(
+        "late-rank-gives-its-group-up",
+        "a rank that hears late of a map may find that the others have left a server in a newer epoch",
+        (
+            "worker/machine/worker_group.cc",
+            "const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;",
+            "const bool behind = header.refusal == Refusal::kStaleEpoch;",
+        ),
+    ),
+    mutation(
         "opening-group-fails-on-a-draining-server",
         "F4: a server that leaves fails no op",
         (
@@ -381,6 +399,11 @@ MUTATIONS = [
             ".refusal = request.refused ? refusal : \"\"});",
             ".refusal = request.refused && refusal.empty() ? refusal : \"\"});",
         ),
+    ),
+    mutation(
+        "groups-of-a-failed-job-stay-where-they-are",
+        "I10: a group works again, also where the job has lost a rank that is not in it",
+        ("scheduler/machine/scheduler_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),
     ),
     mutation(
         "ended-process-keeps-its-rank",
