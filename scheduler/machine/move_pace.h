@@ -22,16 +22,18 @@ class MovePace {
     if (moves_ < kAtOnce) return 0;
     return last_ns_ + std::min(kFirstPauseNs << std::min(moves_ - kAtOnce, 8u), kLongestPauseNs);
   }
-  // It has stayed where it is for so long that what happens now has nothing to do with the moves before.
-  bool IsQuiet(Now now) const { return moves_ == 0 || now.monotonic_ns >= last_ns_ + kQuietNs; }
+  // The last move was not a moment ago: what is reported now is new trouble.
+  bool IsSettled(Now now) const { return HasStayed(kLongestPauseNs, now); }
   // It is moved now.
   void Note(Now now) {
-    if (IsQuiet(now)) moves_ = 0;
+    if (HasStayed(kQuietNs, now)) moves_ = 0;
     ++moves_;
     last_ns_ = now.monotonic_ns;
   }
 
  private:
+  bool HasStayed(uint64_t ns, Now now) const { return moves_ == 0 || now.monotonic_ns >= last_ns_ + ns; }
+
   uint32_t moves_ = 0;  // since it was quiet
   uint64_t last_ns_ = 0;
 };

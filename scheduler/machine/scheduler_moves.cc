@@ -178,7 +178,7 @@ void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, 
                                   Now now) {
   GroupTrouble& trouble = group->trouble;
   std::vector<ExcludedServer>& excluded = group->state.excluded;
-  if (trouble.wish.empty() && trouble.pace.IsQuiet(now)) trouble.since_ns = now.monotonic_ns;
+  if (trouble.wish.empty() && trouble.pace.IsSettled(now)) trouble.since_ns = now.monotonic_ns;
   const std::string reason = CleanText(request.reason);
   trouble.wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
                               request.reachable ? " and reached it again: " : ": ", reason);
