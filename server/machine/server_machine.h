@@ -150,7 +150,7 @@ class ServerMachine {
   void ReleaseFailed(Now now, ServerActions* actions);
   // The last resort, when no scheduler was heard for long.
   void GiveUpMissing(Now now, ServerActions* actions);
-  uint64_t GiveUpTimeNs(const ServerGroup::Member& missing) const;
+  uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::Member& missing) const;
   std::vector<AbsentRank> AbsentRanks() const;
   // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
   // once all have their results.

@@ -63,6 +63,25 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
     assert len(digests(bystanders)) == 1
 
 
+@pytest.mark.timeout(120)
+def test_f11_a_rank_that_dies_after_the_scheduler_has_lost_its_state_is_given_up_by_the_server(cluster: Cluster):
+    scheduler = cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha")
+    ranks = cluster.start_ranks(3, "--count", str(COUNT), "--rounds", "3", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    cluster.start_scheduler(listen=cluster.scheduler_address, lease_ttl_ms=LEASE_TTL_MS)
+    server.wait_for_line("registered again")
+    for rank in ranks[:2]:
+        rank.say()
+    lost_at = time.monotonic()
+    ranks[2].send(signal.SIGKILL)
+    for rank in ranks[:2]:
+        text = told(rank, lost_at)
+        assert text.startswith("ABORTED: rank 2 on ") and "server alpha lost its connection" in text, text
+
+
 def state_of_job(cluster: Cluster, name: str) -> str:
     return next(job["state"] for job in cluster.shoalctl("jobs")[0]["jobs"] if job["name"] == name)
 
