@@ -52,7 +52,7 @@ void Checkers::OpCalled(uint32_t job, const std::string& group, uint64_t op) {
 
 void Checkers::CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
                             absl::FunctionRef<std::string()> where) {
-  if (truth.called < ranks || IsExcused(ExcusableCheck::kHealing, job)) return;
+  if (truth.called < ranks || truth.failed || IsExcused(ExcusableCheck::kHealing, job)) return;
   if (absl::StrContains(status.message(), kNoMemory)) return;
   const uint64_t since_ns = std::max(truth.called_ns, faults_->last_end_ns());
   if (world_->now_ns() <= since_ns + healing_ns_) return;
@@ -68,6 +68,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   const auto where = [&] { return absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank); };
   CheckHealing(job, truth, ranks, status, where);
   if (!status.ok()) {
+    truth.failed = true;
     ++ops_failed_;
     first_errors_.try_emplace(job, std::string(status.message()));
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));

@@ -99,6 +99,7 @@ class Checkers {
     uint32_t told = 0;         // ranks
     uint32_t called = 0;       // likewise
     uint64_t called_ns = 0;    // by the last of them
+    bool failed = false;       // on a rank, which does not take part any more
   };
   struct Grave {
     std::string whose;

@@ -92,7 +92,7 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
     const Worker* const worker = PickWorker(fault.target);
     if (worker == nullptr) return false;
     checkers_.MayFailFor(worker->place.run, worker->process->name());
-    RankDies(worker->place, /*connections_closed=*/false);
+    if (worker->process->joined()) RankDies(worker->place, /*connections_closed=*/false);
     CutNode(worker->process->name(), end_ns);
     return true;
   }
@@ -258,9 +258,8 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   const uint32_t run = worker->place.run;
   if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
   if (IsDestructive(fault.kind)) {
-    checkers_.MayFailFor(run, fault.kind == FaultKind::kAbort      ? WorkerProcess::kAbortReason
-                              : fault.kind == FaultKind::kDisagree ? "rank "
-                                                                   : process.name());
+    checkers_.MayFailFor(run, fault.kind == FaultKind::kDisagree ? "rank " : process.name());
+    if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
   }
   victims_ = {process.name()};
   switch (fault.kind) {
