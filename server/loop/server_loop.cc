@@ -32,10 +32,10 @@ bool ServerLoop::RunOnce(Now now) {
 }
 
 void ServerLoop::TakeInOrders(Now now) {
-  if (new_token_key_.has_value()) {
-    machine_.OnEvent(TokenKeyChanged{*std::exchange(new_token_key_, std::nullopt)}, now, &actions_);
+  if (const auto key = std::exchange(new_token_key_, std::nullopt)) {
+    machine_.OnEvent(TokenKeyChanged{*key}, now, &actions_);
   }
-  if (scheduler_heard_.has_value()) machine_.OnEvent(*std::exchange(scheduler_heard_, std::nullopt), now, &actions_);
+  if (const auto heard = std::exchange(scheduler_heard_, std::nullopt)) machine_.OnEvent(*heard, now, &actions_);
   if (std::exchange(drain_requested_, false)) machine_.OnEvent(DrainRequested{}, now, &actions_);
 }
 
