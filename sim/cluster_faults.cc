@@ -11,6 +11,8 @@ namespace {
 
 // A worker asks again to join its job when it has heard nothing for that long.
 constexpr uint64_t kJoinAttemptMs = 1000;
+// After which a fault that found nothing to hit is tried again.
+constexpr uint64_t kTryAgainNs = 100 * kNsPerMs;
 
 bool HitsScheduler(FaultKind kind) {
   return kind == FaultKind::kSchedulerOutage || kind == FaultKind::kStoreFailures || kind == FaultKind::kLeaderChange ||
@@ -37,6 +39,8 @@ void Cluster::Happen(const Fault& fault) {
     ++faults_[static_cast<size_t>(fault.kind)];
     return fault_log_.Begin(fault.kind, victims_, world_.now_ns(), end_ns);
   }
+  // What it is to hit may be away: it happens when that is back.
+  if (!AllWorkersEnded()) world_.After(kTryAgainNs, [this, fault] { Happen(fault); });
 }
 
 bool Cluster::Hit(const Fault& fault, uint64_t end_ns) {

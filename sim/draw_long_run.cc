@@ -101,7 +101,9 @@ bool TakesAServer(FaultKind kind) {
 void DrawLongRun(Random& random, Profile* profile) {
   const Duet duet = DuetOf(profile->seed / 2);
   const bool forgets = MakesForgetful(duet.first) || MakesForgetful(duet.second);
-  DrawJobs(random, forgets ? 1 : random.Between(2, 3), profile);
+  // One job is enough for a scheduler that forgets, unless the other fault ends it.
+  const bool ends_a_job = IsDestructive(duet.first) || IsDestructive(duet.second);
+  DrawJobs(random, forgets ? 1 + (ends_a_job ? 1 : 0) : random.Between(2, 3), profile);
   DrawFaults(random, duet, profile);
   // So that both find what they hit.
   profile->servers =

@@ -168,7 +168,7 @@ void DrawShortRun(Random& random, Profile* profile) {
   DrawFaults(random, temper, profile);
   const uint64_t special = temper < 2 ? 20 : random.Below(20);
   if (special < 2) DrawStorm(random, profile);
-  if (special == 2) DrawForgetting(random, profile);
+  if (special == 2 && random.Chance(500'000)) DrawForgetting(random, profile);
   if (special > 2 && special < 5) DrawUnrest(random, profile);
   if (special > 4 && special < 7) DrawLag(random, profile);
   if (special == 7) DrawSameNode(random, profile);
