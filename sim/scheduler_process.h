@@ -2,7 +2,6 @@
 #ifndef SHOAL_SIM_SCHEDULER_PROCESS_H_
 #define SHOAL_SIM_SCHEDULER_PROCESS_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,8 +16,7 @@ namespace shoal::sim {
 class SchedulerProcess : public SimProcess {
  public:
   // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
-  using OnEvent = std::function<void(const scheduler::EventRecord&)>;
-  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk, OnEvent on_event = {});
+  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk);
   // The process dies.
   ~SchedulerProcess() override = default;
 
