@@ -18,6 +18,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "build" / "bin" / "shoal-sim"
+# What a large number of schedules has to have tried: each pair of kinds of faults so often that the second began before
+# the first was over; and in how many of a hundred runs of jobs a check may have been told to look away.
+SCHEDULES_FOR_PAIRS = 100_000
+LEAST_MEETINGS = 20
+MOST_EXCUSED_PERCENT = 5
 SEEDS_PER_BATCH = 500  # a batch is one process: what a crash can take along, and how often progress is said
 
 
@@ -58,7 +63,7 @@ class Batch:
 
 def run(first: int, count: int, processes: int) -> tuple[dict, float]:
     """The sum of all batches, and the wall-clock seconds that they took."""
-    total: dict = {"faults": {}, "violations": []}
+    total: dict = {"faults": {}, "excuses": {}, "meetings": {}, "violations": []}
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         starts = list(range(first, first + count, SEEDS_PER_BATCH))
@@ -78,13 +83,38 @@ def run(first: int, count: int, processes: int) -> tuple[dict, float]:
 
 def add(total: dict, batch: dict) -> None:
     for key, value in batch.items():
-        if key == "faults":
+        if key in ("faults", "excuses"):
             for kind, times in value.items():
-                total["faults"][kind] = total["faults"].get(kind, 0) + times
+                total[key][kind] = total[key].get(kind, 0) + times
+        elif key == "meetings":
+            for first, seconds in value.items():
+                for second, phases in seconds.items():
+                    sums = total["meetings"].setdefault(first, {}).setdefault(second, [0] * len(phases))
+                    sums[:] = [a + b for a, b in zip(sums, phases, strict=True)]
         elif key == "violations":
             total["violations"].extend(value)
         elif key != "first":
             total[key] = total.get(key, 0) + value
+
+
+def row(kind: str, times: int, seconds: dict[str, list[int]]) -> str:
+    second, phases = min(seconds.items(), key=lambda item: sum(item[1]))
+    by_phase = [sum(counts) for counts in zip(*seconds.values(), strict=True)]
+    return f"| {kind} | {times} | {second} | {sum(phases)} | " + " | ".join(map(str, by_phase)) + " |"
+
+
+def shortcomings(total: dict) -> list[str]:
+    """What the schedules did not try well enough, if there were enough of them to say."""
+    found = []
+    for check, runs in total["excuses"].items():
+        if 100 * runs >= MOST_EXCUSED_PERCENT * total["runs"]:
+            found.append(f"the check of {check} looked away in {runs} of {total['runs']} runs of jobs")
+    if total.get("seeds", 0) >= SCHEDULES_FOR_PAIRS:
+        for first, seconds in total["meetings"].items():
+            for second, phases in seconds.items():
+                if sum(phases) < LEAST_MEETINGS:
+                    found.append(f"{second} began only {sum(phases)} times while {first} was not over")
+    return found
 
 
 def write(total: dict, first: int, count: int, wall_seconds: float, command: str) -> pathlib.Path:
@@ -120,10 +150,20 @@ def write(total: dict, first: int, count: int, wall_seconds: float, command: str
         f"{total.get('refusals', 0)} messages refused, {total.get('hand_overs', 0)} results handed over after a move, "
         f"{total.get('preemptions', 0)} pushes preempted, {total.get('loans', 0)} payloads lent.",
         "",
-        "| fault | times |",
-        "|---|---:|",
-        *(f"| {kind} | {times} |" for kind, times in total["faults"].items()),
+        f"- Checks that looked away, of {total.get('runs', 0)} runs of jobs: "
+        + ", ".join(f"{check} in {runs}" for check, runs in total["excuses"].items())
+        + ".",
+        "",
+        "How often each fault happened; the pair with a second fault that began least often before the first was over;"
+        " and how often a second fault began while nobody had noticed the first, it was noticed, a group had moved"
+        " for it and had not worked since, it went on while the groups worked, or what it had taken was coming back.",
+        "",
+        "| fault | times | least often followed by | times | unnoticed | noticed | settling | going on | healing |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+        *(row(kind, times, total["meetings"][kind]) for kind, times in total["faults"].items()),
     ]
+    for what in shortcomings(total):
+        lines += ["", f"**Too little was tried**: {what}."]
     if violations:
         lines += ["", "Violations (replay: `build/bin/shoal-sim --seed N`):", ""]
         lines += [f"- seed {violation['seed']}: {violation['what']}" for violation in violations[:50]]
@@ -149,7 +189,9 @@ def main() -> None:
     )
     report = write(total, options.first, options.schedules, seconds, command)
     print(f"written: {report.relative_to(ROOT)}")
-    sys.exit(1 if total["violations"] else 0)
+    for what in shortcomings(total):
+        print(f"too little was tried: {what}")
+    sys.exit(1 if total["violations"] or shortcomings(total) else 0)
 
 
 if __name__ == "__main__":

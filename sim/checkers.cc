@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/hash.h"
 
@@ -19,42 +21,82 @@ bool IsUntouched(const std::vector<std::byte>& memory) {
 
 }  // namespace
 
+std::string_view ExcusableCheckName(ExcusableCheck check) {
+  switch (check) {
+    case ExcusableCheck::kIsolation:
+      return "isolation";
+    case ExcusableCheck::kLostRank:
+      return "lost rank";
+    case ExcusableCheck::kHealing:
+      return "healing";
+  }
+  return "unknown";
+}
+
+std::array<uint64_t, kExcusableChecks> Checkers::excuses() const {
+  std::array<uint64_t, kExcusableChecks> runs{};
+  for (size_t check = 0; check < kExcusableChecks; ++check) runs[check] = excused_[check].size();
+  return runs;
+}
+
 void Checkers::Fail(const std::string& what) {
   if (failures_.size() < kFailuresKept) failures_.push_back(what);
   world_->TraceText("FAILED: ", what);
+}
+
+void Checkers::OpCalled(uint32_t job, const std::string& group, uint64_t op) {
+  Truth& truth = truths_[{job, group, op}];
+  ++truth.called;
+  truth.called_ns = world_->now_ns();
+}
+
+void Checkers::CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+                            absl::FunctionRef<std::string()> where) {
+  if (truth.called < ranks || truth.failed || IsExcused(ExcusableCheck::kHealing, job)) return;
+  if (absl::StrContains(status.message(), kNoMemory)) return;
+  const uint64_t since_ns = std::max(truth.called_ns, faults_->last_end_ns());
+  if (world_->now_ns() <= since_ns + healing_ns_) return;
+  Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - since_ns) / kNsPerMs,
+                    " ms after all ranks had called it and all faults had ended (healing)"));
 }
 
 void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                        const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                        const std::vector<std::byte>& memory) {
   const auto ranks = static_cast<uint32_t>(job_ranks.size());
+  Truth& truth = truths_[{job, group, op}];
+  const auto where = [&] { return absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank); };
+  CheckHealing(job, truth, ranks, status, where);
   if (!status.ok()) {
+    truth.failed = true;
     ++ops_failed_;
-    ++ops_failed_by_job_[job];
-    const std::string where = absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank);
-    if (status.message().empty()) Fail(absl::StrCat(where, ": failed without a reason"));
+    first_errors_.try_emplace(job, std::string(status.message()));
+    if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
+    const auto texts = texts_.find(job);
+    if (texts != texts_.end() && !IsExcused(ExcusableCheck::kIsolation, job) &&
+        std::none_of(texts->second.begin(), texts->second.end(),
+                     [&](const std::string& text) { return absl::StrContains(status.message(), text); })) {
+      Fail(absl::StrCat(where(), ": the error does not name what is at fault (message): ", status.message()));
+    }
     for (const uint32_t job_rank : job_ranks) {
       const auto known = all_know_by_ns_.find({job, job_rank});
       if (known == all_know_by_ns_.end() || world_->now_ns() <= known->second) continue;
-      Fail(absl::StrCat(where, ": ended ", (world_->now_ns() - known->second) / kNsPerMs,
+      Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - known->second) / kNsPerMs,
                         " ms later than the death of rank ", job_rank, " allows (lost rank): ", status.message()));
     }
     return;
   }
   ++ops_ok_;
-  Truth& truth = truths_[{job, group, op}];
   const uint64_t digest = DigestOf(memory);
   if (truth.told++ == 0) {
     truth.expected = ExpectedResult(plan, ranks);
     truth.told_digest = digest;
   }
   if (memory != truth.expected) {
-    Fail(absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank,
-                      ": the result is wrong (exactly-once)"));
+    Fail(absl::StrCat(where(), ": the result is wrong (exactly-once)"));
   }
   if (digest != truth.told_digest) {
-    Fail(absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank,
-                      ": ranks were told different results (agreement)"));
+    Fail(absl::StrCat(where(), ": ranks were told different results (agreement)"));
   }
   if (truth.told == ranks) truth.expected = {};
   world_->Trace({job, op, rank, digest});
@@ -65,10 +107,13 @@ void Checkers::Bury(std::string whose, std::vector<std::byte> memory) {
   graves_.push_back({std::move(whose), std::move(memory)});
 }
 
-void Checkers::SawMap(GroupId group, const ShardMap& map) {
+bool Checkers::SawMap(GroupId group, const ShardMap& map) {
   const auto [entry, is_new] = maps_.try_emplace({group, map.epoch()}, map.shards());
-  if (is_new || entry->second == map.shards()) return;
-  Fail(absl::StrCat("group ", group.value(), " has two maps in epoch ", map.epoch().value(), " (one map)"));
+  if (is_new) return entry != maps_.begin() && std::prev(entry)->first.first == group;
+  if (entry->second != map.shards()) {
+    Fail(absl::StrCat("group ", group.value(), " has two maps in epoch ", map.epoch().value(), " (one map)"));
+  }
+  return false;
 }
 
 void Checkers::CheckGraves() {
@@ -100,9 +145,9 @@ void Checkers::CheckServerEmpty(const std::string& server, const ServerCounters&
   }
 }
 
-uint64_t Checkers::ops_failed_of(uint32_t job) const {
-  const auto found = ops_failed_by_job_.find(job);
-  return found == ops_failed_by_job_.end() ? 0 : found->second;
+std::string Checkers::first_error_of(uint32_t job) const {
+  const auto found = first_errors_.find(job);
+  return found == first_errors_.end() ? "" : found->second;
 }
 
 }  // namespace shoal::sim

@@ -9,6 +9,8 @@
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
+//   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
+//   healing       when all faults have ended, an op that all ranks have called ends within a lease and a second (I10)
 //   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
@@ -16,41 +18,68 @@
 #ifndef SHOAL_SIM_CHECKERS_H_
 #define SHOAL_SIM_CHECKERS_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "core/shard_map.h"
 #include "server/machine/server_actions.h"
+#include "sim/fault_log.h"
 #include "sim/op_truth.h"
 #include "sim/sim_transport.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
 
+// Checks that may be told to look away from a run of a job. That is counted: a run that nobody looks at shows nothing.
+enum class ExcusableCheck : uint8_t { kIsolation, kLostRank, kHealing };
+inline constexpr size_t kExcusableChecks = 3;
+std::string_view ExcusableCheckName(ExcusableCheck check);
+
 class Checkers {
  public:
-  explicit Checkers(World* world) : world_(world) {}
+  // `healing_ns`: how long a group may take to work again when all faults have ended (I10).
+  Checkers(World* world, const FaultLog* faults, uint64_t healing_ns)
+      : world_(world), faults_(faults), healing_ns_(healing_ns) {}
+
+  void Excuse(ExcusableCheck check, uint32_t job) { excused_[static_cast<size_t>(check)].insert(job); }
+  bool IsExcused(ExcusableCheck check, uint32_t job) const {
+    return excused_[static_cast<size_t>(check)].contains(job);
+  }
+  // Runs that each check was told to look away from.
+  std::array<uint64_t, kExcusableChecks> excuses() const;
 
   // The text names the check that failed, in brackets.
   void Fail(const std::string& what);
   const std::vector<std::string>& failures() const { return failures_; }
 
+  // A rank calls an op; of all ranks the last call counts.
+  void OpCalled(uint32_t job, const std::string& group, uint64_t op);
   // `rank` in the group, whose ranks in the job are `job_ranks`.
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                const std::vector<std::byte>& memory);
+  // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
+  static constexpr char kNoMemory[] = "has no memory for the slots";
+  // Ops of the job may fail now, with an error that has this text.
+  void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
+  bool MayFail(uint32_t job) const { return texts_.contains(job); }
   // Ops of its groups must have ended by then.
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
   // From now on nothing may write to the memory; it is kept and compared again at the end.
   void Bury(std::string whose, std::vector<std::byte> memory);
-  void SawMap(GroupId group, const ShardMap& map);
+  // True if nobody has told of this epoch of the group before, and it is not its first.
+  bool SawMap(GroupId group, const ShardMap& map);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);
   void CheckGraves();
@@ -58,7 +87,8 @@ class Checkers {
 
   uint64_t ops_ok() const { return ops_ok_; }
   uint64_t ops_failed() const { return ops_failed_; }
-  uint64_t ops_failed_of(uint32_t job) const;
+  // What the first op of the job that failed ended with; "" if none has.
+  std::string first_error_of(uint32_t job) const;
   uint64_t refusals() const { return refusals_; }
   uint64_t preemptions() const { return preemptions_; }
 
@@ -67,13 +97,22 @@ class Checkers {
     std::vector<std::byte> expected;
     uint64_t told_digest = 0;  // of the result that the first rank got
     uint32_t told = 0;         // ranks
+    uint32_t called = 0;       // likewise
+    uint64_t called_ns = 0;    // by the last of them
+    bool failed = false;       // on a rank, which does not take part any more
   };
   struct Grave {
     std::string whose;
     std::vector<std::byte> memory;
   };
 
+  void CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+                    absl::FunctionRef<std::string()> where);
+
   World* world_;
+  const FaultLog* faults_;
+  const uint64_t healing_ns_;
+  std::array<std::set<uint32_t>, kExcusableChecks> excused_;
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
@@ -81,7 +120,8 @@ class Checkers {
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;
-  std::map<uint32_t, uint64_t> ops_failed_by_job_;
+  std::map<uint32_t, std::string> first_errors_;     // by job
+  std::map<uint32_t, std::set<std::string>> texts_;  // likewise: one of them is in each error
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
 };

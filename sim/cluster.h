@@ -13,8 +13,12 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fault_log.h"
+#include "sim/op_schedule.h"
 #include "sim/profile.h"
 #include "sim/rogue_process.h"
+#include "sim/same_node.h"
+#include "sim/scheduler_audit.h"
 #include "sim/scheduler_process.h"
 #include "sim/server_process.h"
 #include "sim/sim_control.h"
@@ -44,6 +48,9 @@ class Cluster {
   const Checkers& checkers() const { return checkers_; }
   Checkers& checkers() { return checkers_; }
   uint64_t hand_overs() const { return hand_overs_; }
+  const FaultLog& fault_log() const { return fault_log_; }
+  // Of jobs.
+  uint32_t runs() const { return runs_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
 
  private:
@@ -73,28 +80,45 @@ class Cluster {
   // Processes whose time has come end: servers that are drained, those of workers that have ended.
   void Tend();
   void TendRollingRestart();
-  void CheckRuns();
 
-  // ---- cluster_faults.cc; true: it found something to hit ----
+  // ---- cluster_checks.cc ----
+  void CheckRuns();
+  // While all is well: what the scheduler has of jobs that make and close groups.
+  void CheckRetained();
+
+  // How long a group may take to work again when all faults have ended (I10).
+  static uint64_t HealingNs(const Profile& profile);
+
+  // ---- cluster_faults.cc; true: it found something to hit, and has said in `victims_` what that is ----
   void Happen(const Fault& fault);
+  bool Hit(const Fault& fault, uint64_t end_ns);
   bool HitNetwork(const Fault& fault, uint64_t end_ns);
+  // What a fault cuts that hits nodes.
+  bool HitNodes(const Fault& fault, uint64_t end_ns);
+  void CutNode(const std::string& node, uint64_t end_ns);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
   bool CrashEveryServer(uint64_t back_ns);
   bool HitWorker(const Fault& fault, uint64_t end_ns);
   // `first_was_in`: the rank whose crash began it had opened all its groups.
   void RestartJob(uint32_t run, bool first_was_in);
+  // Of a fault after which the scheduler does not know what it must: groups may not be moved any more.
+  void ExcuseRunsFromHealing();
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
-  void RankDies(const WorkerProcess::Place& place);
+  void RankDies(const WorkerProcess::Place& place, bool connections_closed);
   Worker* PickWorker(uint32_t target);
 
   const Profile profile_;
   World world_;
+  FaultLog fault_log_;
   Checkers checkers_;
+  OpSchedule schedule_;
+  SchedulerAudit scheduler_audit_;
   WireAudit audit_;
   SimNetwork network_;
+  std::unique_ptr<SameNode> same_node_;  // null: processes are on nodes of their own
   SimControl control_;
   SimDisk disk_;
   std::unique_ptr<SchedulerProcess> scheduler_;
@@ -107,9 +131,11 @@ class Cluster {
   bool rolling_restarted_ = false;  // the first of them is on its way back
   uint32_t runs_ = 0;
   uint32_t restarts_due_ = 0;
-  std::set<uint32_t> runs_hit_;
+  std::set<uint32_t> runs_restarted_;  // or about to be
   uint64_t hand_overs_ = 0;
+  uint64_t next_retained_check_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
+  std::vector<std::string> victims_;  // of the fault that is about to begin
 };
 
 }  // namespace shoal::sim

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "sim/cluster.h"
 
 namespace shoal::sim {
@@ -10,6 +11,8 @@ namespace {
 
 // A worker asks again to join its job when it has heard nothing for that long.
 constexpr uint64_t kJoinAttemptMs = 1000;
+// After which a fault that found nothing to hit is tried again.
+constexpr uint64_t kTryAgainNs = 100 * kNsPerMs;
 
 bool HitsScheduler(FaultKind kind) {
   return kind == FaultKind::kSchedulerOutage || kind == FaultKind::kStoreFailures || kind == FaultKind::kLeaderChange ||
@@ -23,30 +26,57 @@ Cluster::Worker* Cluster::PickWorker(uint32_t target) {
   return worker.process == nullptr || worker.process->finished() ? nullptr : &worker;
 }
 
+// Where its target is not there, the next one is hit that is.
 void Cluster::Happen(const Fault& fault) {
   world_.TraceText("fault: ", std::string(FaultName(fault.kind)), " ", fault.target);
   const uint64_t end_ns = world_.now_ns() + fault.duration_ns;
-  const bool hit =
-      HitNetwork(fault, end_ns) || HitScheduler(fault, end_ns) || HitServer(fault, end_ns) || HitWorker(fault, end_ns);
-  if (hit) ++faults_[static_cast<size_t>(fault.kind)];
+  const auto targets = static_cast<uint32_t>(servers_.size() + workers_.size());
+  for (uint32_t i = 0; i < targets; ++i) {
+    Fault next = fault;
+    next.target += i;
+    victims_.clear();
+    if (!Hit(next, end_ns)) continue;
+    ++faults_[static_cast<size_t>(fault.kind)];
+    return fault_log_.Begin(fault.kind, victims_, world_.now_ns(), end_ns);
+  }
+  // What it is to hit may be away: it happens when that is back.
+  if (!AllWorkersEnded()) world_.After(kTryAgainNs, [this, fault] { Happen(fault); });
+}
+
+bool Cluster::Hit(const Fault& fault, uint64_t end_ns) {
+  return HitNetwork(fault, end_ns) || HitNodes(fault, end_ns) || HitScheduler(fault, end_ns) ||
+         HitServer(fault, end_ns) || HitWorker(fault, end_ns);
 }
 
 bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
   const std::unique_ptr<ServerProcess>& server = servers_[fault.target % servers_.size()].process;
   const Worker* const worker = PickWorker(fault.target / 2);
-  const std::string worker_address = worker == nullptr ? "" : worker->process->transport_name();
+  const std::string worker_node = worker == nullptr ? "" : worker->process->name();
   switch (fault.kind) {
     case FaultKind::kClog:
-      network_.Clog(worker_address, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
-                    /*one_way=*/false, end_ns);
+      if (worker == nullptr) return false;
+      victims_ = {worker_node};
+      network_.Cut(worker_node, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
+                   /*one_way=*/false, end_ns);
       return true;
     case FaultKind::kOneWay:
+    case FaultKind::kPathCut: {
       if (server == nullptr || worker == nullptr) return false;
-      network_.Clog(fault.target % 2 == 0 ? worker_address : server->addresses().back(),
-                    fault.target % 2 == 0 ? server->addresses().back() : worker_address, /*one_way=*/true, end_ns);
+      victims_ = {worker_node, server->name()};
+      const std::string& address = server->addresses().back();
+      const bool from_worker = fault.target % 2 == 0;
+      network_.Cut(from_worker ? worker_node : address, from_worker ? address : worker_node,
+                   fault.kind == FaultKind::kOneWay, end_ns);
+      return true;
+    }
+    case FaultKind::kRankDataCut:
+      if (worker == nullptr) return false;
+      victims_ = {worker_node};
+      network_.Cut(worker_node, "", /*one_way=*/false, end_ns);
       return true;
     case FaultKind::kReset:
-      return !network_.ResetRandomConnection().empty();
+      victims_ = network_.ResetRandomConnection();
+      return !victims_.empty();
     case FaultKind::kRogueClient: {
       if (server == nullptr) return false;
       rogues_.push_back(
@@ -58,6 +88,43 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
     }
     default:
       return false;
+  }
+}
+
+bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
+  if (fault.kind == FaultKind::kWorkerNodeCut) {
+    const Worker* const worker = PickWorker(fault.target);
+    if (worker == nullptr) return false;
+    checkers_.MayFailFor(worker->place.run, worker->process->name());
+    if (worker->process->joined()) RankDies(worker->place, /*connections_closed=*/false);
+    CutNode(worker->process->name(), end_ns);
+    return true;
+  }
+  const Server& server = servers_[fault.target % servers_.size()];
+  if (fault.kind == FaultKind::kServerNodeCut) {
+    if (server.process == nullptr || !IsDedicated(server)) return false;
+    CutNode(server.place.node, end_ns);
+    return true;
+  }
+  if (fault.kind != FaultKind::kEveryServerCut) return false;
+  for (const Server& each : servers_) {
+    if (each.process != nullptr && IsDedicated(each)) CutNode(each.place.node, end_ns);
+  }
+  return !victims_.empty();
+}
+
+void Cluster::CutNode(const std::string& node, uint64_t end_ns) {
+  network_.Cut(node, "", /*one_way=*/false, end_ns);
+  std::vector<std::string> processes = {node};
+  for (const Server& server : servers_) {
+    if (server.process != nullptr && server.place.node == node && server.place.name != node) {
+      processes.push_back(server.place.name);
+    }
+  }
+  for (const std::string& process : processes) {
+    control_.Cut(process, /*from_caller=*/true, end_ns);
+    control_.Cut(process, /*from_caller=*/false, end_ns);
+    victims_.push_back(process);
   }
 }
 
@@ -75,6 +142,10 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       if (scheduler_ == nullptr) return false;
       // A leader stops by its own clock before another can lead; only what it has sent is still on its way.
       if (fault.kind == FaultKind::kLeaderChange) scheduler_->PauseUntil(kNoDeadline);
+      if (fault.kind == FaultKind::kStaleLeader) {
+        ExcuseRunsFromHealing();
+        for (uint32_t run = 0; run < runs_; ++run) checkers_.Excuse(ExcusableCheck::kIsolation, run);
+      }
       deposed_.push_back(std::move(scheduler_));
       world_.At(end_ns, [this, index = deposed_.size() - 1] { deposed_[index].reset(); });
       StartScheduler();
@@ -84,6 +155,7 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       scheduler_.reset();
       for (std::unique_ptr<SchedulerProcess>& each : deposed_) each.reset();
       disk_.LoseState();
+      ExcuseRunsFromHealing();
       ExcuseRunsOfLostState();
       world_.At(end_ns, [this] { StartScheduler(); });
       return true;
@@ -113,19 +185,25 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
   Server& server = servers_[index];
   if (fault.kind == FaultKind::kServerAdd) {
     const std::string name = absl::StrCat("server-", servers_.size());
-    servers_.push_back({.place = {.name = name, .node = name, .job = JobId()}, .process = nullptr});
+    const uint64_t memory_bytes =
+        profile_.added_slot_memory_bytes > 0 ? profile_.added_slot_memory_bytes : profile_.slot_memory_bytes;
+    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = memory_bytes}, .process = nullptr});
     StartServer(servers_.size() - 1);
+    victims_ = {name};
     return true;
   }
   if (fault.kind == FaultKind::kEveryServerCrash) return CrashEveryServer(end_ns);
   if (fault.kind == FaultKind::kRollingRestart) {
     if (!rolling_.empty() || !OneOfMany()) return false;
     for (size_t i = 0; i < servers_.size(); ++i) {
-      if (servers_[i].process != nullptr && IsDedicated(servers_[i])) rolling_.push_back(i);
+      if (servers_[i].process == nullptr || !IsDedicated(servers_[i])) continue;
+      rolling_.push_back(i);
+      victims_.push_back(servers_[i].place.name);
     }
     return true;
   }
   if (server.process == nullptr || server.process->draining()) return false;
+  victims_ = {server.place.name};
   switch (fault.kind) {
     case FaultKind::kPause:
       if (fault.target % 3 != 0) return false;
@@ -168,6 +246,7 @@ bool Cluster::CrashEveryServer(uint64_t back_ns) {
   for (size_t index = 0; index < servers_.size(); ++index) {
     if (!IsDedicated(servers_[index]) || servers_[index].process == nullptr) continue;
     hit = true;
+    victims_.push_back(servers_[index].place.name);
     servers_[index].process.reset();
     world_.At(back_ns, [this, index] {
       if (servers_[index].process == nullptr) StartServer(index);
@@ -181,7 +260,12 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   if (worker == nullptr) return false;
   WorkerProcess& process = *worker->process;
   const uint32_t run = worker->place.run;
-  if (IsDestructive(fault.kind)) runs_hit_.insert(run);
+  if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
+  if (IsDestructive(fault.kind)) {
+    checkers_.MayFailFor(run, fault.kind == FaultKind::kDisagree ? "rank " : process.name());
+    if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
+  }
+  victims_ = {process.name()};
   switch (fault.kind) {
     case FaultKind::kPause:
     case FaultKind::kWorkerStop:
@@ -198,13 +282,14 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kWorkerCrash:
     case FaultKind::kWorkerSilent:
-      RankDies(worker->place);
+      RankDies(worker->place, fault.kind == FaultKind::kWorkerCrash && process.opened_all());
       KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
       return true;
     case FaultKind::kJobRestart:
+      runs_restarted_.insert(run);
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
-      RankDies(worker->place);
+      RankDies(worker->place, process.opened_all());
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
@@ -237,12 +322,16 @@ void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
 }
 
+void Cluster::ExcuseRunsFromHealing() {
+  for (uint32_t run = 0; run < runs_; ++run) checkers_.Excuse(ExcusableCheck::kHealing, run);
+}
+
 void Cluster::ExcuseRunsOfLostState() {
   for (const Worker& worker : workers_) {
     if (!worker.started) continue;
     // With the servers that it has, a group goes on; it can't be given others.
     const bool can_go_on = worker.process != nullptr && worker.process->opened_all() && !profile_.moves();
-    if (!can_go_on) runs_hit_.insert(worker.place.run);
+    if (!can_go_on) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
 }
 
@@ -251,17 +340,23 @@ void Cluster::ExcuseRunsOfLostState() {
 void Cluster::ExcuseRunsThatAreJoining() {
   if (profile_.lease_ttl_ms > kJoinAttemptMs) return;
   for (const Worker& worker : workers_) {
-    if (!worker.started || (worker.process != nullptr && !worker.process->joined())) runs_hit_.insert(worker.place.run);
+    if (worker.started && (worker.process == nullptr || worker.process->joined())) continue;
+    checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
 }
 
-// The ranks that share a group with it are to hear of it within the lease and a second, or as much later as other
-// faults may take.
-void Cluster::RankDies(const WorkerProcess::Place& place) {
+// The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
+// closed the connections of its groups, or as much later as other faults may take.
+void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
   const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
-  uint64_t allowed_ns = lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + 2 * kNsPerS;
+  const uint64_t known_ns = connections_closed
+                                ? kProcessEndedPatienceNs
+                                : lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + kNsPerS;
+  uint64_t allowed_ns = known_ns + kNsPerS;
   for (const Fault& fault : profile_.faults) {
-    if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) return;
+    if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) {
+      return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
+    }
     allowed_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? lease_ns : 0);
   }
   checkers_.RankDied(place.run, place.rank, world_.now_ns() + allowed_ns);

@@ -9,9 +9,9 @@
 namespace shoal::sim {
 
 // A benign fault may cost time but never a result. Neither may a survivable one, which makes groups move to other
-// servers. A destructive one may fail the ops of the jobs that it hits, but of no other job, and must leave nothing
-// behind. Where the scheduler forgets its state, ops that are not in progress may fail (docs/failover.md, F12), and
-// any op where a scheduler that does not lead answers. A result must never be wrong.
+// servers or wait for one. A destructive one may fail the ops of the jobs that it hits, but of no other job, and must
+// leave nothing behind. Where the scheduler forgets its state, ops that are not in progress may fail (docs/failover.md,
+// F12), and any op where a scheduler that does not lead answers. A result must never be wrong.
 // X(name, human-readable text)
 // clang-format off
 #define SHOAL_SIM_FAULTS(X)                                                                                   \
@@ -20,13 +20,19 @@ namespace shoal::sim {
   X(kPause, "pause")                         /* a process stands still, for less than a lease */              \
   X(kControlCut, "control-cut")              /* a worker's calls, or their answers, are lost: under a lease */ \
   X(kLateMap, "late-map")                    /* a worker hears of losses and new maps much later than others */ \
+  X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */ \
   X(kSchedulerOutage, "scheduler-outage")    /* the scheduler is down and comes back from its store */        \
   X(kStoreFailures, "store-failures")        /* saves fail for a while */                                     \
-  X(kLeaderChange, "leader-change")          /* another scheduler leads; what the old one began ends late */       \
+  X(kLeaderChange, "leader-change")          /* another scheduler leads; what the old one began ends late */  \
+  X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, or ends and is back */ \
   X(kRogueClient, "rogue-client")            /* somebody sends garbage and forged frames to a server */       \
   /* survivable */                                                                                            \
   X(kReset, "reset")                         /* a connection between a worker and a server breaks */          \
-  X(kOneWay, "one-way")                      /* one direction between a worker and a server is silent: seconds */ \
+  X(kPathCut, "path-cut")                    /* nothing gets through between a worker and a server */         \
+  X(kOneWay, "one-way")                      /* likewise, in one direction */                                 \
+  X(kRankDataCut, "rank-data-cut")           /* a worker reaches no server, but the scheduler */              \
+  X(kServerNodeCut, "server-node-cut")       /* a server's node is cut off from everything */                 \
+  X(kEveryServerCut, "every-server-cut")     /* so are the nodes of all servers, as by a switch */            \
   X(kServerCrash, "server-crash")            /* not of the last one */                                        \
   X(kServerSilent, "server-silent")          /* gone without a word, as by a power cut; not the last one */   \
   X(kServerRestart, "server-restart")        /* it crashes, and a new process has its name after a while */   \
@@ -36,22 +42,19 @@ namespace shoal::sim {
   X(kServerDrain, "server-drain")            /* it leaves and ends */                                         \
   X(kRollingRestart, "rolling-restart")      /* each server in turn leaves, ends and starts again */          \
   X(kServerAdd, "server-add")                                                                                 \
+  X(kEveryServerCrash, "every-server-crash") /* all that serve all jobs, and they start again later than a lease */ \
   /* destructive */                                                                                           \
   X(kWorkerCrash, "worker-crash")                                                                             \
   X(kWorkerSilent, "worker-silent")          /* gone without a word */                                        \
   X(kWorkerStop, "worker-stop")              /* it stands still for longer than its lease, and then goes on */ \
+  X(kWorkerNodeCut, "worker-node-cut")       /* its node is cut off from everything for longer than its lease */ \
   X(kJobRestart, "job-restart")              /* a worker crashes; all ranks are started again after a while */ \
   X(kDisagree, "disagree")                   /* one rank calls an op of another size */                       \
   X(kAbort, "abort")                         /* one rank aborts its group */                                  \
   X(kMissingRank, "missing-rank")            /* one rank stops calling, and stays alive */                    \
-  /* of a scheduler that forgets */                                                                            \
-  X(kSchedulerAmnesia, "scheduler-amnesia")  /* the scheduler comes back without its state */                   \
-  X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */   \
-  /* benign; drawn since later than the others, so at the end */                                              \
-  X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */ \
-  X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, or ends and is back */ \
-  /* survivable; drawn since later than the others */                                                         \
-  X(kEveryServerCrash, "every-server-crash") /* all that serve all jobs, and they start again later than a lease */
+  /* of a scheduler that forgets */                                                                           \
+  X(kSchedulerAmnesia, "scheduler-amnesia")  /* the scheduler comes back without its state */                 \
+  X(kStaleLeader, "stale-leader")            /* another scheduler leads, and the old one goes on answering */
 // clang-format on
 
 enum class FaultKind : uint8_t {
@@ -64,21 +67,14 @@ enum class FaultKind : uint8_t {
 inline constexpr size_t kFaultKindCount = 0 SHOAL_SIM_FAULTS(X);
 #undef X
 
-// From here on their own random numbers decide: profile.cc.
-inline constexpr FaultKind kFirstLaterKind = FaultKind::kAnswersLost;
-
-// And from here on yet others.
-inline constexpr FaultKind kFirstLatestKind = FaultKind::kFollowerStop;
-
-inline bool IsBenign(FaultKind kind) {
-  return kind < FaultKind::kReset || kind == FaultKind::kAnswersLost || kind == FaultKind::kFollowerStop;
-}
-inline bool IsSurvivable(FaultKind kind) {
-  return (kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash) || kind == FaultKind::kEveryServerCrash;
-}
+inline bool IsBenign(FaultKind kind) { return kind < FaultKind::kReset; }
+inline bool IsSurvivable(FaultKind kind) { return kind >= FaultKind::kReset && kind < FaultKind::kWorkerCrash; }
 inline bool IsDestructive(FaultKind kind) {
   return kind >= FaultKind::kWorkerCrash && kind < FaultKind::kSchedulerAmnesia;
 }
+
+// Of the scheduler; what it does afterwards can't be held against it, so few runs have such a fault.
+inline bool MakesForgetful(FaultKind kind) { return kind >= FaultKind::kSchedulerAmnesia; }
 
 std::string_view FaultName(FaultKind kind);
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/hash.h"
+#include "reduce/reduce.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
@@ -67,6 +68,59 @@ std::vector<std::byte> FillAs(DataType dtype, uint64_t elements, const ValueOf& 
   }
 }
 
+// Of numbers whose bits have the weights of an IEEE type of that size, one in four is special.
+template <typename Word>
+Word AnyBits(uint64_t bits, int exponent_bits) {
+  constexpr int kWordBits = 8 * sizeof(Word);
+  const int mantissa_bits = kWordBits - 1 - exponent_bits;
+  const auto word = static_cast<Word>(bits);
+  const auto sign = static_cast<Word>(word & (Word{1} << (kWordBits - 1)));
+  const auto exponent = static_cast<Word>(((Word{1} << exponent_bits) - 1) << mantissa_bits);
+  switch (bits >> 32 & 15) {
+    case 0:  // zero, of either sign
+      return sign;
+    case 1:
+      return static_cast<Word>(sign | exponent);  // an infinity
+    case 2:
+      return static_cast<Word>(word | exponent | 1);  // a NaN
+    case 3:
+      return static_cast<Word>(word & ~exponent);  // denormal
+    default:
+      return word;
+  }
+}
+
+std::vector<std::byte> FillWithAnyBits(const OpPlan& plan, uint32_t rank) {
+  const auto bits = [&](uint64_t i) { return Bits(plan.base, rank, i); };
+  switch (plan.dtype) {
+    case DataType::kFloat64:
+      return Fill<uint64_t>(plan.elements, [&](uint64_t i) { return AnyBits<uint64_t>(bits(i), 11); });
+    case DataType::kFloat32:
+      return Fill<uint32_t>(plan.elements, [&](uint64_t i) { return AnyBits<uint32_t>(bits(i), 8); });
+    case DataType::kFloat16:
+      return Fill<uint16_t>(plan.elements, [&](uint64_t i) { return AnyBits<uint16_t>(bits(i), 5); });
+    case DataType::kBfloat16:
+      return Fill<uint16_t>(plan.elements, [&](uint64_t i) { return AnyBits<uint16_t>(bits(i), 8); });
+    default:
+      break;
+  }
+  const uint64_t words = (plan.elements * DataTypeSize(plan.dtype) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  std::vector<std::byte> bytes = Fill<uint64_t>(words, bits);
+  bytes.resize(plan.elements * DataTypeSize(plan.dtype));
+  return bytes;
+}
+
+std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, uint32_t ranks) {
+  std::vector<std::vector<std::byte>> contributions;
+  std::vector<const std::byte*> inputs;
+  for (uint32_t rank = 0; rank < ranks; ++rank) contributions.push_back(FillWithAnyBits(plan, rank));
+  for (const std::vector<std::byte>& contribution : contributions) inputs.push_back(contribution.data());
+  std::vector<std::byte> result(contributions.front().size());
+  Reduce({.dtype = plan.dtype, .op = plan.reduce_op, .premul_factor = plan.premul_factor}, inputs, result.data(),
+         plan.elements);
+  return result;
+}
+
 int Combine(ReduceOp reduce_op, int a, int b) {
   if (reduce_op == ReduceOp::kMin) return std::min(a, b);
   if (reduce_op == ReduceOp::kMax) return std::max(a, b);
@@ -75,7 +129,8 @@ int Combine(ReduceOp reduce_op, int a, int b) {
 
 }  // namespace
 
-OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire) {
+OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire,
+              uint64_t most_elements) {
   uint64_t state = StableHash({seed, job, op});
   for (const char c : group) state = StableHash({state, static_cast<unsigned char>(c)});
   Random random(state);
@@ -85,15 +140,27 @@ OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op
   OpPlan plan;
   plan.dtype = kTypes[random.Below(std::size(kTypes))];
   plan.reduce_op = kOps[random.Below(std::size(kOps))];
-  const uint64_t limits[] = {1, 10, 300, 3000, 12000};
+  const uint64_t limits[] = {1, 10, most_elements / 40, most_elements / 4, most_elements};
   plan.elements = random.Below(limits[random.Below(std::size(limits))] + 1);
   plan.order_matters = plan.dtype == DataType::kFloat32 && plan.reduce_op == ReduceOp::kSum &&
                        wire == WireFormat::kAsIs && random.Chance(700'000);
   plan.base = random.Next();
+  if (wire != WireFormat::kAsIs || !random.Chance(300'000)) return plan;
+  constexpr DataType kAllTypes[] = {DataType::kFloat32,  DataType::kFloat64, DataType::kFloat16,
+                                    DataType::kBfloat16, DataType::kInt8,    DataType::kInt16,
+                                    DataType::kInt32,    DataType::kInt64,   DataType::kUint8};
+  constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum,
+                                  ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd};
+  plan.any_bits = true;
+  plan.order_matters = false;
+  plan.dtype = kAllTypes[random.Below(std::size(kAllTypes))];
+  plan.reduce_op = kAllOps[random.Below(std::size(kAllOps))];
+  if (plan.reduce_op == ReduceOp::kPremulSum) plan.premul_factor = static_cast<double>(random.Between(1, 8)) / 4;
   return plan;
 }
 
 std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank) {
+  if (plan.any_bits) return FillWithAnyBits(plan, rank);
   if (plan.order_matters) {
     return Fill<float>(plan.elements, [&](uint64_t i) { return AnySize(Bits(plan.base, rank, i)); });
   }
@@ -101,6 +168,7 @@ std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank) {
 }
 
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, uint32_t ranks) {
+  if (plan.any_bits) return ReduceAnyBits(plan, ranks);
   if (plan.order_matters) {
     return Fill<float>(plan.elements, [&](uint64_t i) {
       float sum = AnySize(Bits(plan.base, 0, i));

@@ -1,7 +1,9 @@
 // What the ranks of a simulated job reduce, and the result that they must get.
 //
-// One in three sums of each op depends on the order in which the ranks are summed; the others are exact in every dtype
-// and order.
+// Ops have one of three kinds of values. Small whole numbers, whose results this file works out itself, exact in every
+// dtype and order. Float32 sums that depend on the order of the ranks, summed here in that order. Any bits at all (NaN,
+// infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in rank order, which its own
+// tests compare with a reference.
 #ifndef SHOAL_SIM_OP_TRUTH_H_
 #define SHOAL_SIM_OP_TRUTH_H_
 
@@ -20,11 +22,15 @@ struct OpPlan {
   uint64_t elements = 1;
   DataType dtype = DataType::kFloat32;
   ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1;    // kPremulSum only
   bool order_matters = false;  // of the ranks in the sum
-  uint64_t base = 0;           // of the contributions
+  bool any_bits = false;
+  uint64_t base = 0;  // of the contributions
 };
 
-OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire);
+// Of at most `most_elements`.
+OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire,
+              uint64_t most_elements);
 std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank);
 std::vector<std::byte> ExpectedResult(const OpPlan& plan, uint32_t ranks);
 

@@ -17,8 +17,9 @@
 
 namespace shoal::sim {
 
-// The seeds that `make test` runs: 1 to this one.
-inline constexpr uint64_t kFixedSeeds = 1200;
+// The seeds that `make test` runs: 1 to this one. Every second one is about a pair of kinds of faults.
+inline constexpr uint64_t kFixedSeeds = 2600;
+static_assert(kFixedSeeds / 2 >= kFaultKindCount * kFaultKindCount, "there is a seed for each pair");
 
 struct NetworkProfile {
   uint64_t latency_ns = 20'000;
@@ -35,13 +36,17 @@ struct NetworkProfile {
 
 struct JobProfile {
   uint32_t ranks = 1;
-  bool subgroup = false;  // also a group of every second rank
-  uint32_t ops = 1;       // of each group
+  bool subgroup = false;      // also a group of every second rank
+  uint32_t short_groups = 0;  // also so many, one after the other, each closed after a few ops
+  uint32_t ops = 1;           // of each group
+  uint64_t until_ns = 0;      // not 0: groups go on until then instead
+  uint64_t most_elements = 12'000;
   uint32_t in_flight = 1;
   uint64_t start_ns = 0;                   // after the others
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
+  bool options_differ = false;  // the last rank asks for another behaviour of its groups, so none may open
 };
 
 // Deliberate bugs of the simulated parts, which prove that the checkers find what they are for.
@@ -59,6 +64,8 @@ struct Profile {
   uint32_t schedulers = 1;  // one leads, the others pass calls on to it
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
+  uint64_t added_slot_memory_bytes = 0;  // of servers that come later; 0: as the others
+  uint64_t arena_bytes = 0;              // not 0: all processes share a node, and have shared memory of this size
   uint32_t window_bytes = 4096;
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;

@@ -10,7 +10,7 @@ RogueProcess::RogueProcess(World* world, const Profile& profile, SimNetwork* net
       audit_(audit),
       server_address_(server_address),
       payload_(64 << 10),
-      transport_(network->MakeTransport(/*listen=*/false, [this] { Wake(); })) {
+      transport_(network->MakeTransport(name(), /*listen=*/false, [this] { Wake(); })) {
   transport_->BeStranger();
   transport_->Connect(server_address_).IgnoreError();
 }

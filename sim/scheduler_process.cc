@@ -7,7 +7,8 @@
 
 namespace shoal::sim {
 
-SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk)
+SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk,
+                                   OnEvent on_event)
     : SimProcess(world, "scheduler", profile), store_(disk), host_(control) {
   const std::optional<std::string> saved = *store_.Load();
   scheduler::PersistedState state;
@@ -24,8 +25,10 @@ SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimCont
   auto machine = scheduler::SchedulerMachine::Make({.lease_ttl_ms = profile.lease_ttl_ms, .store = store_.Describe()},
                                                    state, !saved.has_value(), LocalNow());
   loop_ = std::make_unique<scheduler::SchedulerLoop>(
-      *std::move(machine), &host_, &store_, scheduler::EncodeState, [this](const scheduler::EventRecord& event) {
+      *std::move(machine), &host_, &store_, scheduler::EncodeState,
+      [this, on_event = std::move(on_event)](const scheduler::EventRecord& event) {
         this->world().TraceText("scheduler: ", event.kind, " ", event.subject, ": ", event.reason);
+        if (on_event) on_event(event);
       });
   host_.SetWake([this] { Wake(); });
   store_.SetWake([this] { Wake(); });

@@ -2,6 +2,7 @@
 #ifndef SHOAL_SIM_SCHEDULER_PROCESS_H_
 #define SHOAL_SIM_SCHEDULER_PROCESS_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,7 +17,8 @@ namespace shoal::sim {
 class SchedulerProcess : public SimProcess {
  public:
   // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
-  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk);
+  using OnEvent = std::function<void(const scheduler::EventRecord&)>;
+  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk, OnEvent on_event = {});
   // The process dies.
   ~SchedulerProcess() override = default;
 

@@ -13,17 +13,24 @@ constexpr int kMostRounds = 100'000;  // without time passing
 }  // namespace
 
 ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& place, SimNetwork* network,
-                             SimControl* control, Checkers* checkers)
+                             SameNode* same_node, SimControl* control, Checkers* checkers)
     : SimProcess(world, place.name, profile),
       profile_(profile),
       place_(place),
+      same_node_(same_node),
       checkers_(checkers),
       incarnation_(world->random().Next()),
       threads_(profile.io_threads),
       control_link_(world, control, place.name) {
   for (IoThread& thread : threads_) {
-    thread.memory.resize(profile.slot_memory_bytes);
-    thread.transport = network->MakeTransport(/*listen=*/true, [this] { Wake(); });
+    thread.memory.resize(place.slot_memory_bytes);
+    if (same_node != nullptr) {
+      thread.transport = same_node->MakeTransport(/*listen=*/true, [this] { Wake(); });
+    } else {
+      auto transport = network->MakeTransport(place.node, /*listen=*/true, [this] { Wake(); });
+      thread.simulated = transport.get();
+      thread.transport = std::move(transport);
+    }
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }
@@ -35,14 +42,16 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
                                                            .incarnation = incarnation_,
                                                            .addresses = addresses_,
                                                            .node = place.node,
-                                                           .slot_memory_bytes = profile.slot_memory_bytes,
+                                                           .slot_memory_bytes = place.slot_memory_bytes,
                                                            .job = place.job}},
                       LocalNow(), &control_link_, [this] { return Counters(); });
   Wake();
 }
 
 void ServerProcess::FallSilent() {
-  for (IoThread& thread : threads_) thread.transport->FallSilent();
+  for (IoThread& thread : threads_) {
+    if (thread.simulated != nullptr) thread.simulated->FallSilent();
+  }
 }
 
 void ServerProcess::StartLoops() {
@@ -112,6 +121,7 @@ ServerCounters ServerProcess::Counters() const {
     sum.bytes_in += counters.bytes_in;
     sum.bytes_out += counters.bytes_out;
     sum.chunks_reduced += counters.chunks_reduced;
+    sum.slot_memory_used_bytes += counters.slot_memory_used_bytes;
     sum.groups_open = std::max(sum.groups_open, counters.groups_open);
     sum.peers = std::max(sum.peers, counters.peers);
     sum.absent_ranks.insert(sum.absent_ranks.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
@@ -144,6 +154,7 @@ uint64_t ServerProcess::Run(Now now) {
     absent.insert(absent.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
   }
   NoteAbsentRanks(std::move(absent));
+  if (same_node_ != nullptr) same_node_->Ring();
   return deadline;
 }
 

@@ -12,6 +12,7 @@
 #include "server/loop/server_loop.h"
 #include "sim/checkers.h"
 #include "sim/profile.h"
+#include "sim/same_node.h"
 #include "sim/sim_control.h"
 #include "sim/sim_control_link.h"
 #include "sim/sim_process.h"
@@ -25,11 +26,13 @@ class ServerProcess : public SimProcess {
   struct Place {
     std::string name;
     std::string node;
+    uint64_t slot_memory_bytes = 0;
     JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
   };
 
-  ServerProcess(World* world, const Profile& profile, const Place& place, SimNetwork* network, SimControl* control,
-                Checkers* checkers);
+  // `same_node`: not null: used in place of the network.
+  ServerProcess(World* world, const Profile& profile, const Place& place, SimNetwork* network, SameNode* same_node,
+                SimControl* control, Checkers* checkers);
   // The process dies.
   ~ServerProcess() override = default;
 
@@ -52,7 +55,8 @@ class ServerProcess : public SimProcess {
  private:
   struct IoThread {
     std::vector<std::byte> memory;
-    std::unique_ptr<SimTransport> transport;
+    SimTransport* simulated = nullptr;  // the transport, unless it is a real one
+    std::unique_ptr<Transport> transport;
     std::unique_ptr<SimReducer> reducer;
     std::unique_ptr<ServerLoop> loop;  // from the registration on
   };
@@ -71,6 +75,7 @@ class ServerProcess : public SimProcess {
 
   const Profile& profile_;
   const Place place_;
+  SameNode* const same_node_;
   Checkers* checkers_;
   Incarnation incarnation_;
   std::vector<IoThread> threads_;

@@ -54,6 +54,7 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::in_flight, 1u, smaller);
     AddWith(profile, JobOf, job, &JobProfile::subgroup, false, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::short_groups, shape.short_groups / 2, smaller);
     AddWith(profile, JobOf, job, &JobProfile::has_colocated_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::colocates_without_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);

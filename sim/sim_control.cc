@@ -28,7 +28,21 @@ using scheduler::RequestHandle;
 using scheduler::WatcherId;
 
 void SimControl::Cut(const std::string& caller, bool from_caller, uint64_t until_ns) {
-  (from_caller ? cut_from_ : cut_to_)[caller] = until_ns;
+  uint64_t& end_ns = (from_caller ? cut_from_ : cut_to_)[caller];
+  end_ns = std::max(end_ns, until_ns);
+}
+
+void SimControl::CallerEnded(const std::string& caller) {
+  std::vector<RequestHandle> calls;
+  for (const auto& [handle, call] : calls_) {
+    if (call.caller.name == caller && call.route.host != 0) calls.push_back(handle);
+  }
+  std::vector<WatcherId> watches;
+  for (const auto& [id, watcher] : watchers_) {
+    if (watcher.caller.name == caller) watches.push_back(id);
+  }
+  for (const RequestHandle handle : calls) Cancel(handle);
+  for (const WatcherId id : watches) CloseWatch(id);
 }
 
 uint64_t SimControl::TimeFrom(const std::string& caller) {

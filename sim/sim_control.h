@@ -51,6 +51,9 @@ class SimControl {
   scheduler::WatcherId OpenWatch(Caller caller, scheduler::WatchOpened opened, Update update, Ended ended);
   void CloseWatch(scheduler::WatcherId watcher);
 
+  // The caller's process has ended, and its kernel closes its connections. What it has asked may still arrive.
+  void CallerEnded(const std::string& caller);
+
   // Until then nothing from the caller reaches a scheduler (true) or nothing from a scheduler the caller (false).
   void Cut(const std::string& caller, bool from_caller, uint64_t until_ns);
   // Until then a scheduler hears the caller's calls, and their answers are lost: the calls break.

@@ -14,7 +14,8 @@ scheduler::ServerLoad LoadOf(const ServerCounters& counters) {
           .chunks_reduced = counters.chunks_reduced,
           .refusals = counters.RefusalTotal(),
           .groups_open = counters.groups_open,
-          .peers = counters.peers};
+          .peers = counters.peers,
+          .slot_memory_used_bytes = counters.slot_memory_used_bytes};
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ class SimDisk {
 
   void FailUntil(uint64_t world_ns) { fail_until_ns_ = world_ns; }
   void LoseState() { state_.reset(); }
+  const std::optional<std::string>& state() const { return state_; }
+  // Called whenever a scheduler saves.
+  void SetOnSave(std::function<void()> on_save) { on_save_ = std::move(on_save); }
 
  private:
   friend class SimStore;
@@ -29,6 +32,7 @@ class SimDisk {
   uint64_t fail_until_ns_ = 0;
   uint64_t term_ = 0;  // of the newest user
   std::optional<std::string> state_;
+  std::function<void()> on_save_ = [] {};
 };
 
 // One scheduler's access to the disk, for one term: making one takes the lead.
@@ -41,6 +45,7 @@ class SimStore : public scheduler::Store {
   // The state changes at some time between the start and the outcome, even if this scheduler is dead by then.
   void StartSave(uint64_t number, std::string state) override {
     World* const world = disk_->world_;
+    disk_->on_save_();
     const uint64_t takes_ns = world->random().Between(1'000, 3'000'000);
     auto outcome = std::make_shared<absl::Status>();
     world->After(world->random().Below(takes_ns), [disk = disk_, term = term_, outcome, state = std::move(state)] {

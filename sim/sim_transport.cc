@@ -12,82 +12,14 @@ namespace shoal::sim {
 namespace {
 
 constexpr std::byte kScribble{0xa5};
-// After so long a network gives up on a peer that fell silent (TCP's keepalive, UCX's retries).
-constexpr uint64_t kGiveUpSilentNs = 25 * kNsPerS;
 
 }  // namespace
 
-std::unique_ptr<SimTransport> SimNetwork::MakeTransport(bool listen, std::function<void()> wake,
-                                                        const TransportLimits& limits) {
-  const uint64_t number = next_address_++;
-  const std::string address = absl::StrCat("10.0.", number / 256, ".", number % 256, ":7070");
-  auto transport = std::make_unique<SimTransport>(this, address, listen, std::move(wake), limits);
-  if (listen) listeners_[address] = transport.get();
-  return transport;
-}
-
-void SimNetwork::Clog(const std::string& a, const std::string& b, bool one_way, uint64_t until_ns) {
-  clogs_.push_back({a, b, one_way, until_ns});
-}
-
-std::string SimNetwork::ResetRandomConnection() {
-  std::vector<std::shared_ptr<Connection>> candidates;
-  for (const auto& [number, connection] : connections_) {
-    if (connection->established && connection->ends[0].transport != nullptr &&
-        connection->ends[1].transport != nullptr) {
-      candidates.push_back(connection);
-    }
-  }
-  if (candidates.empty()) return "";
-  const std::shared_ptr<Connection> connection = candidates[world_->random().Below(candidates.size())];
-  Reset(connection);
-  return connection->ends[0].name;
-}
-
-void SimNetwork::ResetConnectionsOf(const std::string& address) {
-  for (const auto& [number, connection] : connections_) {
-    if (connection->ends[1].name == address && connection->established) Reset(connection);
-  }
-}
-
-void SimNetwork::Reset(const std::shared_ptr<Connection>& connection) {
-  world_->TraceText(absl::StrCat("reset ", connection->ends[0].name, " - ", connection->ends[1].name));
-  for (const End& end : connection->ends) {
-    SimTransport* transport = end.transport;
-    if (transport == nullptr) continue;
-    const PeerId peer = end.peer;
-    world_->After(world_->random().Below(profile_.latency_ns * 4), [connection, transport, peer] {
-      for (const End& now : connection->ends) {
-        if (now.transport == transport) transport->Drop(peer, absl::UnavailableError("connection reset"));
-      }
-    });
-  }
-}
-
-uint64_t SimNetwork::ArrivalNs(const Connection& connection, int from, uint64_t bytes) {
-  uint64_t at = world_->now_ns() + profile_.latency_ns + world_->random().Below(profile_.jitter_ns + 1) +
-                bytes * profile_.ns_per_kib / 1024;
-  std::erase_if(clogs_, [this](const Clogged& clog) { return clog.until_ns <= world_->now_ns(); });
-  for (const Clogged& clog : clogs_) {
-    const auto is_at = [&](const std::string& name, int end) {
-      return name.empty() || name == connection.ends[end].name;
-    };
-    const bool forth = is_at(clog.a, from) && is_at(clog.b, 1 - from);
-    const bool back = is_at(clog.b, from) && is_at(clog.a, 1 - from);
-    if (forth || (back && !clog.one_way)) at = std::max(at, clog.until_ns + world_->random().Below(50'000));
-  }
-  return at;
-}
-
-uint64_t SimNetwork::StraggleNs() {
-  if (profile_.straggle_per_million == 0 || !world_->random().Chance(profile_.straggle_per_million)) return 0;
-  return world_->random().Below(profile_.straggle_ns);
-}
-
-SimTransport::SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
-                           const TransportLimits& limits)
+SimTransport::SimTransport(SimNetwork* network, std::string node, std::string address, bool listen,
+                           std::function<void()> wake, const TransportLimits& limits)
     : network_(network),
       world_(network->world()),
+      node_(std::move(node)),
       address_(std::move(address)),
       listen_(listen),
       wake_(std::move(wake)),
@@ -99,6 +31,7 @@ SimTransport::~SimTransport() {
     network_->loans_open_ -= loans_.size();
   }
   if (listen_) network_->listeners_.erase(address_);
+  if (silent_) network_->dark_.insert(address_);
   wake_ = [] {};
   std::vector<PeerId> peers;
   for (const auto& [id, peer] : peers_) peers.push_back(id);
@@ -107,9 +40,12 @@ SimTransport::~SimTransport() {
     const std::shared_ptr<Connection> connection = state->connection;
     const int other = 1 - state->end;
     Drop(peer, absl::CancelledError("the transport was destroyed"));
-    world_->After(silent_ ? kGiveUpSilentNs : network_->profile_.latency_ns, [connection, other] {
-      const SimNetwork::End& end = connection->ends[other];
-      if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
+    if (!silent_) {
+      network_->TellOther(connection, other);
+      continue;
+    }
+    world_->After(network_->SilencePatienceNs(other), [network = network_, connection, other] {
+      network->Break(connection, other, "nothing is heard from there");
     });
   }
   // Events that were already asked for must not find this transport: its ends are null now.
@@ -137,33 +73,12 @@ absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
   const PeerId peer(next_peer_++);
   auto connection = std::make_shared<Connection>();
   connection->number = network_->next_connection_++;
-  connection->ends[0] = {.transport = this, .peer = peer, .name = address_};
+  connection->ends[0] = {.transport = this, .peer = peer, .name = address_, .node = node_};
   connection->ends[1].name = address;
   connection->audited = !stranger_;
   network_->connections_[connection->number] = connection;
   peers_[peer] = {.connection = connection, .end = 0};
-  world_->At(network_->ArrivalNs(*connection, 0, 0), [network = network_, connection, address] {
-    SimTransport* caller = connection->ends[0].transport;
-    if (caller == nullptr) return;
-    const auto listener = network->listeners_.find(address);
-    if (listener == network->listeners_.end()) {
-      caller->Drop(connection->ends[0].peer, absl::UnavailableError(absl::StrCat("nobody listens on ", address)));
-      return;
-    }
-    SimTransport* callee = listener->second;
-    if (callee->peers_.size() >= callee->limits_.max_peers) {
-      caller->Drop(connection->ends[0].peer, absl::UnavailableError(absl::StrCat(address, " takes no more peers")));
-      return;
-    }
-    const PeerId callee_peer(callee->next_peer_++);
-    callee->peers_[callee_peer] = {.connection = connection, .end = 1, .up = true};
-    caller->peers_[connection->ends[0].peer].up = true;
-    connection->ends[1].transport = callee;
-    connection->ends[1].peer = callee_peer;
-    connection->established = true;
-    callee->Push({.kind = TransportEventKind::kPeerUp, .peer = callee_peer});
-    caller->Push({.kind = TransportEventKind::kPeerUp, .peer = connection->ends[0].peer});
-  });
+  network_->TryToConnect(connection, world_->now_ns(), 0);
   return peer;
 }
 
@@ -394,10 +309,7 @@ void SimTransport::Close(PeerId peer) {
   const std::shared_ptr<Connection> connection = state->connection;
   const int other = 1 - state->end;
   Drop(peer, absl::OkStatus());
-  world_->At(network_->ArrivalNs(*connection, 1 - other, 0), [connection, other] {
-    const SimNetwork::End& end = connection->ends[other];
-    if (end.transport != nullptr) end.transport->Drop(end.peer, absl::UnavailableError("connection reset by peer"));
-  });
+  network_->TellOther(connection, other);
 }
 
 void SimTransport::Drop(PeerId peer, absl::Status why) {

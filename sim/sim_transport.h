@@ -20,84 +20,14 @@
 
 #include "net/transport.h"
 #include "net/transport_limits.h"
-#include "sim/profile.h"
-#include "sim/wire_audit.h"
+#include "sim/sim_network.h"
 #include "sim/world.h"
 
 namespace shoal::sim {
 
-class SimTransport;
-
-// The network: which transports reach each other. Outlives its transports.
-class SimNetwork {
- public:
-  // `audit` outlives the network; null: no audit.
-  SimNetwork(World* world, const NetworkProfile& profile, WireAudit* audit)
-      : world_(world), profile_(profile), audit_(audit) {}
-
-  // `wake` is called (from a world event) when Poll will return events.
-  std::unique_ptr<SimTransport> MakeTransport(bool listen, std::function<void()> wake,
-                                              const TransportLimits& limits = {});
-
-  // Messages that start before then on a connection between the two addresses ("" is any) arrive after it; `one_way`:
-  // only those from `a` to `b`.
-  void Clog(const std::string& a, const std::string& b, bool one_way, uint64_t until_ns);
-  // Cuts a connection at random; both sides notice after a while. The name of the side that connected; "" if there is
-  // no connection.
-  std::string ResetRandomConnection();
-  // Cuts all connections of the side that listens at the address.
-  void ResetConnectionsOf(const std::string& address);
-  const NetworkProfile& profile() const { return profile_; }
-  // Of all transports.
-  uint64_t loans_taken() const { return loans_taken_; }
-  uint64_t loans_open() const { return loans_open_; }
-  // What users did with memory that was not theirs; each text names its check, as those of Checkers do.
-  const std::vector<std::string>& faults() const { return faults_; }
-  World* world() const { return world_; }
-
- private:
-  friend class SimTransport;
-  struct End {
-    SimTransport* transport = nullptr;  // null: that side is down
-    PeerId peer;                        // as that side calls the other
-    std::string name;
-    uint64_t last_note_ns = 0;  // arrival of the newest note towards this end
-  };
-  struct Connection {
-    uint64_t number = 0;
-    End ends[2];
-    bool established = false;
-    bool audited = true;  // false: of a stranger
-  };
-  struct Clogged {
-    std::string a, b;
-    bool one_way;
-    uint64_t until_ns;
-  };
-
-  void Reset(const std::shared_ptr<Connection>& connection);
-  // At the other end than `from`, of something that starts now.
-  uint64_t ArrivalNs(const Connection& connection, int from, uint64_t bytes);
-  // How much longer than others this step of a payload takes.
-  uint64_t StraggleNs();
-  WireAudit* AuditOf(const Connection& connection) { return connection.audited ? audit_ : nullptr; }
-
-  World* world_;
-  NetworkProfile profile_;
-  WireAudit* audit_;
-  uint64_t next_address_ = 1;
-  std::map<std::string, SimTransport*> listeners_;
-  std::map<uint64_t, std::shared_ptr<Connection>> connections_;
-  uint64_t next_connection_ = 1;
-  std::vector<Clogged> clogs_;
-  uint64_t loans_taken_ = 0;
-  uint64_t loans_open_ = 0;
-  std::vector<std::string> faults_;
-};
-
 class SimTransport : public Transport, private PayloadLender {
  public:
-  SimTransport(SimNetwork* network, std::string address, bool listen, std::function<void()> wake,
+  SimTransport(SimNetwork* network, std::string node, std::string address, bool listen, std::function<void()> wake,
                const TransportLimits& limits);
   ~SimTransport() override;
 
@@ -122,7 +52,7 @@ class SimTransport : public Transport, private PayloadLender {
   const std::string& name() const { return address_; }
   // What it sends from now on need not make sense.
   void BeStranger() { stranger_ = true; }
-  // The process disappears without closing its connections: peers notice only after the network has tried for long.
+  // The process disappears without closing its connections: peers notice by the silence.
   void FallSilent() { silent_ = true; }
 
  private:
@@ -185,6 +115,7 @@ class SimTransport : public Transport, private PayloadLender {
 
   SimNetwork* network_;
   World* world_;
+  std::string node_;
   std::string address_;
   bool listen_;
   std::function<void()> wake_;

@@ -5,8 +5,8 @@
 namespace shoal::sim {
 namespace {
 
-constexpr uint64_t kFaultsBegunNs = 400 * kNsPerMs;  // all have started, all faults have begun
-constexpr uint64_t kLongestNs = 150 * kNsPerS;       // by then every process has ended, whatever happened
+constexpr uint64_t kStartedNs = 400 * kNsPerMs;  // all that start first have started
+constexpr uint64_t kLongestNs = 300 * kNsPerS;   // by then every process has ended, whatever happened
 constexpr uint64_t kMostEvents = 20'000'000;
 
 }  // namespace
@@ -15,7 +15,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
   Cluster cluster(profile, trace_lines);
   World& world = cluster.world();
   cluster.Start();
-  world.RunUntil(world.now_ns() + kFaultsBegunNs);
+  world.RunUntil(world.now_ns() + kStartedNs);
   const uint64_t latest_ns = world.now_ns() + kLongestNs;
   while (!cluster.AllWorkersEnded() && world.RunOne(latest_ns)) {
     if (world.events_run() < kMostEvents) continue;
@@ -36,6 +36,9 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .hand_overs = cluster.hand_overs(),
           .preemptions = checkers.preemptions(),
           .faults = cluster.faults(),
+          .runs = cluster.runs(),
+          .excuses = checkers.excuses(),
+          .meetings = cluster.fault_log().meetings(),
           .failures = checkers.failures(),
           .trace = world.text()};
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/checkers.h"
+#include "sim/fault_log.h"
 #include "sim/profile.h"
 
 namespace shoal::sim {
@@ -19,12 +21,15 @@ struct Report {
   uint64_t ops_ok = 0;
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
-  uint64_t loans = 0;                                 // payloads that servers borrowed
-  uint64_t hand_overs = 0;                            // results that ranks handed over after a move
-  uint64_t preemptions = 0;                           // pushes that made room for an older chunk
-  std::array<uint64_t, kFaultKindCount> faults = {};  // that hit something, by kind
-  std::vector<std::string> failures;                  // empty: all checks held
-  std::vector<std::string> trace;                     // the last lines, if asked for
+  uint64_t loans = 0;                                   // payloads that servers borrowed
+  uint64_t hand_overs = 0;                              // results that ranks handed over after a move
+  uint64_t preemptions = 0;                             // pushes that made room for an older chunk
+  std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
+  uint64_t runs = 0;                                    // of jobs
+  std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from
+  FaultMeetings meetings;                               // of the faults
+  std::vector<std::string> failures;                    // empty: all checks held
+  std::vector<std::string> trace;                       // the last lines, if asked for
 };
 
 // `trace_lines`: how many lines of the trace to keep.

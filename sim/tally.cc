@@ -27,6 +27,9 @@ void Tally::Add(const Report& report) {
   hand_overs += report.hand_overs;
   preemptions += report.preemptions;
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
+  runs += report.runs;
+  for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];
+  meetings.Add(report.meetings);
   if (!report.failures.empty()) violations.push_back({report.seed, report.failures.front()});
 }
 
@@ -35,12 +38,17 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       "{\"first\": ", first, ", \"seeds\": ", seeds, ", \"cpu_seconds\": ", cpu_seconds, ", \"events\": ", events,
       ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
       ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
-      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions, ",\n \"faults\": {");
+      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions, ", \"runs\": ", runs, ",\n \"excuses\": {");
+  for (size_t i = 0; i < excuses.size(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))),
+                    ": ", excuses[i]);
+  }
+  absl::StrAppend(&text, "},\n \"faults\": {");
   for (size_t i = 0; i < faults.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(FaultName(static_cast<FaultKind>(i)))), ": ",
                     faults[i]);
   }
-  absl::StrAppend(&text, "},\n \"violations\": [");
+  absl::StrAppend(&text, "},\n \"meetings\": ", meetings.ToJson(), ",\n \"violations\": [");
   for (size_t i = 0; i < violations.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ",\n  " : "", "{\"seed\": ", violations[i].seed,
                     ", \"what\": ", Quote(violations[i].what), "}");

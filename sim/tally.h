@@ -27,6 +27,9 @@ struct Tally {
   uint64_t hand_overs = 0;
   uint64_t preemptions = 0;
   std::array<uint64_t, kFaultKindCount> faults = {};
+  uint64_t runs = 0;
+  std::array<uint64_t, kExcusableChecks> excuses = {};
+  FaultMeetings meetings;
   std::vector<Violation> violations;  // the first of each seed that has any
 
   void Add(const Report& report);

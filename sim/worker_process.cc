@@ -10,7 +10,7 @@ namespace shoal::sim {
 namespace {
 
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
-constexpr uint64_t kGroupTimeoutNs = 15 * kNsPerS;
+constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
 constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
@@ -22,7 +22,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       place_(place),
       ports_(ports),
       colocate_server_(std::move(colocate_server)),
-      transport_(ports.network->MakeTransport(/*listen=*/false, [this] { Wake(); })),
+      transport_(MakeTransport()),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
                                          transport_.get())),
       scheduler_(
@@ -38,16 +38,37 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
                    .min_servers = profile.min_servers,
                    .jitter_seed = world->random().Next()},
                   &scheduler_) {
-  Group everybody{.name = "all", .rank = place.rank};
-  Group every_second{.name = "even", .rank = place.rank / 2};
-  for (uint32_t r = 0; r < place.job.ranks; ++r) {
+  ListGroups();
+  membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
+  Wake();
+}
+
+std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
+  const auto wake = [this] { Wake(); };
+  if (ports_.same_node != nullptr) return ports_.same_node->MakeTransport(/*listen=*/false, wake);
+  auto transport = ports_.network->MakeTransport(name(), /*listen=*/false, wake);
+  simulated_ = transport.get();
+  return transport;
+}
+
+void WorkerProcess::ListGroups() {
+  const JobProfile& job = place_.job;
+  const uint64_t most_ops = job.until_ns > 0 ? UINT64_MAX : job.ops;
+  Group everybody{.name = "all", .most_ops = most_ops, .rank = place_.rank};
+  Group every_second{.name = "even", .most_ops = most_ops, .rank = place_.rank / 2};
+  for (uint32_t r = 0; r < job.ranks; ++r) {
     everybody.ranks.push_back(r);
     if (r % 2 == 0) every_second.ranks.push_back(r);
   }
   groups_.push_back(everybody);
-  if (place.job.subgroup && place.rank % 2 == 0) groups_.push_back(every_second);
-  membership_commands_.emplace_back(JoinCommand{LocalNow().monotonic_ns + kJoinTimeoutNs});
-  Wake();
+  if (job.subgroup && place_.rank % 2 == 0) groups_.push_back(every_second);
+  for (uint32_t i = 0; i < job.short_groups; ++i) {
+    groups_.push_back({.name = absl::StrCat("short-", i),
+                       .most_ops = i % 3,
+                       .is_short = true,
+                       .ranks = everybody.ranks,
+                       .rank = place_.rank});
+  }
 }
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
@@ -61,16 +82,26 @@ void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
   Wake();
 }
 
+bool WorkerProcess::FailsOnServerLoss() const {
+  const bool is_odd = place_.job.options_differ && place_.rank + 1 == place_.job.ranks;
+  return profile_.survive_server_loss == is_odd;
+}
+
+uint64_t WorkerProcess::GroupTimeoutNs() const { return std::max(profile_.op_timeout_ns, kLeastGroupTimeoutNs); }
+
 void WorkerProcess::JoinNextGroup(Now now) {
-  if (groups_asked_for_ == groups_.size() || shutting_down_) return;
+  if (!in_job_ || given_up_ || shutting_down_) return;
+  if (groups_asked_for_ > groups_joined_ || groups_asked_for_ == groups_.size()) return;
   const Group& group = groups_[groups_asked_for_];
+  if (group.is_short && groups_[groups_asked_for_ - 1].is_short && !groups_[groups_asked_for_ - 1].closed) return;
   membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
                                                      .request = {.name = group.name,
                                                                  .ranks = group.ranks,
                                                                  .max_chunk_bytes = profile_.max_chunk_bytes,
                                                                  .min_servers = profile_.min_servers,
-                                                                 .wire = place_.job.wire},
-                                                     .deadline_ns = now.monotonic_ns + kGroupTimeoutNs});
+                                                                 .wire = place_.job.wire,
+                                                                 .fail_on_server_loss = FailsOnServerLoss()},
+                                                     .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
 }
 
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
@@ -80,21 +111,21 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   ports_.checkers->SawMap(info.id, *info.map);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
-      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + 10 * kNsPerS});
+      OpenGroupCommand{GroupHandle(static_cast<uint16_t>(index)), group.info, now.monotonic_ns + GroupTimeoutNs()});
 }
 
 void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
     if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
-    JoinNextGroup(now);
+    in_job_ = true;
   } else if (const auto* group = std::get_if<GroupJoined>(&outcome)) {
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
+    ++groups_joined_;
     OpenGroup(group->ticket - 1, *group->group, now);
-    JoinNextGroup(now);
   } else if (const auto* lost = std::get_if<RankLostCommand>(&outcome)) {
     commands_.emplace_back(*lost);
   } else if (const auto* move = std::get_if<MoveGroupCommand>(&outcome)) {
-    ports_.checkers->SawMap(move->group, *move->map);
+    if (ports_.checkers->SawMap(move->group, *move->map)) ports_.fault_log->Moved(move->group);
     commands_.emplace_back(*move);
   } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
     commands_.emplace_back(*given_up);
@@ -114,6 +145,9 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
 void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
+  given_up_ = true;
+  // It calls no op any more, and others that have may wait for it.
+  if (ports_.checkers->MayFail(place_.run)) ports_.checkers->MayFailFor(place_.run, name());
   for (Group& group : groups_) {
     group.over = true;
     if (!group.opened) group.closed = true;
@@ -130,7 +164,7 @@ void WorkerProcess::StopCalling() {
 void WorkerProcess::AbortGroup() {
   if (!groups_[0].opened || groups_[0].closed) return;
   groups_[0].over = true;
-  commands_.push_back(AbortGroupCommand{GroupHandle(0), "by the simulation"});
+  commands_.push_back(AbortGroupCommand{GroupHandle(0), kAbortReason});
   Wake();
 }
 
@@ -139,18 +173,23 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
   const JobProfile& shape = place_.job;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
-    while (group.opened && !group.over && !stopped_calling_ && group.submitted < shape.ops &&
-           group.submitted - group.ended < shape.in_flight) {
+    while (group.opened && !group.over && !stopped_calling_ && group.submitted - group.ended < shape.in_flight) {
       if (now.monotonic_ns < group.next_submit_ns) {
         deadline = std::min(deadline, group.next_submit_ns);
+        break;
+      }
+      if (!ports_.schedule->Calls({place_.run, group.name}, group.submitted + 1, group.most_ops,
+                                  group.is_short || shape.until_ns == 0 ? UINT64_MAX : shape.until_ns,
+                                  world().now_ns())) {
+        group.over = true;
         break;
       }
       group.next_submit_ns = now.monotonic_ns + world().random().Below(profile_.think_ns + 1);
       OpenOp op;
       op.group = index;
       op.number = ++group.submitted;
-      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire);
-      if (disagree_) {
+      op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire, place_.job.most_elements);
+      if (disagree_ && op.plan.elements > 0) {  // an op of nothing waits for nobody
         disagree_ = false;
         ++op.plan.elements;
       }
@@ -161,8 +200,10 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       command.data = op.memory.data();
       command.layout = OpLayout::Make(*group.info, op.plan.elements, op.plan.dtype).value();
       command.reduce_op = op.plan.reduce_op;
+      command.premul_factor = op.plan.premul_factor;
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
+      ports_.checkers->OpCalled(place_.run, group.name, op.number);
       ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
     }
@@ -189,6 +230,7 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     ++group.ended;
     if (done->status.ok()) {
       ++group.ended_well;
+      ports_.fault_log->Worked(group.id);
       ports_.audit->OpEnded(group.id, Rank(group.rank), OpNumber(op.number));
     } else {
       group.over = true;
@@ -211,11 +253,9 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
 
 void WorkerProcess::CloseIfOver(Now now) {
   if (shutting_down_ || finished_) return;
-  const JobProfile& shape = place_.job;
   bool all_closed = true;
   for (size_t index = 0; index < groups_.size(); ++index) {
     Group& group = groups_[index];
-    if (group.opened && group.submitted == shape.ops) group.over = true;
     all_closed = all_closed && group.closed;
     if (!group.opened || !group.over || group.closed || group.ended < group.submitted) continue;
     group.opened = false;  // closing
@@ -238,8 +278,10 @@ uint64_t WorkerProcess::Run(Now now) {
     }
     deadline = SubmitDue(now);
     CloseIfOver(now);
+    JoinNextGroup(now);
     progress = RunLoops(now);
   }
+  if (ports_.same_node != nullptr) ports_.same_node->Ring();
   return std::min({deadline, loop_->NextDeadlineNs(), membership_.NextDeadlineNs()});
 }
 
@@ -255,13 +297,24 @@ bool WorkerProcess::RunLoops(Now now) {
   return progress || !commands_.empty() || !membership_commands_.empty();
 }
 
+size_t WorkerProcess::groups_open() const {
+  return static_cast<size_t>(std::count_if(groups_.begin(), groups_.end(),
+                                           [](const Group& group) { return group.info != nullptr && !group.closed; }));
+}
+
+bool WorkerProcess::opened_none() const {
+  return std::none_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
+}
+
 bool WorkerProcess::opened_all() const {
   return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
 }
 
 bool WorkerProcess::did_everything() const {
-  return std::all_of(groups_.begin(), groups_.end(),
-                     [this](const Group& group) { return group.ended_well == place_.job.ops; });
+  return std::all_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+    const uint64_t called = ports_.schedule->Called({place_.run, group.name});
+    return group.was_opened && group.ended_well == called && (group.most_ops == UINT64_MAX || called == group.most_ops);
+  });
 }
 
 std::string WorkerProcess::Describe() const {

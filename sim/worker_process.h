@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fault_log.h"
+#include "sim/op_schedule.h"
 #include "sim/profile.h"
+#include "sim/same_node.h"
 #include "sim/sim_control.h"
 #include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
@@ -33,9 +36,12 @@ class WorkerProcess : public SimProcess {
   };
   struct Ports {
     SimNetwork* network;
+    SameNode* same_node;  // not null: used in place of the network
     SimControl* control;
     Checkers* checkers;
     WireAudit* audit;
+    OpSchedule* schedule;
+    FaultLog* fault_log;
   };
 
   // Starts a colocated server for the job in this process; ColocatedServerStarted follows, within the time.
@@ -53,12 +59,14 @@ class WorkerProcess : public SimProcess {
   // Every op of the workload was called and ended well.
   bool did_everything() const;
   // Its job.
-  bool joined() const { return groups_asked_for_ > 0; }
+  bool joined() const { return in_job_; }
+  bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
-  const std::string& transport_name() const { return transport_->name(); }
+  // Groups that it has joined and not closed.
+  size_t groups_open() const;
   std::string Describe() const;
   void ColocatedServerStarted(const absl::Status& status);
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
@@ -67,8 +75,11 @@ class WorkerProcess : public SimProcess {
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   void AbortGroup();
+  static constexpr char kAbortReason[] = "aborted by the simulation";
   // When the process dies, nobody hears of it.
-  void FallSilent() { transport_->FallSilent(); }
+  void FallSilent() {
+    if (simulated_ != nullptr) simulated_->FallSilent();
+  }
 
  protected:
   uint64_t Run(Now now) override;
@@ -76,6 +87,8 @@ class WorkerProcess : public SimProcess {
  private:
   struct Group {
     std::string name;
+    uint64_t most_ops = 0;
+    bool is_short = false;  // closed before the next one is made
     GroupId id;
     std::shared_ptr<const GroupInfo> info;  // null: not joined
     std::vector<uint32_t> ranks;            // of the job
@@ -96,7 +109,12 @@ class WorkerProcess : public SimProcess {
     std::vector<std::byte> memory;
   };
 
+  void ListGroups();
+  // If it is its turn.
   void JoinNextGroup(Now now);
+  // What it asks for in its groups.
+  bool FailsOnServerLoss() const;
+  uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
@@ -105,23 +123,28 @@ class WorkerProcess : public SimProcess {
   void CloseIfOver(Now now);
   // A round of each loop. True if anything happened.
   bool RunLoops(Now now);
+  std::unique_ptr<Transport> MakeTransport();
 
   const Profile& profile_;
   const Place place_;
   const Ports ports_;
   ColocateServer colocate_server_;
-  std::unique_ptr<SimTransport> transport_;
+  SimTransport* simulated_ = nullptr;  // the transport, unless it is a real one
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<WorkerLoop> loop_;
   SimSchedulerPort scheduler_;
   MembershipLoop membership_;
   std::vector<WorkerCommand> commands_;
   std::vector<MembershipCommand> membership_commands_;
   size_t groups_asked_for_ = 0;
+  size_t groups_joined_ = 0;
   std::vector<Group> groups_;
   std::map<uint64_t, OpenOp> ops_;  // by ticket
   uint64_t next_ticket_ = 1;
   bool disagree_ = false;
   bool stopped_calling_ = false;
+  bool in_job_ = false;
+  bool given_up_ = false;
   bool shutting_down_ = false;
   bool finished_ = false;
   bool refused_memory_ = false;

@@ -154,6 +154,53 @@ MUTATIONS = [
             "    std::erase_if",
         ),
     ),
+    mutation(
+        "copies-of-held-pushes-are-held-too",
+        "I7: a copy takes no place that another rank's push needs",
+        (
+            "server/machine/server_machine.cc",
+            "  if (group.IsPending(*header)) return RefuseOffer(",
+            "  if (group.IsPending(*header) && group.PendingIsFull()) return RefuseOffer(",
+        ),
+    ),
+    mutation(
+        "server-declares-ranks-lost-after-a-second",
+        "a rank is lost only if the job cannot go on with it by any server",
+        (
+            "server/machine/server_losses.cc",
+            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +\n"
+            "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
+            "  return missing.missing_since_ns + kNsPerS;",
+        ),
+    ),
+    mutation(
+        "group-that-ended-binds-every-epoch",
+        "F3: what a server has concluded in one epoch about ranks that it could not reach binds no later epoch",
+        (
+            "server/machine/server_losses.cc",
+            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +\n"
+            "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
+            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) + 2 * options_.lease_ttl_ns;",
+        ),
+        (
+            "server/machine/server_membership.cc",
+            "return group.id == token.group && group.Binds(header.epoch);",
+            "return group.id == token.group;",
+        ),
+        ("server/machine/server_membership.cc", "if (group.FailureBinds(header.epoch)) {", "if (group.failed()) {"),
+    ),
+    # ---- net ----
+    mutation(
+        "payload-waits-for-room-in-the-arena",
+        "T11: no payload waits until another one is taken or returned",
+        (
+            "net/shm/shm_records.cc",
+            "if (!offset.has_value()) return TryKeep(peer, header, payload, token, consumed);",
+            "if (!offset.has_value()) return payload.size() > arena_.capacity_bytes()\n"
+            "                                        ? TryKeep(peer, header, payload, token, consumed)\n"
+            "                                        : absl::StatusOr<bool>(false);",
+        ),
+    ),
     # ---- worker ----
     mutation(
         "worker-takes-stale-results",
@@ -263,6 +310,15 @@ MUTATIONS = [
         ),
     ),
     mutation(
+        "late-rank-gives-its-group-up",
+        "a rank that hears late of a map may find that the others have left a server in a newer epoch",
+        (
+            "worker/machine/worker_group.cc",
+            "const bool behind = header.refusal == Refusal::kStaleEpoch || header.refusal == Refusal::kUnknownGroup;",
+            "const bool behind = header.refusal == Refusal::kStaleEpoch;",
+        ),
+    ),
+    mutation(
         "opening-group-fails-on-a-draining-server",
         "F4: a server that leaves fails no op",
         (
@@ -304,7 +360,74 @@ MUTATIONS = [
         "F1: a rank hears of its group's new map, also from the next scheduler",
         ("worker/membership/watch_follower.cc", "if (follows_) reopen_ns_ =", "if (!follows_) reopen_ns_ ="),
     ),
+    mutation(
+        "report-is-forgotten-when-it-is-answered",
+        "I10: a rank that cannot go on with a server repeats its report until it has a newer map",
+        (
+            "worker/membership/server_reports.cc",
+            "    report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));",
+            "    reports_.erase(report);",
+        ),
+        (
+            "scheduler/machine/scheduler_moves.cc",
+            "  if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);",
+            "  if (!next.has_value()) {\n    trouble.wish.clear();\n    return;\n  }",
+        ),
+    ),
+    mutation(
+        "closed-groups-are-not-told",
+        "F19: a group that every rank has closed is gone at the scheduler",
+        (
+            "worker/membership/closed_groups.cc",
+            "  if (nothing_to_say() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;",
+            "  if (now.monotonic_ns > 0) return;\n"
+            "  if (nothing_to_say() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;",
+        ),
+        (
+            "worker/membership/closed_groups.cc",
+            "  return nothing_to_say() || call_ != CallId() ? kNoDeadline : retry_ns_;",
+            "  return kNoDeadline;",
+        ),
+    ),
     # ---- scheduler ----
+    mutation(
+        "moves-have-no-pace",
+        "F1: moves of a group are paced",
+        ("scheduler/machine/move_pace.h", "if (moves_ < kAtOnce) return 0;", "if (moves_ < kNoDeadline) return 0;"),
+        (
+            "scheduler/machine/scheduler_moves.cc",
+            ".refusal = request.refused ? refusal : \"\"});",
+            ".refusal = request.refused && refusal.empty() ? refusal : \"\"});",
+        ),
+    ),
+    mutation(
+        "groups-of-a-failed-job-stay-where-they-are",
+        "I10: a group works again, also where the job has lost a rank that is not in it",
+        ("scheduler/machine/scheduler_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),
+    ),
+    mutation(
+        "ended-process-keeps-its-rank",
+        "F11: a rank is lost at once where its process has ended",
+        (
+            "scheduler/machine/process_signs.cc",
+            "  if (!stream_closed_ns_.has_value() || !connection_lost_ns_.has_value()) return kNoDeadline;",
+            "  if (!stream_closed_ns_.has_value() || connection_lost_ns_.has_value()) return kNoDeadline;",
+        ),
+        (
+            "scheduler/machine/process_signs.cc",
+            "return stream_closed_ns_.has_value() ? *stream_closed_ns_ + kTakeOverPatienceNs : kNoDeadline;",
+            "return kNoDeadline;",
+        ),
+    ),
+    mutation(
+        "ranks-with-other-options-are-let-in",
+        "ranks whose options differ are refused by name",
+        (
+            "scheduler/machine/group_rounds.cc",
+            "if (rank == request.rank || !waiter.options.has_value() || waiter.options == request.options) continue;",
+            "if (rank == request.rank || !waiter.options.has_value() || waiter.options != request.options) continue;",
+        ),
+    ),
     mutation(
         "server-lease-is-not-enforced",
         "F3: a silent server is left when its lease has run out",
@@ -360,8 +483,8 @@ MUTATIONS = [
         "F12: a rank that could not hear which group it is in asks again",
         (
             "scheduler/machine/scheduler_groups.cc",
-            "request.request_number == 0 ? nullptr :",
-            "request.request_number != 0 ? nullptr :",
+            "request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name);",
+            "request.request_number != 0 ? nullptr : job.groups.FindByName(request.group_name);",
         ),
     ),
     mutation(

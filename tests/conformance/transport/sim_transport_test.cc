@@ -16,7 +16,7 @@ TransportKind SimKind(const std::string& name, const NetworkProfile& profile) {
   return {.name = name,
           .make = [network](const TransportSetup& setup) -> std::unique_ptr<Transport> {
             return network->network.MakeTransport(
-                setup.listen, [] {}, setup.limits);
+                "peer", setup.listen, [] {}, setup.limits);
           },
           .idle = [network] { network->world.RunUntil(network->world.now_ns() + 10'000); },
           .lends = profile.lend_per_million != 0};

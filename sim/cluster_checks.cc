@@ -1,0 +1,78 @@
+// The part of Cluster that checks runs, and what is left at the end.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "scheduler/store/state_codec.h"
+#include "sim/cluster.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr uint64_t kRetainedEveryNs = 500 * kNsPerMs;
+
+}  // namespace
+
+void Cluster::CheckRuns() {
+  for (const Worker& worker : workers_) {
+    if (worker.process == nullptr) continue;
+    hand_overs_ += worker.process->results_handed_over();
+    if (!worker.process->finished())
+      checkers_.Fail(absl::StrCat("never ended (liveness): ", worker.process->Describe()));
+    if (worker.place.job.options_differ && worker.place.job.ranks > 1) {
+      checkers_.MayFailFor(worker.place.run, "");
+      if (!worker.process->opened_none()) {
+        checkers_.Fail(absl::StrCat(worker.process->name(), " opened a group with ranks of other options (options)"));
+      }
+    }
+    if (worker.process->refused_memory()) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
+  }
+  const auto may_fail = [this](uint32_t run) {
+    // F20: the servers that are left have too little memory.
+    const bool lacks_memory =
+        profile_.added_slot_memory_bytes > 0 && absl::StrContains(checkers_.first_error_of(run), Checkers::kNoMemory);
+    return lacks_memory || checkers_.MayFail(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
+  };
+  for (uint32_t run = 0; run < runs_; ++run) {
+    const std::string error = checkers_.first_error_of(run);
+    if (may_fail(run) || error.empty()) continue;
+    checkers_.Fail(absl::StrCat("run ", run, " had failed ops though nothing destructive hit it (isolation): ", error));
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.process == nullptr || may_fail(worker.place.run) || worker.process->did_everything()) continue;
+    checkers_.Fail(absl::StrCat("left work undone (isolation): ", worker.process->Describe()));
+  }
+}
+
+void Cluster::CheckRetained() {
+  if (world_.now_ns() < next_retained_check_ns_) return;
+  next_retained_check_ns_ = world_.now_ns() + kRetainedEveryNs;
+  std::map<std::string, size_t> open;
+  for (const Worker& worker : workers_) {
+    if (worker.process == nullptr || worker.place.job.short_groups == 0) continue;
+    size_t& most = open[worker.place.job_name];
+    most = std::max(most, worker.process->groups_open());
+  }
+  if (open.empty() || world_.now_ns() < fault_log_.last_end_ns() + HealingNs(profile_)) return;
+  if (scheduler_ == nullptr || !disk_.state().has_value()) return;
+  scheduler_audit_.CheckRetained(*scheduler::DecodeState(*disk_.state()), open);
+}
+
+void Cluster::CheckEnd() {
+  scheduler_audit_.CheckEnd();
+  CheckRuns();
+  rogues_.clear();
+  workers_.clear();
+  world_.RunUntil(world_.now_ns() + kNsPerS);
+  for (const Server& server : servers_) {
+    if (server.process == nullptr) continue;
+    server.process->CheckAtEnd();
+    if (!server.process->draining() || server.process->drained()) continue;
+    checkers_.Fail(absl::StrCat(server.process->name(), " was never drained (liveness)"));
+  }
+  checkers_.CheckGraves();
+  checkers_.CheckNetwork(network_);
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,104 @@
+// What a seed draws: profile.h.
+#include <algorithm>
+
+#include "sim/draw_run.h"
+
+namespace shoal::sim {
+namespace {
+
+// From milliseconds to `longest_ns`; a fault of a tenth of a second is as likely as one of ten seconds.
+uint64_t DrawAnyLength(Random& random, uint64_t longest_ns) {
+  const uint64_t scale_ns = kNsPerMs << random.Below(16);
+  return random.Between(kNsPerMs, std::clamp(2 * scale_ns, kNsPerMs, longest_ns));
+}
+
+void DrawCluster(Random& random, Profile* profile) {
+  profile->servers = static_cast<uint32_t>(random.Between(1, 4));
+  profile->schedulers = Pick<uint32_t>(random, {1, 1, 2, 3});
+  profile->io_threads = static_cast<uint32_t>(random.Between(1, 2));
+  profile->max_chunk_bytes = Pick<uint32_t>(random, {1024, 1024, 2048, 8192});
+  profile->window_bytes = profile->max_chunk_bytes * Pick<uint32_t>(random, {1, 2, 4, 16});
+  profile->slot_memory_bytes = Pick<uint64_t>(random, {256 << 10, 1 << 20, 4 << 20});
+  profile->lease_ttl_ms = Pick<uint64_t>(random, {1000, 2000, 5000});
+  profile->think_ns = Pick<uint64_t>(random, {1'000, 100'000, 3'000'000});
+  profile->reduce_ns = Pick<uint64_t>(random, {1, 10'000, 500'000});
+  profile->wake_delay_ns = Pick<uint64_t>(random, {1, 5'000, 200'000});
+  profile->clock_drift_per_million = Pick<uint32_t>(random, {0, 100, 30'000});
+}
+
+void DrawNetwork(Random& random, NetworkProfile* network) {
+  network->latency_ns = Pick<uint64_t>(random, {1'000, 20'000, 500'000});
+  network->jitter_ns = Pick<uint64_t>(random, {0, 10'000, 1'000'000});
+  network->ns_per_kib = Pick<uint64_t>(random, {10, 1'000, 20'000});
+  network->eager_per_million = Pick<uint32_t>(random, {0, 500'000, 1'000'000});
+  network->duplicate_per_million = Pick<uint32_t>(random, {0, 0, 50'000, 300'000});
+  network->duplicate_delay_ns = Pick<uint64_t>(random, {100'000, 10'000'000, 500'000'000});
+  network->lend_per_million = Pick<uint32_t>(random, {0, 500'000, 1'000'000});
+  network->straggle_per_million = Pick<uint32_t>(random, {0, 0, 20'000, 200'000});
+  network->straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
+}
+
+}  // namespace
+
+uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns, uint64_t longest_ns) {
+  switch (kind) {
+    case FaultKind::kReset:
+    case FaultKind::kServerCrash:
+    case FaultKind::kServerSilent:
+    case FaultKind::kServerDrain:
+    case FaultKind::kRollingRestart:
+    case FaultKind::kServerAdd:
+    case FaultKind::kWorkerCrash:
+    case FaultKind::kWorkerSilent:
+    case FaultKind::kDisagree:
+    case FaultKind::kAbort:
+    case FaultKind::kMissingRank:
+      return 0;
+    case FaultKind::kPathCut:
+    case FaultKind::kOneWay:
+    case FaultKind::kRankDataCut:
+    case FaultKind::kServerNodeCut:
+    case FaultKind::kEveryServerCut:
+    case FaultKind::kServerRestart:
+      return DrawAnyLength(random, longest_ns);
+    case FaultKind::kServerStop:
+    case FaultKind::kServerCut:
+    case FaultKind::kServerControlCut:
+    case FaultKind::kFollowerStop:
+    case FaultKind::kEveryServerCrash:
+      return random.Between(lease_ns, std::max(2 * lease_ns, longest_ns / 2));
+    case FaultKind::kWorkerStop:
+    case FaultKind::kWorkerNodeCut:
+      return random.Between(2 * lease_ns, 3 * lease_ns);
+    case FaultKind::kLateMap:
+      return random.Between(kNsPerMs, 2 * lease_ns);
+    case FaultKind::kSchedulerOutage:
+      return random.Between(kNsPerMs, std::max(lease_ns / 3, longest_ns / 4));
+    default:
+      return random.Between(kNsPerMs, lease_ns / 3);
+  }
+}
+
+Profile DrawProfile(uint64_t seed) {
+  Random random(seed ^ 0x50a1u);
+  Profile profile;
+  profile.seed = seed;
+  DrawCluster(random, &profile);
+  DrawNetwork(random, &profile.network);
+  if (seed % 2 == 0) {
+    DrawLongRun(random, &profile);
+  } else {
+    DrawShortRun(random, &profile);
+  }
+  if (!profile.moves()) {
+    profile.min_servers = profile.servers;
+    return profile;
+  }
+  // Room on the servers that are left, and also for a job that is started again while the servers still hold what it
+  // had.
+  const uint32_t credit = std::max(profile.window_bytes / profile.max_chunk_bytes, 2u);
+  profile.slot_memory_bytes = 3 * SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit);
+  return profile;
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,128 @@
+#include "sim/fault_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace shoal::sim {
+
+namespace {
+
+// "rank-1" is not named by "rank-12".
+bool Names(std::string_view text, const std::string& name) {
+  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == text.size() || text[end] < '0' || text[end] > '9') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view FaultPhaseName(FaultPhase phase) {
+  switch (phase) {
+    case FaultPhase::kUnnoticed:
+      return "unnoticed";
+    case FaultPhase::kNoticed:
+      return "noticed";
+    case FaultPhase::kSettling:
+      return "settling";
+    case FaultPhase::kGoingOn:
+      return "going on";
+    case FaultPhase::kHealing:
+      return "healing";
+  }
+  return "unknown";
+}
+
+void FaultMeetings::Add(const FaultMeetings& other) {
+  for (size_t pair = 0; pair < counts_.size(); ++pair) {
+    for (size_t phase = 0; phase < kFaultPhaseCount; ++phase) counts_[pair][phase] += other.counts_[pair][phase];
+  }
+}
+
+uint64_t FaultMeetings::Of(FaultKind first, FaultKind second) const {
+  uint64_t sum = 0;
+  for (const uint64_t count : counts_[Index(first, second)]) sum += count;
+  return sum;
+}
+
+std::string FaultMeetings::ToJson() const {
+  std::vector<std::string> rows;
+  for (size_t first = 0; first < kFaultKindCount; ++first) {
+    std::vector<std::string> cells;
+    for (size_t second = 0; second < kFaultKindCount; ++second) {
+      const auto& counts = counts_[first * kFaultKindCount + second];
+      cells.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(second))), "\": [",
+                                   absl::StrJoin(counts, ", "), "]"));
+    }
+    rows.push_back(absl::StrCat("\"", std::string(FaultName(static_cast<FaultKind>(first))), "\": {",
+                                absl::StrJoin(cells, ", "), "}"));
+  }
+  return absl::StrCat("{", absl::StrJoin(rows, ",\n  "), "}");
+}
+
+bool FaultLog::PhaseOf(const Begun& fault, uint64_t now_ns, FaultPhase* phase) const {
+  const bool lasts = fault.end_ns > fault.begin_ns;
+  if (lasts && now_ns >= fault.end_ns) {
+    *phase = FaultPhase::kHealing;
+    return now_ns < fault.end_ns + healing_ns_;
+  }
+  *phase = !fault.noticed   ? FaultPhase::kUnnoticed
+           : !fault.moved   ? FaultPhase::kNoticed
+           : !fault.settled ? FaultPhase::kSettling
+                            : FaultPhase::kGoingOn;
+  // What is done at once is over when it has had its consequences, or has none.
+  return lasts || (!fault.settled && now_ns < fault.end_ns + healing_ns_);
+}
+
+void FaultLog::Begin(FaultKind kind, std::vector<std::string> victims, uint64_t now_ns, uint64_t end_ns) {
+  for (const Begun& first : faults_) {
+    FaultPhase phase{};
+    if (PhaseOf(first, now_ns, &phase)) meetings_.Count(first.kind, kind, phase);
+  }
+  faults_.push_back({.kind = kind, .victims = std::move(victims), .begin_ns = now_ns, .end_ns = end_ns});
+  last_end_ns_ = std::max(last_end_ns_, end_ns);
+  concerns_servers_ = concerns_servers_ || kind == FaultKind::kSchedulerAmnesia || kind == FaultKind::kStaleLeader ||
+                      kind == FaultKind::kFollowerStop ||  // a server's heartbeats may go there (F16)
+                      (IsSurvivable(kind) && kind != FaultKind::kReset && kind != FaultKind::kPathCut &&
+                       kind != FaultKind::kOneWay && kind != FaultKind::kRankDataCut);
+}
+
+uint64_t FaultLog::BegunSince(uint64_t begin_ns) const {
+  return static_cast<uint64_t>(
+      std::count_if(faults_.begin(), faults_.end(), [&](const Begun& fault) { return fault.begin_ns >= begin_ns; }));
+}
+
+void FaultLog::Noticed(std::string_view text) {
+  for (Begun& fault : faults_) {
+    fault.noticed = fault.noticed || std::any_of(fault.victims.begin(), fault.victims.end(),
+                                                 [&](const std::string& victim) { return Names(text, victim); });
+  }
+}
+
+void FaultLog::Moved(GroupId group) {
+  for (Begun& fault : faults_) {
+    if (!fault.noticed || fault.settled) continue;
+    fault.moved = true;
+    fault.moving.insert(group);
+  }
+}
+
+void FaultLog::Worked(GroupId group) {
+  for (Begun& fault : faults_) {
+    if (!fault.moved || fault.settled || fault.moving.erase(group) == 0) continue;
+    fault.settled = fault.moving.empty();
+  }
+}
+
+bool FaultLog::Concerns(const std::set<std::string>& processes) const {
+  return std::any_of(faults_.begin(), faults_.end(), [&](const Begun& fault) {
+    return std::any_of(fault.victims.begin(), fault.victims.end(),
+                       [&](const std::string& victim) { return processes.contains(victim); });
+  });
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,96 @@
+// When the faults of a simulation began, were noticed, were settled and ended, and which of them met.
+//
+// A fault goes through phases: nobody has noticed it; it was noticed, and no group has moved for it; a group has moved
+// and has not worked since; it goes on and the groups work without what it took; it has ended, and what it took is
+// coming back. For each pair of kinds it is counted how often the second began in which phase of the first: what never
+// met was not tried. One thread.
+#ifndef SHOAL_SIM_FAULT_LOG_H_
+#define SHOAL_SIM_FAULT_LOG_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ids.h"
+#include "sim/fault.h"
+
+namespace shoal::sim {
+
+enum class FaultPhase : uint8_t { kUnnoticed, kNoticed, kSettling, kGoingOn, kHealing };
+inline constexpr size_t kFaultPhaseCount = 5;
+std::string_view FaultPhaseName(FaultPhase phase);
+
+// How often faults of the second kind began while one of the first kind was in each phase.
+class FaultMeetings {
+ public:
+  void Count(FaultKind first, FaultKind second, FaultPhase phase) { ++counts_[Index(first, second)][size_t(phase)]; }
+  void Add(const FaultMeetings& other);
+  uint64_t Of(FaultKind first, FaultKind second) const;
+  uint64_t Of(FaultKind first, FaultKind second, FaultPhase phase) const {
+    return counts_[Index(first, second)][size_t(phase)];
+  }
+  // {"first": {"second": [a count for each phase], ...}, ...}
+  std::string ToJson() const;
+
+ private:
+  static size_t Index(FaultKind first, FaultKind second) { return size_t(first) * kFaultKindCount + size_t(second); }
+
+  std::vector<std::array<uint64_t, kFaultPhaseCount>> counts_{kFaultKindCount * kFaultKindCount};
+};
+
+class FaultLog {
+ public:
+  // `healing_ns`: how long what a fault took may need to come back.
+  explicit FaultLog(uint64_t healing_ns) : healing_ns_(healing_ns) {}
+
+  // `victims`: processes that the fault concerns. `end_ns`: now, if what it did is done at once.
+  void Begin(FaultKind kind, std::vector<std::string> victims, uint64_t now_ns, uint64_t end_ns);
+  // Somebody lost one or several of the nodes and processes that the text names.
+  void Noticed(std::string_view text);
+  // A group was given a new map.
+  void Moved(GroupId group);
+  // An op of the group has ended well.
+  void Worked(GroupId group);
+
+  // A fault that has begun has not ended yet, and it is not known when it will.
+  void GoesOn(uint64_t now_ns) { last_end_ns_ = std::max(last_end_ns_, now_ns); }
+
+  // When the last fault that has begun ends; 0: none has begun.
+  uint64_t last_end_ns() const { return last_end_ns_; }
+  size_t begun() const { return faults_.size(); }
+  const FaultMeetings& meetings() const { return meetings_; }
+  uint64_t BegunSince(uint64_t begin_ns) const;
+  // Whether a fault that has begun concerns one of the processes; any server, whose groups may be anybody's.
+  bool Concerns(const std::set<std::string>& processes) const;
+  bool ConcernsServers() const { return concerns_servers_; }
+
+ private:
+  struct Begun {
+    FaultKind kind;
+    std::vector<std::string> victims;
+    uint64_t begin_ns = 0;
+    uint64_t end_ns = 0;
+    bool noticed = false;
+    bool moved = false;
+    bool settled = false;
+    std::set<GroupId> moving;  // groups that have not worked since they moved for it
+  };
+
+  // False: it is over.
+  bool PhaseOf(const Begun& fault, uint64_t now_ns, FaultPhase* phase) const;
+
+  const uint64_t healing_ns_;
+  uint64_t last_end_ns_ = 0;
+  bool concerns_servers_ = false;
+  std::vector<Begun> faults_;
+  FaultMeetings meetings_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_FAULT_LOG_H_

@@ -1,0 +1,83 @@
+#include "sim/scheduler_audit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/now.h"
+
+namespace shoal::sim {
+namespace {
+
+// Moves of a group: for each process that came, and for each fault (its ranks and its servers' leases each have their
+// say).
+constexpr uint64_t kMovesForEach = 8;
+// Beyond one for each fault that has begun meanwhile, and for each server that comes or goes with a rank.
+constexpr uint64_t kMovesInASecond = 10;
+constexpr uint64_t kSavesForEach = 40;
+constexpr uint64_t kEventsForEach = 60;
+// Groups whose end the scheduler may not have heard of.
+constexpr size_t kGroupsJustClosed = 3;
+
+// JOB of `group "GROUP" of job "JOB"`.
+std::string JobOf(const std::string& subject) {
+  const size_t end = subject.rfind('"');
+  const size_t begin = end == std::string::npos ? end : subject.rfind('"', end - 1);
+  return begin == std::string::npos ? "" : subject.substr(begin + 1, end - begin - 1);
+}
+
+}  // namespace
+
+void SchedulerAudit::RankStarted(const std::string& job, const std::string& node, bool colocates) {
+  ProcessStarted();
+  nodes_[job].insert(node);
+  if (colocates) jobs_with_servers_.insert(job);
+}
+
+void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_ns) {
+  ++events_;
+  if (event.kind == "group-moved") OnMove(event, now_ns);
+}
+
+void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns) {
+  ++moves_;
+  Moves& moves = moves_of_[event.subject];
+  ++moves.count;
+  moves.newest_ns.push_back(now_ns);
+  while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
+  const std::string job = JobOf(event.subject);
+  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? nodes_[job].size() : 0;
+  const uint64_t reasons = faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
+  if (moves.newest_ns.size() == reasons + 1) {
+    fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
+  }
+  if (!all_started_ || jobs_with_servers_.contains(job)) return;
+  if (!faults_->Concerns(nodes_[job]) && !faults_->ConcernsServers()) {
+    fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));
+  }
+}
+
+void SchedulerAudit::CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& open) {
+  for (const scheduler::JobState& job : state.jobs) {
+    const auto found = open.find(job.name);
+    if (found == open.end() || job.groups.size() <= found->second + kGroupsJustClosed) continue;
+    fail_(absl::StrCat("job ", job.name, " has ", found->second, " open groups, and the scheduler keeps ",
+                       job.groups.size(), " (retained)"));
+  }
+}
+
+void SchedulerAudit::CheckEnd() {
+  const uint64_t reasons = processes_ + faults_->begun();
+  for (const auto& [subject, moves] : moves_of_) {
+    if (moves.count <= kMovesForEach * reasons) continue;
+    fail_(absl::StrCat(subject, " moved ", moves.count, " times for ", reasons, " faults and processes (pace)"));
+  }
+  const auto check = [&](const char* what, uint64_t count, uint64_t for_each) {
+    if (count <= for_each * reasons) return;
+    fail_(absl::StrCat(count, " ", what, " for ", reasons, " faults and processes (pace)"));
+  };
+  check("saves", saves_, kSavesForEach);
+  check("events", events_, kEventsForEach);
+}
+
+}  // namespace shoal::sim
