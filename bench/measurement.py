@@ -162,7 +162,7 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
         dedicated_s = parts.dedicated_bound_s(scenario, case, link)
         bounds = {
             "dedicated_us": None if dedicated_s is None else dedicated_s * 1e6,
-            "hybrid_us": parts.hybrid_bound_s(scenario, case, link) * 1e6,
+            "colocated_us": parts.colocated_bound_s(scenario, case, link) * 1e6,
             "ring_us": parts.ring_bound_s(scenario, case, link) * 1e6,
             "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link) * 1e6,
         }

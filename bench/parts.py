@@ -62,11 +62,11 @@ PARTS = (
         "With two workers a ring moves as many bytes as a server layout: there the ratio can't be above 1.",
     ),
     Part(
-        "hybrid",
+        "colocated",
         "Fewer servers than workers",
         (
-            linked(8, 0, 200, (Case(8 * MIB, 4, 1),), ("shoal-hybrid", "gloo")),
-            *(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal-hybrid", "shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
+            linked(8, 0, 200, (Case(8 * MIB, 4, 1),), ("shoal-colocated", "gloo")),
+            *(linked(8, k, 200, (Case(8 * MIB, 4, 1),), ("shoal-colocated", "shoal", "gloo")) for k in (1, 2, 4, 6, 8)),
         ),
         "With dedicated servers alone, fewer servers than half the workers are slower than a ring. With servers in the"
         " workers' processes too, shares follow the links (docs/adr/0010-hybrid-shards.md).",
@@ -113,11 +113,13 @@ PARTS = (
         "checksums",
         "What checksums cost",
         tuple(
-            Scenario(f"n=4, k=2 by {way}, one node", 4, 2, BUCKET_ON_ONE_NODE, (f"shoal-{name}-checked", f"shoal-{name}"))
+            Scenario(
+                f"n=4, k=2 by {way}, one node", 4, 2, BUCKET_ON_ONE_NODE, (f"shoal-{name}-checked", f"shoal-{name}")
+            )
             for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
         ),
-        "A CRC32C for each chunk, both ways, computed by its sender and checked by its receiver. On one node all of it is on"
-        " the path; behind a slower link it is hidden.",
+        "A CRC32C for each chunk, both ways, computed by its sender and checked by its receiver. On one node all of it"
+        " is on the path; behind a slower link it is hidden.",
     ),
     Part(
         "zero-set-up",
@@ -129,8 +131,8 @@ PARTS = (
                 ("DistributedDataParallel", ("shoal-ddp", "gloo-ddp", "ddp-alone")),
             )
         ),
-        'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model whose'
-        " gradients are one bucket; its time without an exchange is torch's own part of it.",
+        'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model'
+        " whose gradients are one bucket; its time without an exchange is torch's own part of it.",
     ),
     Part(
         "keeping",
@@ -148,8 +150,41 @@ PARTS = (
                 for name, way in (("shm", "shared memory"), ("tcp", "TCP"))
             ),
         ),
-        "Without keeping (`shoal-perf --fail-on-server-loss`), ranks copy no results for each other, results land where the"
-        " contribution was, and a lost server fails the job. A ratio above 1 is the cost of surviving it.",
+        "Without keeping (`shoal-perf --fail-on-server-loss`), ranks copy no results for each other, results land where"
+        " the contribution was, and a lost server fails the job. A ratio above 1 is the cost of surviving it.",
+    ),
+    Part(
+        "neighbours",
+        "A small job beside a large one",
+        (
+            Scenario(
+                "n=2, k=1, one node, the server on a processor of its own",
+                2,
+                1,
+                (Case(4 * KIB, 500, 100),),
+                ("shoal-shm-beside", "shoal-shm-alone"),
+            ),
+            Scenario(
+                "a server's thread alone, small job, one node",
+                2,
+                1,
+                (Case(4 * KIB, 500, 50),),
+                ("shoal-thread-beside", "shoal-thread-alone"),
+            ),
+            Scenario(
+                "a server's thread alone, large job, one node",
+                8,
+                1,
+                (Case(64 * MIB, 12, 1),),
+                ("shoal-thread-large", "shoal-thread-shared"),
+            ),
+        ),
+        "All-reduces of 4 KiB between 2 ranks, while 8 ranks of another job reduce 64 MiB through the same I/O thread,"
+        " or with the server idle otherwise. All ranks share the processors that the server does not have; those of"
+        " the small job go before the others there, and sleep for a millisecond between all-reduces. The ranks of"
+        " one machine cannot keep a server busy; so the other scenarios are its thread alone, with contributions that"
+        " arrive without end and at no cost: there a small all-reduce takes as long as it stays in the server, and the"
+        " large job's all-reduces follow each other.",
     ),
     Part(
         "ucx",
@@ -187,7 +222,7 @@ def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -
     return case.size_bytes / link_bytes_per_s * max(1.0, scenario.workers / scenario.kappa())
 
 
-def hybrid_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
+def colocated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
     """Shards in servers and workers at once, in the best proportion."""
     workers = scenario.workers
     kappa = min(scenario.kappa(), workers)

@@ -45,7 +45,8 @@ def machine_text(report: dict) -> str:
     changed = f" with {machine['changed_files']} changed files" if machine["changed_files"] else ""
     other = f" The other build is of commit {machine['other_commit']}." if "other_commit" in machine else ""
     return (
-        f"{report['started_at']}, commit {machine['commit']}{changed}.{other} {machine['cpu_model']}, {machine['cpu_count']}"
+        f"{report['started_at']}, commit {machine['commit']}{changed}.{other} {machine['cpu_model']},"
+        f" {machine['cpu_count']}"
         f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
         f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."
     )
@@ -57,8 +58,8 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
 
 
 def bound_of(contender: str) -> str:
-    if contender == roster.HYBRID:
-        return "hybrid_us"
+    if contender == roster.COLOCATED:
+        return "colocated_us"
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
 
@@ -112,7 +113,7 @@ def scenario_lines(scenario: dict) -> list[str]:
             cells = [
                 case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6,
                 bounds["dedicated_us"],
-                bounds["hybrid_us"],
+                bounds["colocated_us"],
             ]
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
             lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
@@ -128,7 +129,7 @@ def balance_lines(scenario: dict) -> list[str]:
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
-        if len(counts) > 1 and name != roster.HYBRID:  # whose shares differ on purpose
+        if len(counts) > 1 and name != roster.COLOCATED:  # whose shares differ on purpose
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",
@@ -156,7 +157,8 @@ def markdown(report: dict) -> str:
         "",
         "Contenders take turns (A B C, C B A, ...) in one rig. A time is the slowest rank's, from the call to its end;"
         " all times of all rounds together give median, p10 and p90. Bounds: servers M/link (or n M / (kappa link)),"
-        " servers and workers 2n(n-1) / (n^2 + kappa(n-2)) M/link, a ring 2(n-1)/n M/link. Every result was checked: sums of small integers, which are exact.",
+        " servers and workers 2n(n-1) / (n^2 + kappa(n-2)) M/link, a ring 2(n-1)/n M/link. Every result was checked:"
+        " sums of small integers, which are exact.",
         "",
         f"![chart]({report['chart']})",
     ]
@@ -175,9 +177,11 @@ def chart_value(scenario: dict, case: dict, microseconds: float) -> float:
 
 def chart(report: dict) -> str:
     groups = []
+    sizes = [case["size_bytes"] for scenario in report["scenarios"] for case in scenario["cases"]]
+    shows_small = max(sizes) <= SMALL_BYTES
     for scenario in report["scenarios"]:
         for case in scenario["cases"]:
-            if scenario["worker_link"] is None and case["size_bytes"] <= SMALL_BYTES:
+            if scenario["worker_link"] is None and case["size_bytes"] <= SMALL_BYTES and not shows_small:
                 continue  # thousands of times shorter: invisible beside the large ones; the table has them
             bars = []
             for name, entry in case["contenders"].items():
@@ -191,8 +195,8 @@ def chart(report: dict) -> str:
                 }
                 if case["bounds"]["dedicated_us"] is not None:
                     bounds["servers"] = chart_value(scenario, case, case["bounds"]["dedicated_us"])
-                if roster.HYBRID in case["contenders"]:
-                    bounds["hybrid"] = chart_value(scenario, case, case["bounds"]["hybrid_us"])
+                if roster.COLOCATED in case["contenders"]:
+                    bounds["with colocated servers"] = chart_value(scenario, case, case["bounds"]["colocated_us"])
             groups.append(
                 Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds)
             )

@@ -68,7 +68,7 @@ inline constexpr uint64_t kTakeOverPatienceNs = 250 * kNsPerMs;
 inline constexpr uint64_t kSameMomentNs = kNsPerS;
 // The end of a stream says that the peer closed it only if the rank was heard within this time before: else silence
 // may have ended it.
-inline constexpr uint64_t kStreamOfLivingNs = kControlProbePeriodNs;
+inline constexpr uint64_t kStreamOfLivingNs = kControlProbePeriodNs + kControlProbeTimeoutNs - kNsPerS;
 
 // ---- the last resort ----
 
@@ -88,7 +88,7 @@ absl::Status CheckLeases(uint64_t lease_ttl_ns, uint64_t leader_lease_ns);
 static_assert(kRankNoticesWithinNs + kReachPatienceNs < kUnansweredProbes * kServerProbePeriodNs,
               "on an idle connection the rank notices first, so that its report comes before the server's question");
 static_assert(kTakeOverPatienceNs < kProcessEndedPatienceNs,
-              "who comes for a rank is evidence that its holder is gone");
+              "a process that comes for a rank is evidence that its holder has ended");
 static_assert(kStreamOfLivingNs < kControlProbePeriodNs + kControlProbeTimeoutNs,
               "a stream that silence ends has had its last sign of life before");
 

@@ -137,7 +137,8 @@ def main() -> None:
     if rank == 0 and arguments.summary is not None:
         arguments.summary.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     dist.destroy_process_group()
-    # DDP still holds the groups. Gloo's threads have to end before the interpreter does: torch aborts now and then if not.
+    # DDP still holds the groups. Gloo's threads have to end before the interpreter does: torch aborts now and then if
+    # not.
     del contenders, groups
     gc.collect()
 

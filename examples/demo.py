@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What Shoal is for, on this machine: the same training beside Gloo, through the death of a server, and over slow links.
+"""What Shoal is for, on this machine: the same training beside Gloo, through the death of a server, and over slow
+links.
 
     make demo            (or: build/venv/bin/python examples/demo.py, after `make build`)
 
@@ -91,10 +92,9 @@ def program(name: str) -> str:
     return str(path)
 
 
-def start_daemon(
-    processes: Processes, name: str, log_name: str, arguments: list[str]
-) -> tuple[str, subprocess.Popen]:
-    """Starts a scheduler or server, waits for its "listening" line, and returns the first address in it and the process."""
+def start_daemon(processes: Processes, name: str, log_name: str, arguments: list[str]) -> tuple[str, subprocess.Popen]:
+    """Starts a scheduler or server, waits for its "listening" line, and returns the first address in it and the
+    process."""
     log = OUTPUT / f"{log_name}.log"
     with open(log, "wb") as file:
         process = processes.start([program(name), *arguments], stdout=file, stderr=subprocess.STDOUT)
@@ -117,7 +117,9 @@ def corpus() -> pathlib.Path:
         return path
     reader = shutil.which("bible")
     if reader is None:
-        raise DemoError("the program `bible` is missing: apt-get install bible-kjv bible-kjv-text (`make setup` does it)")
+        raise DemoError(
+            "the program `bible` is missing: apt-get install bible-kjv bible-kjv-text (`make setup` does it)"
+        )
     result = subprocess.run([reader, "-f", "gen1:1-rev22:21"], capture_output=True, text=True, check=False)
     verses = [line.partition(" ")[2] for line in result.stdout.splitlines()]
     if result.returncode != 0 or len(verses) < 31_000:
@@ -172,7 +174,9 @@ def wait_for_the_loss(scheduler: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         listed = subprocess.run(command, timeout=START_SECONDS, check=False, capture_output=True, text=True)
-        if any(server["state"] == "lost" for line in listed.stdout.splitlines() for server in json.loads(line)["servers"]):
+        if any(
+            server["state"] == "lost" for line in listed.stdout.splitlines() for server in json.loads(line)["servers"]
+        ):
             return
         time.sleep(0.1)
     raise DemoError("the scheduler still lists the killed server as live: please report it")
@@ -201,7 +205,10 @@ def compare(measured: dict, contenders: tuple[str, ...] = ("shoal", "gloo")) -> 
         if len(set(run["digests"])) != 1:
             raise DemoError("the ranks of a run have different weights: please report it")
     difference = max(abs(a - b) for a, b in zip(*(run["losses"] for run in both), strict=True))
-    print(f"\nThe loss curves of {measured['steps']} steps differ by at most {difference:.2g}: the two add in another order.")
+    print(
+        f"\nThe loss curves of {measured['steps']} steps differ by at most {difference:.2g}: the two add in another"
+        " order."
+    )
     if difference > 0.05:
         raise DemoError("that is more than rounding explains (0.05): please report it")
 
@@ -267,7 +274,9 @@ def show_links(processes: Processes, arguments: argparse.Namespace) -> None:
         return
     print(links.describe(), flush=True)
     try:
-        measured = links.measure(program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds)
+        measured = links.measure(
+            program("shoal-scheduler"), program("shoal-server"), corpus(), OUTPUT, arguments.rounds
+        )
     except shaped_links.RigError as error:
         raise DemoError(str(error)) from None
     compare(measured)
@@ -293,8 +302,8 @@ def run(arguments: argparse.Namespace) -> None:
         show_status(scheduler)
         compare(undisturbed)
         print(
-            f"All roles share this machine's {cores} cores and its loopback here: this shows that it works and what the "
-            "software costs,\nnot what a network gains."
+            f"All roles share this machine's {cores} cores and its loopback here: this shows that it works and what the"
+            " software costs,\nnot what a network gains."
         )
         say("3/4 The same training, and a server is killed in the middle")
         killed, killed_at = kill_in_the_middle(processes, arguments, cluster, servers[-1])

@@ -58,12 +58,15 @@ class Links:
 
     def describe(self) -> str:
         return (
-            f"{WORKERS} workers and {SERVERS} servers, each in a network namespace behind a link of {RATE_MBIT} Mbit/s each "
-            f"way. They share this machine's {len(os.sched_getaffinity(0))} cores,\nso the batches are small and the links "
+            f"{WORKERS} workers and {SERVERS} servers, each in a network namespace behind a link of {RATE_MBIT} Mbit/s"
+            f" each way. They share this machine's {len(os.sched_getaffinity(0))} cores,\nso the batches are small and"
+            " the links "
             "are what everything waits for."
         )
 
-    def measure(self, scheduler_program: str, server_program: str, text: pathlib.Path, folder: pathlib.Path, rounds: int) -> dict:
+    def measure(
+        self, scheduler_program: str, server_program: str, text: pathlib.Path, folder: pathlib.Path, rounds: int
+    ) -> dict:
         """Returns the summary of compare_backends.py. RigError if a process fails or they are not done in time."""
         control = self.network.control
         command = [scheduler_program, "--listen", f"{control.address}:0", "--log-events=false"]
@@ -112,8 +115,10 @@ class Links:
         bound = ALL_REDUCE_MIB * 2**20 * 8 / RATE_MBIT / 1000
         ring = 2 * (WORKERS - 1) / WORKERS
         return (
-            f"A link carries {ALL_REDUCE_MIB} MiB in {bound:.0f} ms, headers apart. Through servers each rank sends and receives "
-            f"that once: {shoal / bound:.2f} times that.\nA ring has to move 2(n-1)/n = {ring:g} times as much through every "
-            f"link; Gloo took {gloo / shoal:.2f} times as long as Shoal.\nThe servers are {SERVERS} more nodes with links of "
+            f"A link carries {ALL_REDUCE_MIB} MiB in {bound:.0f} ms, headers apart. Through servers each rank sends and"
+            f" receives that once: {shoal / bound:.2f} times that.\nA ring has to move 2(n-1)/n = {ring:g} times as"
+            " much through"
+            f" every link; Gloo took {gloo / shoal:.2f} times as long as Shoal.\nThe servers are {SERVERS} more nodes"
+            " with links of "
             "their own: that is what Shoal trades for time."
         )

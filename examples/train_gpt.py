@@ -3,7 +3,7 @@
 
     torchrun --nproc-per-node 4 examples/train_gpt.py --backend shoal --text corpus.txt
 
-With SHOAL_SCHEDULER=HOST:PORT the gradients go through that cluster's reduction servers; without it, rank 0 hosts a
+With SHOAL_SCHEDULER=HOST:PORT the gradients go through that cluster's reduction servers; without it, rank 0 runs a
 scheduler and a server itself. Same seed, same data and same steps with every backend. At the end each rank prints a
 digest of its weights: they must be equal. Nothing is written but what --summary and --checkpoint ask for.
 
@@ -127,7 +127,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--report-every", type=int, default=10, help="print after so many steps (default 10)")
-    parser.add_argument("--checkpoint", type=pathlib.Path, help="go on from this file if it is there, and keep it up to date")
+    parser.add_argument(
+        "--checkpoint", type=pathlib.Path, help="go on from this file if it is there, and keep it up to date"
+    )
     parser.add_argument("--checkpoint-every", type=int, default=10, help="steps between two checkpoints (default 10)")
     parser.add_argument("--summary", type=pathlib.Path, help="write what was measured to this JSON file")
     arguments = parser.parse_args()
@@ -197,7 +199,9 @@ def make_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimi
     return torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
 
 
-def train_step(model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Batches, step: int) -> torch.Tensor:
+def train_step(
+    model: DistributedDataParallel, optimizer: torch.optim.Optimizer, batches: Batches, step: int
+) -> torch.Tensor:
     """Returns this rank's loss before the step."""
     loss = model(*batches.at(step))
     optimizer.zero_grad(set_to_none=False)
@@ -292,7 +296,8 @@ def main() -> int:
         if arguments.summary is not None:
             arguments.summary.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     dist.destroy_process_group()
-    # DDP still holds the group. Gloo's threads have to end before the interpreter does: torch aborts now and then if not.
+    # DDP still holds the group. Gloo's threads have to end before the interpreter does: torch aborts now and then if
+    # not.
     del parallel
     gc.collect()
     if len(set(digests)) != 1:

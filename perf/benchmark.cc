@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -177,6 +178,7 @@ class Case {
         slot.op.reset();
       }
       if (i >= count) continue;
+      if (options_.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(options_.pause_us));
       slot.start = Clock::now();
       absl::StatusOr<Session::Op> op = Start(i % flying.size());
       if (!op.ok()) return op.status();

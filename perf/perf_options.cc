@@ -39,6 +39,10 @@ void DeclareSweep(PerfOptions* options, OptionTable* table) {
 void DeclareHow(PerfOptions* options, OptionTable* table) {
   table->Uint32("in-flight", "", "OPS", "All-reduces in flight at a time, each on a tensor of its own.",
                 &options->in_flight, 1, 1024);
+  table->Uint32("pause", "", "US",
+                "How long each rank sleeps before it starts an all-reduce, as if it computed. The times of single "
+                "all-reduces do not include it, that of the whole loop does.",
+                &options->pause_us, 0, 1'000'000);
   table->Bytes("chunk-bytes", "", "Largest chunk on the wire. 0: the cluster's default.", &options->chunk_bytes, 0,
                kMaxChunkBytes);
   table->String("wire", "", "WIRE",

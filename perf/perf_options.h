@@ -33,6 +33,7 @@ struct PerfOptions {
   std::vector<ReduceOp> ops;
 
   uint32_t in_flight = 1;
+  uint32_t pause_us = 0;
   uint64_t chunk_bytes = 0;  // 0: the cluster's default
   std::string wire_text = "none";
   WireFormat wire = WireFormat::kAsIs;  // filled in by ParsePerfOptions

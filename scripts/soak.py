@@ -74,8 +74,10 @@ def run(first: int, count: int, processes: int) -> tuple[dict, float]:
                 running.append(Batch(at, min(SEEDS_PER_BATCH, first + count - at), pathlib.Path(folder)))
             add(total, running.pop(0).finish())
             seconds = time.monotonic() - started
-            print(f"{total.get('seeds', 0)} of {count} schedules, {len(total['violations'])} violations, {seconds:.0f} s",
-                  flush=True)
+            print(
+                f"{total.get('seeds', 0)} of {count} schedules, {len(total['violations'])} violations, {seconds:.0f} s",
+                flush=True,
+            )
     return total, time.monotonic() - started
 
 
@@ -152,9 +154,9 @@ def write(total: dict, first: int, count: int, wall_seconds: float, command: str
         + ", ".join(f"{check} in {runs}" for check, runs in total["excuses"].items())
         + ".",
         "",
-        "How often each fault happened; the pair with a second fault that began least often before the first was over; and how",
-        "often a second fault began while nobody had noticed the first, it was noticed, a group had moved for it and had not",
-        "worked since, it went on while the groups worked, or what it had taken was coming back.",
+        "How often each fault happened; the pair with a second fault that began least often before the first was over;"
+        " and how often a second fault began while nobody had noticed the first, it was noticed, a group had moved"
+        " for it and had not worked since, it went on while the groups worked, or what it had taken was coming back.",
         "",
         "| fault | times | least often followed by | times | unnoticed | noticed | settling | going on | healing |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
@@ -180,7 +182,11 @@ def main() -> None:
     if not PROGRAM.is_file():
         sys.exit(f"soak: there is no {PROGRAM}; `make build` makes it")
     total, seconds = run(options.first, options.schedules, options.processes)
-    command = f"make soak SCHEDULES={options.schedules}" if options.first == 1 else " ".join(["scripts/soak.py", *sys.argv[1:]])
+    command = (
+        f"make soak SCHEDULES={options.schedules}"
+        if options.first == 1
+        else " ".join(["scripts/soak.py", *sys.argv[1:]])
+    )
     report = write(total, options.first, options.schedules, seconds, command)
     print(f"written: {report.relative_to(ROOT)}")
     for what in shortcomings(total):

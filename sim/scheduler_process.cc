@@ -28,7 +28,7 @@ SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimCont
       *std::move(machine), &host_, &store_, scheduler::EncodeState,
       [this, on_event = std::move(on_event)](const scheduler::EventRecord& event) {
         this->world().TraceText("scheduler: ", event.kind, " ", event.subject, ": ", event.reason);
-        on_event(event);
+        if (on_event) on_event(event);
       });
   host_.SetWake([this] { Wake(); });
   store_.SetWake([this] { Wake(); });

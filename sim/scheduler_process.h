@@ -18,7 +18,7 @@ class SchedulerProcess : public SimProcess {
  public:
   // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
   using OnEvent = std::function<void(const scheduler::EventRecord&)>;
-  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk, OnEvent on_event);
+  SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk, OnEvent on_event = {});
   // The process dies.
   ~SchedulerProcess() override = default;
 

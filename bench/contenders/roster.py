@@ -2,7 +2,9 @@
 
 import pathlib
 
+from contenders.neighbours import SmallJob
 from contenders.open_mpi import OpenMpi
+from contenders.server_thread import ServerThread
 from contenders.shoal import Shoal, has_flag
 from contenders.torch_ranks import TorchRanks
 from rig.nodes import Processes
@@ -15,7 +17,7 @@ WIRE = "wire"
 COLOCATE = "colocate"
 WITHOUT_KEEPING = "fail-on-server-loss"
 CHECKSUMS = "checksums"
-HYBRID = "shoal-hybrid"
+COLOCATED = "shoal-colocated"
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
 
@@ -35,7 +37,13 @@ LABELS = {
     "shoal-shm-unkept": "Shoal, shared memory, keeping nothing",
     "shoal-tcp-checked": "Shoal, UCX over TCP, checksums",
     "shoal-shm-checked": "Shoal, shared memory, checksums",
-    HYBRID: "Shoal, servers in workers too",
+    "shoal-shm-alone": "a small job, alone",
+    "shoal-shm-beside": "a small job, beside a large one",
+    "shoal-thread-alone": "a small job, alone",
+    "shoal-thread-beside": "a small job, beside a large one",
+    "shoal-thread-large": "the large job, alone",
+    "shoal-thread-shared": "the large job, beside a small one",
+    COLOCATED: "Shoal, servers in workers too",
     "shoal-torch": "Shoal in torch, nothing set up",
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
@@ -48,12 +56,12 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-# torch's backends: with nothing else running, Shoal's ranks start the scheduler and a server themselves.
+# torch's backends: with nothing else running, Shoal's ranks run the scheduler and a colocated server themselves.
 TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo", "ddp-alone": "gloo"}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
     "shoal-bf16": WIRE,
-    HYBRID: COLOCATE,
+    COLOCATED: COLOCATE,
     **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
 }
@@ -110,7 +118,9 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     if name.startswith("openmpi"):
         algorithm = name.removeprefix("openmpi").removeprefix("-tcp").removeprefix("-") or "default"
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
-    if name == HYBRID:
+    if name.startswith("shoal-thread-"):
+        return ServerThread(programs, network, processes, name.removeprefix("shoal-thread-"))
+    if name == COLOCATED:
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0
         return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], colocating_ranks=colocating)
@@ -128,5 +138,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{CHECKSUMS}")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
+    if name.endswith(("-alone", "-beside")):
+        beside = name.endswith("-beside")
+        return SmallJob(name, programs, network, processes, server_flags, perf_flags, beside_large_job=beside)
     env = {"LD_LIBRARY_PATH": str(ucx_library(name))} if name in OTHER_UCX else {}
     return Shoal(name, programs, network, processes, server_flags, perf_flags, env)

@@ -7,7 +7,7 @@ import subprocess
 import uuid
 
 from contenders.case import Case, Measured
-from rig.nodes import Processes
+from rig.nodes import Node, Processes
 from rig.network import Network
 
 
@@ -28,12 +28,16 @@ class Shoal:
         perf_flags: list[str],
         env: dict[str, str] | None = None,
         colocating_ranks: int = 0,
+        server_prefix: list[str] | None = None,  # of each server's command
+        rank_prefix: list[str] | None = None,
     ):
         self.programs = programs
         self.network = network
         self.processes = processes
         self.perf_flags = perf_flags
         self.env = env or {}
+        self.rank_prefix = rank_prefix or []
+        self.timing_flags: list[str] = []  # of shoal-perf where it measures
         self.server_count = len(network.servers) + colocating_ranks
         control = network.control.address
         self.scheduler = processes.start_service(
@@ -42,19 +46,24 @@ class Shoal:
             [str(programs / "shoal-scheduler"), "--listen", f"{control}:0", "--log-events=false"],
         ).address
         for number, node in enumerate(network.servers):
-            command = [str(programs / "shoal-server"), "--scheduler", self.scheduler, "--advertise", node.address]
+            command = [*(server_prefix or []), str(programs / "shoal-server"), "--scheduler", self.scheduler]
+            command += ["--advertise", node.address]
             command += ["--name", f"server-{number}", "--net-device", node.device, *server_flags]
             processes.start_service(node, f"{name}-server-{number}", command, self.env)
+
+    def perf_command(self, node: Node, job: str) -> list[str]:
+        """Without its rank and what it measures."""
+        command = [str(self.programs / "shoal-perf"), "--scheduler", self.scheduler, "--job", job]
+        return [*command, "--min-servers", str(self.server_count), "--net-device", node.device, *self.perf_flags]
 
     def measure(self, case: Case, timeout_s: float) -> Measured:
         report = pathlib.Path(self.processes.logs.name) / f"{uuid.uuid4().hex}.json"
         commands = []
         for rank, node in enumerate(self.network.workers):
-            command = [str(self.programs / "shoal-perf"), "--scheduler", self.scheduler, "--job", report.stem]
-            command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank), "--json", str(report)]
-            command += ["--min-servers", str(self.server_count), "--net-device", node.device]
+            command = [*self.rank_prefix, *self.perf_command(node, report.stem), "--json", str(report)]
+            command += ["--world-size", str(len(self.network.workers)), "--rank", str(rank)]
             command += ["-b", str(case.size_bytes), "-n", str(case.iterations), "-w", str(case.warmup)]
-            command += ["-c", "1", "--in-flight", str(case.in_flight), *self.perf_flags]
+            command += ["-c", "1", "--in-flight", str(case.in_flight), *self.timing_flags]
             commands.append((node, command))
         self.processes.run(commands, timeout_s, self.env)
         written = json.loads(report.read_text())

@@ -1,4 +1,5 @@
-"""An all-reduce of torch.distributed: one process a rank, for the whole measurement, because loading torch takes seconds."""
+"""An all-reduce of torch.distributed: one process a rank, for the whole measurement, because loading torch takes
+seconds."""
 
 import dataclasses
 import json

@@ -51,7 +51,8 @@ def markdown(report: dict, most_deviation: float) -> str:
         "",
         "## Against the rig",
         "",
-        "One bucket of 25 MiB. Nothing is fitted to these times: link, latency (half of a fast 4 KiB all-reduce less its messages) and"
+        "One bucket of 25 MiB. Nothing is fitted to these times: link, latency (half of a fast 4 KiB all-reduce less"
+        " its messages) and"
         " cost of a message come from other measurements. The model's ring is a perfect one; Gloo's is not quite.",
         "",
         "| rig | contender | measured | model | off by |",
@@ -74,7 +75,8 @@ def markdown(report: dict, most_deviation: float) -> str:
         " the next one goes on where it ended. `every bucket on every server`: a chunk for each of them.",
         "",
         "Bandwidth is shared max-min fairly; there is no loss, no buffer, no straggler, no rack. Workers are equal and"
-        " in lockstep. A ring and a tree, which take an hour with more, are shown up to 256. The cost of bytes at the processor is left out: it says what the layout allows, not what one"
+        " in lockstep. A ring and a tree, which take an hour with more, are shown up to 256. The cost of bytes at the"
+        " processor is left out: it says what the layout allows, not what one"
         " core can.",
         "",
         f"![chart]({report['chart']})",

@@ -97,7 +97,9 @@ def run(root: pathlib.Path, settings: Settings, output: pathlib.Path, started, c
     rig_link = report["rigs"][-1]["link_bytes_per_s"]
     fabrics = [
         Fabric(FAST_NAME, FAST_LINK_BYTES_PER_S, message["latency_s"], message["message_cost_s"], WORKERS[-1]),
-        Fabric("the rig's link", rig_link, report["validation"][-1]["latency_s"], message["message_cost_s"], RIG_WORKERS),
+        Fabric(
+            "the rig's link", rig_link, report["validation"][-1]["latency_s"], message["message_cost_s"], RIG_WORKERS
+        ),
     ]
     base = output / f"{FILE_NAME}_{started:%Y-%m-%d}"
     output.mkdir(parents=True, exist_ok=True)

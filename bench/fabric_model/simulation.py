@@ -45,7 +45,7 @@ def ring_bound(workers: int) -> float:
     return 2 * (workers - 1) / workers
 
 
-def hybrid_bound(workers: int, servers: int) -> float:
+def colocated_bound(workers: int, servers: int) -> float:
     return 2 * workers * (workers - 1) / (workers**2 + servers * (workers - 2))
 
 
@@ -68,14 +68,16 @@ def layouts(workers: int, bucket_bytes: int, fabric: Fabric) -> list[Layout]:
     segment = int(min(max(fabric.worthwhile_chunk_bytes(), 64 << 10), LARGEST_CHUNK_BYTES))
     look_ahead = str(CREDIT_CHUNKS * (workers + half))
     return [
-        Layout("ring", ("--layout", "ring", "--groups", str(min(workers, 8))), ring_bound(workers), (4, 8), 4, MOST_PEERS),
+        Layout(
+            "ring", ("--layout", "ring", "--groups", str(min(workers, 8))), ring_bound(workers), (4, 8), 4, MOST_PEERS
+        ),
         Layout("double tree", ("--layout", "tree", "--segment", str(segment)), 2.0, (2, 4), 2, MOST_PEERS),
         Layout("colocated, capped", (*one, *capped), ring_bound(workers)),
         Layout(
-            "hybrid, k = n/2, capped",
+            "dedicated and colocated, k = n/2, capped",
             (*one, *capped, "--dedicated", str(half), "--dedicated-share", str(dedicated_share(workers, half)))
             + ("--window", look_ahead),
-            hybrid_bound(workers, half),
+            colocated_bound(workers, half),
         ),
         Layout("dedicated, k = n, capped", (*one, *capped, "--dedicated", str(workers)), 1.0, (64, 128)),
         Layout(

@@ -57,14 +57,14 @@ def markdown(report: dict) -> str:
         f"{report['started_at']}, commit {facts['commit']}"
         + (f" with {facts['changed_files']} changed files" if facts["changed_files"] else "")
         + f". {facts['cpu_model']}, {facts['cpu_count']} cpus (one is used), Linux {facts['kernel']};"
-        + f" kernels: {report['kernel']}; L2 {report['l2_bytes'] >> 10} KiB, last level {report['llc_bytes'] >> 20} MiB."
-        + f" Load average before: {report['load_average_before']:.2f}.",
+        + f" kernels: {report['kernel']}; L2 {report['l2_bytes'] >> 10} KiB, last level {report['llc_bytes'] >> 20}"
+        " MiB." + f" Load average before: {report['load_average_before']:.2f}.",
         "",
     ]
     if report["load_average_before"] > BUSY_LOAD:
         lines += [
-            "**Others were busy on this machine**: the best of the rounds and only our own processor time count, but caches and"
-            " memory were shared.",
+            "**Others were busy on this machine**: the best of the rounds and only our own processor time count, but"
+            " caches and memory were shared.",
             "",
         ]
     lines += [
@@ -72,9 +72,10 @@ def markdown(report: dict) -> str:
         f" interleaved, the best of {report['rounds']} rounds, by the thread's own processor time.",
         "",
         "- **read**, **copy**: loops that only read all inputs (one stream or four, the faster) or copy one (a loop or"
-        " memcpy; bytes read and written). **bound**: read / (1 + 1/n), because a reduction writes one byte for n read.",
-        "- **sum**: into the first input, as a server does, and in brackets its part of the bound; **elsewhere**: into other"
-        " memory, whose lines the processor reads before it writes them.",
+        " memcpy; bytes read and written). **bound**: read / (1 + 1/n), because a reduction writes one byte for n"
+        " read.",
+        "- **sum**: into the first input, as a server does, and in brackets its part of the bound; **elsewhere**: into"
+        " other memory, whose lines the processor reads before it writes them.",
         "- **pairwise**: copies the first input, then adds each other one to the result, as servers do that sum as"
         " contributions come. **over it**: sum / pairwise, in brackets elsewhere / pairwise.",
         "- **bf16**, **fp16**: sums of these, accumulated in fp32, in GB/s of input: twice the elements of fp32.",
@@ -93,9 +94,11 @@ def markdown(report: dict) -> str:
         ]
     lines += [
         "",
-        "Why the pairwise sum is not further behind: it reads (2n - 1)/n times as much as we do (1.88 times with 8 inputs) and"
-        " writes n times. The 2.56 times of theory with 8 inputs count a written byte as much as a read one. Where writing"
-        " back costs next to nothing beside reading (compare sum with read at n = 2), what is left is the ratio of the reads.",
+        "Why the pairwise sum is not further behind: it reads (2n - 1)/n times as much as we do (1.88 times with 8"
+        " inputs) and writes n times. The 2.56 times of theory with 8 inputs count a written byte as much as a read"
+        " one. Where writing"
+        " back costs next to nothing beside reading (compare sum with read at n = 2), what is left is the ratio of the"
+        " reads.",
         "",
         f"Command: `{report['command']}`",
         "",

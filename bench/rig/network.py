@@ -118,7 +118,8 @@ def make_one_node(worker_count: int, server_count: int) -> Network:
 
 
 def make_linked_nodes(worker_links: list[LinkShape | None], server_links: list[LinkShape | None]) -> Network:
-    """A node for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc fails."""
+    """A node for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc
+    fails."""
     network = Network()
     try:
         network.switch = network.new_namespace()

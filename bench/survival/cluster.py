@@ -146,7 +146,9 @@ class Training:
             if self.steps_done >= step:
                 return
             if self.process.poll() is not None:
-                raise RigError(f"the training ended with {self.process.returncode} before step {step}:\n{tail(self.log)}")
+                raise RigError(
+                    f"the training ended with {self.process.returncode} before step {step}:\n{tail(self.log)}"
+                )
             if time.monotonic() > self.deadline:
                 raise RigError(f"out of time at step {self.steps_done}:\n{tail(self.log)}")
             time.sleep(POLL_S)

@@ -49,8 +49,8 @@ def kill_lines(report: dict) -> list[str]:
         "## Servers killed",
         "",
         f"{count} times SIGKILL for one of {report['shape']['servers']} servers, drawn anew each time (seed"
-        f" {report['wanted']['seed']}) as the moment is; the server is restarted at once. Added: the slower one of the step"
-        " under way at the kill and the next, less the median of the undisturbed run.",
+        f" {report['wanted']['seed']}) as the moment is; the server is restarted at once. Added: the slower one of the"
+        " step under way at the kill and the next, less the median of the undisturbed run.",
         "",
         *table(
             ["", "count", "median", "p99", "max"],
@@ -70,8 +70,9 @@ def rolling_lines(report: dict) -> list[str]:
     return [
         "## Rolling restarts",
         "",
-        f"{report['wanted']['rolling_restarts']} times each server in turn: SIGTERM, its end awaited (it must have left its"
-        " groups in good order), started again, its registration awaited. No op failed: DDP ends with the first that does.",
+        f"{report['wanted']['rolling_restarts']} times each server in turn: SIGTERM, its end awaited (it must have left"
+        " its groups in good order), started again, its registration awaited. No op failed: DDP ends with the first"
+        " that does.",
         "",
         *table(
             ["", "count", "median", "p99", "max"],
@@ -86,7 +87,11 @@ def rolling_lines(report: dict) -> list[str]:
 def absence_lines(report: dict) -> list[str]:
     around, control = report["found"]["ops_around_absence"], report["found"]["ops_around_no_absence"]
     rows = [[f"scheduler away: {name}", *spread_cells(around[name])] for name in ("before", "during", "after")]
-    rows += [[f"undisturbed: {name}", *spread_cells(control[name])] for name in ("before", "during", "after") if name in control]
+    rows += [
+        [f"undisturbed: {name}", *spread_cells(control[name])]
+        for name in ("before", "during", "after")
+        if name in control
+    ]
     return [
         "## The scheduler away",
         "",
@@ -110,12 +115,16 @@ def markdown(report: dict) -> str:
     if problems:
         lines += ["**Wrong**:", "", *[f"- {problem}" for problem in problems], ""]
     if report["load_average_before"] > 0.5:
-        lines += ["Others were busy on this machine: times are not to be quoted as proof, weights and failures are.", ""]
+        lines += [
+            "Others were busy on this machine: times are not to be quoted as proof, weights and failures are.",
+            "",
+        ]
     lines += [
-        f"`examples/train_gpt.py`, {shape['ranks']} ranks, {shape['steps']} steps, {found['bytes_a_step'] / 1e6:.2f} MB of"
-        f" gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {shape['servers']} servers, one of them"
-        f" reached over TCP, the others through shared memory; lease {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs on"
-        " one node. The same seed, text and steps in each run; a run's cluster is its own."
+        f"`examples/train_gpt.py`, {shape['ranks']} ranks, {shape['steps']} steps, {found['bytes_a_step'] / 1e6:.2f} MB"
+        f" of gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {shape['servers']} servers, one"
+        " of them"
+        f" reached over TCP, the others through shared memory; lease {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs"
+        " on one node. The same seed, text and steps in each run; a run's cluster is its own."
         f" Took {report['took_s'] / 60:.0f} minutes.",
         "",
         *run_lines(report),

@@ -103,7 +103,9 @@ def conclude(runs: dict, shape: Shape) -> dict:
         "added_by_a_kill_s": findings.distribution(findings.added_by_each_kill_s(runs["kills"], step_s)),
         "added_in_all_s": {name: findings.added_in_all_s(run, undisturbed) for name, run in runs.items()},
         "step_of_rolling_restarts_s": findings.distribution(findings.step_times_s(runs["rolling restarts"])),
-        "restarts_s": findings.distribution([f["ended_at"] - f["began_at"] for f in runs["rolling restarts"]["faults"]]),
+        "restarts_s": findings.distribution(
+            [f["ended_at"] - f["began_at"] for f in runs["rolling restarts"]["faults"]]
+        ),
         "ops_around_absence": findings.ops_around(away, absence),
         "ops_around_no_absence": findings.ops_around(undisturbed, pretended),
         "all_reduces": len(undisturbed["all_reduce_seconds"]),

@@ -105,7 +105,8 @@ class Setting:
 
 SETTINGS = (
     Setting("scheduler", "SHOAL_SCHEDULER", parse_address, None,
-            "HOST:PORT of the cluster's scheduler; unset: rank 0 runs one, and the first rank of each node runs a server"),
+            "HOST:PORT of the cluster's scheduler; unset: rank 0 runs one, and the first rank of each node runs a"
+            " server"),
     Setting("job_name", "SHOAL_JOB_NAME", parse_job_name, None,
             "name of the job in the cluster; unset: made from torchrun's run id, or from the master's address"),
     Setting("min_servers", "SHOAL_MIN_SERVERS", parse_count, None,
@@ -115,7 +116,8 @@ SETTINGS = (
     Setting("wire", "SHOAL_WIRE", parse_wire, "none",
             "bf16 or fp16: float32 tensors are sent rounded to 16 bits; none: unchanged; equal on all ranks"),
     Setting("inner_below", "SHOAL_INNER_BELOW", parse_inner_below, 0,
-            "all-reduces of fewer bytes go to the inner backend; a number, or a file that `python -m shoal.calibrate` wrote"),
+            "all-reduces of fewer bytes go to the inner backend; a number, or a file that"
+            " `python -m shoal.calibrate` wrote"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
             "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
@@ -125,9 +127,11 @@ SETTINGS = (
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
             "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
-            "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer servers than ranks"),
+            "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
+            " servers than ranks"),
     Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
-            "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per node"),
+            "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per"
+            " node"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
@@ -162,7 +166,9 @@ def read_config(environment: Mapping[str, str], query: Mapping[str, str]) -> tup
     """Returns the configuration, and for each setting where it came from. Raises ValueError."""
     unknown = sorted(set(query) - {setting.name for setting in SETTINGS})
     if unknown:
-        raise ValueError(f"init_method: unknown setting {unknown[0]!r}{_suggest(unknown[0], [s.name for s in SETTINGS])}")
+        raise ValueError(
+            f"init_method: unknown setting {unknown[0]!r}{_suggest(unknown[0], [s.name for s in SETTINGS])}"
+        )
     values, sources = {}, {}
     for setting in SETTINGS:
         if setting.name in query:

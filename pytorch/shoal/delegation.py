@@ -1,6 +1,7 @@
 """The size below which all-reduces go to the inner backend. It is the same on all ranks of a group: rank 0 decides.
 
-The other path sums in another order, so the choice must not depend on the measurement or configuration of a single rank.
+The other path sums in another order, so the choice must not depend on the measurement or configuration of a single
+rank.
 """
 
 import dataclasses
@@ -29,7 +30,9 @@ def read_limits(setting: int | str) -> Limits:
     try:
         text = pathlib.Path(setting).read_text(encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"SHOAL_INNER_BELOW={setting}: {error.strerror}; `python -m shoal.calibrate` writes such a file") from None
+        raise ValueError(
+            f"SHOAL_INNER_BELOW={setting}: {error.strerror}; `python -m shoal.calibrate` writes such a file"
+        ) from None
     return parse_limits(text, setting)
 
 
@@ -52,7 +55,8 @@ def format_limits(limits: Limits, comments: list[str]) -> str:
 
 
 def agree(store: Store, rank: int, setting: int | str, timeout: datetime.timedelta) -> Limits:
-    """The limits that rank 0 of the group is configured with. Raises DistBackendError on all ranks if they are wrong."""
+    """The limits that rank 0 of the group is configured with. Raises DistBackendError on all ranks if they are
+    wrong."""
     if rank == 0:
         try:
             answer = dataclasses.asdict(read_limits(setting))

@@ -123,7 +123,8 @@ class Membership:
             net_device=self._net_device(), transports=self.settings.transports,
             network_only=self.settings.network_only, checksums=self.settings.checksums,
             colocation=config.COLOCATIONS.index(self._colocate()),
-            colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet, on_closed=self.stop_services,
+            colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
+            on_closed=self.stop_services,
         )  # fmt: skip
 
     def _colocate(self) -> str:
@@ -190,7 +191,8 @@ def count_default_group() -> int:
 
 
 def generation() -> str:
-    """For keys in a shared store: torchrun's store, with what was written to it, outlives the processes that it restarts."""
+    """For keys in a shared store: torchrun's store, with what was written to it, outlives the processes that it
+    restarts."""
     return f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{_generation}"
 
 
@@ -214,8 +216,8 @@ def load_library() -> None:
 
 
 def statistics() -> dict:
-    """What this process's all-reduces have done so far; see `shoal_statistics` in worker.h for the fields. `shards` lists the
-    bytes to and from each server thread. Empty when the process is in no job."""
+    """What this process's all-reduces have done so far; see `shoal_statistics` in worker.h for the fields. `shards`
+    lists the bytes to and from each server thread. Empty when the process is in no job."""
     with _lock:
         current = _current
     if current is None or current.session is None or current.process_id != os.getpid():

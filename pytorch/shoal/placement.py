@@ -1,7 +1,8 @@
 """Decides which rank runs what when no scheduler is given; the ranks agree through the process group's store.
 
 Every rank writes which node it is on and at which address it can be reached. Rank 0 decides from that: it runs the
-scheduler, and the first rank of each node runs a colocated reduction server. It publishes the plan, or why there is none.
+scheduler, and the first rank of each node runs a colocated reduction server. It publishes the plan, or why there is
+none.
 """
 
 import dataclasses
@@ -101,7 +102,8 @@ def check_schedulers(places: list[RankPlace]) -> None:
     for rank, place in enumerate(places):
         if place.scheduler != places[0].scheduler:
             raise ValueError(
-                f"rank 0 has scheduler {places[0].scheduler or '(none)'}, rank {rank} has {place.scheduler or '(none)'}: "
+                f"rank 0 has scheduler {places[0].scheduler or '(none)'}, rank {rank} has"
+                f" {place.scheduler or '(none)'}: "
                 "set SHOAL_SCHEDULER to the same value on all ranks, or on none"
             )
 
@@ -117,7 +119,9 @@ def agree(
     try:
         store.wait(["plan"], timeout)
     except RuntimeError as error:
-        raise DistBackendError(f"shoal: rank {rank} waited {timeout} for the plan of rank 0, which did not come: {error}") from None
+        raise DistBackendError(
+            f"shoal: rank {rank} waited {timeout} for the plan of rank 0, which did not come: {error}"
+        ) from None
     answer = json.loads(store.get("plan"))
     if "error" in answer:
         raise DistBackendError(f"shoal: rank 0 could not set up the job: {answer['error']}")

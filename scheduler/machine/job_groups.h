@@ -25,9 +25,9 @@ inline constexpr size_t kMaxGroupsPerJob = 16384;
 
 // What ranks reported of a group in its present epoch, and how it has moved. Not saved: ranks repeat what lasts.
 struct GroupTrouble {
-  std::string wish;        // why its ranks want another map, in words; empty: they don't, as far as is known
-  ServerId reported;       // the one that the newest report was of, if it can't be used; 0: none
-  uint64_t since_ns = 0;   // with a wish: when it began, over moves that did not help
+  std::string wish;       // why its ranks want another map, in words; empty: they don't, as far as is known
+  ServerId reported;      // the one that the newest report was of, if it can't be used; 0: none
+  uint64_t since_ns = 0;  // with a wish: when it began, over moves that did not help
   uint64_t look_again_ns = kNoDeadline;  // when it may move, or is to be given up
   MovePace pace;
 };

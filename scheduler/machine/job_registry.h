@@ -47,7 +47,7 @@ struct Job {
   std::string failure;  // kFailed: which rank was lost, and why
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
-  JobGroups groups;                    // that are open
+  JobGroups groups;                   // that are open
   size_t live_count = 0;
 
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }

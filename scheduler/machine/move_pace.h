@@ -14,27 +14,26 @@ class MovePace {
  public:
   static constexpr uint32_t kAtOnce = 4;
   static constexpr uint64_t kFirstPauseNs = 250'000'000;
-
-  // Within I10's bound: a move that waits goes out within half a lease, or a second.
-  static uint64_t LongestPauseNs(uint64_t lease_ttl_ns) { return std::max<uint64_t>(1'000'000'000, lease_ttl_ns / 2); }
+  static constexpr uint64_t kLongestPauseNs = 1'000'000'000;  // within the bound of I10
+  static constexpr uint64_t kQuietNs = 5'000'000'000;
 
   // When the next move may be made.
-  uint64_t NextNs(uint64_t lease_ttl_ns) const {
+  uint64_t next_ns() const {
     if (moves_ < kAtOnce) return 0;
-    return last_ns_ + std::min(kFirstPauseNs << std::min(moves_ - kAtOnce, 16u), LongestPauseNs(lease_ttl_ns));
+    return last_ns_ + std::min(kFirstPauseNs << std::min(moves_ - kAtOnce, 8u), kLongestPauseNs);
   }
-  // It has stayed where it is for so long that what happens now has nothing to do with the moves before.
-  bool IsQuiet(uint64_t lease_ttl_ns, Now now) const {
-    return moves_ == 0 || now.monotonic_ns >= last_ns_ + 2 * LongestPauseNs(lease_ttl_ns);
-  }
+  // The last move was not a moment ago: what is reported now is new trouble.
+  bool IsSettled(Now now) const { return HasStayed(kLongestPauseNs, now); }
   // It is moved now.
-  void Note(uint64_t lease_ttl_ns, Now now) {
-    if (IsQuiet(lease_ttl_ns, now)) moves_ = 0;
+  void Note(Now now) {
+    if (HasStayed(kQuietNs, now)) moves_ = 0;
     ++moves_;
     last_ns_ = now.monotonic_ns;
   }
 
  private:
+  bool HasStayed(uint64_t ns, Now now) const { return moves_ == 0 || now.monotonic_ns >= last_ns_ + ns; }
+
   uint32_t moves_ = 0;  // since it was quiet
   uint64_t last_ns_ = 0;
 };

@@ -39,6 +39,7 @@ struct PublishColocationRequest {
 struct AddWatcher {
   WatcherId watcher;
   JobId job;
+  SendWatch first;  // the state when it came
 };
 using Consequence =
     std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishColocationRequest, AddWatcher, EventRecord>;

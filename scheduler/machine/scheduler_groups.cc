@@ -117,7 +117,8 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.Find(id) != nullptr) return;
-  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it", now);
+  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it",
+         now);
 }
 
 void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,

@@ -146,8 +146,21 @@ void SchedulerMachine::OnEvent(const RequestCancelled& event, Now now, Scheduler
 }
 
 void SchedulerMachine::OnEvent(const WatchOpened& event, Now now, SchedulerActions* actions) {
+  const Job* const job = jobs_.Find(event.job);
+  if (job == nullptr && event.job != JobId()) {
+    actions_.push_back(CloseStream{event.watcher, absl::NotFoundError(absl::StrCat("no job has id ", event.job.value(),
+                                                                                   " here; join the job first"))});
+    return HandOut(now, actions);
+  }
   jobs_.OnStreamOpened(event);
-  AfterSave(AddWatcher{event.watcher, event.job});
+  // The present state, told once it is saved. What changes from now on is told after it.
+  SendWatch first{.watcher = event.watcher, .map = map_};
+  if (job != nullptr) {
+    first.lost_ranks = job->LostRanks();
+    first.groups = job->groups.Maps();
+    first.colocation = ColocationWanted(*job);
+  }
+  AfterSave(AddWatcher{event.watcher, event.job, std::move(first)});
   HandOut(now, actions);
 }
 
@@ -215,27 +228,9 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
   } else if (const auto* wanted = std::get_if<PublishColocationRequest>(&consequence)) {
     watchers_.TellJob(wanted->job, {.colocation = wanted->request}, &actions_);
   } else if (const auto* added = std::get_if<AddWatcher>(&consequence)) {
-    StartWatching(*added);
+    watchers_.Add(added->watcher, added->job);
+    actions_.push_back(added->first);
   }
-}
-
-void SchedulerMachine::StartWatching(const AddWatcher& added) {
-  // It is told the present state, which may not all be saved yet.
-  if (!saves_.all_saved()) return saves_.Hold(added);
-  const Job* job = jobs_.Find(added.job);
-  if (job == nullptr && added.job != JobId()) {
-    actions_.push_back(CloseStream{added.watcher, absl::NotFoundError(absl::StrCat("no job has id ", added.job.value(),
-                                                                                   " here; join the job first"))});
-    return;
-  }
-  watchers_.Add(added.watcher, added.job);
-  SendWatch first{.watcher = added.watcher, .map = published_};
-  if (job != nullptr) {
-    first.lost_ranks = job->LostRanks();
-    first.groups = job->groups.Maps();
-    first.colocation = ColocationWanted(*job);
-  }
-  actions_.push_back(std::move(first));
 }
 
 void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> response) {

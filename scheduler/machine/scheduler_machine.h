@@ -154,16 +154,15 @@ class SchedulerMachine {
 
   void AfterSave(Consequence consequence);
   void Carry(const Consequence& consequence);
-  void StartWatching(const AddWatcher& added);
   void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
   void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
   void SaveIfChanged(Now now);
   void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;
-  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
   // The end of each step: what was decided goes out, and changes are saved.
   void HandOut(Now now, SchedulerActions* actions);
+  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
 
   const Settings settings_;
   const std::string cluster_id_;
@@ -182,7 +181,7 @@ class SchedulerMachine {
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
-  SchedulerActions actions_;  // decided, and not handed out yet
+  SchedulerActions actions_;             // decided, and not handed out yet
 };
 
 }  // namespace shoal::scheduler

@@ -1,8 +1,8 @@
 // The part of SchedulerMachine that publishes the shard map and moves open groups from server to server.
 //
-// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is out
-// of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not moved
-// to and fro, and moves are paced (MovePace).
+// Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is
+// out of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not
+// moved to and fro, and moves are paced (MovePace).
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -111,8 +111,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
   if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
-  const uint64_t next_ns = trouble.pace.NextNs(lease_ttl_ns());
-  if (now.monotonic_ns < next_ns) return LookAgain(&trouble, next_ns);
+  if (now.monotonic_ns < trouble.pace.next_ns()) return LookAgain(&trouble, trouble.pace.next_ns());
   group->state.excluded = std::move(next->excluded);
   MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
 }
@@ -126,7 +125,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
   AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
   Record("group-moved", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
-  group->trouble.pace.Note(lease_ttl_ns(), now);
+  group->trouble.pace.Note(now);
   group->trouble.wish.clear();
 }
 
@@ -179,7 +178,7 @@ void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, 
                                   Now now) {
   GroupTrouble& trouble = group->trouble;
   std::vector<ExcludedServer>& excluded = group->state.excluded;
-  if (trouble.wish.empty() && trouble.pace.IsQuiet(lease_ttl_ns(), now)) trouble.since_ns = now.monotonic_ns;
+  if (trouble.wish.empty() && trouble.pace.IsSettled(now)) trouble.since_ns = now.monotonic_ns;
   const std::string reason = CleanText(request.reason);
   trouble.wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
                               request.reachable ? " and reached it again: " : ": ", reason);
@@ -187,9 +186,8 @@ void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, 
   trouble.reported = request.reachable ? ServerId() : request.server;
   if (request.reachable) return;
   const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
-  excluded.push_back({.server = request.server,
-                      .incarnation = request.server_incarnation,
-                      .refusal = request.refused ? refusal : ""});
+  excluded.push_back(
+      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""});
 }
 
 void SchedulerMachine::MemoryWasFreed(ServerId server, Now now) {

@@ -97,8 +97,8 @@ struct JoinGroup {
   uint32_t min_servers = 0;      // 0 means 1
   uint64_t wait_ms = 0;
   LinkFacts link;
-  uint32_t wire = 0;            // number of a WireFormat
-  uint64_t request_number = 0;  // see GroupRequestId
+  uint32_t wire = 0;                                    // number of a WireFormat
+  uint64_t request_number = 0;                          // see GroupRequestId
   std::optional<SharedOptions> options = std::nullopt;  // nullopt: the process is older than these
 };
 

@@ -117,9 +117,9 @@ struct JobView {
   std::vector<GroupView> groups;
 };
 
-using Response =
-    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined, WorkerRenewed,
-                 ServerReported, ClusterView, std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined,
+                              WorkerRenewed, ServerReported, ClusterView, std::vector<ServerView>, std::vector<JobView>,
+                              std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

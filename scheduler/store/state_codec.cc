@@ -141,13 +141,12 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.wire = *wire;
   for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
-    group.excluded.push_back(
-        {ServerId(excluded.server_id()), Incarnation(excluded.incarnation()), excluded.refusal()});
+    group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation()), excluded.refusal()});
   }
   for (const uint32_t rank : stored.gone()) {
     if (std::count(group.ranks.begin(), group.ranks.end(), JobRank(rank)) == 0) {
-      return Contradiction(absl::StrCat("rank ", rank, " has left group \"", group.name, "\" of ", of_job,
-                                        " without being in it"));
+      return Contradiction(
+          absl::StrCat("rank ", rank, " has left group \"", group.name, "\" of ", of_job, " without being in it"));
     }
     group.gone.insert(JobRank(rank));
   }

@@ -22,7 +22,8 @@ void InlineReducer::Work(uint64_t* budget_bytes) {
   while (*budget_bytes > 0 && !waiting_.empty()) {
     if (next_ >= waiting_.size()) next_ = 0;
     Queue& queue = queues_[waiting_[next_]];
-    *budget_bytes -= std::min(*budget_bytes, TakeTurn(&queue, std::min(*budget_bytes, kTurnBytes)));
+    const uint64_t turn_bytes = waiting_.size() == 1 ? *budget_bytes : std::min(*budget_bytes, kTurnBytes);
+    *budget_bytes -= std::min(*budget_bytes, TakeTurn(&queue, turn_bytes));
     if (queue.jobs.empty()) {
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(next_));
     } else {

@@ -17,7 +17,7 @@ namespace shoal {
 
 class InlineReducer : public Reducer {
  public:
-  // Of contributions that are read in a turn.
+  // Of contributions that are read in a turn while several groups wait. Chunks are summed fastest in one piece.
   static constexpr uint64_t kTurnBytes = 128 << 10;
 
   void Start(const ReduceJob& job) override;

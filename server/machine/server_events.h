@@ -23,7 +23,8 @@ struct SchedulerHeard {
   bool is_colocated = false;  // it runs inside a worker, and ends with a rank
 };
 
-// Tokens are checked with this key from now on; open groups continue. For a scheduler that lost its state.
+// Tokens are checked with this key from now on, because the scheduler has lost its state; open groups continue, but it
+// does not know them any more, so this server declares their ranks lost after a lease.
 struct TokenKeyChanged {
   TokenKey key{};
 };

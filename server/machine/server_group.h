@@ -91,6 +91,9 @@ class ServerGroup {
   void Miss(Rank rank, Now now, std::string because);
   // The rank is gone. Its pending pushes are taken out; their offers are for the caller to decline, oldest first.
   std::vector<OfferId> Leave(Rank rank);
+  // The scheduler has lost its state, and with it the group: it will not declare a rank lost any more.
+  void ForgetScheduler() { unknown_to_scheduler_ = true; }
+  bool unknown_to_scheduler() const { return unknown_to_scheduler_; }
   // A missing rank did not come back in time. Returns why it went missing.
   std::string GiveUp(Rank rank);
 
@@ -183,6 +186,7 @@ class ServerGroup {
   OpLedger ledger_;
   OpNumber newest_result_;  // of all members'
   bool any_waits_for_commit_ = false;
+  bool unknown_to_scheduler_ = false;
   bool failed_ = false;
   FailureOf failure_of_ = FailureOf::kGroup;
   std::string failure_;

@@ -28,7 +28,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
       group.Miss(membership.rank, now,
                  absl::StrCat("server ", options_.server_name, " lost its connection: ",
                               event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
-      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group.member(membership.rank)));
+      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.member(membership.rank)));
     }
     ReleaseIfOver(membership.group_index, actions);
   }
@@ -42,7 +42,17 @@ void ServerMachine::OnEvent(const SchedulerHeard& event, Now now, ServerActions*
   if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
 }
 
-uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup::Member& missing) const {
+void ServerMachine::OnEvent(const TokenKeyChanged& event, Now, ServerActions*) {
+  if (event.key == options_.token_key) return;
+  options_.token_key = event.key;
+  for (const GroupCell& cell : groups_) {
+    if (cell.group != nullptr) cell.group->ForgetScheduler();
+  }
+  if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
+}
+
+uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup& group, const ServerGroup::Member& missing) const {
+  if (group.unknown_to_scheduler()) return missing.missing_since_ns + options_.lease_ttl_ns;
   return std::max(missing.missing_since_ns, scheduler_heard_ns_) +
          ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);
 }
@@ -55,7 +65,7 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
     for (uint32_t r = 0; r < group.size(); ++r) {
       const ServerGroup::Member& member = group.member(Rank(r));
       if (member.presence != ServerGroup::Presence::kMissing) continue;
-      if (const uint64_t give_up_ns = GiveUpTimeNs(member); now.monotonic_ns < give_up_ns) {
+      if (const uint64_t give_up_ns = GiveUpTimeNs(group, member); now.monotonic_ns < give_up_ns) {
         next_loss_ns_ = std::min(next_loss_ns_, give_up_ns);
         continue;
       }

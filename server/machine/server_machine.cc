@@ -239,8 +239,6 @@ void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* act
 
 void ServerMachine::OnEvent(const DrainRequested&, Now, ServerActions*) { draining_ = true; }
 
-void ServerMachine::OnEvent(const TokenKeyChanged& event, Now, ServerActions*) { options_.token_key = event.key; }
-
 void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slot(token.slot);

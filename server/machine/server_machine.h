@@ -57,6 +57,7 @@ class ServerMachine {
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
 
+  size_t open_group_count() const { return group_index_.size(); }
   // Whether the newest push was of a small op; see core/small_op.h.
   bool last_op_was_small() const { return last_op_was_small_; }
 
@@ -149,7 +150,7 @@ class ServerMachine {
   void ReleaseFailed(Now now, ServerActions* actions);
   // The last resort, when no scheduler was heard for long.
   void GiveUpMissing(Now now, ServerActions* actions);
-  uint64_t GiveUpTimeNs(const ServerGroup::Member& missing) const;
+  uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::Member& missing) const;
   std::vector<AbsentRank> AbsentRanks() const;
   // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
   // once all have their results.

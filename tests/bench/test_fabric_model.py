@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
 from fabric_model import calibration, page, run
-from fabric_model.simulation import Fabric, dedicated_share, hybrid_bound, layouts, ring_bound, scale_row, simulate
+from fabric_model.simulation import Fabric, dedicated_share, colocated_bound, layouts, ring_bound, scale_row, simulate
 
 PROGRAM = ROOT / "build/bin/fabric_model"
 BUCKET = 1 << 20
@@ -21,7 +21,9 @@ COSTLY = Fabric("messages cost 10 us", BUCKET / UNIT_S, 5e-5, 1e-5, 1024)
 
 def time_of(fabric: Fabric, workers: int, *flags: str, buckets: int = 1, in_flight: int = 1) -> float:
     """In units of M/link, for one bucket."""
-    assert PROGRAM.is_file(), f"{PROGRAM} is missing: run make setup, which installs SimGrid, then cmake build and make build"
+    assert PROGRAM.is_file(), (
+        f"{PROGRAM} is missing: run make setup, which installs SimGrid, then cmake build and make build"
+    )
     return simulate(PROGRAM, fabric, workers, BUCKET, buckets, in_flight, flags) / UNIT_S / buckets
 
 
@@ -54,8 +56,8 @@ def test_no_layout_beats_its_bound():
 
 def test_equal_workers_may_be_taken_for_one():
     dedicated = ("--dedicated", "8", "--chunk-bytes", "8192")
-    hybrid = (*dedicated, "--dedicated-share", str(dedicated_share(8, 8) / 2), "--window", "64")
-    for flags in (dedicated, hybrid):
+    colocated = (*dedicated, "--dedicated-share", str(dedicated_share(8, 8) / 2), "--window", "64")
+    for flags in (dedicated, colocated):
         all_of_them = time_of(COSTLY, 8, *flags, buckets=4, in_flight=2)
         one = time_of(COSTLY, 8, *flags, "--groups", "1", buckets=4, in_flight=2)
         # Too slow rather than too fast: their messages come all at once.
@@ -78,8 +80,8 @@ def test_a_wrong_option_is_told():
 
 def test_the_bounds_meet_where_they_should():
     for workers in (2, 8, 1024):
-        assert hybrid_bound(workers, 0) == pytest.approx(ring_bound(workers))
-        assert hybrid_bound(workers, workers) == pytest.approx(1.0)
+        assert colocated_bound(workers, 0) == pytest.approx(ring_bound(workers))
+        assert colocated_bound(workers, workers) == pytest.approx(1.0)
         assert dedicated_share(workers, workers) == pytest.approx(1.0)
         assert dedicated_share(workers, 0) == 0
 

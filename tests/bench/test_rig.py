@@ -40,7 +40,9 @@ def test_links_carry_their_rate_and_nothing_else_reaches_a_node():
 def test_nothing_crosses_a_cable_that_is_cut_until_it_is_mended(cut):
     with make_linked_nodes([None] * 2, [None]) as network, Processes() as processes:
         server, (worker, other) = network.servers[0], network.workers
-        listen = "import signal, socket; s = socket.create_server(('', 7000)); print('ready', flush=True); signal.pause()"
+        listen = (
+            "import signal, socket; s = socket.create_server(('', 7000)); print('ready', flush=True); signal.pause()"
+        )
         processes.start(server, [sys.executable, "-S", "-c", listen], stdout=subprocess.PIPE).stdout.readline()
 
         def connects(node: Node) -> bool:

@@ -376,5 +376,3 @@ def ignoring_signals():
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-

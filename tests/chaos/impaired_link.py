@@ -1,9 +1,9 @@
 """A bad cable: passes frames between two devices, and loses, delays, doubles, reorders or changes some of them.
 
-`impaired_link.py DEVICE DEVICE SEED`, in the namespace of both. Each line on standard input is a JSON list of what is wrong
-from now on: {"kind", "amount"} as in fault.py, and for payload-corrupt "ports", the ports of the servers' data plane. It
-stands in for the kernel's netem, which not every kernel has. Like netem it treats a burst that the sender's kernel hands
-over in one piece (segmentation offload) as one frame. It ends when its standard input does.
+`impaired_link.py DEVICE DEVICE SEED`, in the namespace of both. Each line on standard input is a JSON list of what is
+wrong from now on: {"kind", "amount"} as in fault.py, and for payload-corrupt "ports", the ports of the servers' data
+plane. It stands in for the kernel's netem, which not every kernel has. Like netem it treats a burst that the sender's
+kernel hands over in one piece (segmentation offload) as one frame. It ends when its standard input does.
 """
 
 import heapq
@@ -78,8 +78,9 @@ class Impairment:
         return bytes(changed)
 
     def changed_payload(self, frame: bytes, ports: list[int]) -> bytes:
-        """In the middle of a large piece of the data plane's payload, so that TCP does not see it: the frame asks for its
-        checksum to be filled in later. One whose checksum is there already, or that is something else, stays as it is."""
+        """In the middle of a large piece of the data plane's payload, so that TCP does not see it: the frame asks for
+        its checksum to be filled in later. One whose checksum is there already, or that is something else, stays as it
+        is."""
         flags, *_ = VNET_HEADER.unpack_from(frame)
         ip = VNET_HEADER.size + ETHERNET_BYTES
         if not flags & NEEDS_CHECKSUM or len(frame) < ip + 40:
@@ -94,7 +95,8 @@ class Impairment:
         if length < LEAST_CORRUPTED_PAYLOAD:
             return frame
         changed = bytearray(frame)
-        changed[self.source.randrange(payload + length // 4, payload + 3 * length // 4)] ^= 1 << self.source.randrange(8)
+        place = self.source.randrange(payload + length // 4, payload + 3 * length // 4)
+        changed[place] ^= 1 << self.source.randrange(8)
         self.changed += 1
         return bytes(changed)
 

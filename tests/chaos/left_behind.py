@@ -15,7 +15,9 @@ def mapped_files() -> set[str]:
     found: set[str] = set()
     for entry in pathlib.Path("/proc").glob("[0-9]*/maps"):
         try:
-            found |= {line.split()[-1] for line in entry.read_text(errors="replace").splitlines() if "/dev/shm/" in line}
+            found |= {
+                line.split()[-1] for line in entry.read_text(errors="replace").splitlines() if "/dev/shm/" in line
+            }
         except OSError:
             continue
     return found

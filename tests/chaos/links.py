@@ -45,7 +45,8 @@ class BadCable:
         run_in(
             network.switch,
             ["ip", "-batch", "-"],
-            f"link add {self.inner} type veth peer name {self.outer}\nlink set {self.inner} up\nlink set {self.outer} up\n",
+            f"link add {self.inner} type veth peer name {self.outer}\n"
+            f"link set {self.inner} up\nlink set {self.outer} up\n",
         )
         in_switch = Node("switch", "", "", network.switch)
         self.process = subprocess.Popen(

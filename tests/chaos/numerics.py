@@ -93,7 +93,9 @@ def scaled_integers(values: numpy.ndarray, factor: float) -> numpy.ndarray:
     return kept
 
 
-def expected(inputs: list[numpy.ndarray], dtype: int, op: int, factor: float = 0.0, wire: str = "none") -> numpy.ndarray:
+def expected(
+    inputs: list[numpy.ndarray], dtype: int, op: int, factor: float = 0.0, wire: str = "none"
+) -> numpy.ndarray:
     """The result of the ranks' inputs (in rank order), bit by bit."""
     name, _ = DTYPES[dtype]
     with numpy.errstate(all="ignore"):

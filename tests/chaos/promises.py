@@ -38,5 +38,6 @@ def way_around_s(shape: Shape) -> float:
 
 
 def leader_replaced_s(shape: Shape) -> float:
-    """F16: another leads within the leader's lease and a second, and members have come to it a lease and a half later."""
+    """F16: another leads within the leader's lease and a second, and members have come to it a lease and a half
+    later."""
     return shape.leader_lease_ms / 1000 + 1 + 1.5 * shape.lease_s

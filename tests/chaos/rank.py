@@ -1,8 +1,8 @@
 """One rank of a job under chaos: makes groups, reduces in several at a time, checks every bit, closes them, goes on.
 
 `rank.py JSON`. Says on standard output what its watcher must know, a JSON object a line: joined, failed (with the code
-and text that the library gave), wrong (a result that is not the independent sum), ended. A line on standard input asks it
-to end: the ranks agree on when, by all-reduces between the others. Exit code 0: ended in good order; 1: an
+and text that the library gave), wrong (a result that is not the independent sum), ended. A line on standard input asks
+it to end: the ranks agree on when, by all-reduces between the others. Exit code 0: ended in good order; 1: an
 op failed; 2: a result was wrong.
 """
 
@@ -228,7 +228,9 @@ class Rank:
         self.progress.set_doing(slot, "pauses")
         self.library.handle.shoal_op_release(operation)
 
-    def finish(self, slot: int, generation: Generation, op: Op, data: numpy.ndarray, operation: ctypes.c_void_p) -> None:
+    def finish(
+        self, slot: int, generation: Generation, op: Op, data: numpy.ndarray, operation: ctypes.c_void_p
+    ) -> None:
         self.wait(slot, generation, operation)
         inputs = [self.contribution(op, rank, place) for place, rank in enumerate(generation.members)]
         right = numerics.expected(inputs, op.dtype, op.op, op.factor, generation.wire)

@@ -73,7 +73,8 @@ def page(record: dict, date: str) -> str:
         "",
         f"- {counts.get('faults', 0)} faults in {record['wall_s'] / 60:.1f} minutes:"
         f" **{len(record['violations'])} violations**.",
-        f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups made"
+        f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups"
+        " made"
         f" and closed; {counts.get('bytes', 0) / 2**30:.1f} GiB.",
         f"- {counts.get('failures that failover.md allows', 0)} calls failed as docs/failover.md says;"
         f" {counts.get(NOT_JUDGED, 0)} were not judged, since a program got no processor. Jobs were started again"

@@ -2,8 +2,8 @@
 """Chaos on the real programs and a real network. Needs root, and the programs in build/bin (or SHOAL_BIN).
 
 `make chaos MINUTES=30 SEED=7`; `tests/chaos/run.py --only tests/chaos/schedules/NAME.json` for a written schedule,
-`--shrink` to reduce a failing one to its last faults. Exit status: 0 if no check failed, 1 if one did, 2 if nothing could
-be run.
+`--shrink` to reduce a failing one to its last faults. Exit status: 0 if no check failed, 1 if one did, 2 if nothing
+could be run.
 """
 
 import argparse
@@ -44,11 +44,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--shrink-minutes", type=float, default=30.0, help="for that long, at most")
     parser.add_argument("--stop-at-first", action="store_true", help="end with the first violation")
     checkers = ", ".join(CHECKERS)
-    parser.add_argument("--without", default="", help=f"checkers that are left out, separated by commas, of: {checkers}")
+    parser.add_argument(
+        "--without", default="", help=f"checkers that are left out, separated by commas, of: {checkers}"
+    )
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
     parser.add_argument("--results", action="store_true", help=f"a result page in {RESULTS.name}/")
     parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
-    parser.add_argument("--patience", type=float, default=0.0, help="seconds more for everything: how long does it last?")
+    parser.add_argument(
+        "--patience", type=float, default=0.0, help="seconds more for everything: how long does it last?"
+    )
     parser.add_argument("--print-only", action="store_true", help="the schedule, without running it")
     return parser.parse_args(arguments)
 
@@ -71,7 +75,8 @@ def summary(outcome: Outcome) -> str:
     return (
         f"{counts.get('faults', 0)} faults ({outcome.void} found nothing to do), {counts.get('ops', 0)} right results,"
         f" {counts.get('groups', 0)} groups closed, {counts.get('bytes', 0) / 2**20:.0f} MiB,"
-        f" {counts.get('failures that failover.md allows', 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not judged;"
+        f" {counts.get('failures that failover.md allows', 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not"
+        " judged;"
         f" longest pause"
         f" {outcome.longest_pause_s:.1f} s; {outcome.wall_s:.0f} s, {outcome.cpu_s / outcome.wall_s:.2f} processors,"
         f" late by {outcome.worst_noise_s:.2f} s at most; {len(outcome.violations)} violations"
@@ -109,7 +114,9 @@ def run(options: argparse.Namespace) -> int:
     return 0 if outcome.ok else 1
 
 
-def shrink_failing(failing: schedule.Schedule, outcome: Outcome, without: set[str], seconds: float) -> schedule.Schedule:
+def shrink_failing(
+    failing: schedule.Schedule, outcome: Outcome, without: set[str], seconds: float
+) -> schedule.Schedule:
     kinds = {violation.kind for violation in outcome.violations}
 
     def fails(candidate: schedule.Schedule) -> bool:
@@ -146,5 +153,3 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-

@@ -52,7 +52,9 @@ def duration(kind: Kind, left_s: float, source: random.Random) -> float:
     return math.exp(source.uniform(math.log(kind.shortest_s), math.log(longest)))
 
 
-def draw_schedule(seed: int, seconds: float, shape: Shape, only: set[str] | None = None, calm_s: float = 0.0) -> Schedule:
+def draw_schedule(
+    seed: int, seconds: float, shape: Shape, only: set[str] | None = None, calm_s: float = 0.0
+) -> Schedule:
     """Episodes of overlapping faults with a calm after each, about `seconds` in all. `only`: names of kinds; no others.
 
     Of the pairs (this fault, one that begins while it is open or healing) those come first that came least so far.
@@ -132,7 +134,8 @@ def is_of_process(kind: str) -> bool:
 
 
 def collides(one: Fault, other: Fault) -> bool:
-    """The same process can't be killed and stopped at a time, nor the same clock set twice: the second would be none."""
+    """The same process can't be killed and stopped at a time, nor the same clock set twice: the second would be
+    none."""
     processes = all(is_of_process(fault.kind) for fault in (one, other))
     apart = one.at_s > other.at_s + other.for_s or other.at_s > one.at_s + one.for_s
     same_process = processes and one.target == other.target
@@ -142,7 +145,9 @@ def collides(one: Fault, other: Fault) -> bool:
 
 
 def to_document(schedule: Schedule) -> dict:
-    document = {field: getattr(schedule, field) for field in ("name", "clause", "happens", "should_happen", "seed", "calm_s")}
+    document = {
+        field: getattr(schedule, field) for field in ("name", "clause", "happens", "should_happen", "seed", "calm_s")
+    }
     document["shape"] = shapes.to_document(schedule.shape)
     document["faults"] = [fault_document(fault) for fault in schedule.faults]
     return document

@@ -110,7 +110,9 @@ JOB_C = Job("c", ("worker-3", "worker-1", "worker-2"), network_only=True, most_b
 
 # Two jobs for a quick look, three for the long run; the third keeps its state in a file, on a disk that can be full.
 SHAPES = {
-    "small": Shape(jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B), worker_nodes=3),
+    "small": Shape(
+        jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B), worker_nodes=3
+    ),
     "full": Shape(jobs=(JOB_A, JOB_B, JOB_C), worker_nodes=4),
     "file": Shape(jobs=(JOB_A, JOB_B), worker_nodes=3, schedulers=0),
 }

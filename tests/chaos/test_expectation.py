@@ -12,7 +12,9 @@ from chaos.world import Incident, World
 
 JOB = Job("j", ("worker-0", "worker-1", "worker-2"))
 OTHER = Job("o", ("worker-3",))
-SHAPE = Shape(jobs=(JOB, OTHER), worker_nodes=4, servers=2, lease_ttl_ms=4000, leader_lease_ms=3000, op_timeout_ms=60_000)
+SHAPE = Shape(
+    jobs=(JOB, OTHER), worker_nodes=4, servers=2, lease_ttl_ms=4000, leader_lease_ms=3000, op_timeout_ms=60_000
+)
 NOW = 1000.0
 
 
@@ -73,12 +75,22 @@ def test_f5_a_rank_that_reaches_another_server_may_not_be_lost(ends: tuple[str, 
 
 
 def test_f2_f3_f4_whatever_happens_to_a_server_no_rank_may_be_lost():
-    for kind in ("server-kill", "server-stop", "server-term", "server-drain", "node-silent", "node-pulled", "clock-jump"):
+    for kind in (
+        "server-kill",
+        "server-stop",
+        "server-term",
+        "server-drain",
+        "node-silent",
+        "node-pulled",
+        "clock-jump",
+    ):
         assert not judge(failure(LOST_1), world((kind, "server-0", 20, 0))).allowed, kind
 
 
 def test_f12_f16_nor_when_a_scheduler_is_gone():
-    assert not judge(failure(LOST_1), world(("scheduler-kill", "scheduler-0", 20, 0), ("etcd-stop", "etcd-1", 20, 0))).allowed
+    assert not judge(
+        failure(LOST_1), world(("scheduler-kill", "scheduler-0", 20, 0), ("etcd-stop", "etcd-1", 20, 0))
+    ).allowed
 
 
 def test_f12_a_scheduler_that_hears_nobody_takes_nobody_for_lost():
@@ -135,6 +147,7 @@ def test_ranks_are_found_in_messages():
 
 # ---- I10
 
+
 def test_i10_all_is_there_so_a_lease_and_a_second_is_the_bound():
     calm = patience(world(), JOB, NOW, NOW - 50)
     assert calm.bound_s == promises.works_again_s(SHAPE) == 5
@@ -154,7 +167,9 @@ def test_i10_counts_from_the_last_healing():
 def test_i10_one_server_is_enough():
     one_left = patience(world(("node-silent", "server-0", 30, 0)), JOB, NOW, NOW - 50)
     assert math.isfinite(one_left.bound_s)
-    none_left = patience(world(("node-silent", "server-0", 30, 0), ("server-stop", "server-1", 9, 0)), JOB, NOW, NOW - 50)
+    none_left = patience(
+        world(("node-silent", "server-0", 30, 0), ("server-stop", "server-1", 9, 0)), JOB, NOW, NOW - 50
+    )
     assert math.isinf(none_left.bound_s)
 
 

@@ -9,7 +9,9 @@ from chaos.shrink import shrink, until_first_violation
 
 
 def make_schedule(count: int) -> Schedule:
-    faults = [Fault("node-silent" if number % 2 else "server-kill", 5.0 + number, 8.0, "server-0") for number in range(count)]
+    faults = [
+        Fault("node-silent" if number % 2 else "server-kill", 5.0 + number, 8.0, "server-0") for number in range(count)
+    ]
     return Schedule(SHAPES["small"], tuple(faults), 1, 10.0)
 
 
@@ -34,7 +36,11 @@ def test_the_two_faults_that_matter_are_left():
     distance = max(guilty) - min(guilty)
 
     def fails(faults: list[Fault]) -> bool:
-        return any(abs(other.at_s - one.at_s - distance) < 1e-6 and one.kind == "node-silent" for one in faults for other in faults)
+        return any(
+            abs(other.at_s - one.at_s - distance) < 1e-6 and one.kind == "node-silent"
+            for one in faults
+            for other in faults
+        )
 
     runner = Runner(fails)
     least = shrink(failing, runner, 1000)

@@ -89,7 +89,8 @@ def test_the_page_has_what_was_done_and_what_met():
     incidents = [Incident(fault, fault.at_s, fault.at_s + fault.for_s) for fault in (first, second)]
     outcome = Outcome(
         Schedule(SHAPES["full"], (first, second), 7), incidents, [], [(2.0, "F11: killed", "ABORTED: rank 1")],
-        {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30}, {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
+        {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30},
+        {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
         4.2, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
     )  # fmt: skip
     record = report.make_record(outcome, "--seed 7", "abc", "a machine")

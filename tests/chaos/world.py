@@ -65,7 +65,8 @@ class World:
 
     def is_up(self, process: str, open_now: list[Incident]) -> bool:
         return not any(
-            incident.fault.target == process and incident.kind in PROCESS_GONE | PROCESS_STOPPED for incident in open_now
+            incident.fault.target == process and incident.kind in PROCESS_GONE | PROCESS_STOPPED
+            for incident in open_now
         )
 
     def control_members(self, nodes: list[str], open_now: list[Incident]) -> list[str]:

@@ -46,6 +46,7 @@ void RequireConverts(const Response& response) {
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
+                 [](const ServerReported& answer) { RequireConverts<v1::ReportServerResponse>(answer); },
                  [](const ClusterView& answer) { RequireConverts<v1::Cluster>(answer); },
                  [](const std::vector<ServerView>& answer) { RequireConverts<v1::ListServersResponse>(answer); },
                  [](const std::vector<JobView>& answer) { RequireConverts<v1::ListJobsResponse>(answer); },

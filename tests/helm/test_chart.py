@@ -260,7 +260,8 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     (rule,) = server_policy["spec"]["ingress"]
     assert rule["from"] == guarded["networkPolicy"]["trainers"]
     assert [(port["port"], port["endPort"]) for port in rule["ports"]] == [(7200, 7201), (20000, 20999)]
-    assert {"name": "UCX_TCP_PORT_RANGE", "value": "20000-20999"} in container(one(objects, "StatefulSet", "server"))["env"]
+    environment = container(one(objects, "StatefulSet", "server"))["env"]
+    assert {"name": "UCX_TCP_PORT_RANGE", "value": "20000-20999"} in environment
 
     scheduler_policy = one(objects, "NetworkPolicy", "scheduler")
     (rule,) = scheduler_policy["spec"]["ingress"]

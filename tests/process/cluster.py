@@ -16,8 +16,8 @@ PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 LIBRARY = PROGRAMS.parent / "lib" / "libshoal.so"
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
 LOOPBACK = "127.0.0.1"
-# Of a build with a sanitizer (scripts/test_sanitizers.sh): its programs take longer, and Python has to load the sanitizer's
-# runtime before the library.
+# Of a build with a sanitizer (scripts/test_sanitizers.sh): its programs take longer, and Python has to load the
+# sanitizer's runtime before the library.
 TIME_FACTOR = float(os.environ.get("SHOAL_TEST_TIME_FACTOR", "1"))
 SANITIZER_RUNTIME = os.environ.get("SHOAL_SANITIZER_RUNTIME", "")
 PATIENCE_S = 30.0 * TIME_FACTOR  # for what takes a second on an idle machine

@@ -25,7 +25,12 @@ class Etcd:
         self.address = f"{LOOPBACK}:{client}"
         peer_url = f"http://{LOOPBACK}:{peer}"
         command = [program, "--data-dir", str(folder / "etcd"), "--name", "one", "--log-level", "error"]
-        command += ["--listen-client-urls", f"http://{self.address}", "--advertise-client-urls", f"http://{self.address}"]
+        command += [
+            "--listen-client-urls",
+            f"http://{self.address}",
+            "--advertise-client-urls",
+            f"http://{self.address}",
+        ]
         command += ["--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url]
         command += ["--initial-cluster", f"one={peer_url}", "--unsafe-no-fsync"]
         self.process: Process = cluster.start(command)

@@ -1,4 +1,5 @@
-"""A job of four ranks and ten rounds that waits after each, so that a test can do something to its servers in between."""
+"""A job of four ranks and ten rounds that waits after each, so that a test can do something to its servers in
+between."""
 
 from cluster import Cluster, Process
 from job_runs import digests, let_go_on

@@ -218,7 +218,9 @@ def main() -> int:
     parser.add_argument("--min-servers", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--churn", type=int, default=0, help="groups that are made and closed beside the one that stays")
+    parser.add_argument(
+        "--churn", type=int, default=0, help="groups that are made and closed beside the one that stays"
+    )
     parser.add_argument("--chunk-bytes", type=int, default=0)
     parser.add_argument("--wire", choices=WIRES, default="none")
     parser.add_argument("--timeout-ms", type=int, default=60000)

@@ -1,4 +1,5 @@
-"""Links that break in the middle of an op: of a server, of a rank, of the scheduler. The bits are the undisturbed ones."""
+"""Links that break in the middle of an op: of a server, of a rank, of the scheduler. The bits are the undisturbed
+ones."""
 
 import signal
 import time
@@ -52,7 +53,9 @@ def begin_op_at(cluster: LinkedCluster, node: Node, server: Process, ranks: list
     cluster.wait_until(lambda: cluster.network.bytes_received(node) > before + (64 << 10), "payload has arrived")
 
 
-def break_in_mid_op(cluster: LinkedCluster, job: str, servers: int, victim: Node, break_link: Callable) -> list[Process]:
+def break_in_mid_op(
+    cluster: LinkedCluster, job: str, servers: int, victim: Node, break_link: Callable
+) -> list[Process]:
     """Breaks a server's link while it holds a part of an op; the op ends within the lease and two seconds."""
     processes = cluster.start_servers()
     ranks = start_job(cluster, job, servers=servers)
@@ -120,8 +123,8 @@ def test_f5_a_rank_is_cut_off_from_one_server_whose_lease_runs_on(undisturbed: s
 
 @pytest.mark.timeout(120)
 def test_f3_a_servers_cable_that_is_silent_for_a_short_time_costs_that_time_alone(undisturbed: set[str]):
-    """A heartbeat is due every third of the lease; one that is lost comes again when TCP's doubling waits have run out, 0.2 s and
-    twice the silence later."""
+    """A heartbeat is due every third of the lease; one that is lost comes again when TCP's doubling waits have run out,
+    0.2 s and twice the silence later."""
     lease_ttl_s = 4.5  # a third, and 1.2 s: 1.8 s to spare
     with linked_cluster(RANKS, 2) as cluster:
         cluster.start_scheduler_on_control(int(lease_ttl_s * 1000))
@@ -180,7 +183,9 @@ def test_f12_the_schedulers_cable_is_silent_for_two_leases_and_nobody_is_called_
         cluster.network.mend_cable(cluster.network.control)
         cluster.wait_for_event("scheduler-reached", "")
         reached_at = time.monotonic()
-        cluster.wait_until(lambda: time.monotonic() > reached_at + 1.2 * lease_ttl_s, "all leases were renewed, or ran out")
+        cluster.wait_until(
+            lambda: time.monotonic() > reached_at + 1.2 * lease_ttl_s, "all leases were renewed, or ran out"
+        )
         let_go_on(ranks, ROUNDS - 1)
         assert digests(ranks) == undisturbed
         kinds = {event["kind"] for event in cluster.events()}

@@ -1,4 +1,5 @@
-"""Servers in the ranks' own processes, alone and beside dedicated ones: the same bits, and what follows when one dies."""
+"""Servers in the ranks' own processes, alone and beside dedicated ones: the same bits, and what follows when one
+dies."""
 
 import json
 import signal

@@ -1,4 +1,5 @@
-"""Servers that die, stand still, leave and come while ranks reduce: nobody fails, and the bits are the undisturbed ones."""
+"""Servers that die, stand still, leave and come while ranks reduce: nobody fails, and the bits are the undisturbed
+ones."""
 
 import signal
 import time
@@ -94,7 +95,9 @@ def test_f12_everybody_shows_up_within_the_one_lease_that_a_restarted_scheduler_
     server.wait_for_line("no lease from the scheduler")  # the ranks have asked in vain for as long
     cluster.start_scheduler("--state-file", state_file, listen=address, lease_ttl_ms=LEASE_TTL_MS)
     back_at = time.monotonic()
-    cluster.wait_until(lambda: time.monotonic() > back_at + 1.5 * LEASE_TTL_MS / 1000, "all leases were renewed, or ran out")
+    cluster.wait_until(
+        lambda: time.monotonic() > back_at + 1.5 * LEASE_TTL_MS / 1000, "all leases were renewed, or ran out"
+    )
     kinds = {event["kind"] for event in cluster.events()}
     assert kinds.isdisjoint({"server-lost", "rank-lost"}), kinds
     let_go_on(ranks, ROUNDS - 1)

@@ -90,9 +90,7 @@ def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
         ranks = []
         for rank in range(WORLD_SIZE):
             options = ["--job", job, "--count", "300007", "--chunk-bytes", "65536", "--rounds", "2", "--hold"]
-            ranks.append(
-                cluster.start_rank(rank, WORLD_SIZE, *options, *["--network-only"] * (rank in network_ranks))
-            )
+            ranks.append(cluster.start_rank(rank, WORLD_SIZE, *options, *["--network-only"] * (rank in network_ranks)))
         wait_for_line_of_all(ranks, "^round 0 done$")
         by_shared_memory = WORLD_SIZE - len(network_ranks)
 
@@ -154,8 +152,10 @@ def test_shoal_perf_as_one_process_for_each_rank(cluster: Cluster, tmp_path):
     report = tmp_path / "report.json"
     sizes = ["-b", "1K", "-e", "1M", "-f", "32", "-n", "3", "-w", "1", "--min-servers", "2", "--json", str(report)]
     ranks = [
-        cluster.start([program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-                      + ["--world-size", str(WORLD_SIZE), "--rank", str(rank), *sizes])
+        cluster.start(
+            [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
+            + ["--world-size", str(WORLD_SIZE), "--rank", str(rank), *sizes]
+        )
         for rank in [2, 3, 0, 1]
     ]
     for rank in ranks:
@@ -326,5 +326,3 @@ def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
         rank.say()
     for rank in ranks:
         assert refusal(rank).startswith("DEADLINE_EXCEEDED")
-
-

@@ -1,4 +1,5 @@
-"""The scheduler opens a group, and one rank can't hear of it (F12). Real processes; a door between one rank and the scheduler."""
+"""The scheduler opens a group, and one rank can't hear of it (F12). Real processes; a door between one rank and the
+scheduler."""
 
 import contextlib
 import signal

@@ -44,7 +44,9 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
         texts = [told(rank, lost_at) for rank in ranks[:2]]
         for text in texts:
             assert re.search(r"^ABORTED: (rank \d on \S+: )?rank 2( of the job)? on \S+ was lost: ", text), text
-            assert re.search(r"; all-reduce 2 of group 'world' \(300000 float32\): 0 of \d+ chunks are back$", text), text
+            assert re.search(r"; all-reduce 2 of group 'world' \(300000 float32\): 0 of \d+ chunks are back$", text), (
+                text
+            )
         wait_for_line_of_all(bystanders, "^round 1 done$")
         cluster.wait_until(lambda: load_of(cluster, "alpha") == before, "all memory of the job is free again")
         cluster.wait_until(lambda: state_of_job(cluster, "test") == "failed", "the scheduler counts the job as failed")
@@ -59,6 +61,25 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
         for _ in range(3):
             rank.say()
     assert len(digests(bystanders)) == 1
+
+
+@pytest.mark.timeout(120)
+def test_f11_a_rank_that_dies_after_the_scheduler_has_lost_its_state_is_given_up_by_the_server(cluster: Cluster):
+    scheduler = cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha")
+    ranks = cluster.start_ranks(3, "--count", str(COUNT), "--rounds", "3", "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    cluster.start_scheduler(listen=cluster.scheduler_address, lease_ttl_ms=LEASE_TTL_MS)
+    server.wait_for_line("registered again")
+    for rank in ranks[:2]:
+        rank.say()
+    lost_at = time.monotonic()
+    ranks[2].send(signal.SIGKILL)
+    for rank in ranks[:2]:
+        text = told(rank, lost_at)
+        assert re.search(r"^ABORTED: rank 2 on \S+ was lost: server alpha lost its connection", text), text
 
 
 def state_of_job(cluster: Cluster, name: str) -> str:

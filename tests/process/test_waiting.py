@@ -62,7 +62,9 @@ def test_a_lost_server_and_a_scheduler_that_is_away_are_named(cluster: Cluster):
     for rank in ranks:
         rank.say()
     ranks[0].wait_for_line(WAITED + r"for a new map from the scheduler \(server alpha \(\S+\) was lost: .*\)")
-    ranks[0].wait_for_line(WAITED + rf"for the scheduler at {re.escape(cluster.scheduler_address)} \(.*\): open groups go on")
+    ranks[0].wait_for_line(
+        WAITED + rf"for the scheduler at {re.escape(cluster.scheduler_address)} \(.*\): open groups go on"
+    )
     scheduler.send(signal.SIGCONT)
     ranks[0].wait_for_line("^shoal: rank 0 of job 'test': the scheduler at .* is back after")
     let_end(ranks)
@@ -114,7 +116,8 @@ def test_a_rank_that_does_not_come_is_named_while_the_others_wait(cluster: Clust
     cluster.start_server("alpha")
     first = cluster.start_rank(0, 2, "--timeout-ms", TIMEOUT_MS)
     first.wait_for_line(
-        r"^shoal: rank 0 of job 'test': group \"world\": waited [\d.]+ s for rank 1 \(never joined the job\) \([\d.]+ s left\)$"
+        r"^shoal: rank 0 of job 'test': group \"world\": waited [\d.]+ s for rank 1 \(never joined the job\)"
+        r" \([\d.]+ s left\)$"
     )
     assert len(digests([first, cluster.start_rank(1, 2)])) == 1
 

@@ -32,7 +32,8 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     server.send(signal.SIGKILL)
     for rank in ranks[:nodes]:
         rank.wait_for_line(
-            r"^shoal: rank \d of job 'orphans': no reduction server is left \(server alpha is lost \(no heartbeat .*\)\): "
+            r"^shoal: rank \d of job 'orphans': no reduction server is left"
+            r" \(server alpha is lost \(no heartbeat .*\)\): "
             "this process runs a colocated server for its job now$"
         )
     wait_for_line_of_all(ranks, "^round 1 done$")

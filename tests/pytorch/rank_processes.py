@@ -43,8 +43,9 @@ def run_ranks(
     expect_failures: bool = False,
     timeout_seconds: float = RUN_SECONDS,
 ) -> list:
-    """Returns function(*arguments) of each rank. It is called within the process group `backend`, unless `init` is false:
-    then it gets a callable that makes the group as its first argument. A rank that dies without a word is a Failure."""
+    """Returns function(*arguments) of each rank. It is called within the process group `backend`, unless `init` is
+    false: then it gets a callable that makes the group as its first argument. A rank that dies without a word is a
+    Failure."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = _fork_server()
     processes, pipes = [], []
@@ -90,7 +91,9 @@ def _collect(pipes: list, deadline: float, stop_at_failure: bool) -> list:
             try:
                 results[rank] = pickle.loads(pipe.recv_bytes())
             except EOFError:
-                results[rank] = Failure("Died", "the process ended without a result", "the process ended without a result")
+                results[rank] = Failure(
+                    "Died", "the process ended without a result", "the process ended without a result"
+                )
             if stop_at_failure and isinstance(results[rank], Failure):
                 return results
     return results

@@ -85,5 +85,7 @@ def test_sums_with_every_value_have_pytorchs_bits(dtype, operation, kernel):
     cases.append(list(moderate))
     for contributions in cases:
         data = b"".join(bytes_of(contribution) for contribution in contributions)
-        got = tensor_of(run_filter(kernel, "reduce", HALVES[dtype], operation, str(len(contributions)), stdin=data), dtype)
+        got = tensor_of(
+            run_filter(kernel, "reduce", HALVES[dtype], operation, str(len(contributions)), stdin=data), dtype
+        )
         assert_same_bits(got, rounded_once(contributions, operation), *contributions)

@@ -11,7 +11,8 @@ from shoal import calibrate, config, delegation, placement
 def test_defaults_need_nothing():
     settings, sources = config.read_config({}, {})
     assert settings == config.Config(
-        scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="", transports="",
+        scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
+        transports="",
         network_only=False, checksums=False, colocate="auto", without_servers="wait", quiet=False, timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}

@@ -1,4 +1,5 @@
-"""Small all-reduces that the inner backend takes: which, that all ranks choose alike, and where the limit comes from."""
+"""Small all-reduces that the inner backend takes: which, that all ranks choose alike, and where the limit comes
+from."""
 
 import os
 import subprocess

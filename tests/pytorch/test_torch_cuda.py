@@ -1,4 +1,5 @@
-"""The CUDA path; skipped without a GPU (docs/gpu_checks.md). The ranks may share one GPU: the inner backend is not used."""
+"""The CUDA path; skipped without a GPU (docs/gpu_checks.md). The ranks may share one GPU: the inner backend is not
+used."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""A rank dies under torchrun --max-restarts: the example goes on from its checkpoint, to the weights of an undisturbed run."""
+"""A rank dies under torchrun --max-restarts: the example goes on from its checkpoint, to the weights of an undisturbed
+run."""
 
 import os
 import pathlib
@@ -19,7 +20,8 @@ def start_training(text: pathlib.Path, environment: dict[str, str], *options: st
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
         "--nproc-per-node", str(WORLD_SIZE), "--max-restarts", "2", str(ROOT / "examples/train_gpt.py"),
-        "--text", str(text), "--steps", str(STEPS), "--report-every", "1", "--width", "32", "--layers", "1", "--heads", "2",
+        "--text", str(text), "--steps", str(STEPS), "--report-every", "1", "--width", "32", "--layers", "1",
+        "--heads", "2",
         *options,
     ]  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}

@@ -55,7 +55,9 @@ def test_plain_torchrun_needs_nothing_else(tmp_path, end):
 
 def test_an_error_in_one_rank_ends_the_job(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(end="if dist.get_rank() == 1: raise ValueError('on purpose')\ndist.all_reduce(tensor)"))
+    script.write_text(
+        SCRIPT.format(end="if dist.get_rank() == 1: raise ValueError('on purpose')\ndist.all_reduce(tensor)")
+    )
     result = torchrun("--nproc-per-node", "2", str(script))
     assert result.returncode != 0 and "on purpose" in result.stderr
 
@@ -86,7 +88,8 @@ def test_backend_is_found_without_import(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import torch, torch.distributed as dist\n"
-        'dist.init_process_group("shoal")\ntensor = torch.ones(3)\ndist.all_reduce(tensor)\nassert (tensor == 2).all()\n'
+        'dist.init_process_group("shoal")\ntensor = torch.ones(3)\ndist.all_reduce(tensor)\n'
+        "assert (tensor == 2).all()\n"
     )
     result = torchrun("--nproc-per-node", "2", str(script))
     assert result.returncode == 0, result.stderr
@@ -95,7 +98,9 @@ def test_backend_is_found_without_import(tmp_path):
 @pytest.mark.timeout(240)
 def test_example_trains_without_a_cluster(tmp_path):
     text, summary = tmp_path / "text", tmp_path / "summary.json"
-    text.write_bytes(b"".join((ROOT / name).read_bytes() for name in ("worker/include/shoal/worker.h", "examples/train_gpt.py")) * 8)
+    text.write_bytes(
+        b"".join((ROOT / name).read_bytes() for name in ("worker/include/shoal/worker.h", "examples/train_gpt.py")) * 8
+    )
     result = torchrun(
         "--nproc-per-node", "2", str(ROOT / "examples/train_gpt.py"), "--text", str(text), "--steps", "6",
         "--report-every", "2", "--width", "48", "--layers", "2", "--heads", "2", "--summary", str(summary),
@@ -121,7 +126,8 @@ def children_of_session(marker: str) -> list[str]:
 
 
 def let_be_interrupted() -> None:
-    """In the child. A shell has what it starts in the background ignore SIGINT, and that is inherited: of the tests as well."""
+    """In the child. A shell has what it starts in the background ignore SIGINT, and that is inherited: of the tests as
+    well."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -147,7 +153,9 @@ def test_demo_compares_and_leaves_nothing_behind(cluster):
     # The server died in the middle, and the weights are those of the training without that.
     [steps_after_kill] = re.findall(r"^(\d+) of 20 steps ended after the kill", output, re.MULTILINE)
     assert 0 < int(steps_after_kill) < 20, output
-    [(undisturbed, killed)] = re.findall(r"^weights, sha256: undisturbed (\w+), with the kill (\w+)", output, re.MULTILINE)
+    [(undisturbed, killed)] = re.findall(
+        r"^weights, sha256: undisturbed (\w+), with the kill (\w+)", output, re.MULTILINE
+    )
     assert undisturbed == killed and "1 server live, 1 lost" in output
     if HAS_LINKS:
         assert "A ring has to move" in output and "The loss curves of 11 steps" in output

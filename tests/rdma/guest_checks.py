@@ -1,4 +1,5 @@
-"""What is checked in the guest, over real verbs. Runs there as a program: SHOAL_BIN=FOLDER guest_checks.py OUTCOMES [CHECK...]
+"""What is checked in the guest, over real verbs. Runs there as a program: SHOAL_BIN=FOLDER guest_checks.py OUTCOMES
+[CHECK...]
 
 Each function check_... is one test of test_rdma.py, and gets a cluster of its own. Its limit is in seconds.
 """
@@ -89,7 +90,13 @@ def start_servers(cluster: Cluster, network: Network, count: int, first: int = 0
     """Named server-FIRST and so on."""
     servers = []
     for number in range(first, first + count):
-        options = ["--advertise", network.address, "--name", f"server-{number}", *network.options(network.server_device)]
+        options = [
+            "--advertise",
+            network.address,
+            "--name",
+            f"server-{number}",
+            *network.options(network.server_device),
+        ]
         command = [program("shoal-server"), "--scheduler", cluster.scheduler_address, *options]
         servers.append(cluster.start(command, dict(network.environment)))
     for server in servers:
@@ -127,8 +134,13 @@ def run_suite(test_program: str, network: Network, gtest_filter: str, limit_s: i
     variables |= {"SHOAL_TEST_MANY_ROUNDS": "300", "UCX_LOG_LEVEL": "fatal", "UCX_ASYNC_MAX_EVENTS": "65536"}
     path = PROGRAMS.parent / "tests" / test_program
     result = subprocess.run(
-        [path, f"--gtest_filter={gtest_filter}"], env=os.environ | variables, timeout=limit_s, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        [path, f"--gtest_filter={gtest_filter}"],
+        env=os.environ | variables,
+        timeout=limit_s,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     print(result.stdout)
     assert result.returncode == 0, f"{test_program} ended with {result.returncode}"
@@ -367,10 +379,8 @@ def check_each_process_keeps_to_the_device_it_is_told(cluster: Cluster) -> None:
 
 
 def run_unprivileged(command: list[str], lockable_kib: int) -> subprocess.CompletedProcess:
-    limits = f"ulimit -l {lockable_kib} && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \"$@\""
-    return subprocess.run(
-        ["sh", "-c", limits, "sh", *command], capture_output=True, text=True, timeout=20, check=False
-    )
+    limits = f'ulimit -l {lockable_kib} && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "$@"'
+    return subprocess.run(["sh", "-c", limits, "sh", *command], capture_output=True, text=True, timeout=20, check=False)
 
 
 @check(limit_s=40)

@@ -36,8 +36,13 @@ def outcomes(tmp_path_factory) -> dict[str, dict]:
     shared = tmp_path_factory.mktemp("guest")
     command = f"SHOAL_BIN='{PROGRAMS}' /usr/bin/python3 '{HERE}/guest_checks.py' /run/shared/outcomes"
     result = subprocess.run(
-        [HERE / "boot_guest.sh", shared, command], env=os.environ | {"GUEST_SECONDS": str(LIMIT_S)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False,
+        [HERE / "boot_guest.sh", shared, command],
+        env=os.environ | {"GUEST_SECONDS": str(LIMIT_S)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
     print(result.stdout)
     file = shared / "outcomes"

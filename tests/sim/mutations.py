@@ -148,8 +148,10 @@ MUTATIONS = [
         (
             "server/machine/server_membership.cc",
             "  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);\n"
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
-            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n    std::erase_if",
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n"
+            "    std::erase_if",
+            "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n"
+            "    std::erase_if",
         ),
     ),
     mutation(
@@ -212,7 +214,11 @@ MUTATIONS = [
     mutation(
         "result-lands-while-the-push-is-read",
         "a tensor belongs to the network until that says it is done",
-        ("worker/machine/chunk_in_flight.h", "return sent_ && held_offer_ != OfferId(0);", "return held_offer_ != OfferId(0);"),
+        (
+            "worker/machine/chunk_in_flight.h",
+            "return sent_ && held_offer_ != OfferId(0);",
+            "return held_offer_ != OfferId(0);",
+        ),
     ),
     mutation(
         "result-lands-while-an-old-push-is-read",
@@ -266,7 +272,8 @@ MUTATIONS = [
         (
             "worker/machine/chunk_flow.cc",
             "EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);",
-            "EpochLinks fresh(std::move(map), generation, std::max(ops_.first(), results_.newest_pushed()), &connections_);",
+            "EpochLinks fresh(std::move(map), generation, std::max(ops_.first(), results_.newest_pushed()),"
+            " &connections_);",
         ),
         (
             "worker/machine/result_keeper.h",
@@ -333,12 +340,20 @@ MUTATIONS = [
     mutation(
         "silent-connections-are-kept",
         "F16: one heartbeat that gets no answer takes a rank to new connections",
-        ("worker/membership/call_book.cc", "actions->emplace_back(UseNewConnectionsAction{});", "static_cast<void>(actions);"),
+        (
+            "worker/membership/call_book.cc",
+            "actions->emplace_back(UseNewConnectionsAction{});",
+            "static_cast<void>(actions);",
+        ),
     ),
     mutation(
         "one-heartbeat-a-lease",
         "F3: a heartbeat comes every third of the lease",
-        ("worker/membership/heartbeats.cc", "return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs);", "return lease_ttl_ms * kNsPerMs;"),
+        (
+            "worker/membership/heartbeats.cc",
+            "return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs);",
+            "return lease_ttl_ms * kNsPerMs;",
+        ),
     ),
     mutation(
         "watch-that-ends-is-not-opened-again",
@@ -439,7 +454,11 @@ MUTATIONS = [
     mutation(
         "told-before-it-is-saved",
         "what others rely on is saved first",
-        ("scheduler/machine/scheduler_machine.cc", "if (saves_.all_saved()) {\n    Carry(", "if (map_ != nullptr) {\n    Carry("),
+        (
+            "scheduler/machine/scheduler_machine.cc",
+            "if (saves_.all_saved()) {\n    Carry(",
+            "if (map_ != nullptr) {\n    Carry(",
+        ),
     ),
     mutation(
         "epoch-is-used-again",

@@ -2,8 +2,8 @@
 """Builds the simulator with one deliberate bug at a time (mutations.py) and says which seeds of `make test` find it.
 
 Fails if a bug is not found, and says which. Writes sim/results/mutations_DATE.json and .md. Works on a copy of the
-sources in build/mutants, so nothing of the checkout is touched. `make mutants`; half an hour on two cores. What was tried
-on the same sources is not tried again, so an interrupted run goes on where it was.
+sources in build/mutants, so nothing of the checkout is touched. `make mutants`; half an hour on two cores. What was
+tried on the same sources is not tried again, so an interrupted run goes on where it was.
 """
 
 import argparse
@@ -76,7 +76,9 @@ def failures(first: int, count: int) -> list[tuple[int, str]]:
         if done.returncode in (0, 1):
             break
         if not lines:
-            raise RuntimeError(f"shoal-sim ended with status {done.returncode} and named no seed:\n{done.stdout}{done.stderr}")
+            raise RuntimeError(
+                f"shoal-sim ended with status {done.returncode} and named no seed:\n{done.stdout}{done.stderr}"
+            )
         first = found[-1][0] + 1  # that one crashed, and took the rest of the range with it
     return found
 
@@ -130,7 +132,9 @@ class Tried:
 
 
 def write_results(results: list[dict]) -> pathlib.Path:
-    state = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain"], check=True, capture_output=True, text=True)
+    state = subprocess.run(
+        ["git", "-C", str(ROOT), "status", "--porcelain"], check=True, capture_output=True, text=True
+    )
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True
     )
@@ -143,7 +147,8 @@ def write_results(results: list[dict]) -> pathlib.Path:
     lines = [
         f"# Deliberate bugs and the seeds that find them, {today}",
         "",
-        f"`make mutants` on {tree}: {found} of {len(results)} found by the {fixed_seeds()} seeds of `make test`. Seeds are run in",
+        f"`make mutants` on {tree}: {found} of {len(results)} found by the {fixed_seeds()} seeds of `make test`. Seeds"
+        " are run in",
         f"order until {ENOUGH_SEEDS} have found a bug; what the first of them said is shown.",
         "",
         "| bug | breaks | first seed | seeds that find it | found as |",

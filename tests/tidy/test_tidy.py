@@ -1,4 +1,5 @@
-"""The rules of the code that a program can check (CONTRIBUTING.md has the reasons). A failure names file, line and rule."""
+"""The rules of the code that a program can check (CONTRIBUTING.md has the reasons). A failure names file, line and
+rule."""
 
 import pathlib
 import re
@@ -89,7 +90,8 @@ MAY_INCLUDE = {
     "perf": {"core", "worker/include"},
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
-        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine", "worker/membership", "worker/loop",
+        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
+        "worker/membership", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},
@@ -101,7 +103,9 @@ IMPURE_HEADERS = re.compile(
     r"|sys/.*|netinet/.*|arpa/.*|linux/.*|net/.*|ucp/.*|ucs/.*|uct/.*|grpc.*|google/protobuf/.*|shoal/v1/.*"
     r"|absl/time/clock\.h|absl/synchronization/.*|absl/random/.*|absl/log/.*|absl/base/thread_annotations\.h)$"
 )
-IMPURE_CALLS = re.compile(r"\b(secure_getenv|getenv|srand|rand|random_device|printf|fprintf|system_clock|steady_clock)\b")
+IMPURE_CALLS = re.compile(
+    r"\b(secure_getenv|getenv|srand|rand|random_device|printf|fprintf|system_clock|steady_clock)\b"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -130,7 +134,9 @@ def test_pure_code_has_no_clock_thread_lock_input_output_or_randomness():
         code = strip_comments(text)
         for match in IMPURE_CALLS.finditer(code):
             problems.append(f"{path}:{line_of(code, match.start())}: uses {match.group()}")
-    fail_with(problems, "Pure code takes time, randomness and data as arguments; move the effect to a loop or an adapter:")
+    fail_with(
+        problems, "Pure code takes time, randomness and data as arguments; move the effect to a loop or an adapter:"
+    )
 
 
 def folder_of_include(header: str) -> str | None:
@@ -183,6 +189,53 @@ def test_every_source_folder_is_in_the_layer_table():
     fail_with(unknown, "Say in MAY_INCLUDE what these folders may include:")
     unused = sorted(set(MAY_INCLUDE) - folders - {"worker/include"})
     fail_with(unused, "These folders of MAY_INCLUDE hold no source:")
+
+
+PORTS_TABLE = pathlib.Path("docs/architecture.md")
+PORT_IN_TABLE = re.compile(r"^\| `([\w/]+\.h)` \|", re.MULTILINE)
+
+
+def test_loops_include_ports_and_no_adapter():
+    """Of folders that hold adapters, a loop knows the headers that the table of ports lists."""
+    ports = set(PORT_IN_TABLE.findall(read(PORTS_TABLE)))
+    assert ports, f"{PORTS_TABLE} has no table of ports"
+    problems = []
+    for path in CXX_FILES:
+        folder = folder_of(path)
+        if path.parts[0] == "tests" or not folder.endswith("/loop"):
+            continue
+        text = read(path)
+        for match in INCLUDE.finditer(text):
+            included = folder_of_include(match.group(2)) if match.group(1) == '"' else None
+            if included not in {None, folder} and not is_pure(included) and match.group(2) not in ports:
+                problems.append(f"{path}:{line_of(text, match.start())}: includes {match.group(2)}")
+    fail_with(problems, f"A loop reaches what is outside through the ports that {PORTS_TABLE} lists:")
+
+
+TESTED_ELSEWHERE = pathlib.Path("tests/unit/README.md")
+
+
+def test_unit_tests_mirror_the_sources():
+    """Each folder of the sources has its folder in tests/unit, or the README.md there says which tests it has."""
+    table = read(TESTED_ELSEWHERE).partition("| source folder |")[2].partition("\n\n")[0]
+    elsewhere = {}
+    for row in table.splitlines()[2:]:
+        sources, tests = row.split("|")[1:3]
+        for folder in re.findall(r"`([\w/]+)`", sources):
+            elsewhere[folder] = re.findall(r"`([\w/]+)`", tests)
+    assert elsewhere, f"{TESTED_ELSEWHERE} has no table of what is tested elsewhere"
+    mirrored = {
+        folder_of(path.relative_to("tests/unit"))
+        for path in FILES
+        if path.is_relative_to("tests/unit") and path.name.endswith("_test.cc")
+    }
+    problems = [f"{folder}: has no tests/unit/{folder}" for folder in MAY_INCLUDE.keys() - mirrored - elsewhere.keys()]
+    problems += [f"tests/unit/{folder}: there is no folder {folder}" for folder in mirrored - MAY_INCLUDE.keys()]
+    problems += [f"{folder}: has a folder in tests/unit as well" for folder in mirrored & elsewhere.keys()]
+    problems += [f"{folder}: there is no such folder" for folder in elsewhere.keys() - MAY_INCLUDE.keys()]
+    for folder, tests in elsewhere.items():
+        problems += [f"{folder}: there is no tests/{test}" for test in tests if not (ROOT / "tests" / test).is_dir()]
+    fail_with(sorted(problems), f"Write the missing test, or say in {TESTED_ELSEWHERE} what holds the folder:")
 
 
 def test_images_are_built_from_all_folders_that_their_programs_include():
@@ -242,6 +295,16 @@ def test_sources_have_the_projects_format():
     wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error:", check.stderr, re.MULTILINE)))
     fail_with(wrong, "Run `make format`:")
     assert check.returncode == 0, check.stderr
+
+
+def test_python_lines_end_where_those_of_cxx_do():
+    columns_max = 120
+    problems = []
+    for path in FILES:
+        if path.suffix == ".py":
+            long_lines = [n for n, line in enumerate(read(path).splitlines(), start=1) if len(line) > columns_max]
+            problems += [f"{path}:{number}" for number in long_lines]
+    fail_with(problems, f"More than {columns_max} columns:")
 
 
 # ---- what exists is used ----

@@ -112,8 +112,8 @@ class WorkerGroup {
   WorkerTally& tally_;
   State state_ = State::kOpening;
   bool was_open_ = false;
-  bool close_requested_ = false;              // by whatever means
-  bool close_commanded_ = false;              // by the caller, who waits for GroupClosed
+  bool close_requested_ = false;  // by whatever means
+  bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   uint64_t epoch_began_ns_ = 0;
   uint64_t reach_check_ns_ = kNoDeadline;     // when to call LoseUnreached
   uint64_t force_at_ns_ = kNoDeadline;        // kFailed: when connections that hold memory are cut

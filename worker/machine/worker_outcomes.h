@@ -34,8 +34,8 @@ struct LinkMeasured {
   LinkFacts link;  // zeros where nothing could be measured
 };
 
-// The group can't go on, or be opened, with a server in this epoch: the scheduler must be told, again and again until it
-// gives the group a new map.
+// The group can't go on, or be opened, with a server in this epoch: the scheduler must be told, again and again until
+// it gives the group a new map.
 struct ServerTrouble {
   GroupId group;
   Epoch epoch;

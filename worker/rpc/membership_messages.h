@@ -18,6 +18,7 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinJobResponse& message);
 // Internal: the group's map makes no sense.
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message);
+absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse& message);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& message);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::ReportServerResponse& message);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::LeaveJobResponse& message);

@@ -163,11 +163,11 @@ TEST(ServerWeights, ANodesPortHoldsResultsOrItsServersPushes) {
   EXPECT_DOUBLE_EQ(colocated.busiest_port, 1);
   EXPECT_TRUE(colocated.even);
   const std::vector<ServerOfGroup> servers = Servers(4, 8);
-  const PortLoad hybrid = LoadOfPorts(ranks_of_node, servers, PlanServerWeights(8, servers));
-  EXPECT_NEAR(hybrid.busiest_port, BytePsBound(8, 4), 1e-9) << "all ports are equally busy";
-  EXPECT_NEAR(hybrid.largest_share, 7.0 / 44, 1e-9);
-  EXPECT_EQ(hybrid.shard_count, 12u);
-  EXPECT_FALSE(hybrid.even);
+  const PortLoad both_kinds = LoadOfPorts(ranks_of_node, servers, PlanServerWeights(8, servers));
+  EXPECT_NEAR(both_kinds.busiest_port, BytePsBound(8, 4), 1e-9) << "all ports are equally busy";
+  EXPECT_NEAR(both_kinds.largest_share, 7.0 / 44, 1e-9);
+  EXPECT_EQ(both_kinds.shard_count, 12u);
+  EXPECT_FALSE(both_kinds.even);
   const std::vector<uint32_t> two_ranks_each(8, 2);
   EXPECT_DOUBLE_EQ(LoadOfPorts(two_ranks_each, Servers(0, 8), std::vector<uint32_t>(8, 1)).busiest_port, 2);
 }

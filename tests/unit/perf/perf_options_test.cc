@@ -92,14 +92,15 @@ TEST(PerfOptions, AllTypesAndOps) {
 }
 
 TEST(PerfOptions, OneRankOfACluster) {
-  const absl::StatusOr<PerfOptions> options =
-      Parse({"--scheduler", "10.0.0.1:7000", "--job", "night", "--world-size", "8", "--rank", "7", "--in-flight", "4"});
+  const absl::StatusOr<PerfOptions> options = Parse({"--scheduler", "10.0.0.1:7000", "--job", "night", "--world-size",
+                                                     "8", "--rank", "7", "--in-flight", "4", "--pause", "250"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->scheduler, "10.0.0.1:7000");
   EXPECT_EQ(options->job, "night");
   EXPECT_EQ(options->world_size, 8u);
   EXPECT_EQ(options->rank, 7u);
   EXPECT_EQ(options->in_flight, 4u);
+  EXPECT_EQ(options->pause_us, 250u);
   EXPECT_EQ(options->spawn, 0u);
 }
 
@@ -154,7 +155,7 @@ TEST(PerfOptions, HelpListsEveryOptionWithDefaultAndUnit) {
         "-w, --warmup_iters", "-c, --check",    "-d, --datatype",  "-o, --op",         "--in-flight",
         "--chunk-bytes",      "--json",         "--timeout",       "--spawn",          "--servers",
         "--scheduler",        "--job",          "--world-size",    "--rank",           "--min-servers",
-        "--net-device",       "--transports"}) {
+        "--net-device",       "--transports",   "--pause"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
   EXPECT_THAT(help, HasSubstr("Default: 25M [BYTES]"));

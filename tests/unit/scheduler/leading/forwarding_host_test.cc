@@ -57,7 +57,11 @@ TEST_F(ForwardingHostTest, PassesCallsOnForAsLongAsItRuns) {
         grpc::ClientContext context;
         SetDeadline(&context);
         v1::Cluster cluster;
-        if (!status->GetCluster(&context, v1::GetClusterRequest(), &cluster).ok()) return;
+        const grpc::Status answer = status->GetCluster(&context, v1::GetClusterRequest(), &cluster);
+        if (!answer.ok()) {
+          ADD_FAILURE() << "call " << i << ": " << answer.error_message() << " (" << answer.error_code() << ")";
+          return;
+        }
         answered += cluster.cluster_id().empty() ? 0 : 1;
       }
     });

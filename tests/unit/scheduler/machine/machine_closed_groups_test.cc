@@ -234,7 +234,7 @@ class Churn {
  private:
   void Step(const SchedulerEvent& event) {
     SchedulerActions actions;
-    machine_->OnEvent(event, now_, &actions);
+    std::visit([&](const auto& what) { machine_->OnEvent(what, now_, &actions); }, event);
     for (SchedulerAction& action : actions) {
       if (const auto* watch = std::get_if<SendWatch>(&action)) {
         for (const GroupMap& group : watch->groups) moved_.push_back(group.group);

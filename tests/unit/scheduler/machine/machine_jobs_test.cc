@@ -381,35 +381,6 @@ TEST_F(MachineGroupsTest, DifferentWiresFailEverybodyWhoWaits) {
   EXPECT_EQ(harness_.last_saved()->jobs.at(0).groups.at(0).wire, WireFormat::kBfloat16);
 }
 
-TEST_F(MachineGroupsTest, RanksThatDifferOnOptionsThatAllMustShareAreNamed) {
-  AddServer("a", 1);
-  const JobId job = JoinAll(3);
-  const SharedOptions usual{.fail_on_server_loss = false, .checksums = true};
-  const std::vector<std::pair<SharedOptions, std::string>> others = {
-      {{.fail_on_server_loss = true, .checksums = true}, "fail_on_server_loss is off on rank 0 and on on rank 2"},
-      {{.fail_on_server_loss = false, .checksums = false}, "checksums is on on rank 0 and off on rank 2"}};
-  for (const auto& [different, text] : others) {
-    std::vector<RequestHandle> handles;
-    for (uint32_t rank = 0; rank < 3; ++rank) {
-      JoinGroup request = Group(job, rank, 100 + rank, {0, 1, 2});
-      // Rank 1 is older than these options, and says nothing of them.
-      if (rank != 1) request.options = rank == 2 ? different : usual;
-      handles.push_back(harness_.Send(request));
-    }
-    for (const RequestHandle handle : handles) {
-      EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_THAT(Text(harness_.StatusOf(handle)), HasSubstr(text));
-    }
-  }
-  RequestHandle last;
-  for (uint32_t rank = 0; rank < 3; ++rank) {
-    JoinGroup request = Group(job, rank, 100 + rank, {0, 1, 2});
-    request.options = usual;
-    last = harness_.Send(request);
-  }
-  EXPECT_EQ(harness_.Get<GroupJoined>(last).nodes.size(), 3u);
-}
-
 TEST_F(MachineGroupsTest, BadRequestsAreRefusedByValue) {
   const JobId job = JoinAll(2);
   struct Case {

@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Reports, MachineKeptReportsTest, ::testing::Bool(),
 TEST_F(MachineMovesTest, ServersThatComeTogetherAreGivenInAFewMoves) {
   for (char name = 'c'; name < 'o'; ++name) Register(std::string(1, name), 1);
   EXPECT_EQ(TakeMoves().size(), MovePace::kAtOnce);
-  harness_.Advance(1000);
+  harness_.Advance(250);
   const auto moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_EQ(moves[0]->shards().size(), 14u);
@@ -226,9 +226,9 @@ TEST_F(MachineMovesTest, RanksAndServersThatNeverAgreeMoveAGroupEverMoreSlowly) 
     in_each_second.push_back(std::exchange(moves, 0));
   }
   EXPECT_LE(in_each_second[0], 6u);
-  for (size_t second = 4; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
+  for (size_t second = 2; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
   const size_t late = std::accumulate(in_each_second.begin() + 10, in_each_second.end(), size_t{0});
-  EXPECT_GE(late, 3u) << "it goes on trying: one of the ways may be mended";
+  EXPECT_GE(late, 8u) << "it goes on trying: one of the ways may be mended";
 }
 
 // ---- servers without memory for the group ----
@@ -289,6 +289,16 @@ TEST_F(MachineRefusalsTest, AGroupThatAllServersRefuseIsGivenUpAfterALeaseWithTh
   EXPECT_EQ(after.watched(watcher).at(0).groups.at(0).failure, failures[0]);
 }
 
+TEST_F(MachineRefusalsTest, TheLeaseCountsFromWhenTheGroupWorkedLast) {
+  MoveToA();
+  KeepAlive(2000, {1, 2});  // a serves it
+  harness_.Ask<ServerReported>(Refused(0, 1));
+  KeepAlive(kTtlMs - 100, {1, 2});
+  EXPECT_THAT(TakeMoves(), IsEmpty());
+  KeepAlive(200, {1, 2});
+  EXPECT_EQ(harness_.events().back().kind, "group-failed");
+}
+
 TEST_F(MachineRefusalsTest, AServerThatFreedMemoryIsTriedAgain) {
   MoveToA();
   harness_.Ask<ServerReported>(Refused(0, 1));
@@ -325,6 +335,25 @@ TEST_F(MachineRefusalsTest, OneThatIsOutOfReachIsTriedBeforeTheGroupIsGivenUp) {
   EXPECT_THAT(TakeMoves(), IsEmpty()) << "its ranks try to reach a, and nobody else may have it";
   KeepAlive(2 * kTtlMs, {2});
   EXPECT_EQ(harness_.events().back().kind, "group-failed") << "a is gone, b lacks the memory";
+}
+
+// I10: else no watcher would ever be heard of in a cluster in which something always changes.
+TEST_F(MachineMovesTest, AWatcherIsToldTheStateAtItsComingHoweverMuchChangesAfterIt) {
+  harness_.set_save_at_once(false);
+  harness_.Send(Report(0, 1, false));
+  const WatcherId late = harness_.Watch(job_);
+  harness_.Send(Server("c", 1, 'c'));
+  EXPECT_THAT(harness_.watched(late), IsEmpty()) << "nothing of it is saved yet";
+  harness_.FinishSave();  // of what was when it came
+  ASSERT_EQ(harness_.watched(late).size(), 1u);
+  EXPECT_THAT(Names(*harness_.watched(late)[0].groups.at(0).map), ElementsAre("b"));
+  harness_.Send(Server("d", 1, 'd'));
+  while (harness_.save_under_way()) harness_.FinishSave();
+  std::vector<std::string> newest;
+  for (const SendWatch& update : harness_.watched(late)) {
+    for (const GroupMap& group : update.groups) newest = Names(*group.map);
+  }
+  EXPECT_THAT(newest, ElementsAre("b", "c", "d"));
 }
 
 TEST_F(MachineMovesTest, AnEpochIsSavedBeforeItIsToldAndKnownAfterARestart) {

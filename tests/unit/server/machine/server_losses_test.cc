@@ -118,6 +118,19 @@ TEST(ServerLosses, TheEndOfASchedulerInsideAWorkerIsThatOfARank) {
   EXPECT_THAT(server.notes, SizeIs(1)) << "within the lease, as F11 says";
 }
 
+TEST(ServerLosses, ASchedulerThatHasLostItsStateDecidesNothingAboutTheGroupsThatItForgot) {
+  ServerDriver server;
+  const std::vector<PeerId> peers = server.JoinAll(2);
+  server.Order(TokenKeyChanged{});
+  server.Down(peers[1]);
+  const uint64_t since_ns = server.now.monotonic_ns;
+  server.TickAt(since_ns + ServerDriver::kLeaseTtlNs - 1);
+  server.Order(SchedulerHeard{.lease_ttl_ns = ServerDriver::kLeaseTtlNs});
+  EXPECT_THAT(server.notes, IsEmpty());
+  server.TickAt(since_ns + ServerDriver::kLeaseTtlNs);
+  EXPECT_THAT(server.notes, SizeIs(1)) << "within the lease, as F11 says";
+}
+
 TEST(ServerLosses, AnAbsentRankIsNamedUntilItsGroupMoves) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(3);
