@@ -98,6 +98,12 @@ bool TakesAServer(FaultKind kind) {
 
 }  // namespace
 
+uint64_t SeedOfDuet(FaultKind first, FaultKind second, uint64_t round) {
+  const auto first_number = static_cast<uint64_t>(first);
+  const uint64_t step = (static_cast<uint64_t>(second) + kFaultKindCount - first_number) % kFaultKindCount;
+  return 2 * (first_number + kFaultKindCount * (step + kFaultKindCount * round));
+}
+
 void DrawLongRun(Random& random, Profile* profile) {
   const Duet duet = DuetOf(profile->seed / 2);
   const bool forgets = MakesForgetful(duet.first) || MakesForgetful(duet.second);

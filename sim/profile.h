@@ -88,6 +88,10 @@ struct Profile {
 // Room on one I/O thread for the slots of all jobs' groups, each with a credit of `credit_chunks`.
 uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_bytes, uint32_t credit_chunks);
 
+// The seed of the long run in which a fault of the second kind is to begin in some phase of one of the first: one in
+// each round of all pairs. Whether it does depends on what else is drawn.
+uint64_t SeedOfDuet(FaultKind first, FaultKind second, uint64_t round);
+
 Profile DrawProfile(uint64_t seed);
 
 }  // namespace shoal::sim

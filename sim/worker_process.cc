@@ -146,6 +146,7 @@ void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
   given_up_ = true;
+  if (refused_memory_) ports_.checkers->Excuse(ExcusableCheck::kIsolation, place_.run);
   // It calls no op any more, and others that have may wait for it.
   if (ports_.checkers->MayFail(place_.run)) ports_.checkers->MayFailFor(place_.run, name());
   for (Group& group : groups_) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "sim/shrink.h"
 #include "sim/tally.h"
@@ -21,6 +22,18 @@ TEST(Simulation, EverySeedHolds) {
     const Report report = Simulate(DrawProfile(seed), 0);
     EXPECT_EQ(FirstFailure(report), "");
     tally.Add(report);
+  }
+  // A pair of faults that missed each other gets another run, and another.
+  constexpr uint64_t kMoreRounds = 6;
+  for (size_t first = 0; first < kFaultKindCount; ++first) {
+    for (size_t second = 0; second < kFaultKindCount; ++second) {
+      const auto kinds = std::pair(static_cast<FaultKind>(first), static_cast<FaultKind>(second));
+      for (uint64_t round = 1; round <= kMoreRounds && tally.meetings.Of(kinds.first, kinds.second) == 0; ++round) {
+        const Report report = Simulate(DrawProfile(SeedOfDuet(kinds.first, kinds.second, round)), 0);
+        EXPECT_EQ(FirstFailure(report), "");
+        tally.Add(report);
+      }
+    }
   }
   // The seeds are worth running only if much goes well, much fails, and much is refused, lent and handed over in them.
   EXPECT_GT(tally.ops_ok, 30'000u);
