@@ -68,7 +68,8 @@ def test_f11_a_killed_rank_is_noticed_long_before_its_lease(cluster: Cluster):
         line = rank.wait_for_line("^[A-Z_]+: ").string
         told_s = time.monotonic() - killed_at
         # From the scheduler, or from another rank that was told before.
-        assert re.search(r"^ABORTED: (rank \d on \S+: )?rank 2 of the job on \S+ was lost: its process ended", line), line
+        lost = r"ABORTED: (rank \d on \S+: )?rank 2 of the job on \S+ was lost: its process ended"
+        assert re.match(lost, line), line
         print(f"told after {told_s:.2f} s")
         assert told_s < 3
 
