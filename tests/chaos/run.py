@@ -130,6 +130,7 @@ def shrink_failing(
 
 def main() -> int:
     options = parse(sys.argv[1:])
+    signal.signal(signal.SIGINT, interrupted)  # a shell starts what runs in its background deaf to it
     signal.signal(signal.SIGTERM, interrupted)
     signal.signal(signal.SIGHUP, interrupted)
     if options.print_only:

@@ -9,6 +9,7 @@ import array
 import ctypes
 import hashlib
 import random
+import signal
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -234,6 +235,7 @@ def main() -> int:
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background deaf to it
     try:
         run(Library(options.library), options)
     except Refused as refused:
