@@ -20,41 +20,16 @@
 #ifndef SHOAL_WORKER_LOCAL_REDUCE_LOCAL_REDUCE_H_
 #define SHOAL_WORKER_LOCAL_REDUCE_LOCAL_REDUCE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/dtype.h"
-#include "core/wire_format.h"
+#include "worker/machine/local_op.h"
 #include "worker/machine/local_reduce_event.h"
 
 namespace shoal {
-
-struct LocalGroup {
-  GroupHandle group;
-  // The same at all its ranks, and no other local group's on this node.
-  std::string meeting_name;
-  LocalRank rank;
-  uint32_t size = 0;  // how many local ranks; at least 1
-};
-
-struct LocalOp {
-  GroupHandle group;
-  uint64_t ticket = 0;  // given back in events; not used by another open op of the group
-  std::byte* data = nullptr;
-  uint64_t element_count = 0;  // at least 1
-  DataType dtype = DataType::kFloat32;
-  ReduceOp reduce_op = ReduceOp::kSum;
-  double premul_factor = 1.0;
-  WireFormat wire = WireFormat::kAsIs;
-  // False: the sum over the node is the result. True: kAvg is summed only, LocalPartReduced follows piece by piece,
-  // and what the other ranks get of the part is what PublishPart gives out.
-  bool other_nodes = false;
-};
 
 using LocalReduceEvent = std::variant<LocalGroupMet, LocalPartReduced, LocalOpEnded, LocalGroupFailed>;
 
@@ -72,10 +47,12 @@ class LocalReduce {
   // than LocalPartReduced told of them.
   virtual void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) = 0;
 
-  // Ends the group here and on the other ranks, which hear of `why` with this rank as the culprit.
+  // Ends the group here and on the other ranks, which hear of `why` with this rank as the culprit, also if Close
+  // follows at once. LocalOpEnded of each open op follows.
   virtual void Fail(GroupHandle group, const absl::Status& why) = 0;
 
-  // Forgets a group without open ops. The other ranks' ops go on.
+  // Forgets a group without open ops: no event of it follows. Ops that have ended here go on at the other ranks, also
+  // when this process ends next.
   virtual void Close(GroupHandle group) = 0;
 
   // The local ranks whose contribution or result the group's oldest open op lacks here; of a group that has not met,

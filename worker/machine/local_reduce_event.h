@@ -7,13 +7,9 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "core/ids.h"
-#include "worker/machine/group_info.h"
+#include "worker/machine/local_op.h"
 
 namespace shoal {
-
-// A rank's place among the ranks of its group on its node, in the order of the group's ranks.
-using LocalRank = StrongId<struct LocalRankTag, uint32_t>;
 
 // All local ranks have met: ops may move.
 struct LocalGroupMet {
@@ -39,7 +35,7 @@ struct LocalOpEnded {
 // The local group can't go on. LocalOpEnded of each of its ops follows with the same status; then it wants Close alone.
 struct LocalGroupFailed {
   GroupHandle group;
-  absl::Status status;
+  absl::Status status;               // Unavailable with a culprit: that rank is gone
   std::optional<LocalRank> culprit;  // nullopt: no rank's fault, or it is not known whose
 };
 
