@@ -78,13 +78,14 @@ MAY_INCLUDE = {
     "worker/include": set(),
     "worker/machine": {"core"},
     "worker/membership": {"core", "worker/machine"},
-    "worker/loop": {"core", "reduce", "net", "worker/machine", "worker/membership"},
+    "worker/local_reduce": {"core", "worker/machine"},
+    "worker/loop": {"core", "reduce", "net", "worker/local_reduce", "worker/machine", "worker/membership"},
     "worker/rpc": {"core", "proto", "process", "worker/machine", "worker/membership"},
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
     "worker/library": {
-        "core", "net", "net/data_plane", "process", "worker/include", "worker/machine", "worker/membership",
-        "worker/loop", "worker/rpc", "worker/colocated",
+        "core", "net", "net/data_plane", "process", "worker/include", "worker/local_reduce", "worker/machine",
+        "worker/membership", "worker/loop", "worker/rpc", "worker/colocated",
     },
     "cli": {"core", "process", "proto"},
     "perf": {"core", "worker/include"},

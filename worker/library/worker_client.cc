@@ -52,9 +52,9 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<IoThread>> io =
-      IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
-                      &member_queue_, notices_.get());
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), /*local_reduce=*/nullptr,
+                                                                 {.survive_server_loss = !options_.fail_on_server_loss},
+                                                                 &completions_, &member_queue_, notices_.get());
   if (!io.ok()) return io.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
