@@ -78,7 +78,7 @@ MAY_INCLUDE = {
     "worker/include": set(),
     "worker/machine": {"core"},
     "worker/membership": {"core", "worker/machine"},
-    "worker/local_reduce": {"core", "worker/machine"},
+    "worker/local_reduce": {"core", "reduce", "net", "net/shm", "process", "worker/machine"},
     "worker/loop": {"core", "reduce", "net", "worker/local_reduce", "worker/machine", "worker/membership"},
     "worker/rpc": {"core", "proto", "process", "worker/machine", "worker/membership"},
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
