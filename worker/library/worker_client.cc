@@ -11,6 +11,7 @@
 #include "process/draw_incarnation.h"
 #include "process/node_address.h"
 #include "process/socket_address.h"
+#include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/op_layout.h"
 
 namespace shoal {
@@ -34,6 +35,12 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   return MakeDataPlaneTransport(data_plane);
 }
 
+// nullptr: this process is to use the network alone.
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options) {
+  if (options.network_only) return nullptr;
+  return MakeHostLocalReduce();
+}
+
 }  // namespace
 
 WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
@@ -52,7 +59,9 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), /*local_reduce=*/nullptr,
+  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
+  if (!local_reduce.ok()) return local_reduce.status();
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), *std::move(local_reduce),
                                                                  {.survive_server_loss = !options_.fail_on_server_loss},
                                                                  &completions_, &member_queue_, notices_.get());
   if (!io.ok()) return io.status();

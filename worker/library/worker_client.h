@@ -63,7 +63,8 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, NoticeLog::Start and ColocatedServer::Start.
+  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, MakeHostLocalReduce, NoticeLog::Start and
+  // ColocatedServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
