@@ -13,9 +13,8 @@ namespace {
 constexpr uint32_t kPid = 1;
 
 scheduler::NodeReduceRequest AsRequest(const NodeReduceOffer& offer) {
-  return {.choice = static_cast<uint32_t>(offer.choice),
-          .possible = offer.possible,
-          .node_identity = offer.node_identity};
+  return {
+      .choice = static_cast<uint32_t>(offer.choice), .possible = offer.possible, .node_identity = offer.node_identity};
 }
 
 scheduler::Request AsRequest(const JoinJobCall& call) {

@@ -48,11 +48,10 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
                     info.nodes.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
                     info.rank.value() < info.job_ranks.size() && HasWhatItNeeds(info);
   if (fits) return info;
-  return absl::InternalError(absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (",
-                                          request.ranks.size(), " ranks, ", info.nodes.size(), " nodes, ",
-                                          info.map->shards().size(), " shards, ",
-                                          std::string(NodeReduceModeName(info.node_reduce)), ", token for ",
-                                          token->group_size, ")"));
+  return absl::InternalError(
+      absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (", request.ranks.size(),
+                   " ranks, ", info.nodes.size(), " nodes, ", info.map->shards().size(), " shards, ",
+                   std::string(NodeReduceModeName(info.node_reduce)), ", token for ", token->group_size, ")"));
 }
 
 void GroupRequests::Add(const MemberId& member, const JoinGroupCommand& command, Now now, MembershipActions* actions) {

@@ -109,8 +109,8 @@ using SchedulerCall =
 struct JoinedJob {
   JobId id;
   uint64_t lease_ttl_ms = 0;
-  uint32_t server_count = 0;     // registered now that serve this job
-  bool colocate_server = false;  // this process is to run a colocated server for the job
+  uint32_t server_count = 0;      // registered now that serve this job
+  bool colocate_server = false;   // this process is to run a colocated server for the job
   bool needs_no_servers = false;  // all its ranks have joined, and can reduce among themselves on one node
 };
 
