@@ -5,6 +5,7 @@
 #ifndef SHOAL_CORE_NODE_REDUCE_H_
 #define SHOAL_CORE_NODE_REDUCE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -30,6 +31,10 @@ enum class NodeReduceChoice : uint8_t {
   // Within a node wherever that is possible, through the memory of the host.
   kHost = 2,
 };
+
+// A meeting name (docs/wire.md) has at most as many bytes, so that it fits the name of an abstract Unix socket together
+// with what an implementation adds.
+inline constexpr size_t kMaxMeetingNameBytes = 88;
 
 // "flat", "node alone", "rails": for messages and logs.
 std::string_view NodeReduceModeName(NodeReduceMode mode);

@@ -46,11 +46,13 @@ class WorkerOptions(SizedStructure):
         ("checksums", c_uint32),
         ("without_servers", c_int),
         ("quiet", c_uint32),
+        ("node_reduce", c_int),
     ]
 
 
 COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
 WITHOUT_SERVERS = {"wait": 0, "colocate": 1}
+NODE_REDUCES = {"auto": 0, "off": 1, "host": 2}
 WIRES = {"none": 0, "fp16": 3, "bf16": 4}
 
 
@@ -63,6 +65,7 @@ class GroupOptions(SizedStructure):
         ("max_chunk_bytes", c_uint32),
         ("timeout_ms", c_uint64),
         ("wire", c_int),
+        ("node_reduce", c_int),
     ]
 
 

@@ -10,6 +10,7 @@
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
 #include "process/node_address.h"
+#include "process/node_identity.h"
 #include "process/socket_address.h"
 #include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/op_layout.h"
@@ -20,6 +21,13 @@ namespace {
 constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
+
+// Whether this library can reduce among the ranks of a node. The one switch: what the scheduler is told.
+constexpr bool kCanNodeReduce = false;
+
+NodeReduceOffer OfferOf(NodeReduceChoice choice) {
+  return {.choice = choice, .possible = kCanNodeReduce, .node_identity = NodeIdentity()};
+}
 
 bool IsOfThisNode(const std::string& address) {
   const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
@@ -74,7 +82,8 @@ absl::Status WorkerClient::Start() {
                                                    .incarnation = *incarnation,
                                                    .node = options_.node_name,
                                                    .colocation = options_.colocation,
-                                                   .colocates_without_servers = options_.colocate_without_servers},
+                                                   .colocates_without_servers = options_.colocate_without_servers,
+                                                   .node_reduce = OfferOf(options_.node_reduce)},
                                         .min_servers = options_.min_servers,
                                         .timeout_ms = options_.timeout_ms,
                                         .jitter_seed = incarnation->value()};
@@ -134,27 +143,26 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   return *link_;
 }
 
-absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
-                                                                       std::vector<uint32_t> ranks,
-                                                                       uint32_t max_chunk_bytes, WireFormat wire,
-                                                                       uint64_t timeout_ms) {
+absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOptions group) {
   if (absl::Status status = member_->status(); !status.ok()) return status;
-  if (ranks.empty()) {
-    ranks.resize(options_.world_size);
-    std::iota(ranks.begin(), ranks.end(), 0u);
+  if (group.ranks.empty()) {
+    group.ranks.resize(options_.world_size);
+    std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
-  const uint64_t deadline_ns = DeadlineIn(timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
-  const GroupRequest request = {.name = name,
-                                .ranks = std::move(ranks),
-                                .max_chunk_bytes = max_chunk_bytes,
+  if (group.node_reduce == NodeReduceChoice::kAuto) group.node_reduce = options_.node_reduce;
+  const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
+  const GroupRequest request = {.name = std::move(group.name),
+                                .ranks = std::move(group.ranks),
+                                .max_chunk_bytes = group.max_chunk_bytes,
                                 .link = Link(deadline_ns),
                                 .min_servers = options_.min_servers,
-                                .wire = wire,
+                                .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
-                                .checksums = options_.checksums};
+                                .checksums = options_.checksums,
+                                .node_reduce = OfferOf(group.node_reduce)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
-  {
+  if (!info->map->empty()) {
     const std::lock_guard lock(map_mutex_);
     newest_group_map_ = info->map;
   }
