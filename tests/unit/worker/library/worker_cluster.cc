@@ -37,6 +37,7 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
   options.job_name = job;
   options.rank = rank;
   options.world_size = world_size;
+  options.node_reduce = SHOAL_NODE_REDUCE_OFF;  // these tests are about servers, and all ranks are in this process
   return options;
 }
 
