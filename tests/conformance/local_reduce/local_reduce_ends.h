@@ -74,7 +74,7 @@ class LocalGroupEnds : public LocalReduceSuite {
 };
 
 TEST_P(LocalGroupEnds, L4ARankThatFailsTheGroupEndsItEverywhereWithItsReason) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ASSERT_NO_FATAL_FAILURE(RunUpTo(seed));
     (*ranks_)[culprit_].port().Fail(kGroup, absl::DeadlineExceededError("op 7 took longer than 3 s"));
@@ -86,7 +86,7 @@ TEST_P(LocalGroupEnds, L4ARankThatFailsTheGroupEndsItEverywhereWithItsReason) {
 }
 
 TEST_P(LocalGroupEnds, L4ARankThatDiesEndsTheGroupEverywhereAndIsNamed) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ASSERT_NO_FATAL_FAILURE(RunUpTo(seed));
     // One that dies before a late rank has come was never met by that one; the others tell it.
@@ -122,7 +122,7 @@ TEST_P(LocalGroupEnds, L4ADeathInOneGroupLeavesOtherGroupsAlone) {
 }
 
 TEST_P(LocalGroupEnds, ARankThatClosesFirstLeavesTheOthersOpsWhole) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
     RanksUnderTest ranks = MakeRanks(3, seed);
     ranks.OpenAll(kGroup);
     std::deque<OpUnderTest> ops;
