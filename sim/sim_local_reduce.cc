@@ -59,7 +59,8 @@ std::string Describe(const LocalOp& op) {
   return absl::StrCat(std::string(ReduceOpName(op.reduce_op)), " of ", op.element_count, " elements of ",
                       std::string(DataTypeName(op.dtype)), " (factor ", op.premul_factor, ", bits ",
                       absl::Hex(std::bit_cast<uint64_t>(op.premul_factor)), ", wire ",
-                      std::string(WireFormatName(op.wire)), op.other_nodes ? ", with other nodes)" : ", on this node alone)");
+                      std::string(WireFormatName(op.wire)),
+                      op.other_nodes ? ", with other nodes)" : ", on this node alone)");
 }
 
 bool Agree(const LocalOp& a, const LocalOp& b) {
@@ -144,6 +145,10 @@ class SimLocalReduce : public LocalReduce {
     for (uint64_t number = member.ended; number < member.ops.size() && !member.failure.has_value(); ++number) {
       SimOp& op = member.ops[number];
       if (op.op.ticket != ticket) continue;
+      // Kept where the contribution was, which nobody reads there any more.
+      const size_t bytes = DataTypeSize(op.op.dtype);
+      std::memcpy(op.contribution.data() + first_element * bytes, op.op.data + first_element * bytes,
+                  element_count * bytes);
       op.published_elements = first_element + element_count - PartOf(*place.meeting, number, place.rank).first;
     }
     node_->Stir(place.meeting);
@@ -232,10 +237,9 @@ class SimLocalReduce : public LocalReduce {
   void Spread(const Place& place, const absl::Status& why, std::optional<uint32_t> culprit) {
     for (uint32_t rank = 0; rank < place.meeting->members.size(); ++rank) {
       if (rank == place.rank) continue;
-      node_->world_->After(node_->world_->random().Below(node_->max_delay_ns_ + 1),
-                           [meeting = place.meeting, rank, why, culprit] {
-                             FailMember(meeting->members[rank], why, culprit);
-                           });
+      node_->world_->After(
+          node_->world_->random().Below(node_->max_delay_ns_ + 1),
+          [meeting = place.meeting, rank, why, culprit] { FailMember(meeting->members[rank], why, culprit); });
     }
   }
 
@@ -309,7 +313,6 @@ class SimLocalReduce : public LocalReduce {
     for (uint32_t rank = 0; rank < meeting.members.size() && op.other_nodes; ++rank) {
       const ElementRange part = PartOf(meeting, number, rank);
       const size_t bytes = DataTypeSize(op.dtype);
-      // What it published is kept where its contribution was: its tensor may be something else by now.
       const SimOp& theirs = meeting.members[rank].ops[number];
       if (rank == place.rank) continue;
       std::memcpy(op.data + part.first * bytes, theirs.contribution.data() + part.first * bytes, part.count * bytes);
@@ -325,5 +328,18 @@ class SimLocalReduce : public LocalReduce {
   std::vector<LocalReduceEvent> pending_;
   std::vector<LocalReduceEvent> returned_;
 };
+
+std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake) {
+  return std::make_unique<SimLocalReduce>(this, std::move(wake));
+}
+
+void SimLocalNode::Stir(const std::shared_ptr<SimMeeting>& meeting) {
+  for (uint32_t rank = 0; rank < meeting->members.size(); ++rank) {
+    world_->After(world_->random().Below(max_delay_ns_ + 1), [this, meeting, rank] {
+      SimLocalReduce* const port = meeting->members[rank].port;
+      if (port != nullptr && port->Advance({meeting, rank})) Stir(meeting);
+    });
+  }
+}
 
 }  // namespace shoal::sim

@@ -79,6 +79,7 @@ MAY_INCLUDE = {
     "worker/machine": {"core"},
     "worker/membership": {"core", "worker/machine"},
     "worker/loop": {"core", "reduce", "net", "worker/machine", "worker/membership"},
+    "worker/local_reduce": {"core", "reduce", "net", "net/shm", "process", "worker/machine"},
     "worker/rpc": {"core", "proto", "process", "worker/machine", "worker/membership"},
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
@@ -91,7 +92,7 @@ MAY_INCLUDE = {
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
         "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
-        "worker/membership", "worker/loop",
+        "worker/membership", "worker/local_reduce", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},
