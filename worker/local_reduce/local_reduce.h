@@ -52,7 +52,8 @@ struct LocalOp {
   double premul_factor = 1.0;
   WireFormat wire = WireFormat::kAsIs;
   // False: the sum over the node is the result. True: kAvg is summed only, LocalPartReduced follows piece by piece,
-  // and what the other ranks get of the part is what PublishPart gives out.
+  // and what the other ranks get of the part is what PublishPart gives out. The factor of kPremulSum is in the node's
+  // sum, so what follows is a plain sum; 16-bit numbers are rounded to their type between the two.
   bool other_nodes = false;
 };
 
@@ -72,10 +73,11 @@ class LocalReduce {
   // than LocalPartReduced told of them.
   virtual void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) = 0;
 
-  // Ends the group here and on the other ranks, which hear of `why` with this rank as the culprit.
+  // Ends the group here and on the other ranks; all hear of `why` with this rank as the culprit.
   virtual void Fail(GroupHandle group, const absl::Status& why) = 0;
 
-  // Forgets a group without open ops. The other ranks' ops go on.
+  // Forgets a group without open ops. The other ranks' open ops go on; one that this rank never started fails the group
+  // there with Unavailable and this rank as the culprit.
   virtual void Close(GroupHandle group) = 0;
 
   // The local ranks whose contribution or result the group's oldest open op lacks here; of a group that has not met,
