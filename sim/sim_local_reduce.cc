@@ -257,6 +257,7 @@ class SimLocalReduce : public LocalReduce {
       const SimMember& member = meeting.members[rank];
       if (!member.left || member.ops.size() >= own.ops.size()) continue;
       const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(meeting, rank), " has closed the group"));
+      Spread(place, why, rank);
       FailMember(own, why, rank);
       return true;
     }
