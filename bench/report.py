@@ -58,7 +58,7 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
 
 
 def bound_of(contender: str) -> str:
-    if contender == roster.COLOCATED:
+    if roster.kind(contender) == roster.COLOCATED:
         return "colocated_us"
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
@@ -129,7 +129,7 @@ def balance_lines(scenario: dict) -> list[str]:
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
-        if len(counts) > 1 and name != roster.COLOCATED:  # whose shares differ on purpose
+        if len(counts) > 1 and roster.kind(name) != roster.COLOCATED:  # whose shares differ on purpose
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",

@@ -67,9 +67,14 @@ SHOAL_FLAGS = {
 }
 
 
+def kind(name: str) -> str:
+    """The contender, whichever build's programs it runs."""
+    return name.removesuffix(OTHER_BUILD)
+
+
 def label(name: str) -> str:
     """What a page calls it."""
-    return LABELS[name.removesuffix(OTHER_BUILD)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
+    return LABELS[kind(name)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
 
 
 def with_other_build(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,7 +100,7 @@ def ucx_library(name: str) -> pathlib.Path:
 
 def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
     """Empty if the contender can be measured."""
-    name = name.removesuffix(OTHER_BUILD)
+    name = kind(name)
     if is_shoal(name):
         flag = SHOAL_FLAGS.get(name)
         if flag is not None and not has_flag(programs / "shoal-perf", flag):
@@ -109,7 +114,7 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
     """RigError if it does not start."""
-    name = name.removesuffix(OTHER_BUILD)
+    name = kind(name)
     if name in TORCH:
         mode = name if name == "ddp-alone" else "ddp" if name.endswith("-ddp") else "all-reduce"
         return TorchRanks(name, TORCH[name], network, processes, mode)

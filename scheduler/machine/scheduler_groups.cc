@@ -40,11 +40,11 @@ bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& reques
   if (found == nullptr) return false;
   const GroupState& group = found->state;
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
-  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!group.failure.empty()) {
     ReplyNow(handle, absl::ResourceExhaustedError(group.failure));
     return true;
   }
+  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) {
     ReplyNow(handle, map.status());
     return true;

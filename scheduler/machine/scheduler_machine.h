@@ -168,7 +168,7 @@ class SchedulerMachine {
   PersistedState Snapshot() const;
   // The end of each step: what was decided goes out, and changes are saved.
   void HandOut(Now now, SchedulerActions* actions);
-  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
+  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * kNsPerMs; }
 
   const Settings settings_;
   const std::string cluster_id_;

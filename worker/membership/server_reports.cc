@@ -7,7 +7,6 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kTimeoutNs = kReportTimeoutNs;
 constexpr uint64_t kRetryNs = 100 * kNsPerMs;
 
 // How long after its `answers`th answer a report is repeated: from a twelfth of the lease to half of it.
@@ -62,8 +61,8 @@ void ServerReports::Tick(const MemberId& member, Now now, MembershipActions* act
                                 [&](const Report& report) { return report.due_ns <= now.monotonic_ns; });
   if (due == reports_.end()) return;
   due->is_asked = true;
-  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, due->trouble}, now.monotonic_ns + kTimeoutNs,
-                        actions);
+  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, due->trouble},
+                        now.monotonic_ns + kReportTimeoutNs, actions);
 }
 
 uint64_t ServerReports::NextDeadlineNs() const {
