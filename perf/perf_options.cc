@@ -93,6 +93,11 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
       "Whether ranks run colocated servers for this job beside the dedicated ones, one on each node, with shares that "
       "fit the links. auto: where there are fewer dedicated servers than ranks, and none on the rank's node.",
       &options->colocate_text);
+  table->String(
+      "node-reduce", "SHOAL_NODE_REDUCE", "auto|off|host",
+      "Whether ranks on one node reduce among themselves. auto: as the scheduler finds best. host: wherever they can, "
+      "through the node's memory. off: never. The same on all ranks.",
+      &options->node_reduce_text);
   table->Flag("fail-on-server-loss", "",
               "Keep no results for other ranks, and fail when a server is lost. This shows what surviving costs.",
               &options->fail_on_server_loss);
@@ -169,6 +174,16 @@ absl::Status ParseColocation(PerfOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status ParseNodeReduce(PerfOptions* options) {
+  const std::optional<NodeReduceChoice> choice = NodeReduceChoiceFromName(options->node_reduce_text);
+  if (!choice) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--node-reduce \"", options->node_reduce_text, "\" is unknown; use auto, off or host"));
+  }
+  options->node_reduce = *choice;
+  return absl::OkStatus();
+}
+
 absl::Status CheckSweep(PerfOptions* options) {
   if (options->max_bytes == 0) options->max_bytes = options->min_bytes;
   if (options->max_bytes < options->min_bytes) {
@@ -229,7 +244,8 @@ absl::StatusOr<PerfOptions> ParsePerfOptions(const std::vector<std::string>& arg
   Declare(&options, &table);
   if (absl::Status status = table.Parse(arguments, lookup); !status.ok()) return status;
   if (options.help || options.version) return options;
-  for (const auto check : {ParseDtypes, ParseOps, ParseWire, ParseColocation, CheckSweep, CheckPlace}) {
+  for (const auto check :
+       {ParseDtypes, ParseOps, ParseWire, ParseColocation, ParseNodeReduce, CheckSweep, CheckPlace}) {
     if (absl::Status status = check(&options); !status.ok()) return status;
   }
   return options;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "core/colocation.h"
 #include "core/dtype.h"
+#include "core/node_reduce.h"
 #include "core/option_table.h"
 #include "core/wire_format.h"
 
@@ -53,6 +54,8 @@ struct PerfOptions {
   bool network_only = false;
   std::string colocate_text = "auto";
   Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
+  std::string node_reduce_text = "auto";
+  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // filled in by ParsePerfOptions
   bool fail_on_server_loss = false;
   bool checksums = false;
   uint32_t timeout_s = 60;

@@ -39,6 +39,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.fail_on_server_loss = options.fail_on_server_loss;
   session.checksums = options.checksums;
   session.wire = options.wire;
+  session.node_reduce = options.node_reduce;
   session.colocation = options.colocation;
   return session;
 }

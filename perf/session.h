@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/colocation.h"
 #include "core/dtype.h"
+#include "core/node_reduce.h"
 #include "core/wire_format.h"
 #include "shoal/worker.h"
 
@@ -35,6 +36,7 @@ struct SessionOptions {
   bool fail_on_server_loss = false;
   bool checksums = false;
   WireFormat wire = WireFormat::kAsIs;
+  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;
   Colocation colocation = Colocation::kOff;
 };
 

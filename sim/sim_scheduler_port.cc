@@ -12,6 +12,11 @@ namespace {
 
 constexpr uint32_t kPid = 1;
 
+scheduler::NodeReduceRequest AsRequest(const NodeReduceOffer& offer) {
+  return {
+      .choice = static_cast<uint32_t>(offer.choice), .possible = offer.possible, .node_identity = offer.node_identity};
+}
+
 scheduler::Request AsRequest(const JoinJobCall& call) {
   return scheduler::JoinJob{.control_version = kControlVersion,
                             .software_version = kSoftwareVersion,
@@ -22,7 +27,8 @@ scheduler::Request AsRequest(const JoinJobCall& call) {
                             .node = call.member.node,
                             .pid = kPid,
                             .colocation = static_cast<uint32_t>(call.member.colocation),
-                            .colocates_without_servers = call.member.colocates_without_servers};
+                            .colocates_without_servers = call.member.colocates_without_servers,
+                            .node_reduce = AsRequest(call.member.node_reduce)};
 }
 
 scheduler::Request AsRequest(const JoinGroupCall& call) {
@@ -38,7 +44,8 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .wire = static_cast<uint32_t>(call.group.wire),
                               .request_number = call.request_number,
                               .options = scheduler::SharedOptions{.fail_on_server_loss = call.group.fail_on_server_loss,
-                                                                  .checksums = call.group.checksums}};
+                                                                  .checksums = call.group.checksums},
+                              .node_reduce = AsRequest(call.group.node_reduce)};
 }
 
 scheduler::Request AsRequest(const CloseGroupsCall& call) {
@@ -93,7 +100,8 @@ void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* 
 absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Response>& response) {
   if (!response.ok()) return response.status();
   if (const auto* joined = std::get_if<scheduler::JobJoined>(&*response)) {
-    return JoinedJob{joined->job, joined->lease_ttl_ms, joined->server_count, joined->colocate_server};
+    return JoinedJob{joined->job, joined->lease_ttl_ms, joined->server_count, joined->colocate_server,
+                     joined->needs_no_servers};
   }
   if (const auto* group = std::get_if<scheduler::GroupJoined>(&*response)) {
     return JoinedGroup{.id = group->group,
@@ -102,7 +110,9 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .nodes = group->nodes,
                        .look_ahead_chunks = group->look_ahead_chunks,
                        .link = group->link,
-                       .busiest_port = group->busiest_port};
+                       .busiest_port = group->busiest_port,
+                       .node_reduce = group->node_reduce,
+                       .meeting_name = group->meeting_name};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
     return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits};

@@ -24,7 +24,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       colocate_server_(std::move(colocate_server)),
       transport_(MakeTransport()),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
-                                         transport_.get())),
+                                         transport_.get(), /*local_reduce=*/nullptr)),
       scheduler_(
           world, ports.control, name(), [this] { return LocalNow().monotonic_ns; }, [this] { Wake(); }),
       membership_({.scheduler = "simulated",

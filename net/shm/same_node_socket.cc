@@ -16,7 +16,6 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kMaxDescriptors = 3;
 constexpr int kBacklog = 1024;
 // No peer can keep this loop busy by waking it, nor a stranger by connecting again and again.
 constexpr int kMaxBellsPerDrain = 64;
@@ -111,49 +110,65 @@ FileDescriptor OtherProcess(int socket) {
   return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
-absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::span<const int> memory) {
-  SameNodeGreeting copy = greeting;
-  iovec data{.iov_base = &copy, .iov_len = sizeof(copy)};
+absl::Status SendOnThisNode(int socket, std::span<const std::byte> message, std::span<const int> descriptors) {
+  iovec data{.iov_base = const_cast<std::byte*>(message.data()), .iov_len = message.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = CMSG_SPACE(memory.size_bytes());
-  cmsghdr* rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(memory.size_bytes());
-  std::memcpy(CMSG_DATA(rights), memory.data(), memory.size_bytes());
-  if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-    return absl::UnavailableError(absl::StrCat("the greeting could not be sent: ", std::strerror(errno)));
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  }
+  if (sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    return absl::UnavailableError(absl::StrCat("a message could not be sent: ", std::strerror(errno)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
-  ReceivedGreeting received;
-  iovec data{.iov_base = &received.greeting, .iov_len = sizeof(received.greeting)};
+absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std::span<std::byte> message) {
+  iovec data{.iov_base = message.data(), .iov_len = message.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
-  if (bytes <= 0) return absl::UnavailableError("the other side closed the connection before its greeting");
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+  if (bytes <= 0) return absl::UnavailableError("the other side closed the connection");
+  ReceivedMessage received{.bytes = static_cast<size_t>(bytes),
+                           .is_cut = (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0};
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      received.memory.emplace_back(fd);
+      received.descriptors.emplace_back(fd);
     }
   }
+  return received;
+}
+
+absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::span<const int> memory) {
+  return SendOnThisNode(socket, std::as_bytes(std::span(&greeting, 1)), memory);
+}
+
+absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
+  ReceivedGreeting received;
+  absl::StatusOr<std::optional<ReceivedMessage>> message =
+      ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&received.greeting, 1)));
+  if (!message.ok()) return absl::UnavailableError("the other side closed the connection before its greeting");
+  if (!message->has_value()) return std::nullopt;
+  received.memory = std::move((*message)->descriptors);
   const SameNodeGreeting& greeting = received.greeting;
-  if (bytes < static_cast<ssize_t>(2 * sizeof(uint64_t)) || greeting.magic != kSameNodeMagic) {
+  if ((*message)->bytes < 2 * sizeof(uint64_t) || greeting.magic != kSameNodeMagic) {
     return absl::InvalidArgumentError("the other side is not a Shoal process");
   }
   if (greeting.layout_version != kSameNodeLayoutVersion) {
@@ -162,7 +177,7 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
                                                       kSameNodeLayoutVersion, "; run the same release on both"));
   }
   const size_t expected = greeting.region_bytes == 0 ? 2 : 3;
-  if (bytes != sizeof(greeting) || received.memory.size() != expected || (message.msg_flags & MSG_CTRUNC) != 0) {
+  if ((*message)->bytes != sizeof(greeting) || received.memory.size() != expected || (*message)->is_cut) {
     return absl::InvalidArgumentError("the greeting is incomplete, or its memory is missing");
   }
   return received;

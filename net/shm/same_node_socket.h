@@ -71,6 +71,20 @@ absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::spa
 // FailedPrecondition: the other side is of another version.
 absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket);
 
+// What came in one piece. Descriptors beyond kMaxDescriptors are closed, and `is_cut` then says that something is
+// missing.
+struct ReceivedMessage {
+  size_t bytes = 0;
+  std::vector<FileDescriptor> descriptors;
+  bool is_cut = false;
+};
+inline constexpr size_t kMaxDescriptors = 3;
+
+// Any message; both sides' greetings are such. Unavailable: the socket is full, or the other side is gone.
+absl::Status SendOnThisNode(int socket, std::span<const std::byte> message, std::span<const int> descriptors);
+// nullopt: none has come yet. Unavailable: the other side is gone.
+absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std::span<std::byte> message);
+
 // Never waits; when the socket is full, enough bells are on their way.
 void RingBell(int socket);
 // Takes the bells that have come, as many as an honest peer rings. False: the other side is gone.

@@ -24,11 +24,16 @@ class GroupOptions:
     """pg_options of init_process_group and new_group: the settings that may differ from group to group."""
 
     wire: str | None = None  # "none", "bf16" or "fp16" (shoal.config); None: that of the setting SHOAL_WIRE
+    node_reduce: str | None = None  # "auto", "off" or "host" (shoal.config); None: that of SHOAL_NODE_REDUCE
     inner: object = None  # options of the inner backend: ProcessGroupNCCL.Options or ProcessGroupGloo._Options
 
     def __post_init__(self) -> None:
         if self.wire is not None and self.wire not in config.WIRES:
             raise ValueError(f"GroupOptions: wire={self.wire!r}: expected one of {', '.join(config.WIRES)}")
+        if self.node_reduce is not None and self.node_reduce not in config.NODE_REDUCES:
+            raise ValueError(
+                f"GroupOptions: node_reduce={self.node_reduce!r}: expected one of {', '.join(config.NODE_REDUCES)}"
+            )
 
 
 def register() -> None:
@@ -58,6 +63,7 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 max_chunk_bytes=joined.settings.chunk_bytes,
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
                 wire=ours.wire or joined.settings.wire,
+                node_reduce=config.NODE_REDUCES.index(ours.node_reduce or joined.settings.node_reduce),
             )
             limits = delegation.agree(
                 dist.PrefixStore(f"shoal_limits/{membership.generation()}", options.store),

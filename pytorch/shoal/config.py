@@ -90,6 +90,15 @@ def parse_without_servers(text: str) -> str:
     return text
 
 
+NODE_REDUCES = ("auto", "off", "host")  # in the order of shoal_node_reduce in worker.h
+
+
+def parse_node_reduce(text: str) -> str:
+    if text not in NODE_REDUCES:
+        raise ValueError(f"one of {', '.join(NODE_REDUCES)}")
+    return text
+
+
 def parse_text(text: str) -> str:
     return text
 
@@ -132,6 +141,9 @@ SETTINGS = (
     Setting("without_servers", "SHOAL_WITHOUT_SERVERS", parse_without_servers, "wait",
             "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per"
             " node"),
+    Setting("node_reduce", "SHOAL_NODE_REDUCE", parse_node_reduce, "auto",
+            "whether ranks on one node reduce among themselves: auto: as the scheduler finds best; host: wherever they"
+            " can, through the node's memory; off: never; equal on all ranks"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,
@@ -158,6 +170,7 @@ class Config:
     checksums: bool
     colocate: str
     without_servers: str
+    node_reduce: str
     quiet: bool
     timeout: float | None
 

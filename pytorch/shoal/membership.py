@@ -124,6 +124,7 @@ class Membership:
             network_only=self.settings.network_only, checksums=self.settings.checksums,
             colocation=config.COLOCATIONS.index(self._colocate()),
             colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
+            node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),
             on_closed=self.stop_services,
         )  # fmt: skip
 

@@ -42,6 +42,7 @@ py::dict StatisticsToDict(Session& session) {
   result["shard_count"] = statistics.shard_count;
   result["server_count"] = statistics.server_count;
   result["waits_reported"] = statistics.waits_reported;
+  result["bytes_on_node"] = statistics.bytes_on_node;
   py::list shards;
   for (const shoal_server_statistics& server : servers) {
     py::dict shard;
@@ -90,7 +91,8 @@ void DefineSession(py::module_& module) {
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
                        std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
                        std::string transports, bool network_only, bool checksums, uint32_t colocation,
-                       bool colocate_without_servers, bool quiet, std::function<void()> on_closed) {
+                       bool colocate_without_servers, bool quiet, uint32_t node_reduce,
+                       std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
@@ -104,7 +106,8 @@ void DefineSession(py::module_& module) {
                                     .checksums = checksums,
                                     .colocation = colocation,
                                     .colocate_without_servers = colocate_without_servers,
-                                    .quiet = quiet};
+                                    .quiet = quiet,
+                                    .node_reduce = node_reduce};
              const ShoalLibrary& library = Library();
              py::gil_scoped_release released;
              return Session::Connect(library, options, std::move(on_closed));
@@ -112,9 +115,9 @@ void DefineSession(py::module_& module) {
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
            py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("transports"), py::arg("network_only"), py::arg("checksums"), py::arg("colocation"),
-           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("on_closed"))
+           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
-           py::arg("timeout_ms"), py::arg("wire"), GilReleased())
+           py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
       .def("close", &Session::Close, GilReleased())
       .def_property_readonly("forked", &Session::forked)
       .def("statistics", &StatisticsToDict);

@@ -40,6 +40,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.without_servers =
       options.colocate_without_servers ? SHOAL_WITHOUT_SERVERS_COLOCATE : SHOAL_WITHOUT_SERVERS_WAIT;
   worker_options.quiet = options.quiet ? 1 : 0;
+  worker_options.node_reduce = static_cast<shoal_node_reduce>(options.node_reduce);
   shoal_worker* worker = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_worker_connect(&worker_options, &worker, &error), error,
@@ -75,7 +76,8 @@ shoal_worker* Session::OpenWorker() {
 }
 
 std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                            uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire) {
+                                            uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
+                                            uint32_t node_reduce) {
   ThrowIfForked();
   shoal_worker* worker = nullptr;
   {
@@ -90,6 +92,7 @@ std::shared_ptr<Group> Session::CreateGroup(const std::string& name, const std::
   options.max_chunk_bytes = max_chunk_bytes;
   options.timeout_ms = timeout_ms;
   options.wire = WireFromName(wire);
+  options.node_reduce = static_cast<shoal_node_reduce>(node_reduce);
   shoal_group* handle = nullptr;
   shoal_error error = {};
   library_.Check(library_.shoal_group_create(worker, &options, &handle, &error), error,

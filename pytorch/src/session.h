@@ -54,6 +54,7 @@ struct SessionOptions {
   uint32_t colocation = 0;                // a shoal_colocation
   bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error
+  uint32_t node_reduce = 0;               // a shoal_node_reduce
 };
 
 class Session;
@@ -97,10 +98,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16". Throws
-  // ShoalError.
+  // Waits for all ranks of the group. `ranks` empty: all ranks of the job. `wire`: "none", "bf16" or "fp16".
+  // `node_reduce`: a shoal_node_reduce. Throws ShoalError.
   std::shared_ptr<Group> CreateGroup(const std::string& name, const std::vector<uint32_t>& ranks,
-                                     uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire);
+                                     uint32_t max_chunk_bytes, uint64_t timeout_ms, const std::string& wire,
+                                     uint32_t node_reduce);
 
   // Closes the group; with the last one, the session.
   void CloseGroup(const std::shared_ptr<Group>& group);

@@ -22,16 +22,34 @@ std::string Shape(JobRank rank, const std::vector<JobRank>& ranks, uint32_t max_
 
 std::string OnOrOff(bool value) { return value ? "on" : "off"; }
 
-// How the request differs from what another rank of the round has; "": it does not.
+std::string ChoiceName(const NodeReduceRequest& request) {
+  return std::string(NodeReduceChoiceName(*NodeReduceChoiceFromNumber(request.choice)));
+}
+
+// How the request differs from what another rank of the round has; "": it does not. Processes that are older than an
+// option say nothing of it.
 std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
-  if (!request.options.has_value()) return "";
   for (const auto& [rank, waiter] : round.waiters) {
-    if (rank == request.rank || !waiter.options.has_value() || waiter.options == request.options) continue;
-    const bool checksums_differ = waiter.options->checksums != request.options->checksums;
-    const bool its_value = checksums_differ ? waiter.options->checksums : waiter.options->fail_on_server_loss;
-    return absl::StrCat(checksums_differ ? "checksums" : "fail_on_server_loss", " is ", OnOrOff(its_value), " on rank ",
-                        rank.value(), " and ", OnOrOff(!its_value), " on rank ", request.rank.value(),
-                        "; give every rank the same");
+    if (rank == request.rank) continue;
+    const auto difference = [&](const std::string& option, const std::string& of_waiter,
+                                const std::string& of_request) {
+      return absl::StrCat(option, " is ", of_waiter, " on rank ", rank.value(), " and ", of_request, " on rank ",
+                          request.rank.value(), "; give every rank the same");
+    };
+    if (waiter.options.has_value() && request.options.has_value()) {
+      const SharedOptions& its = *waiter.options;
+      const SharedOptions& asked = *request.options;
+      if (its.checksums != asked.checksums) {
+        return difference("checksums", OnOrOff(its.checksums), OnOrOff(asked.checksums));
+      }
+      if (its.fail_on_server_loss != asked.fail_on_server_loss) {
+        return difference("fail_on_server_loss", OnOrOff(its.fail_on_server_loss), OnOrOff(asked.fail_on_server_loss));
+      }
+    }
+    if (waiter.node_reduce.has_value() && request.node_reduce.has_value() &&
+        waiter.node_reduce->choice != request.node_reduce->choice) {
+      return difference("node_reduce", ChoiceName(*waiter.node_reduce), ChoiceName(*request.node_reduce));
+    }
   }
   return "";
 }
@@ -50,6 +68,10 @@ std::string MissingRank(const Job* job, JobRank rank) {
                       ": ", state.reason, ")");
 }
 
+bool NeedsNoServers(const GroupRound& round, const Job* job) {
+  return job != nullptr && round.NodeReduce(*job).mode == NodeReduceMode::kNodeAlone;
+}
+
 // All ranks of the round have asked.
 bool AnyMayServe(const GroupRound& round, const ServerRegistry& servers, const Job* job) {
   const std::vector<std::string> nodes = job->NodesOf(round.ranks);
@@ -64,6 +86,7 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
     absl::StrAppend(&text, i == 0 ? "" : ", ", MissingRank(job, missing[i]));
   }
   if (missing.size() > kMissingShown) absl::StrAppend(&text, " and ", missing.size() - kMissingShown, " more");
+  if (NeedsNoServers(round, job)) return text;
   const size_t server_count = servers.ServersOf(round.job).size();
   if (server_count < round.MinServers()) {
     absl::StrAppend(&text, text.empty() ? "servers (" : ", and for servers (", server_count, " of ", round.MinServers(),
@@ -80,6 +103,18 @@ std::string WhatIsMissing(const GroupRound& round, const ServerRegistry& servers
 uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 }  // namespace
+
+NodeReduceDecision GroupRound::NodeReduce(const Job& its_job) const {
+  std::vector<NodeReduceMember> members;
+  members.reserve(waiters.size());
+  for (const JobRank rank : ranks) {
+    const auto waiter = waiters.find(rank);
+    if (waiter == waiters.end()) continue;
+    const std::optional<NodeReduceRequest>& request = waiter->second.node_reduce;
+    members.push_back({rank, its_job.workers.at(rank).state.node, request.has_value() ? &*request : nullptr});
+  }
+  return DecideNodeReduce(ranks.size(), members);
+}
 
 uint32_t GroupRound::MinServers() const {
   uint32_t most = 1;
@@ -153,7 +188,8 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
                                  .wait_ms = wait_ms,
                                  .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,
                                  .link = request.link,
-                                 .options = request.options};
+                                 .options = request.options,
+                                 .node_reduce = request.node_reduce};
   return failures;
 }
 
@@ -161,8 +197,10 @@ std::optional<GroupRound> GroupRounds::TakeComplete(const ServerRegistry& server
   for (auto it = rounds_.begin(); it != rounds_.end(); ++it) {
     GroupRound& round = it->second;
     if (round.waiters.size() != round.ranks.size()) continue;
-    if (servers.ServersOf(round.job).size() < round.MinServers()) continue;
-    if (!AnyMayServe(round, servers, jobs.Find(round.job))) continue;
+    const Job* const job = jobs.Find(round.job);
+    const bool has_servers =
+        servers.ServersOf(round.job).size() >= round.MinServers() && AnyMayServe(round, servers, job);
+    if (!has_servers && !NeedsNoServers(round, job)) continue;
     GroupRound complete = std::move(round);
     rounds_.erase(it);
     return complete;

@@ -20,6 +20,7 @@
 #include "core/now.h"
 #include "core/wire_format.h"
 #include "scheduler/machine/job_registry.h"
+#include "scheduler/machine/node_reduce_decision.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/machine/server_registry.h"
 
@@ -36,6 +37,7 @@ struct GroupWaiter {
   uint64_t deadline_ns = 0;
   LinkFacts link;
   std::optional<SharedOptions> options;
+  std::optional<NodeReduceRequest> node_reduce;
 };
 
 struct GroupRound {
@@ -46,6 +48,8 @@ struct GroupRound {
   WireFormat wire = WireFormat::kAsIs;
   std::map<JobRank, GroupWaiter> waiters;
 
+  // How its ranks reduce within their nodes, as far as they have asked.
+  NodeReduceDecision NodeReduce(const Job& its_job) const;
   // The largest that any rank asked for.
   uint32_t MinServers() const;
   // The ranks that have not asked, in group order.
@@ -68,8 +72,8 @@ class GroupRounds {
   // on options that they must share.
   std::vector<Failure> Add(RequestHandle handle, const JoinGroup& request, Now now);
 
-  // Takes out a round whose ranks are all there, with enough servers for its job and one at least that may serve it;
-  // nullopt if there is none.
+  // Takes out a round whose ranks are all there, and that needs no servers, or has enough for its job and one at least
+  // that may serve it; nullopt if there is none.
   std::optional<GroupRound> TakeComplete(const ServerRegistry& servers, const JobRegistry& jobs);
 
   // Requests whose wait is over; the text names the missing ranks (as `jobs` knows them) or servers.

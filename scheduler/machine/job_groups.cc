@@ -1,5 +1,6 @@
 #include "scheduler/machine/job_groups.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -8,6 +9,7 @@
 namespace shoal::scheduler {
 
 std::optional<GroupMap> MapOf(const GroupState& group) {
+  if (!group.UsesServers()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
   return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure};
@@ -17,6 +19,11 @@ void JobGroups::Restore(const std::vector<GroupState>& groups) {
   for (const GroupState& group : groups) {
     if (group.gone.size() < group.ranks.size()) Add(group);
   }
+}
+
+bool JobGroups::AnyUsesServers() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const auto& entry) { return entry.second.state.UsesServers(); });
 }
 
 const JobGroup* JobGroups::Find(GroupId id) const {

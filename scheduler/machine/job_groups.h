@@ -37,7 +37,7 @@ struct JobGroup {
   GroupTrouble trouble = {};
 };
 
-// nullopt: the state's shards make no map.
+// nullopt: the group uses no servers, or the state's shards make no map.
 std::optional<GroupMap> MapOf(const GroupState& group);
 
 class JobGroups {
@@ -45,6 +45,8 @@ class JobGroups {
   void Restore(const std::vector<GroupState>& groups);
 
   bool empty() const { return groups_.empty(); }
+  // Whether any of them needs servers.
+  bool AnyUsesServers() const;
   // Another one is to be refused.
   bool full() const { return groups_.size() >= kMaxGroupsPerJob; }
   const std::map<GroupId, JobGroup>& all() const { return groups_; }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
+#include "scheduler/machine/node_reduce_decision.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
@@ -34,6 +35,16 @@ std::vector<RankLost> Job::LostRanks() const {
                     .incarnation = worker.state.incarnation});
   }
   return lost;
+}
+
+bool Job::NeedsNoServers() const {
+  if (workers.size() != world_size || live_count != world_size) return false;
+  std::vector<NodeReduceMember> members;
+  members.reserve(workers.size());
+  for (const auto& [rank, worker] : workers) {
+    members.push_back({rank, worker.state.node, worker.node_reduce.has_value() ? &*worker.node_reduce : nullptr});
+  }
+  return DecideNodeReduce(world_size, members).mode == NodeReduceMode::kNodeAlone;
 }
 
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
@@ -121,6 +132,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   const auto holder = job.workers.find(request.rank);
   if (holder != job.workers.end() && holder->second.state.phase == MemberPhase::kLive) {
     if (holder->second.state.incarnation == request.incarnation) {
+      holder->second.node_reduce = request.node_reduce;
       GrantLease(&holder->second, now);
     } else {
       joined.held = true;
@@ -133,6 +145,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   worker.state.node = CleanText(request.node);
   worker.state.pid = request.pid;
   worker.state.colocates_without_servers = request.colocates_without_servers;
+  worker.node_reduce = request.node_reduce;
   GrantLease(&worker, now);
   ++job.live_count;
   ++live_workers_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ struct Worker {
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
-  bool has_colocated_server = false;  // it was told to run one
+  bool has_colocated_server = false;                            // it was told to run one
+  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // as it said when it joined; not saved
 };
 
 struct Job {
@@ -56,6 +58,8 @@ struct Job {
   // By rank of a group whose ranks have all joined the job.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<RankLost> LostRanks() const;
+  // All ranks are there, and can reduce among themselves on one node.
+  bool NeedsNoServers() const;
 };
 
 class JobRegistry {

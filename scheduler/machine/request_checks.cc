@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/bucket_plan.h"
 #include "core/colocation.h"
+#include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/version.h"
 #include "core/wire_format.h"
@@ -41,6 +42,21 @@ absl::Status CheckName(const std::string& what, const std::string& name) {
 absl::Status CheckIncarnation(Incarnation incarnation) {
   if (incarnation.value() != 0) return absl::OkStatus();
   return absl::InvalidArgumentError("the incarnation is 0; a process draws a random one when it starts");
+}
+
+absl::Status CheckNodeReduce(const std::string& who, const std::optional<NodeReduceRequest>& request) {
+  if (!request.has_value()) return absl::OkStatus();
+  if (!NodeReduceChoiceFromNumber(request->choice).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " asks for node_reduce ", request->choice, "; give ",
+                                                   static_cast<int>(NodeReduceChoice::kAuto), " (auto), ",
+                                                   static_cast<int>(NodeReduceChoice::kOff), " (off) or ",
+                                                   static_cast<int>(NodeReduceChoice::kHost), " (host)"));
+  }
+  const std::string& identity = request->node_identity;
+  if (identity.size() <= kMaxNameBytes && IsPrintable(identity)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(who, " gave the node identity \"", CleanText(identity), "\" of ",
+                                                 identity.size(), " bytes; give at most ", kMaxNameBytes,
+                                                 " bytes without control characters"));
 }
 
 bool IsAddress(const std::string& address) {
@@ -108,7 +124,8 @@ absl::Status CheckRequest(const JoinJob& request) {
                      request.colocation, "; give ", static_cast<int>(Colocation::kOff), " (off), ",
                      static_cast<int>(Colocation::kAuto), " (auto) or ", static_cast<int>(Colocation::kOn), " (on)"));
   }
-  return absl::OkStatus();
+  return CheckNodeReduce(absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\""),
+                         request.node_reduce);
 }
 
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
@@ -144,7 +161,7 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
         who, " asks for wire ", request.wire, "; give ", static_cast<int>(WireFormat::kAsIs), " (none), ",
         static_cast<int>(WireFormat::kFloat16), " (fp16) or ", static_cast<int>(WireFormat::kBfloat16), " (bf16)"));
   }
-  return absl::OkStatus();
+  return CheckNodeReduce(who, request.node_reduce);
 }
 
 absl::Status CheckRequest(const CloseGroups& request) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/bucket_plan.h"
 #include "core/frame.h"
 #include "core/token.h"
 #include "scheduler/machine/group_plan.h"
@@ -10,6 +11,19 @@
 #include "scheduler/machine/scheduler_machine.h"
 
 namespace shoal::scheduler {
+namespace {
+
+// Ids of groups are not used twice in a cluster, and clusters draw theirs: no two groups that are open anywhere on a
+// node have the same.
+std::string MeetingName(const std::string& cluster_id, const Job& job, const GroupState& group) {
+  return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", group.id.value());
+}
+
+std::string Subject(const Job& job, const GroupState& group) {
+  return absl::StrCat("group \"", group.name, "\" of job \"", job.name, "\"");
+}
+
+}  // namespace
 
 void SchedulerMachine::Answer(RequestHandle handle, const JoinGroup& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
@@ -45,7 +59,8 @@ void SchedulerMachine::CompleteGroups(Now now) {
 }
 
 void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
-  if (const Job* job = jobs_.Find(round.job); job->groups.full() && job->groups.FindByName(round.name) == nullptr) {
+  const Job* const job = jobs_.Find(round.job);
+  if (job->groups.full() && job->groups.FindByName(round.name) == nullptr) {
     const absl::Status full = absl::ResourceExhaustedError(
         absl::StrCat("job \"", job->name, "\" has ", kMaxGroupsPerJob,
                      " groups open, which is the limit; close some before the next is made"));
@@ -57,12 +72,31 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
                    .epoch = map_->epoch(),
                    .ranks = round.ranks,
                    .wire = round.wire};
+  group.opening.epoch = map_->epoch();
+  for (const JobRank rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
   saves_.NoteChange();
-  // All waiters are live members, so the first of them finds the job.
-  const auto& [first_rank, first] = *round.waiters.begin();
-  const Job* job = *jobs_.FindMember(round.job, first_rank, first.request.incarnation);
+  const NodeReduceDecision decision = round.NodeReduce(*job);
+  if (decision.mode == NodeReduceMode::kNodeAlone) return OpenOnNode(round, *job, std::move(group), now);
+  OpenOnServers(round, *job, std::move(group), decision.reason, now);
+}
+
+void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now) {
+  group.node_reduce = NodeReduceMode::kNodeAlone;
+  // Nothing is sent in chunks; the plan of an op still has one.
+  group.max_chunk_bytes = round.max_chunk_bytes == 0 ? kMaxChunkBytes : round.max_chunk_bytes;
+  TellAllOpened(round, job, group, std::make_shared<const ShardMap>(*ShardMap::Make(group.epoch, {})), now);
+  Record(
+      "group-opened", Subject(job, group),
+      absl::StrCat(round.ranks.size(), " ranks reduce among themselves on node ",
+                   job.workers.at(round.ranks.front()).state.node, ", wire ", std::string(WireFormatName(round.wire))),
+      now);
+  jobs_.GroupsOf(job.id).Add(std::move(group));
+}
+
+void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, GroupState group,
+                                     const std::string& why_not_on_node, Now now) {
   const absl::StatusOr<GroupPlan> plan =
-      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job->NodesOf(round.ranks));
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks));
   if (!plan.ok()) {
     for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
     return;
@@ -76,24 +110,21 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
   const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
   group.shards = plan->map->shards();
   group.max_chunk_bytes = flow.chunk_bytes;
-  group.opening = {.epoch = map_->epoch(),
-                   .credit_chunks = flow.credit_chunks,
-                   .look_ahead_chunks = flow.look_ahead_chunks,
-                   .link = link,
-                   .busiest_port = load.busiest_port};
-  for (const JobRank rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
-  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
-    TellOpened(round.waiters.at(round.ranks[i]).handle, *job, group, Rank(i), plan->map, now);
-  }
+  group.opening.credit_chunks = flow.credit_chunks;
+  group.opening.look_ahead_chunks = flow.look_ahead_chunks;
+  group.opening.link = link;
+  group.opening.busiest_port = load.busiest_port;
+  TellAllOpened(round, job, group, plan->map, now);
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
-  Record("group-opened", absl::StrCat("group \"", round.name, "\" of job \"", job->name, "\""),
+  Record("group-opened", Subject(job, group),
          absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value()),
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(),
+                      "; not within a node: ", why_not_on_node),
          now);
-  jobs_.GroupsOf(job->id).Add(std::move(group));
+  jobs_.GroupsOf(job.id).Add(std::move(group));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, Now now) {
@@ -113,12 +144,18 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
 void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {
   const JobGroup* const group = job.groups.Find(id);
   if (group == nullptr) return;  // said again, or another group has taken its name
-  const std::string name = group->state.name;
+  const std::string subject = Subject(job, group->state);
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.Find(id) != nullptr) return;
-  Record("group-closed", absl::StrCat("group \"", name, "\" of job \"", job.name, "\""), "all its ranks closed it",
-         now);
+  Record("group-closed", subject, "all its ranks closed it", now);
+}
+
+void SchedulerMachine::TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,
+                                     const std::shared_ptr<const ShardMap>& map, Now now) {
+  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
+    TellOpened(round.waiters.at(round.ranks[i]).handle, job, group, Rank(i), map, now);
+  }
 }
 
 void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,
@@ -135,13 +172,17 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
   token.credit_chunks = opening.credit_chunks;
   token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
   SignToken(token_key_, &token);
+  const bool meets = group.node_reduce != NodeReduceMode::kFlat;
+  const std::string meeting_name = meets ? MeetingName(cluster_id_, job, group) : "";
   AfterSave(Reply{handle, Response(GroupJoined{.group = group.id,
                                                .token = EncodeToken(token),
                                                .map = map,
                                                .nodes = job.NodesOf(group.ranks),
                                                .look_ahead_chunks = opening.look_ahead_chunks,
                                                .link = opening.link,
-                                               .busiest_port = opening.busiest_port})});
+                                               .busiest_port = opening.busiest_port,
+                                               .node_reduce = group.node_reduce,
+                                               .meeting_name = meeting_name})});
 }
 
 }  // namespace shoal::scheduler

@@ -41,7 +41,8 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
       Reply{handle, Response(JobJoined{.job = joined->job,
                                        .lease_ttl_ms = settings_.lease_ttl_ms,
                                        .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
-                                       .colocate_server = colocate_server})});
+                                       .colocate_server = colocate_server,
+                                       .needs_no_servers = jobs_.Find(joined->job)->NeedsNoServers()})});
   return true;
 }
 

@@ -123,8 +123,14 @@ class SchedulerMachine {
   void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
+  // Without servers: all its ranks are on one node.
+  void OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now);
+  void OpenOnServers(const GroupRound& round, const Job& job, GroupState group, const std::string& why_not_on_node,
+                     Now now);
   // True: the request opened a group of the job already, and gets the same answer once more.
   bool AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now);
+  void TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,
+                     const std::shared_ptr<const ShardMap>& map, Now now);
   // `rank` in the group; `map` is its newest.
   void TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,
                   const std::shared_ptr<const ShardMap>& map, Now now);

@@ -66,6 +66,15 @@ struct DeregisterServer {
   std::string reason;
 };
 
+// What a process says for itself about reducing among the ranks of one node.
+struct NodeReduceRequest {
+  uint32_t choice = 0;        // number of a NodeReduceChoice; for a group: the same on all ranks
+  bool possible = false;      // the process has what it takes
+  std::string node_identity;  // equal for processes that can meet; empty: not known
+
+  friend bool operator==(const NodeReduceRequest&, const NodeReduceRequest&) = default;
+};
+
 struct JoinJob {
   uint32_t control_version = 0;
   std::string software_version;
@@ -77,6 +86,7 @@ struct JoinJob {
   uint32_t pid = 0;
   uint32_t colocation = 0;  // number of a Colocation
   bool colocates_without_servers = false;
+  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // nullopt: the process is older than that
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.
@@ -100,6 +110,7 @@ struct JoinGroup {
   uint32_t wire = 0;                                    // number of a WireFormat
   uint64_t request_number = 0;                          // see GroupRequestId
   std::optional<SharedOptions> options = std::nullopt;  // nullopt: the process is older than these
+  std::optional<NodeReduceRequest> node_reduce = std::nullopt;
 };
 
 // The rank is done with these groups of its own.

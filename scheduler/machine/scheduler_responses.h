@@ -14,6 +14,7 @@
 #include "core/flow_plan.h"
 #include "core/frame.h"
 #include "core/ids.h"
+#include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "scheduler/machine/scheduler_requests.h"
@@ -45,8 +46,9 @@ struct ServerDraining {
 struct JobJoined {
   JobId job;
   uint64_t lease_ttl_ms = 0;
-  uint32_t server_count = 0;     // that serve the job
-  bool colocate_server = false;  // the process is to run a colocated server
+  uint32_t server_count = 0;      // that serve the job
+  bool colocate_server = false;   // the process is to run a colocated server
+  bool needs_no_servers = false;  // all ranks have joined, and can reduce among themselves on one node
 };
 
 struct GroupJoined {
@@ -57,6 +59,8 @@ struct GroupJoined {
   uint32_t look_ahead_chunks = 0;  // core/flow_plan.h
   LinkFacts link;                  // that the group was planned with
   double busiest_port = 1;         // core/flow_plan.h
+  NodeReduceMode node_reduce = NodeReduceMode::kFlat;
+  std::string meeting_name = "";  // not empty: under which the ranks of one node meet
 };
 
 struct WorkerRenewed {

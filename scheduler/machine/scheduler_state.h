@@ -16,6 +16,7 @@
 
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "core/wire_format.h"
@@ -108,7 +109,7 @@ struct GroupState {
   GroupId id;
   std::string name;
   Epoch epoch;                // of its map
-  std::vector<Shard> shards;  // of its map
+  std::vector<Shard> shards;  // of its map; none if it uses no servers
   std::vector<ExcludedServer> excluded;
   std::vector<JobRank> ranks;  // in group order
   std::set<JobRank> gone;      // of these: have closed it, or left the job
@@ -116,6 +117,10 @@ struct GroupState {
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
   std::string failure;  // not empty: given up, since no server that is left has the memory for it
+  NodeReduceMode node_reduce = NodeReduceMode::kFlat;
+
+  // False: it has no map, and what becomes of servers is nothing to it.
+  bool UsesServers() const { return node_reduce != NodeReduceMode::kNodeAlone; }
 
   // The request by which a rank got the group; nullopt: not known.
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {

@@ -38,6 +38,10 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
   message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
 }
 
+NodeReduceRequest FromMessage(const v1::NodeReduceRequest& message) {
+  return {.choice = message.choice(), .possible = message.possible(), .node_identity = message.node_identity()};
+}
+
 void ToMessage(const RankView& view, v1::RankStatus* message) {
   message->set_rank(view.rank.value());
   message->set_node(view.state.node);
@@ -64,6 +68,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
+  if (view.open) message->set_node_reduce(std::string(NodeReduceModeName(view.state.node_reduce)));
 }
 
 }  // namespace
@@ -104,6 +109,8 @@ DeregisterServer FromMessage(const v1::DeregisterServerRequest& message) {
 }
 
 JoinJob FromMessage(const v1::JoinJobRequest& message) {
+  std::optional<NodeReduceRequest> node_reduce;
+  if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());
   return {.control_version = message.control_version(),
           .software_version = message.software_version(),
           .job_name = message.job_name(),
@@ -113,7 +120,8 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
           .node = message.node(),
           .pid = message.pid(),
           .colocation = message.colocation(),
-          .colocates_without_servers = message.colocates_without_servers()};
+          .colocates_without_servers = message.colocates_without_servers(),
+          .node_reduce = std::move(node_reduce)};
 }
 
 JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
@@ -125,6 +133,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
     options = {.fail_on_server_loss = message.options().fail_on_server_loss(),
                .checksums = message.options().checksums()};
   }
+  std::optional<NodeReduceRequest> node_reduce;
+  if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
@@ -136,7 +146,8 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .link = FromMessage(message.link()),
           .wire = message.wire(),
           .request_number = message.request_number(),
-          .options = options};
+          .options = options,
+          .node_reduce = std::move(node_reduce)};
 }
 
 CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
@@ -222,6 +233,7 @@ void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_server_count(response.server_count);
   message->set_colocate_server(response.colocate_server);
+  message->set_needs_no_servers(response.needs_no_servers);
 }
 
 void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
@@ -232,6 +244,8 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   message->set_look_ahead_chunks(response.look_ahead_chunks);
   ToMessage(response.link, message->mutable_link());
   message->set_busiest_port(response.busiest_port);
+  message->mutable_node_reduce()->set_mode(static_cast<uint32_t>(response.node_reduce));
+  message->mutable_node_reduce()->set_meeting_name(response.meeting_name);
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {

@@ -71,6 +71,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   }
   for (const JobRank rank : group.gone) stored->add_gone(rank.value());
   stored->set_failure(group.failure);
+  stored->set_node_reduce(static_cast<uint32_t>(group.node_reduce));
   Encode(group.opening, stored->mutable_opening());
 }
 
@@ -132,6 +133,11 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   if (!wire.has_value()) {
     return Contradiction(absl::StrCat("a group of ", of_job, " has the unknown wire format ", stored.wire()));
   }
+  const std::optional<NodeReduceMode> node_reduce = NodeReduceModeFromNumber(stored.node_reduce());
+  if (!node_reduce.has_value()) {
+    return Contradiction(
+        absl::StrCat("a group of ", of_job, " reduces within its nodes in the unknown way ", stored.node_reduce()));
+  }
   GroupState group;
   group.id = GroupId(stored.group_id());
   group.name = stored.name();
@@ -139,6 +145,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   for (const uint32_t rank : stored.ranks()) group.ranks.emplace_back(rank);
   group.max_chunk_bytes = stored.max_chunk_bytes();
   group.wire = *wire;
+  group.node_reduce = *node_reduce;
   for (const v1::Shard& shard : stored.shards()) group.shards.push_back(FromMessage(shard));
   for (const v1::StoredExclusion& excluded : stored.excluded()) {
     group.excluded.push_back({ServerId(excluded.server_id()), Incarnation(excluded.incarnation()), excluded.refusal()});

@@ -30,7 +30,7 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
   for (Worker& worker : workers_) {
     worker.transport = MakeTransport(false);
     worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = options.survive_server_loss},
-                                               worker.transport.get());
+                                               worker.transport.get(), /*local_reduce=*/nullptr);
   }
 }
 

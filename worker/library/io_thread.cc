@@ -30,21 +30,25 @@ bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
 
 static_assert(kMaxPayloadsOnTheirWay >= 4 * kMaxWorkerGroups * kMaxCreditChunks, "see net/transport_limits.h");
 
-IoThread::IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options,
-                   CompletionQueue* completions, MemberQueue* member, NoticeLog* notices)
+IoThread::IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
+                   const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member,
+                   NoticeLog* notices)
     : transport_(std::move(transport)),
+      local_reduce_(std::move(local_reduce)),
       completions_(completions),
       member_(member),
       notices_(notices),
       queue_(transport_.get()),
-      loop_(std::make_unique<WorkerLoop>(options, transport_.get())),
+      loop_(std::make_unique<WorkerLoop>(options, transport_.get(), local_reduce_.get())),
       groups_(kMaxWorkerGroups) {}
 
 absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
+                                                          std::unique_ptr<LocalReduce> local_reduce,
                                                           const WorkerMachineOptions& options,
                                                           CompletionQueue* completions, MemberQueue* member,
                                                           NoticeLog* notices) {
-  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), options, completions, member, notices));
+  std::unique_ptr<IoThread> io(
+      new IoThread(std::move(transport), std::move(local_reduce), options, completions, member, notices));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
@@ -155,6 +159,7 @@ bool IoThread::RunRound() noexcept {
 }
 
 void IoThread::Run() {
+  const int local_fd = local_reduce_ == nullptr ? -1 : local_reduce_->wake_fd();  // -1 is never readable
   while (true) {
     Rest rest = Rest::kNone;
     std::optional<int64_t> timeout_ns;
@@ -174,7 +179,7 @@ void IoThread::Run() {
     }
     if (rest == Rest::kStandBack) queue_.StandBack(kStandBackNs);
     if (rest == Rest::kYield) sched_yield();
-    if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd()}, timeout_ns);
+    if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd(), local_fd}, timeout_ns);
   }
   const std::lock_guard turn(turn_);
   EndWhatIsLeft();
@@ -182,7 +187,9 @@ void IoThread::Run() {
 
 bool IoThread::PrepareToSleep(std::optional<int64_t>* timeout_ns) {
   // The second look: a call between the first and Arm has woken a transport that was not armed yet.
-  if (!queue_.PrepareToSleep() || !transport_->Arm() || !queue_.PrepareToSleep()) return false;
+  if (!queue_.PrepareToSleep()) return false;
+  if (local_reduce_ != nullptr && !local_reduce_->Arm()) return false;
+  if (!transport_->Arm() || !queue_.PrepareToSleep()) return false;
   const uint64_t deadline_ns = loop_->NextDeadlineNs();
   if (deadline_ns != kNoDeadline) *timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
   return true;
@@ -276,6 +283,7 @@ void IoThread::EndWhatIsLeft() {
     for (const auto& request : batch_.counters_requests) request->Answer(last_counters_);
   }
   transport_.reset();
+  local_reduce_.reset();
   loop_.reset();
   for (const auto& [ticket, op] : ops_) Complete(op, closed, 0);
   ops_.clear();

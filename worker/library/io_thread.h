@@ -1,7 +1,8 @@
-// The worker's I/O thread: drives a WorkerLoop over a transport, and tells callers what came of their calls.
+// The worker's I/O thread: drives a WorkerLoop over a transport and a reduction within the node, and tells callers what
+// came of their calls.
 //
-// Thread: any, but Stop from one at a time. The transport and the loop belong to whoever has the turn: the thread that
-// Start makes, or, while that one stands back, a caller who waits for a small op (docs/adr/0016).
+// Thread: any, but Stop from one at a time. The transport, the reduction and the loop belong to whoever has the turn:
+// the thread that Start makes, or, while that one stands back, a caller who waits for a small op (docs/adr/0016).
 #ifndef SHOAL_WORKER_LIBRARY_IO_THREAD_H_
 #define SHOAL_WORKER_LIBRARY_IO_THREAD_H_
 
@@ -24,15 +25,17 @@
 #include "worker/library/caller_records.h"
 #include "worker/library/member_queue.h"
 #include "worker/library/submit_queue.h"
+#include "worker/local_reduce/local_reduce.h"
 #include "worker/loop/worker_loop.h"
 
 namespace shoal {
 
 class IoThread {
  public:
-  // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. ResourceExhausted:
-  // the process can't have another thread.
+  // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. `local_reduce`:
+  // nullptr: there is none. ResourceExhausted: the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
+                                                         std::unique_ptr<LocalReduce> local_reduce,
                                                          const WorkerMachineOptions& options,
                                                          CompletionQueue* completions, MemberQueue* member,
                                                          NoticeLog* notices);
@@ -62,8 +65,8 @@ class IoThread {
   void Stop(uint64_t goodbye_ms);
 
  private:
-  IoThread(std::unique_ptr<Transport> transport, const WorkerMachineOptions& options, CompletionQueue* completions,
-           MemberQueue* member, NoticeLog* notices);
+  IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
+           const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member, NoticeLog* notices);
 
   void Run();
   // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
@@ -87,6 +90,7 @@ class IoThread {
   void EndWhatIsLeft();
 
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LocalReduce> local_reduce_;  // null: there is none
   CompletionQueue* const completions_;
   MemberQueue* const member_;
   NoticeLog* const notices_;
@@ -105,7 +109,7 @@ class IoThread {
   std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
   size_t small_ops_ = 0;                                          // of ops_
   uint64_t progress_ns_ = 0;                                      // when the loop last had something to do
-  bool asleep_ = false;  // the transport is armed: a round would take what is to wake the I/O thread
+  bool asleep_ = false;  // what wakes it is armed: a round would take what is to wake the I/O thread
   bool shutdown_done_ = false;
 
   std::mutex mutex_;

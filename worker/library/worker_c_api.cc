@@ -67,6 +67,13 @@ int NumberOf(const Enum& value) {
   return number;
 }
 
+absl::StatusOr<NodeReduceChoice> ReadNodeReduce(const shoal_node_reduce& node_reduce) {
+  const int number = NumberOf(node_reduce);
+  const auto choice = number < 0 ? std::nullopt : NodeReduceChoiceFromNumber(static_cast<uint32_t>(number));
+  if (choice.has_value()) return *choice;
+  return absl::InvalidArgumentError(absl::StrCat("options->node_reduce is ", number, "; see shoal_node_reduce"));
+}
+
 absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* options) {
   if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
   absl::StatusOr<std::string> scheduler = RequiredText(options->scheduler, "options->scheduler", kMaxNameBytes);
@@ -90,6 +97,8 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
     return absl::InvalidArgumentError(
         absl::StrCat("options->without_servers is ", without_servers, "; see shoal_without_servers"));
   }
+  const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
+  if (!node_reduce.ok()) return node_reduce.status();
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
       .job_name = *std::move(job_name),
@@ -107,6 +116,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .checksums = options->checksums != 0,
       .colocate_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_COLOCATE,
       .quiet = options->quiet != 0,
+      .node_reduce = *node_reduce,
   };
 }
 
@@ -131,6 +141,25 @@ absl::StatusOr<WireFormat> ReadWire(const shoal_group_options& options) {
   const auto wire = number < 0 ? std::nullopt : WireFormatFromNumber(static_cast<uint32_t>(number));
   if (wire.has_value()) return *wire;
   return absl::InvalidArgumentError(absl::StrCat("options->wire is ", number, "; see shoal_wire"));
+}
+
+absl::StatusOr<GroupOptions> ReadGroupOptions(const shoal_group_options* options) {
+  if (absl::Status status = CheckStruct(options, "options"); !status.ok()) return status;
+  absl::StatusOr<std::string> name = RequiredText(options->name, "options->name", kMaxNameBytes);
+  if (!name.ok()) return name.status();
+  if (absl::Status status = CheckMembers(*options); !status.ok()) return status;
+  const absl::StatusOr<WireFormat> wire = ReadWire(*options);
+  if (!wire.ok()) return wire.status();
+  const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
+  if (!node_reduce.ok()) return node_reduce.status();
+  return GroupOptions{
+      .name = *std::move(name),
+      .ranks = {options->ranks, options->ranks + options->rank_count},
+      .max_chunk_bytes = options->max_chunk_bytes,
+      .timeout_ms = options->timeout_ms,
+      .wire = *wire,
+      .node_reduce = *node_reduce,
+  };
 }
 
 absl::StatusOr<DataType> ReadDtype(const shoal_dtype& dtype) {
@@ -264,19 +293,13 @@ shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* o
                               shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {
     if (group == nullptr) return absl::InvalidArgumentError("group is NULL");
-    if (absl::Status status = shoal::CheckStruct(options, "options"); !status.ok()) return status;
-    const absl::StatusOr<std::string> name = shoal::RequiredText(options->name, "options->name", shoal::kMaxNameBytes);
-    if (!name.ok()) return name.status();
-    if (absl::Status status = shoal::CheckMembers(*options); !status.ok()) return status;
-    const absl::StatusOr<shoal::WireFormat> wire = shoal::ReadWire(*options);
-    if (!wire.ok()) return wire.status();
+    absl::StatusOr<shoal::GroupOptions> read = shoal::ReadGroupOptions(options);
+    if (!read.ok()) return read.status();
     const absl::StatusOr<std::shared_ptr<shoal::WorkerClient>> client = shoal::ClientOf(worker);
     if (!client.ok()) return client.status();
-    std::vector<uint32_t> ranks(options->ranks, options->ranks + options->rank_count);
     auto handle = std::make_unique<shoal_group>();
     handle->client = *client;
-    absl::StatusOr<std::shared_ptr<shoal::CallerGroup>> created =
-        (*client)->CreateGroup(*name, std::move(ranks), options->max_chunk_bytes, *wire, options->timeout_ms);
+    absl::StatusOr<std::shared_ptr<shoal::CallerGroup>> created = (*client)->CreateGroup(*std::move(read));
     if (!created.ok()) return created.status();
     handle->group = *std::move(created);
     *group = handle.release();
@@ -390,7 +413,8 @@ shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* stati
                    .map_epoch = now->map_epoch,
                    .shard_count = now->shard_count,
                    .server_count = now->server_count,
-                   .waits_reported = now->counters.waits_reported};
+                   .waits_reported = now->counters.waits_reported,
+                   .bytes_on_node = now->counters.bytes_on_node};
     return absl::OkStatus();
   });
 }

@@ -10,7 +10,9 @@
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
 #include "process/node_address.h"
+#include "process/node_identity.h"
 #include "process/socket_address.h"
+#include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/op_layout.h"
 
 namespace shoal {
@@ -19,6 +21,10 @@ namespace {
 constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
+
+NodeReduceOffer OfferOf(NodeReduceChoice choice, const WorkerClientOptions& options) {
+  return {.choice = choice, .possible = !options.network_only, .node_identity = NodeIdentity()};
+}
 
 bool IsOfThisNode(const std::string& address) {
   const absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
@@ -32,6 +38,12 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   data_plane.same_node = !options.network_only;
   if (options.checksums) data_plane.checksums = Checksums::kToAll;
   return MakeDataPlaneTransport(data_plane);
+}
+
+// nullptr: this process is to use the network alone (and says so in its offer).
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options) {
+  if (options.network_only) return nullptr;
+  return MakeHostLocalReduce();
 }
 
 }  // namespace
@@ -52,9 +64,11 @@ absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
   if (!transport.ok()) return transport.status();
-  absl::StatusOr<std::unique_ptr<IoThread>> io =
-      IoThread::Start(*std::move(transport), {.survive_server_loss = !options_.fail_on_server_loss}, &completions_,
-                      &member_queue_, notices_.get());
+  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
+  if (!local_reduce.ok()) return local_reduce.status();
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), *std::move(local_reduce),
+                                                                 {.survive_server_loss = !options_.fail_on_server_loss},
+                                                                 &completions_, &member_queue_, notices_.get());
   if (!io.ok()) return io.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
@@ -65,7 +79,8 @@ absl::Status WorkerClient::Start() {
                                                    .incarnation = *incarnation,
                                                    .node = options_.node_name,
                                                    .colocation = options_.colocation,
-                                                   .colocates_without_servers = options_.colocate_without_servers},
+                                                   .colocates_without_servers = options_.colocate_without_servers,
+                                                   .node_reduce = OfferOf(options_.node_reduce, options_)},
                                         .min_servers = options_.min_servers,
                                         .timeout_ms = options_.timeout_ms,
                                         .jitter_seed = incarnation->value()};
@@ -125,27 +140,26 @@ LinkFacts WorkerClient::Link(uint64_t deadline_ns) {
   return *link_;
 }
 
-absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(const std::string& name,
-                                                                       std::vector<uint32_t> ranks,
-                                                                       uint32_t max_chunk_bytes, WireFormat wire,
-                                                                       uint64_t timeout_ms) {
+absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOptions group) {
   if (absl::Status status = member_->status(); !status.ok()) return status;
-  if (ranks.empty()) {
-    ranks.resize(options_.world_size);
-    std::iota(ranks.begin(), ranks.end(), 0u);
+  if (group.ranks.empty()) {
+    group.ranks.resize(options_.world_size);
+    std::iota(group.ranks.begin(), group.ranks.end(), 0u);
   }
-  const uint64_t deadline_ns = DeadlineIn(timeout_ms == 0 ? options_.timeout_ms : timeout_ms);
-  const GroupRequest request = {.name = name,
-                                .ranks = std::move(ranks),
-                                .max_chunk_bytes = max_chunk_bytes,
+  if (group.node_reduce == NodeReduceChoice::kAuto) group.node_reduce = options_.node_reduce;
+  const uint64_t deadline_ns = DeadlineIn(group.timeout_ms == 0 ? options_.timeout_ms : group.timeout_ms);
+  const GroupRequest request = {.name = std::move(group.name),
+                                .ranks = std::move(group.ranks),
+                                .max_chunk_bytes = group.max_chunk_bytes,
                                 .link = Link(deadline_ns),
                                 .min_servers = options_.min_servers,
-                                .wire = wire,
+                                .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
-                                .checksums = options_.checksums};
+                                .checksums = options_.checksums,
+                                .node_reduce = OfferOf(group.node_reduce, options_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
-  {
+  if (!info->map->empty()) {
     const std::lock_guard lock(map_mutex_);
     newest_group_map_ = info->map;
   }

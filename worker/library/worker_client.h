@@ -37,8 +37,18 @@ struct WorkerClientOptions {
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
-  bool colocate_without_servers = false;  // run one for the job when none is left, and don't only wait
-  bool quiet = false;                     // no lines to standard error
+  bool colocate_without_servers = false;                   // run one for the job when none is left, and don't only wait
+  bool quiet = false;                                      // no lines to standard error
+  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
+};
+
+struct GroupOptions {
+  std::string name;
+  std::vector<uint32_t> ranks;   // of the job, in group order; empty: all
+  uint32_t max_chunk_bytes = 0;  // 0: the scheduler chooses
+  uint64_t timeout_ms = 0;       // 0: the worker's
+  WireFormat wire = WireFormat::kAsIs;
+  NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // kAuto: the worker's
 };
 
 struct AllReduceCall {
@@ -63,17 +73,16 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, NoticeLog::Start and ColocatedServer::Start.
+  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, MakeHostLocalReduce, NoticeLog::Start and
+  // ColocatedServer::Start.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
   WorkerClient& operator=(const WorkerClient&) = delete;
 
-  // Empty `ranks`: all of the job. timeout_ms 0: the worker's. Errors: those of MemberThread::JoinGroup and
-  // IoThread::OpenGroup; FailedPrecondition: the scheduler ended this worker's membership.
-  absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(const std::string& name, std::vector<uint32_t> ranks,
-                                                           uint32_t max_chunk_bytes, WireFormat wire,
-                                                           uint64_t timeout_ms);
+  // Errors: those of MemberThread::JoinGroup and IoThread::OpenGroup; FailedPrecondition: the scheduler ended this
+  // worker's membership.
+  absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(GroupOptions group);
 
   // Starts an all-reduce. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
   // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.

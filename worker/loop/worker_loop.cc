@@ -9,18 +9,32 @@
 
 namespace shoal {
 
-WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport)
-    : machine_(options), transport_(transport) {}
+namespace {
+
+WorkerMachineOptions With(WorkerMachineOptions options, const LocalReduce* local_reduce) {
+  options.has_local_reduce = local_reduce != nullptr;
+  return options;
+}
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce)
+    : machine_(With(options, local_reduce)), transport_(transport), local_reduce_(local_reduce) {}
 
 bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes) {
   const std::span<const TransportEvent> events = transport_->Poll();
+  const std::span<const LocalReduceEvent> local_events =
+      local_reduce_ == nullptr ? std::span<const LocalReduceEvent>() : local_reduce_->Poll();
   for (const WorkerCommand& command : commands) {
     std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, command);
   }
   for (const TransportEvent& event : events) machine_.OnEvent(event, now, &actions_);
-  const bool due = now.monotonic_ns >= machine_.NextDeadlineNs();
-  if (!events.empty() || !commands.empty() || due) machine_.Tick(now, &actions_);
-  const bool progress = !events.empty() || !commands.empty() || !actions_.empty();
+  for (const LocalReduceEvent& local_event : local_events) {
+    std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, local_event);
+  }
+  const bool happened = !commands.empty() || !events.empty() || !local_events.empty();
+  if (happened || now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
+  const bool progress = happened || !actions_.empty();
   while (!actions_.empty()) {
     Execute(outcomes);
     HandIn(now);
@@ -69,6 +83,13 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
       },
       [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },
+      [this](LocalOpenAction& action) { local_reduce_->Open(action.group); },
+      [this](LocalStartAction& action) { local_reduce_->Start(action.op); },
+      [this](LocalFailAction& action) { local_reduce_->Fail(action.group, action.why); },
+      [this](LocalCloseAction& action) { local_reduce_->Close(action.group); },
+      [this](LocalMissingAction& action) {
+        missing_.push_back({action.group, local_reduce_->Missing(action.group)});
+      },
       // What is left is for callers.
       [outcomes](auto& outcome) { outcomes->push_back(std::move(outcome)); },
   };
@@ -82,6 +103,8 @@ void WorkerLoop::HandIn(Now now) {
   connects_started_.clear();
   for (const AcceptStarted& started : accepts_started_) machine_.OnEvent(started, now, &actions_);
   accepts_started_.clear();
+  for (const LocalRanksMissing& missing : missing_) machine_.OnEvent(missing, now, &actions_);
+  missing_.clear();
   if (not_taken_.empty()) return;
   for (const TransportEvent& event : not_taken_) machine_.OnEvent(event, now, &actions_);
   not_taken_.clear();

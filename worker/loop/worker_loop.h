@@ -1,7 +1,8 @@
-// The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine and its transport.
+// The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine, its transport and the reduction within its
+// node.
 //
 // Thread: one thread at a time calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may
-// sleep until NextDeadlineNs(), a new command, or the transport's wake_fd.
+// sleep until NextDeadlineNs(), a new command, or a wake_fd of the transport or the reduction.
 #ifndef SHOAL_WORKER_LOOP_WORKER_LOOP_H_
 #define SHOAL_WORKER_LOOP_WORKER_LOOP_H_
 
@@ -11,6 +12,7 @@
 
 #include "core/now.h"
 #include "net/transport.h"
+#include "worker/local_reduce/local_reduce.h"
 #include "worker/machine/worker_machine.h"
 
 namespace shoal {
@@ -18,11 +20,12 @@ namespace shoal {
 class WorkerLoop {
  public:
   // `transport` lives as long as RunOnce is called, and is to be destroyed before the loop: until then it may use
-  // memory of the loop (StagingMemory).
-  WorkerLoop(const WorkerMachineOptions& options, Transport* transport);
+  // memory of the loop (StagingMemory). `local_reduce` lives as long as RunOnce is called; nullptr: groups that are to
+  // be reduced within the node are refused.
+  WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce);
 
-  // Takes in commands and what happened on the network, does what follows and appends what callers must know to
-  // `outcomes`. True if anything happened: call again before sleeping.
+  // Takes in commands and what happened on the network and the node, does what follows and appends what callers must
+  // know to `outcomes`. True if anything happened: call again before sleeping.
   bool RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes);
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
@@ -31,16 +34,18 @@ class WorkerLoop {
  private:
   // Carries out what the machine asked for, and gives callers what is for them.
   void Execute(WorkerOutcomes* outcomes);
-  // Tells the machine what came of that, before the transport's next events.
+  // Tells the machine what came of that, before the next events.
   void HandIn(Now now);
 
   WorkerMachine machine_;
-  Transport* transport_;
+  Transport* const transport_;
+  LocalReduce* const local_reduce_;  // nullptr: there is none
   WorkerActions actions_;
   WorkerActions executing_;
   // Results of actions that the machine has not heard of yet.
   std::vector<ConnectStarted> connects_started_;
   std::vector<AcceptStarted> accepts_started_;
+  std::vector<LocalRanksMissing> missing_;
   std::vector<TransportEvent> not_taken_;  // operations that the transport did not take: they end here
 };
 

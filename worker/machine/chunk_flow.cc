@@ -263,13 +263,7 @@ absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* action
 void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
   if (op->reported()) return;
   op->Report();
-  const uint64_t duration_ns = op->DurationNs(now.monotonic_ns);
-  if (status.ok()) {
-    tally_.CountCompleted(duration_ns);
-  } else {
-    tally_.CountFailed();
-  }
-  actions->push_back(OpDone{handle_, op->command().ticket, duration_ns, status});
+  actions->push_back(tally_.CountOp(op->command(), status, now));
 }
 
 void ChunkFlow::AdvanceWatermark(Now now) {
@@ -282,12 +276,8 @@ void ChunkFlow::EndOperation(WorkerOp* op, Now now, WorkerActions* actions) {
   if (!op->busy() && failed()) ReportOp(op, FailureOf(*op), now, actions);
 }
 
-// A deadline's text is about the op that had it, an abort's about the caller.
 absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
-  if (absl::IsDeadlineExceeded(failure_) || absl::IsCancelled(failure_)) return failure_;
-  const GroupDescription description(this, &connections_);
-  return absl::Status(failure_.code(),
-                      absl::StrCat(failure_.message(), "; ", description.Op(op), ": ", GroupDescription::Progress(op)));
+  return FailureOfOp(failure_, absl::StrCat(OpOfGroup(*info_, op), ": ", GroupDescription::Progress(op)));
 }
 
 void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {

@@ -4,24 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/duration_text.h"
 
 namespace shoal {
-
-std::string GroupDescription::RankOnNode(Rank rank) const {
-  const GroupInfo& info = flow_.info();
-  std::string text = absl::StrCat("rank ", rank.value());
-  if (rank.value() >= info.size()) return text;
-  const JobRank job_rank = info.job_ranks[rank.value()];
-  if (job_rank.value() != rank.value()) absl::StrAppend(&text, " (rank ", job_rank.value(), " of the job)");
-  if (rank.value() < info.nodes.size()) absl::StrAppend(&text, " on ", info.nodes[rank.value()]);
-  return text;
-}
-
-std::string GroupDescription::Op(const WorkerOp& op) const {
-  return absl::StrCat("all-reduce ", op.number().value(), " of group '", name(), "' (", op.layout().element_count(),
-                      " ", std::string(DataTypeName(op.layout().dtype())), ")");
-}
 
 std::string GroupDescription::Progress(const WorkerOp& op) {
   const std::string text = absl::StrCat(op.chunks_landed(), " of ", op.chunk_count(), " chunks are back");
@@ -30,13 +14,7 @@ std::string GroupDescription::Progress(const WorkerOp& op) {
 }
 
 std::string GroupDescription::MissingRanks(const Waiting& missing) const {
-  std::vector<std::string> ranks;
-  for (uint32_t i = 0; i < missing.listed_count; ++i) ranks.push_back(RankOnNode(missing.ranks[i]));
-  std::string text = absl::StrJoin(ranks, ", ");
-  if (missing.missing_count > missing.listed_count) {
-    absl::StrAppend(&text, " and ", missing.missing_count - missing.listed_count, " more");
-  }
-  return text;
+  return RanksOnNodes(flow_.info(), {missing.ranks.data(), missing.listed_count}, missing.missing_count);
 }
 
 std::string GroupDescription::WaitedFor(const WorkerOp* op, const Waiting& missing) const {
@@ -101,8 +79,7 @@ std::string GroupDescription::Lacks(const WorkerOp& op) const {
 }
 
 absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now now) const {
-  std::string text =
-      absl::StrCat(Op(op), " is not done after ", Seconds(now.monotonic_ns - op.command().submitted_ns), ": ");
+  std::string text = absl::StrCat(OpNotDone(flow_.info(), op, now), ": ");
   if (is_opening) {
     absl::StrAppend(&text, MissingServers());
   } else if (op.missing_ranks().missing_count > 0) {

@@ -10,6 +10,7 @@
 #include "core/frame.h"
 #include "core/now.h"
 #include "worker/machine/chunk_flow.h"
+#include "worker/machine/group_words.h"
 
 namespace shoal {
 
@@ -18,10 +19,8 @@ class GroupDescription {
   GroupDescription(const ChunkFlow* flow, const Connections* connections) : flow_(*flow), connections_(*connections) {}
 
   const std::string& name() const { return flow_.info().name; }
-  // "rank 3 on node-b"
-  std::string RankOnNode(Rank rank) const;
   // "all-reduce 7 of group 'world' (100 float32)"
-  std::string Op(const WorkerOp& op) const;
+  std::string Op(const WorkerOp& op) const { return OpOfGroup(flow_.info(), op); }
   // "2 of 5 chunks are back, chunk 1 is the first missing one"
   static std::string Progress(const WorkerOp& op);
   // Ranks as a server named them.

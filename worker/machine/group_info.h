@@ -10,6 +10,7 @@
 
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/wire_format.h"
 
@@ -33,7 +34,9 @@ struct GroupInfo {
   double busiest_port = 1;         // core/flow_plan.h
   WireFormat wire = WireFormat::kAsIs;
   std::vector<std::byte> token;         // in wire form
-  std::shared_ptr<const ShardMap> map;  // of the first epoch; not empty
+  std::shared_ptr<const ShardMap> map;  // of the first epoch; empty if the group has no servers (kNodeAlone)
+  NodeReduceMode node_reduce = NodeReduceMode::kFlat;
+  std::string meeting_name;  // under which the ranks of one node meet; empty where they do not (kFlat)
 
   uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }
 };

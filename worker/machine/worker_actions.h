@@ -16,6 +16,7 @@
 #include "core/dtype.h"
 #include "core/frame.h"
 #include "core/transport_event.h"
+#include "worker/machine/local_op.h"
 #include "worker/machine/staging_memory.h"
 #include "worker/machine/worker_outcomes.h"
 
@@ -85,9 +86,34 @@ struct WorkerClosePeerAction {
   PeerId peer;
 };
 
+// ---- of the reduction within the node (worker/local_reduce/local_reduce.h), which also says what follows ----
+
+struct LocalOpenAction {
+  LocalGroup group;
+};
+
+struct LocalStartAction {
+  LocalOp op;
+};
+
+struct LocalFailAction {
+  GroupHandle group;
+  absl::Status why;
+};
+
+struct LocalCloseAction {
+  GroupHandle group;
+};
+
+// Asks whom the group waits for; LocalRanksMissing answers.
+struct LocalMissingAction {
+  GroupHandle group;
+};
+
 using WorkerAction =
     std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
-                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, GroupOpened, OpDone,
+                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, LocalOpenAction,
+                 LocalStartAction, LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone,
                  GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
@@ -103,6 +129,12 @@ struct ConnectStarted {
 struct AcceptStarted {
   uint64_t token = 0;
   bool at_once = false;  // its `data_at_once` was written
+};
+
+// A LocalMissingAction was carried out.
+struct LocalRanksMissing {
+  GroupHandle group;
+  std::vector<LocalRank> ranks;
 };
 
 }  // namespace shoal

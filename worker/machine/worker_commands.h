@@ -4,6 +4,7 @@
 #ifndef SHOAL_WORKER_MACHINE_WORKER_COMMANDS_H_
 #define SHOAL_WORKER_MACHINE_WORKER_COMMANDS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,8 @@ struct SubmitCommand {
   double premul_factor = 1.0;
   uint64_t submitted_ns = 0;
   uint64_t deadline_ns = 0;
+
+  uint64_t DurationNs(uint64_t now_ns) const { return now_ns - std::min(submitted_ns, now_ns); }
 };
 
 // The scheduler gives the group another map, of a newer epoch. May come before the group is opened.

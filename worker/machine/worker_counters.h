@@ -7,8 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/ids.h"
+#include "core/now.h"
 #include "core/transport_event.h"
+#include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace shoal {
 
@@ -26,6 +30,7 @@ struct WorkerCounters {
   uint64_t ops_failed = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
+  uint64_t bytes_on_node = 0;  // of tensors that were reduced within this worker's node
   uint64_t chunks_pushed = 0;
   uint64_t refusals = 0;
   uint64_t results_handed_over = 0;  // to servers that asked after a move
@@ -38,11 +43,14 @@ struct WorkerCounters {
 // Counts for the parts of one machine. One thread.
 class WorkerTally {
  public:
-  void CountCompleted(uint64_t duration_ns) {
-    ++counters_.ops_completed;
-    counters_.op_time_ns_total += duration_ns;
+  // The word to the op's caller, who gets its memory back.
+  OpDone CountOp(const SubmitCommand& command, const absl::Status& status, Now now) {
+    const uint64_t duration_ns = command.DurationNs(now.monotonic_ns);
+    ++(status.ok() ? counters_.ops_completed : counters_.ops_failed);
+    if (status.ok()) counters_.op_time_ns_total += duration_ns;
+    return {command.group, command.ticket, duration_ns, status};
   }
-  void CountFailed() { ++counters_.ops_failed; }
+  void CountOnNode(uint64_t bytes) { counters_.bytes_on_node += bytes; }
   void CountPush(uint64_t bytes) {
     ++counters_.chunks_pushed;
     counters_.bytes_pushed += bytes;

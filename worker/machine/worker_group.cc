@@ -179,10 +179,7 @@ bool WorkerGroup::MayMove(Refusal refusal) const {
 
 absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   if (failed()) return flow_.failure();
-  if (!command.layout.IsFor(info())) {
-    return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than '", info().name,
-                                                   "'; make its layout with the information of this one"));
-  }
+  if (absl::Status layout = CheckLayout(info(), command); !layout.ok()) return layout;
   flow_.Submit(command, now, actions);
   if (flow_.ops().empty()) {
     waits_.NoteOpsEnded();
@@ -214,7 +211,7 @@ void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, N
   // Of an epoch that is over: a server that was left behind sees connections end.
   if (header.epoch != epoch()) return;
   const char* const said = header.type == FrameType::kRankLost ? " was lost: " : ": ";
-  Fail(absl::AbortedError(absl::StrCat(Description().RankOnNode(header.rank), said, text)), now, actions);
+  Fail(absl::AbortedError(absl::StrCat(RankOnNode(info(), header.rank), said, text)), now, actions);
 }
 
 bool WorkerGroup::OnOffered(uint32_t connection, const FrameHeader& header, const TransportEvent& event, Now now,

@@ -1,4 +1,4 @@
-// One group in a worker, from its opening to its end.
+// One group whose tensors go through reduction servers, from its opening to its end.
 //
 // It opens on every shard of its map (hello -> welcome), waiting for servers that are not there yet until its deadline.
 // A lost server is reported (ServerTrouble); its chunks wait until the group is given a new map, and are then pushed to
@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "core/frame.h"
 #include "core/now.h"
+#include "worker/machine/any_group.h"
 #include "worker/machine/chunk_flow.h"
 #include "worker/machine/group_description.h"
 #include "worker/machine/group_waits.h"
@@ -27,33 +28,29 @@
 
 namespace shoal {
 
-class WorkerGroup {
+class WorkerGroup final : public AnyGroup {
  public:
   // `generation`: of its first links. No group that had the handle before had it.
   WorkerGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now);
 
-  const GroupInfo& info() const { return flow_.info(); }
+  const GroupInfo& info() const override { return flow_.info(); }
   Epoch epoch() const { return flow_.links().epoch(); }
   uint16_t generation() const { return flow_.links().generation(); }
   bool opening() const { return state_ == State::kOpening; }
-  bool failed() const { return state_ == State::kFailed; }
-  bool closed() const { return state_ == State::kClosed; }
+  bool failed() const override { return state_ == State::kFailed; }
+  bool closed() const override { return state_ == State::kClosed; }
   bool Uses(uint32_t connection) const { return flow_.links().FindShard(connection).has_value(); }
 
   // ---- commands ----
 
   // Greets the servers that are connected, and asks for connections to the others.
-  void Open(Now now, WorkerActions* actions);
-  // Not OK: the op was not taken. The reason of a failed group; InvalidArgument: its layout is not for this group.
-  absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
+  void Open(Now now, WorkerActions* actions) override;
+  absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
-  // Ends every op with that reason; GroupOpened tells it where the group was not open. Nothing in a failed group.
-  void Fail(absl::Status why, Now now, WorkerActions* actions);
-  // Ends the group once its ops are done; GroupClosed follows.
-  void Close(Now now, WorkerActions* actions);
-  // Ends the group, also its ops; it waits for the other ranks until the deadline at the latest.
-  void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions);
+  void Fail(absl::Status why, Now now, WorkerActions* actions) override;
+  void Close(Now now, WorkerActions* actions) override;
+  void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 
   // ---- its connections ----
 
@@ -83,8 +80,8 @@ class WorkerGroup {
   void OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
   void OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
 
-  void Tick(Now now, WorkerActions* actions);
-  uint64_t NextDeadlineNs() const;
+  void Tick(Now now, WorkerActions* actions) override;
+  uint64_t NextDeadlineNs() const override;
 
  private:
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };

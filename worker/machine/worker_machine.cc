@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/machine/group_words.h"
 #include "worker/machine/refusal_error.h"
 
 namespace shoal {
@@ -14,33 +15,48 @@ WorkerMachine::WorkerMachine(const WorkerMachineOptions& options)
 // ---- commands ----
 
 void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions) {
-  if (shutting_down_) {
-    actions->push_back(GroupOpened{command.group, absl::CancelledError("the worker is closing")});
+  if (absl::Status status = CheckOpening(*command.info); !status.ok()) {
+    actions->push_back(GroupOpened{command.group, std::move(status)});
     return;
   }
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
+  if (command.info->node_reduce == NodeReduceMode::kNodeAlone) {
+    auto group = std::make_unique<NodeGroup>(command, &tally_, now);
+    cell.on_node = group.get();
+    cell.group = std::move(group);
+    return cell.group->Open(now, actions);
+  }
   const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
-  cell.group = std::make_unique<WorkerGroup>(command, static_cast<uint16_t>(cell.generation + 1), shared, now);
+  auto group = std::make_unique<WorkerGroup>(command, static_cast<uint16_t>(cell.generation + 1), shared, now);
+  cell.on_servers = group.get();
+  cell.group = std::move(group);
   cell.group->Open(now, actions);
   std::shared_ptr<const ShardMap> moved_to;
   for (const MoveGroupCommand& move : early_moves_) {
-    if (move.group == command.info->id && move.map->epoch() > cell.group->epoch()) moved_to = move.map;
+    if (move.group == command.info->id && move.map->epoch() > cell.on_servers->epoch()) moved_to = move.map;
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
-  if (moved_to != nullptr) cell.group->MoveTo(std::move(moved_to), now, actions);
+  if (moved_to != nullptr) cell.on_servers->MoveTo(std::move(moved_to), now, actions);
   TryConnections(now, actions);
 }
 
+absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
+  if (shutting_down_) return absl::CancelledError("the worker is closing");
+  const bool within_node = info.node_reduce == NodeReduceMode::kNodeAlone && options_.has_local_reduce;
+  if (within_node || info.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("the scheduler wants group '", info.name, "' reduced within nodes (",
+                   std::string(NodeReduceModeName(info.node_reduce)),
+                   "), which this worker can't do; update the workers and the scheduler together"));
+}
+
 void WorkerMachine::OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions) {
-  WorkerGroup* group = Group(command.group);
+  AnyGroup* group = Group(command.group);
   absl::Status status =
       group == nullptr ? absl::CancelledError("the group is closed") : group->Submit(command, now, actions);
-  if (status.ok()) return;
-  tally_.CountFailed();
-  const uint64_t duration_ns = now.monotonic_ns - std::min(command.submitted_ns, now.monotonic_ns);
-  actions->push_back(OpDone{command.group, command.ticket, duration_ns, std::move(status)});
+  if (!status.ok()) actions->push_back(tally_.CountOp(command, status, now));
 }
 
 void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
@@ -67,14 +83,14 @@ void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerAc
 }
 
 void WorkerMachine::OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions) {
-  WorkerGroup* group = Group(command.group);
+  AnyGroup* group = Group(command.group);
   if (group == nullptr) return;
   group->Fail(absl::CancelledError(absl::StrCat("the group was aborted: ", command.reason)), now, actions);
   DropClosed(command.group);
 }
 
 void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerActions* actions) {
-  WorkerGroup* group = Group(command.group);
+  AnyGroup* group = Group(command.group);
   if (group == nullptr) {
     actions->push_back(GroupClosed{command.group});
     return;
@@ -84,8 +100,7 @@ void WorkerMachine::OnEvent(const CloseGroupCommand& command, Now now, WorkerAct
 }
 
 void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActions* actions) {
-  const absl::Status lost = absl::AbortedError(
-      absl::StrCat("rank ", command.job_rank.value(), " of the job on ", command.node, " was lost: ", command.reason));
+  const absl::Status lost = RankLostError(command.job_rank, command.node, command.reason);
   for (const uint16_t handle : open_groups_) {
     // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
     const std::vector<JobRank>& ranks = groups_[handle].group->info().job_ranks;
@@ -117,7 +132,7 @@ void WorkerMachine::OnEvent(const TransportEvent& event, Now now, WorkerActions*
   if (event.kind == TransportEventKind::kSent || event.kind == TransportEventKind::kLanded) {
     if (event.token == LinkProbe::kToken) return;  // its payload is never written to
     const OperationToken token = OperationToken::Unpack(event.token);
-    WorkerGroup* group = Group(GroupHandle(token.handle));
+    WorkerGroup* group = groups_[token.handle].on_servers;
     if (event.kind == TransportEventKind::kSent) {
       group->OnSent(token, event.status, now, actions);
     } else {
@@ -147,20 +162,20 @@ void WorkerMachine::OnEvent(const ConnectStarted& started, Now now, WorkerAction
 
 void WorkerMachine::OnEvent(const AcceptStarted& started, Now /*now*/, WorkerActions* /*actions*/) {
   const OperationToken token = OperationToken::Unpack(started.token);
-  Group(GroupHandle(token.handle))->OnAcceptStarted(token, started.at_once);
+  groups_[token.handle].on_servers->OnAcceptStarted(token, started.at_once);
 }
 
 void WorkerMachine::OnUp(uint32_t connection, Now now, WorkerActions* actions) {
   connections_.ComeUp(connection);
   if (probe_.Uses(connection)) probe_.OnUp(connections_.peer(connection), now, actions);
   ReportLostLinks(connection, /*reachable=*/true, actions);
-  for (const uint16_t handle : open_groups_) groups_[handle].group->OnUp(connection, actions);
+  ForEachOnServers([&](WorkerGroup& group) { group.OnUp(connection, actions); });
 }
 
 void WorkerMachine::OnDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions) {
   const bool was_up = connections_.GoDown(connection, why, now);
   if (!was_up) ReportLostLinks(connection, /*reachable=*/false, actions);
-  for (const uint16_t handle : open_groups_) groups_[handle].group->OnDown(connection, now, actions);
+  ForEachOnServers([&](WorkerGroup& group) { group.OnDown(connection, now, actions); });
   DropClosed();
   TryConnections(now, actions);
 }
@@ -234,10 +249,9 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   // A refusal of the connection as such: another group that is opening over it would only hear it again.
   const absl::Status error = RefusalError(connections_.Describe(connection), "a message", header.refusal, text);
   connections_.NoteRefusal(connection, std::string(error.message()));
-  for (const uint16_t open : open_groups_) {
-    WorkerGroup& group = *groups_[open].group;
+  ForEachOnServers([&](WorkerGroup& group) {
     if (group.opening() && group.Uses(connection)) group.Fail(error, now, actions);
-  }
+  });
   DropClosed();
 }
 
@@ -249,6 +263,30 @@ void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, 
   // Late, for a group that ended: dropped, and counted.
   tally_.CountRefusal();
   actions->push_back(WorkerDeclineAction{event.offer});
+}
+
+// ---- the node ----
+
+void WorkerMachine::OnEvent(const LocalGroupMet& event, Now /*now*/, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnMet(actions);
+}
+
+// Only ops with ranks on other nodes have such parts, and none is started here.
+void WorkerMachine::OnEvent(const LocalPartReduced& /*event*/, Now /*now*/, WorkerActions* /*actions*/) {}
+
+void WorkerMachine::OnEvent(const LocalOpEnded& event, Now now, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnOpEnded(event, now, actions);
+  DropClosed(event.group);
+}
+
+void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now /*now*/, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnFailed(event, actions);
+  DropClosed(event.group);
+}
+
+void WorkerMachine::OnEvent(const LocalRanksMissing& missing, Now now, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(missing.group); group != nullptr) group->OnMissing(missing.ranks, now, actions);
+  DropClosed(missing.group);
 }
 
 // ---- time ----
@@ -267,9 +305,9 @@ uint64_t WorkerMachine::NextDeadlineNs() const {
   uint64_t deadline_ns = std::min(shutting_down_ ? shutdown_deadline_ns_ : kNoDeadline, probe_.NextDeadlineNs());
   bool connecting = probe_.running();
   for (const uint16_t handle : open_groups_) {
-    const WorkerGroup& group = *groups_[handle].group;
-    connecting = connecting || !group.failed();
-    deadline_ns = std::min(deadline_ns, group.NextDeadlineNs());
+    const GroupCell& cell = groups_[handle];
+    connecting = connecting || (cell.on_servers != nullptr && !cell.on_servers->failed());
+    deadline_ns = std::min(deadline_ns, cell.group->NextDeadlineNs());
   }
   if (!connecting) return deadline_ns;
   return std::min(deadline_ns,
@@ -283,13 +321,13 @@ void WorkerMachine::TryConnections(Now now, WorkerActions* actions) {
 }
 
 bool WorkerMachine::IsWanted(uint32_t connection) const {
-  return probe_.Uses(connection) || std::any_of(open_groups_.begin(), open_groups_.end(), [&](uint16_t handle) {
-           return !groups_[handle].group->failed() && groups_[handle].group->Uses(connection);
-         });
+  bool wanted = probe_.Uses(connection);
+  ForEachOnServers([&](const WorkerGroup& group) { wanted = wanted || (!group.failed() && group.Uses(connection)); });
+  return wanted;
 }
 
 void WorkerMachine::ReportLostLinks(uint32_t connection, bool reachable, WorkerActions* actions) {
-  for (const uint16_t handle : open_groups_) groups_[handle].group->ReportLostLink(connection, reachable, actions);
+  ForEachOnServers([&](WorkerGroup& group) { group.ReportLostLink(connection, reachable, actions); });
 }
 
 void WorkerMachine::TickShutdown(Now now, WorkerActions* actions) {
@@ -316,9 +354,10 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions) {
 
 WorkerGroup* WorkerMachine::FindGroup(GroupId id, GroupHandle* handle) {
   for (const uint16_t open : open_groups_) {
-    if (groups_[open].group->info().id != id) continue;
+    WorkerGroup* const group = groups_[open].on_servers;
+    if (group == nullptr || group->info().id != id) continue;
     *handle = GroupHandle(open);
-    return groups_[open].group.get();
+    return group;
   }
   return nullptr;
 }
@@ -326,8 +365,8 @@ WorkerGroup* WorkerMachine::FindGroup(GroupId id, GroupHandle* handle) {
 void WorkerMachine::DropClosed(GroupHandle handle) {
   GroupCell& cell = groups_[handle.value()];
   if (cell.group == nullptr || !cell.group->closed()) return;
-  cell.generation = cell.group->generation();
-  cell.group.reset();
+  const uint16_t generation = cell.on_servers == nullptr ? cell.generation : cell.on_servers->generation();
+  cell = GroupCell{.generation = generation};
   open_groups_.erase(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle.value()));
 }
 

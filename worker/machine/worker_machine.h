@@ -5,8 +5,8 @@
 // It finds the group, connection or probe that an event is about and hands the event in; they own their state:
 //   WorkerGroup   a group's opening, moves and end     Connections  to servers, shared by all groups
 //   ChunkFlow     its ops and their chunks             LinkProbe    measures the way to a server
-//   GroupWaits    the lines about waits that last
-// No op ends before the transport is done with its memory.
+//   GroupWaits    the lines about waits that last      NodeGroup    a group that is reduced within its node
+// No op ends before the transport, or the reduction within the node, is done with its memory.
 #ifndef SHOAL_WORKER_MACHINE_WORKER_MACHINE_H_
 #define SHOAL_WORKER_MACHINE_WORKER_MACHINE_H_
 
@@ -20,8 +20,11 @@
 #include "absl/container/inlined_vector.h"
 #include "core/now.h"
 #include "core/transport_event.h"
+#include "worker/machine/any_group.h"
 #include "worker/machine/connections.h"
 #include "worker/machine/link_probe.h"
+#include "worker/machine/local_reduce_event.h"
+#include "worker/machine/node_group.h"
 #include "worker/machine/worker_actions.h"
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_counters.h"
@@ -48,9 +51,15 @@ class WorkerMachine {
   void OnEvent(const ShutdownCommand& command, Now now, WorkerActions* actions);
   // What happened on the network:
   void OnEvent(const TransportEvent& event, Now now, WorkerActions* actions);
-  // How actions were carried out, before the transport's next events:
+  // What happened within the node:
+  void OnEvent(const LocalGroupMet& event, Now now, WorkerActions* actions);
+  void OnEvent(const LocalPartReduced& event, Now now, WorkerActions* actions);
+  void OnEvent(const LocalOpEnded& event, Now now, WorkerActions* actions);
+  void OnEvent(const LocalGroupFailed& event, Now now, WorkerActions* actions);
+  // How actions were carried out, before the next events of the network and the node:
   void OnEvent(const ConnectStarted& started, Now now, WorkerActions* actions);
   void OnEvent(const AcceptStarted& started, Now now, WorkerActions* actions);
+  void OnEvent(const LocalRanksMissing& missing, Now now, WorkerActions* actions);
 
   // Pushes what may be pushed and does what time asks for. Call it after events and when NextDeadlineNs() has come;
   // earlier is harmless.
@@ -63,8 +72,11 @@ class WorkerMachine {
 
  private:
   struct GroupCell {
-    uint16_t generation = 0;             // the last one of a group that is gone
-    std::unique_ptr<WorkerGroup> group;  // null: the handle is free
+    uint16_t generation = 0;          // the last one of a group that is gone
+    std::unique_ptr<AnyGroup> group;  // null: the handle is free
+    // The same group, as what it is; null: it is none of these.
+    WorkerGroup* on_servers = nullptr;
+    NodeGroup* on_node = nullptr;
   };
   using Handles = absl::InlinedVector<uint16_t, 16>;
 
@@ -85,9 +97,19 @@ class WorkerMachine {
   void ReportLostLinks(uint32_t connection, bool reachable, WorkerActions* actions);
   void TickShutdown(Now now, WorkerActions* actions);
 
+  // OK, or why the group can't be opened here.
+  absl::Status CheckOpening(const GroupInfo& info) const;
   // nullptr: no such group is open.
-  WorkerGroup* Group(GroupHandle handle) { return groups_[handle.value()].group.get(); }
+  AnyGroup* Group(GroupHandle handle) { return groups_[handle.value()].group.get(); }
+  NodeGroup* NodeGroupOf(GroupHandle handle) { return groups_[handle.value()].on_node; }
+  // One that goes through servers, which know it by its id.
   WorkerGroup* FindGroup(GroupId id, GroupHandle* handle);
+  template <typename Visit>
+  void ForEachOnServers(Visit visit) const {
+    for (const uint16_t handle : open_groups_) {
+      if (WorkerGroup* const group = groups_[handle].on_servers; group != nullptr) visit(*group);
+    }
+  }
   // Drops the group if it has come to its end.
   void DropClosed(GroupHandle handle);
   void DropClosed();

@@ -20,6 +20,8 @@ struct WorkerMachineOptions {
   uint64_t leave_patience_ns = 30 * kNsPerS;
   // False: nothing is kept for others, groups stay on their first map, and a lost server fails them.
   bool survive_server_loss = true;
+  // The loop has a port for reductions within the node. False: groups that are to be reduced there are refused.
+  bool has_local_reduce = false;
 };
 
 }  // namespace shoal

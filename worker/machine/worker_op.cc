@@ -26,8 +26,6 @@ uint32_t WorkerOp::FirstMissing() const {
   return static_cast<uint32_t>(std::find(landed_.begin(), landed_.end(), false) - landed_.begin());
 }
 
-uint64_t WorkerOp::DurationNs(uint64_t now_ns) const { return now_ns - std::min(command_.submitted_ns, now_ns); }
-
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {
   missing_ranks_ = missing;
   missing_shard_ = shard;

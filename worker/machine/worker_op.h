@@ -53,7 +53,6 @@ class WorkerOp {
 
   bool reported() const { return reported_; }
   void Report() { reported_ = true; }
-  uint64_t DurationNs(uint64_t now_ns) const;
 
   // ---- waiting ----
 

@@ -11,6 +11,15 @@
 namespace shoal {
 namespace {
 
+// A group that is on one node alone has a name to meet under and no servers, any other has servers.
+bool HasWhatItNeeds(const GroupInfo& info) {
+  if (info.node_reduce == NodeReduceMode::kNodeAlone) {
+    return info.map->empty() && info.size() >= 2 && !info.meeting_name.empty() &&
+           info.meeting_name.size() <= kMaxMeetingNameBytes;
+  }
+  return info.node_reduce == NodeReduceMode::kFlat && !info.map->empty();
+}
+
 // The scheduler answers a wait that is over; its answer needs some time to get here.
 constexpr uint64_t kAnswerGraceNs = 2 * kNsPerS;
 
@@ -33,13 +42,16 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.wire = request.wire;
   info.token = joined.token;
   info.map = joined.map;
+  info.node_reduce = joined.node_reduce;
+  info.meeting_name = joined.meeting_name;
   const bool fits = token->group == info.id && token->group_size == info.job_ranks.size() &&
                     info.nodes.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
-                    info.rank.value() < info.job_ranks.size() && !info.map->empty();
+                    info.rank.value() < info.job_ranks.size() && HasWhatItNeeds(info);
   if (fits) return info;
-  return absl::InternalError(absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (",
-                                          request.ranks.size(), " ranks, ", info.nodes.size(), " nodes, ",
-                                          info.map->shards().size(), " shards, token for ", token->group_size, ")"));
+  return absl::InternalError(
+      absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (", request.ranks.size(),
+                   " ranks, ", info.nodes.size(), " nodes, ", info.map->shards().size(), " shards, ",
+                   std::string(NodeReduceModeName(info.node_reduce)), ", token for ", token->group_size, ")"));
 }
 
 void GroupRequests::Add(const MemberId& member, const JoinGroupCommand& command, Now now, MembershipActions* actions) {

@@ -77,7 +77,7 @@ void Joining::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, M
     return;
   }
   counted_ = true;
-  if (joined->server_count >= min_servers_) {
+  if (joined->server_count >= min_servers_ || joined->needs_no_servers) {
     phase_ = Phase::kJoined;
     return;
   }

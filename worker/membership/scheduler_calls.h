@@ -13,6 +13,7 @@
 #include "core/colocation.h"
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/wire_format.h"
 #include "worker/machine/group_info.h"
@@ -28,6 +29,13 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 
 // ---- calls ----
 
+// What this process says for itself about reducing among the ranks of one node.
+struct NodeReduceOffer {
+  NodeReduceChoice choice = NodeReduceChoice::kAuto;  // for a group: the scheduler refuses it if another rank's differs
+  bool possible = false;                              // the process has what it takes
+  std::string node_identity;                          // process/node_identity.h
+};
+
 // Who this process is in its job.
 struct JobMember {
   std::string job_name;
@@ -37,6 +45,7 @@ struct JobMember {
   std::string node;
   Colocation colocation = Colocation::kOff;  // whether it would run a colocated server
   bool colocates_without_servers = false;    // and whether it would when no server is left
+  NodeReduceOffer node_reduce;
 };
 
 // How a member is named in its later calls.
@@ -60,6 +69,7 @@ struct GroupRequest {
   // Of this process; the scheduler refuses the group if those of another rank differ.
   bool fail_on_server_loss = false;
   bool checksums = false;
+  NodeReduceOffer node_reduce;
 };
 
 struct JoinGroupCall {
@@ -99,18 +109,21 @@ using SchedulerCall =
 struct JoinedJob {
   JobId id;
   uint64_t lease_ttl_ms = 0;
-  uint32_t server_count = 0;     // registered now that serve this job
-  bool colocate_server = false;  // this process is to run a colocated server for the job
+  uint32_t server_count = 0;      // registered now that serve this job
+  bool colocate_server = false;   // this process is to run a colocated server for the job
+  bool needs_no_servers = false;  // all its ranks have joined, and can reduce among themselves on one node
 };
 
 struct JoinedGroup {
   GroupId id;
   std::vector<std::byte> token;         // core/frame.h GroupToken in wire form
-  std::shared_ptr<const ShardMap> map;  // that the group works with; never null
+  std::shared_ptr<const ShardMap> map;  // that the group works with; never null, empty if it has no servers
   std::vector<std::string> nodes;       // by rank of the group
   uint32_t look_ahead_chunks = 0;       // core/flow_plan.h
   LinkFacts link;                       // that the group was planned with
   double busiest_port = 1;              // core/flow_plan.h
+  NodeReduceMode node_reduce = NodeReduceMode::kFlat;
+  std::string meeting_name;  // under which the ranks of one node meet
 };
 
 struct HeartbeatAnswer {

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/version.h"
 #include "proto/shared_messages.h"
@@ -22,6 +24,12 @@ Message From(const MemberId& member) {
   message.set_rank(member.rank.value());
   message.set_incarnation(member.incarnation.value());
   return message;
+}
+
+void ToMessage(const NodeReduceOffer& offer, v1::NodeReduceRequest* message) {
+  message->set_choice(static_cast<uint32_t>(offer.choice));
+  message->set_possible(offer.possible);
+  message->set_node_identity(offer.node_identity);
 }
 
 void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
@@ -49,6 +57,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   message.set_pid(static_cast<uint32_t>(getpid()));
   message.set_colocation(static_cast<uint32_t>(member.colocation));
   message.set_colocates_without_servers(member.colocates_without_servers);
+  ToMessage(member.node_reduce, message.mutable_node_reduce());
   return message;
 }
 
@@ -64,6 +73,7 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   message.set_request_number(call.request_number);
   message.mutable_options()->set_fail_on_server_loss(call.group.fail_on_server_loss);
   message.mutable_options()->set_checksums(call.group.checksums);
+  ToMessage(call.group.node_reduce, message.mutable_node_reduce());
   return message;
 }
 
@@ -113,18 +123,27 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinJobResponse& message) 
   return JoinedJob{.id = JobId(message.job_id()),
                    .lease_ttl_ms = message.lease_ttl_ms(),
                    .server_count = message.server_count(),
-                   .colocate_server = message.colocate_server()};
+                   .colocate_server = message.colocate_server(),
+                   .needs_no_servers = message.needs_no_servers()};
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message) {
   absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(message.map());
   if (!map.ok()) return map.status();
+  const std::optional<NodeReduceMode> node_reduce = NodeReduceModeFromNumber(message.node_reduce().mode());
+  if (!node_reduce.has_value()) {
+    return absl::InternalError(absl::StrCat("the scheduler wants the group to reduce within its nodes in a way (",
+                                            message.node_reduce().mode(),
+                                            ") that this worker does not know: update the worker"));
+  }
   JoinedGroup group{.id = GroupId(message.group_id()),
                     .map = *std::move(map),
                     .nodes = {message.nodes().begin(), message.nodes().end()},
                     .look_ahead_chunks = message.look_ahead_chunks(),
                     .link = FromMessage(message.link()),
-                    .busiest_port = message.busiest_port()};
+                    .busiest_port = message.busiest_port(),
+                    .node_reduce = *node_reduce,
+                    .meeting_name = message.node_reduce().meeting_name()};
   group.token.resize(message.token().size());
   std::memcpy(group.token.data(), message.token().data(), group.token.size());
   return group;

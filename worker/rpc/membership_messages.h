@@ -16,7 +16,7 @@ v1::ReportServerRequest ToMessage(const ReportServerCall& call);
 v1::LeaveJobRequest ToMessage(const LeaveJobCall& call);
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinJobResponse& message);
-// Internal: the group's map makes no sense.
+// Internal: the group's map makes no sense, or it is to reduce within its nodes in an unknown way.
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse& message);
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& message);

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 5
+#define SHOAL_ABI_VERSION 6
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -112,6 +112,16 @@ typedef enum shoal_without_servers {
       1 /* this process may be asked to run a colocated server, as may one process on each other node */
 } shoal_without_servers;
 
+/* Whether the ranks of a group reduce among themselves on their node, without reduction servers. That is decided for
+ * each group by the scheduler, which sees where its ranks are: so far it is done for groups of two ranks and more whose
+ * ranks are all on one node. The sum has the same bits either way. Must be equal on all ranks of a group: else it is
+ * not made, and the message names two ranks and what each has. */
+typedef enum shoal_node_reduce {
+  SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: as the worker's options say; of a worker: as the scheduler finds best */
+  SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
+  SHOAL_NODE_REDUCE_HOST = 2  /* wherever it is possible, through the memory of the node */
+} shoal_node_reduce;
+
 typedef struct shoal_worker_options {
   size_t struct_size;
   const char* scheduler;  /* "host:port", or several of them separated by commas */
@@ -137,12 +147,14 @@ typedef struct shoal_worker_options {
   shoal_without_servers without_servers;
   /* 0: when a wait lasts long, a line on standard error names what is missing. Not 0: nothing is written. */
   uint32_t quiet;
+  shoal_node_reduce node_reduce; /* of groups whose own options say AUTO */
 } shoal_worker_options;
 
-/* Waits until the scheduler has answered and at least min_servers servers are registered. It does not wait for other
- * ranks. UNAVAILABLE: no scheduler answers. ALREADY_EXISTS: the rank is taken (the message names the holder).
- * INVALID_ARGUMENT: the world size differs from the job's. FAILED_PRECONDITION: versions differ. DEADLINE_EXCEEDED: too
- * few servers (the message says how many there are). */
+/* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
+ * joined and can reduce among themselves on one node. It does not wait for other ranks otherwise. UNAVAILABLE: no
+ * scheduler answers. ALREADY_EXISTS: the rank is taken (the message names the holder). INVALID_ARGUMENT: the world size
+ * differs from the job's. FAILED_PRECONDITION: versions differ. DEADLINE_EXCEEDED: too few servers (the message says
+ * how many there are). */
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
 
@@ -169,11 +181,13 @@ typedef struct shoal_group_options {
   uint32_t max_chunk_bytes; /* 0: the library's default; must be equal on all ranks */
   uint64_t timeout_ms;      /* 0: the worker's */
   shoal_wire wire;          /* must be equal on all ranks */
+  shoal_node_reduce node_reduce;
 } shoal_group_options;
 
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
  * the message names the ranks that did not call. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
- * wires. RESOURCE_EXHAUSTED: a server has no memory for the group's slots (the message names the server). */
+ * wires, or differ in an option that all must have alike. RESOURCE_EXHAUSTED: a server has no memory for the group's
+ * slots (the message names the server). */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 
@@ -182,7 +196,7 @@ SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
 
 typedef struct shoal_plan {
   size_t struct_size;
-  uint32_t chunk_count;
+  uint32_t chunk_count;       /* 0: nothing to reduce, or it is reduced within the node, without servers */
   uint32_t chunk_bytes;       /* of every chunk but the last, on the wire */
   uint32_t shards_used;       /* I/O threads of servers that get a chunk */
   uint32_t window_chunks;     /* in flight at a time to one of them */
@@ -265,6 +279,7 @@ typedef struct shoal_statistics {
   uint32_t shard_count; /* I/O threads of servers in the map */
   uint32_t server_count;
   uint64_t waits_reported; /* lines about all-reduces and groups that waited long (option quiet) */
+  uint64_t bytes_on_node;  /* of tensors that were reduced within the node, without servers */
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

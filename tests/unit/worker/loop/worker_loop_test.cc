@@ -93,7 +93,7 @@ class OneServerTransport final : public Transport {
 
 class WorkerLoopTest : public ::testing::Test {
  protected:
-  WorkerLoopTest() : tensor_(4 * kElements), loop_({}, &transport_) {
+  WorkerLoopTest() : tensor_(4 * kElements), loop_({}, &transport_, /*local_reduce=*/nullptr) {
     auto info = std::make_shared<GroupInfo>();
     info->id = GroupId(1);
     info->name = "world";

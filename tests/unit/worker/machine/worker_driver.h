@@ -157,6 +157,19 @@ class WorkerDriver {
     machine_.OnEvent(event, now, &actions_);
     Settle();
   }
+  // What happened on the node.
+  template <typename LocalEvent>
+  void GiveLocal(const LocalEvent& event) {
+    machine_.OnEvent(event, now, &actions_);
+    Settle();
+  }
+
+  // Lets that much time pass, with the machine run when it wants to be.
+  void Pass(uint64_t ns) {
+    const uint64_t end_ns = now.monotonic_ns + ns;
+    while (machine_.NextDeadlineNs() <= end_ns) TickAt(std::max(machine_.NextDeadlineNs(), now.monotonic_ns));
+    TickAt(end_ns);
+  }
 
   // ---- what came out ----
 
@@ -170,6 +183,10 @@ class WorkerDriver {
     widens.clear();
     declines.clear();
     closes.clear();
+    local_opens.clear();
+    local_starts.clear();
+    local_fails.clear();
+    local_closes.clear();
     opened.clear();
     done.clear();
     closed.clear();
@@ -201,6 +218,11 @@ class WorkerDriver {
   std::vector<WorkerWidenAction> widens;
   std::vector<OfferId> declines;
   std::vector<PeerId> closes;
+  std::vector<LocalRank> missing;  // the node's answer whenever it is asked
+  std::vector<LocalGroup> local_opens;
+  std::vector<LocalOp> local_starts;
+  std::vector<LocalFailAction> local_fails;
+  std::vector<GroupHandle> local_closes;
   std::vector<GroupOpened> opened;
   std::vector<OpDone> done;
   std::vector<GroupClosed> closed;
@@ -213,9 +235,12 @@ class WorkerDriver {
   // What a loop does after events.
   void Settle() {
     machine_.Tick(now, &actions_);
-    for (const WorkerAction& action : std::exchange(actions_, {})) {
-      Sort(action);
-      SortOutcome(action);
+    while (!actions_.empty()) {
+      for (const WorkerAction& action : std::exchange(actions_, {})) {
+        Sort(action);
+        SortLocal(action);
+        SortOutcome(action);
+      }
     }
   }
   void Sort(const WorkerAction& action) {
@@ -243,6 +268,15 @@ class WorkerDriver {
     if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);
+  }
+  void SortLocal(const WorkerAction& action) {
+    if (const auto* open = std::get_if<LocalOpenAction>(&action)) local_opens.push_back(open->group);
+    if (const auto* start = std::get_if<LocalStartAction>(&action)) local_starts.push_back(start->op);
+    if (const auto* fail = std::get_if<LocalFailAction>(&action)) local_fails.push_back(*fail);
+    if (const auto* close = std::get_if<LocalCloseAction>(&action)) local_closes.push_back(close->group);
+    if (const auto* question = std::get_if<LocalMissingAction>(&action)) {
+      machine_.OnEvent(LocalRanksMissing{question->group, missing}, now, &actions_);
+    }
   }
   void SortOutcome(const WorkerAction& outcome) {
     if (const auto* group = std::get_if<GroupOpened>(&outcome)) opened.push_back(*group);

@@ -16,15 +16,6 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kChunkElements = 256;
 
-// Lets that much time pass, with the machine run when it wants to be.
-void Pass(WorkerDriver* worker, uint64_t ns) {
-  const uint64_t end_ns = worker->now.monotonic_ns + ns;
-  while (worker->machine().NextDeadlineNs() <= end_ns) {
-    worker->TickAt(std::max(worker->machine().NextDeadlineNs(), worker->now.monotonic_ns));
-  }
-  worker->TickAt(end_ns);
-}
-
 void SayRankIsMissing(WorkerDriver* worker, uint32_t rank, uint64_t op) {
   FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
   header.op = OpNumber(op);
@@ -39,7 +30,7 @@ TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
   worker.OfferResult(worker.sends[0], 4);
   worker.Land(worker.accepts.at(0));
   SayRankIsMissing(&worker, 3, 1);
-  Pass(&worker, 2 * kNsPerS);
+  worker.Pass(2 * kNsPerS);
   EXPECT_THAT(worker.waits,
               ElementsAre("waited 2 s for rank 3 on node-3 (6 s left): all-reduce 1 of group 'world' (512 float32), "
                           "1 of 2 chunks are back, chunk 1 is the first missing one"));
@@ -52,15 +43,15 @@ TEST(WorkerWaiting, ItIsSaidAfterTenSecondsAndThenEverLessOften) {
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 3600 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   SayRankIsMissing(&worker, 1, 1);
-  Pass(&worker, 10 * kNsPerS - 1);
+  worker.Pass(10 * kNsPerS - 1);
   EXPECT_THAT(worker.waits, IsEmpty());
-  Pass(&worker, 1);
+  worker.Pass(1);
   EXPECT_EQ(worker.waits.size(), 1u);
-  Pass(&worker, 10 * kNsPerS);
+  worker.Pass(10 * kNsPerS);
   EXPECT_EQ(worker.waits.size(), 2u);
-  Pass(&worker, 20 * kNsPerS);
+  worker.Pass(20 * kNsPerS);
   EXPECT_EQ(worker.waits.size(), 3u);
-  Pass(&worker, 600 * kNsPerS);
+  worker.Pass(600 * kNsPerS);
   EXPECT_EQ(worker.waits.size(), 3u + 1u + 9u) << "after 80 s, and each minute from there";
 }
 
@@ -69,10 +60,10 @@ TEST(WorkerWaiting, OpsThatEndInTimeAreNotSpokenOf) {
   worker.OpenAll(2, 1, 4);
   for (uint64_t i = 1; i <= 5; ++i) {
     worker.Submit(i, 100, 0, worker.now.monotonic_ns + 60 * kNsPerS);
-    Pass(&worker, 9 * kNsPerS);
+    worker.Pass(9 * kNsPerS);
     worker.AnswerAll(2);
   }
-  Pass(&worker, 60 * kNsPerS);
+  worker.Pass(60 * kNsPerS);
   EXPECT_EQ(worker.done.size(), 5u);
   EXPECT_THAT(worker.waits, IsEmpty());
 }
@@ -87,7 +78,7 @@ TEST(WorkerWaiting, AServerThatDoesNotAnswerIsNamed) {
     worker.OfferResult(send, 2);
   }
   worker.Land(worker.accepts.at(0));
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits,
               ElementsAre(AllOf(HasSubstr("waited 1 s for server server-1 (10.0.0.1:7000) (no answer) (3 s left)"),
                                 HasSubstr("1 of 2 chunks are back"))));
@@ -98,7 +89,7 @@ TEST(WorkerWaiting, ALostServerMeansWaitingForTheScheduler) {
   worker.OpenAll(2, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Down(0, absl::UnavailableError("connection reset"));
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 1 s for a new map from the scheduler (server server-0 "
                                                   "(10.0.0.0:7000) was lost: connection reset) (3 s left)")));
 }
@@ -109,7 +100,7 @@ TEST(WorkerWaiting, WithNoServerLeftThatIsSaid) {
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 4 * kNsPerS);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
   worker.Sent(worker.sends.at(0));
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 1 s for a reduction server (none is left) (3 s left)")));
 }
 
@@ -120,7 +111,7 @@ TEST(WorkerWaiting, AServerOfTheNewMapThatDoesNotComeUpIsNamed) {
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
   worker.Welcome(0, 4, 0, 1, 4);
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("server server-1 (10.0.0.1:7000) (no connection yet)")));
 }
 
@@ -129,14 +120,14 @@ TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
   worker.Open(WorkerDriver::Info(0, 2, 2), 0, worker.now.monotonic_ns + 20 * kNsPerS);
   worker.Up(0);
   worker.Welcome(0, 4);
-  Pass(&worker, 5 * kNsPerS);
+  worker.Pass(5 * kNsPerS);
   EXPECT_THAT(
       worker.waits,
       ElementsAre("waited 5 s for servers (15 s left): group 'world' is not open on server server-1 (10.0.0.1:7000) "
                   "(no connection yet)"));
   worker.Up(1);
   worker.Welcome(1, 4);
-  Pass(&worker, 60 * kNsPerS);
+  worker.Pass(60 * kNsPerS);
   EXPECT_EQ(worker.waits.size(), 1u) << "it is open";
 }
 
@@ -145,7 +136,7 @@ TEST(WorkerWaiting, AGroupThatWaitsForANewMapSaysWhy) {
   worker.Open(WorkerDriver::Info(0, 2, 2), 0, worker.now.monotonic_ns + 40 * kNsPerS);
   worker.Up(0);
   worker.Welcome(0, 4);
-  Pass(&worker, 10 * kNsPerS);
+  worker.Pass(10 * kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre("waited 10 s for servers (30 s left): group 'world' is not open on server "
                                         "server-1 (10.0.0.1:7000) (no connection was made in time)"));
 }
@@ -164,7 +155,7 @@ TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
   worker.OpenAll(4, 1, 2);
   CloseWithTwoOps(&worker);
   SayRankIsMissing(&worker, 3, 2);
-  Pass(&worker, 8 * kNsPerS);
+  worker.Pass(8 * kNsPerS);
   EXPECT_THAT(
       worker.waits,
       ElementsAre("waited 7.5 s for rank 3 on node-3 (22.5 s left): group 'world' is closed here but stays until "
@@ -173,7 +164,7 @@ TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
   commit.commit_watermark = OpNumber(1);
   worker.GiveNote(0, MakeNote(commit));
   worker.waits.clear();
-  Pass(&worker, 8 * kNsPerS);
+  worker.Pass(8 * kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("results of all-reduce 2")));
 }
 
@@ -182,7 +173,7 @@ TEST(WorkerWaiting, LeavingNamesTheServersWhileNoneSaysWhomItWaitsFor) {
   worker.OpenAll(4, 2, 2);
   CloseWithTwoOps(&worker);
   worker.Down(1);
-  Pass(&worker, 8 * kNsPerS);
+  worker.Pass(8 * kNsPerS);
   EXPECT_THAT(worker.waits,
               ElementsAre(AllOf(HasSubstr("waited 7.5 s for server server-0 (10.0.0.0:7000) (no answer), a new map "
                                           "from the scheduler (server server-1 (10.0.0.1:7000) was lost: connection "
@@ -196,7 +187,7 @@ TEST(WorkerWaiting, AWordOnAnEarlierWaitIsNoneOnLeaving) {
   worker.AnswerAll(4);
   SayRankIsMissing(&worker, 3, 1);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
-  Pass(&worker, 8 * kNsPerS);
+  worker.Pass(8 * kNsPerS);
   EXPECT_THAT(worker.waits,
               ElementsAre(HasSubstr("waited 7.5 s for server server-0 (10.0.0.0:7000) (no answer) (22.5 s left)")));
 }
@@ -206,9 +197,9 @@ TEST(WorkerWaiting, LeavingWithoutTheOthersIsSaidOnceWithTheRankThatMayLackResul
   worker.OpenAll(4, 1, 2);
   CloseWithTwoOps(&worker);
   SayRankIsMissing(&worker, 3, 2);
-  Pass(&worker, 30 * kNsPerS - 1);
+  worker.Pass(30 * kNsPerS - 1);
   worker.waits.clear();
-  Pass(&worker, 60 * kNsPerS);
+  worker.Pass(60 * kNsPerS);
   EXPECT_EQ(worker.closed.size(), 1u);
   EXPECT_THAT(worker.waits, ElementsAre("left group 'world' after it waited 30 s, although rank 3 on node-3 may "
                                         "lack results of all-reduces 1 to 2"));
@@ -218,14 +209,14 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
   WorkerDriver worker;
   worker.OpenAll(4, 1, 2);
   CloseWithTwoOps(&worker);
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   worker.Command(ShutdownCommand{worker.now.monotonic_ns + 2 * kNsPerS});
   SayRankIsMissing(&worker, 3, 2);
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("waited 0.5 s for rank 3 on node-3 (1.5 s left)"),
                                         HasSubstr("waited 1 s for rank 3 on node-3 (1 s left)")));
   worker.waits.clear();
-  Pass(&worker, kNsPerS);
+  worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits,
               ElementsAre(HasSubstr("left group 'world' after it waited 2 s, although rank 3"),
                           "the worker closes although it has not heard goodbye from server server-0 (10.0.0.0:7000)"));
@@ -238,7 +229,7 @@ TEST(WorkerWaiting, AnOpsDeadlineNamesTheServerOfTheNewMapThatDidNotLetTheGroupI
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(2, 4)});
   worker.Welcome(0, 4, 0, 1, 4);
   for (const WorkerSendAction& send : worker.sends) worker.Sent(send);
-  Pass(&worker, 4 * kNsPerS);
+  worker.Pass(4 * kNsPerS);
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_THAT(std::string(worker.done[0].status.message()),
               HasSubstr("the group is not open on server server-1 (10.0.0.1:7000) (no connection yet)"));
@@ -248,7 +239,7 @@ TEST(WorkerWaiting, AGroupThatOpensWhileNoServerIsLeftSaysSo) {
   WorkerDriver worker;
   worker.Open(WorkerDriver::Info(0, 2, 1), 0, worker.now.monotonic_ns + 20 * kNsPerS);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
-  Pass(&worker, 5 * kNsPerS);
+  worker.Pass(5 * kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is not open: no reduction server is left")));
 }
 
@@ -258,7 +249,7 @@ TEST(WorkerWaiting, AFailedGroupIsSilent) {
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 100 * kNsPerS);
   worker.Sent(worker.sends.at(0));
   worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
-  Pass(&worker, 99 * kNsPerS);
+  worker.Pass(99 * kNsPerS);
   EXPECT_THAT(worker.waits, IsEmpty());
 }
 

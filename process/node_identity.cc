@@ -1,0 +1,38 @@
+#include "process/node_identity.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxBootIdBytes = 64;  // a UUID has 36
+
+// Empty: it can't be read, or is no such id.
+std::string BootId(const std::string& path) {
+  std::ifstream file(path);
+  std::string id;
+  if (!std::getline(file, id) || id.size() > kMaxBootIdBytes) return "";
+  const bool is_id =
+      std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isxdigit(c) != 0 || c == '-'; });
+  return is_id ? id : "";
+}
+
+}  // namespace
+
+std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string& network_namespace_path) {
+  const std::string boot_id = BootId(boot_id_path);
+  struct stat network_namespace {};
+  if (boot_id.empty() || stat(network_namespace_path.c_str(), &network_namespace) != 0) return "";
+  return absl::StrCat("boot ", boot_id, ", network namespace ", network_namespace.st_ino, ", user ", geteuid());
+}
+
+std::string NodeIdentity() { return NodeIdentityFrom("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"); }
+
+}  // namespace shoal

@@ -1,0 +1,35 @@
+// Whether the ranks of a group reduce among themselves within their node, and why not. Pure; any thread.
+//
+// It follows from what the ranks ask for and where they are, never from a measurement: the same layout gives the same
+// answer in every run.
+#ifndef SHOAL_SCHEDULER_MACHINE_NODE_REDUCE_DECISION_H_
+#define SHOAL_SCHEDULER_MACHINE_NODE_REDUCE_DECISION_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/node_reduce.h"
+#include "scheduler/machine/scheduler_requests.h"
+
+namespace shoal::scheduler {
+
+struct NodeReduceMember {
+  JobRank rank;
+  std::string_view node;                       // its name, for the reason
+  const NodeReduceRequest* request = nullptr;  // null: the process is older than that
+};
+
+struct NodeReduceDecision {
+  NodeReduceMode mode = NodeReduceMode::kFlat;
+  std::string reason;  // of kFlat, for operators
+};
+
+// `members`: those of the group's ranks that are known, in group order; what it says holds as long as no other comes.
+NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceMember>& members);
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_NODE_REDUCE_DECISION_H_

@@ -1,0 +1,63 @@
+#include "process/node_identity.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kBootIdPath[] = "/proc/sys/kernel/random/boot_id";
+constexpr char kNamespacePath[] = "/proc/self/ns/net";
+
+std::string FileWith(const std::string& name, const std::string& content) {
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path) << content;
+  return path;
+}
+
+TEST(NodeIdentity, StaysTheSameAndFitsARequest) {
+  EXPECT_EQ(NodeIdentity(), NodeIdentity());
+  EXPECT_FALSE(NodeIdentity().empty());
+  EXPECT_LT(NodeIdentity().size(), 200u);
+  for (const unsigned char c : NodeIdentity()) EXPECT_TRUE(c >= 0x20 && c < 0x7f);
+}
+
+TEST(NodeIdentity, AnotherBootOrNamespaceIsAnother) {
+  const std::string other_boot = FileWith("other_boot_id", "0c2a4a3e-7b58-4f0e-9a52-6f1f1f8f2a11\n");
+  const std::string other_namespace = FileWith("other_namespace", "");
+  EXPECT_FALSE(NodeIdentityFrom(other_boot, kNamespacePath).empty());
+  EXPECT_NE(NodeIdentityFrom(other_boot, kNamespacePath), NodeIdentity());
+  EXPECT_FALSE(NodeIdentityFrom(kBootIdPath, other_namespace).empty());
+  EXPECT_NE(NodeIdentityFrom(kBootIdPath, other_namespace), NodeIdentity());
+}
+
+TEST(NodeIdentity, WhatCannotBeReadIsUnknown) {
+  EXPECT_EQ(NodeIdentityFrom("/nonexistent/boot_id", kNamespacePath), "");
+  EXPECT_EQ(NodeIdentityFrom(kBootIdPath, "/nonexistent/net"), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("empty_boot_id", "\n"), kNamespacePath), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("no_boot_id", "not a boot id\n"), kNamespacePath), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("long_boot_id", std::string(1000, 'a')), kNamespacePath), "");
+}
+
+TEST(NodeIdentity, AProcessInItsOwnNetworkNamespaceIsElsewhere) {
+  const std::string here = NodeIdentity();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0) _exit(2);
+    _exit(NodeIdentity() == here ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "making a network namespace needs root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace shoal

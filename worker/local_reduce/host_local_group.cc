@@ -1,0 +1,367 @@
+#include "worker/local_reduce/host_local_group.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/dtype.h"
+#include "core/wire_format.h"
+#include "reduce/convert.h"
+
+namespace shoal {
+namespace {
+
+// Of one group in one Poll, so that it keeps nothing else waiting: about 0.1 ms.
+constexpr uint64_t kMaxBytesPerAdvance = uint64_t{1} << 20;
+// What a round costs beside its bytes, in bytes.
+constexpr uint64_t kRoundCostBytes = 4096;
+
+std::string Describe(const OpRecord& record) {
+  const std::optional<DataType> dtype = DataTypeFromWire(record.dtype);
+  const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(record.reduce_op);
+  const std::optional<WireFormat> wire = WireFormatFromNumber(record.wire);
+  if (!dtype.has_value() || !reduce_op.has_value() || !wire.has_value()) return "what is no op";
+  std::string text = absl::StrCat(std::string(ReduceOpName(*reduce_op)), " of ", record.element_count, " elements of ",
+                                  std::string(DataTypeName(*dtype)));
+  if (reduce_op == ReduceOp::kPremulSum) {
+    absl::StrAppend(&text, " with factor ", std::bit_cast<double>(record.premul_factor_bits), " (bits ",
+                    absl::Hex(record.premul_factor_bits), ")");
+  }
+  if (wire != WireFormat::kAsIs) absl::StrAppend(&text, " sent as ", std::string(WireFormatName(*wire)));
+  return absl::StrCat(text, record.other_nodes != 0 ? " with other nodes" : " on this node alone");
+}
+
+}  // namespace
+
+HostLocalGroup::HostLocalGroup(const LocalGroup& group, int epoll, uint64_t first_key)
+    : peers_(group, epoll, first_key), places_(group.size), seen_(group.size), inputs_(group.size) {}
+
+void HostLocalGroup::Open(Events* events) {
+  peers_.Begin();
+  EndIfFailed(events);
+  if (failure_.has_value() || !peers_.met()) return;
+  has_met_ = true;
+  events->push_back(LocalGroupMet{peers_.group().group});
+}
+
+void HostLocalGroup::Start(const LocalOp& op, Events* events) {
+  if (failure_.has_value()) {
+    events->push_back(LocalOpEnded{op.group, op.ticket, failure_->status});
+    return;
+  }
+  Op& added = ops_.emplace_back();
+  added.op = op;
+  added.rounds = OpRounds::Of(op.element_count, op.dtype, op.wire, op.other_nodes, size());
+  added.spec = {.dtype = added.rounds.shared_type, .op = op.reduce_op, .premul_factor = op.premul_factor};
+  // The divisor is the whole group's.
+  if (op.other_nodes && op.reduce_op == ReduceOp::kAvg) added.spec.op = ReduceOp::kSum;
+  added.number = next_op_++;
+  added.first_round = next_round_;
+  next_round_ = added.end_round();
+}
+
+void HostLocalGroup::PublishPart(uint64_t ticket, uint64_t first_element, uint64_t element_count) {
+  if (failure_.has_value()) return;
+  for (Op& op : ops_) {
+    if (op.op.ticket == ticket) op.published_end = first_element + element_count;
+  }
+}
+
+void HostLocalGroup::Fail(const absl::Status& why, Events* events) {
+  if (!failure_.has_value()) End({.status = why, .culprit = peers_.group().rank}, events);
+}
+
+void HostLocalGroup::Close() {
+  if (!failure_.has_value()) peers_.Leave();
+}
+
+std::vector<LocalRank> HostLocalGroup::Missing() const {
+  std::vector<LocalRank> missing;
+  const auto add_behind = [&](NodeCounter counter, uint64_t round) {
+    for (uint32_t rank = 0; rank < size(); ++rank) {
+      if (rank == self() || peers_.header(rank).counters[counter].rounds.load(std::memory_order_relaxed) > round) {
+        continue;
+      }
+      missing.push_back(LocalRank(rank));
+    }
+  };
+  if (failure_.has_value()) return missing;
+  if (!peers_.met()) {
+    for (uint32_t rank = 0; rank < size(); ++rank) {
+      if (!peers_.HasMet(rank)) missing.push_back(LocalRank(rank));
+    }
+    return missing;
+  }
+  if (ops_.empty()) return missing;
+  if (reduce_.op == ops_.front().number) add_behind(kContributed, reduce_.round);
+  // A result that is late because a contribution is late is not its rank's fault.
+  if (missing.empty()) add_behind(kPublished, collect_.round);
+  return missing;
+}
+
+void HostLocalGroup::OnReadable(uint64_t key, Events* events) {
+  if (failure_.has_value()) return;
+  peers_.OnReadable(key);
+  EndIfFailed(events);
+  if (failure_.has_value() || has_met_ || !peers_.met()) return;
+  has_met_ = true;
+  events->push_back(LocalGroupMet{peers_.group().group});
+}
+
+void HostLocalGroup::Advance(Events* events) {
+  if (peers_.AnyHasLeft()) FailIfNeededRankHasLeft(events);
+  uint64_t moved = 0;
+  while (has_met_ && !failure_.has_value() && !ops_.empty() && moved < kMaxBytesPerAdvance) {
+    const uint64_t before = moved;
+    if (CanContribute()) moved += kRoundCostBytes + Contribute();
+    if (CanReduce()) moved += kRoundCostBytes + Reduce(events);
+    if (failure_.has_value()) return;
+    if (CanPublish()) moved += kRoundCostBytes + Publish();
+    if (CanCollect()) moved += kRoundCostBytes + Collect(events);
+    if (moved == before) return;
+    peers_.WakeSleepers();
+  }
+}
+
+bool HostLocalGroup::CanAdvance() {
+  return has_met_ && !ops_.empty() && (CanContribute() || CanReduce() || CanPublish() || CanCollect());
+}
+
+void HostLocalGroup::FallAsleep() {
+  if (has_met_ && !failure_.has_value() && !ops_.empty()) peers_.FallAsleep();
+}
+
+void HostLocalGroup::WakeUp() {
+  if (has_met_) peers_.WakeUp();
+}
+
+HostLocalGroup::Op* HostLocalGroup::OpOf(const Stage& stage) {
+  if (ops_.empty()) return nullptr;
+  const uint64_t index = stage.op - ops_.front().number;
+  return index < ops_.size() ? &ops_[index] : nullptr;
+}
+
+void HostLocalGroup::Finish(Stage* stage, const Op& op, NodeCounter counter) {
+  if (++stage->round == op.end_round()) ++stage->op;
+  peers_.own_header().counters[counter].rounds.store(stage->round, std::memory_order_release);
+}
+
+bool HostLocalGroup::HaveReached(NodeCounter counter, uint64_t rounds) {
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    uint64_t& seen = seen_[rank][counter];
+    if (rank == self() || seen >= rounds) continue;
+    seen = peers_.header(rank).counters[counter].rounds.load(std::memory_order_acquire);
+    if (seen < rounds) return false;
+  }
+  return true;
+}
+
+bool HostLocalGroup::IsSlotFree(NodeCounter reader, uint64_t round) {
+  return round < kSlots || HaveReached(reader, round + 1 - kSlots);
+}
+
+bool HostLocalGroup::CanContribute() {
+  const Op* const op = OpOf(contribute_);
+  return op != nullptr && op->number < ops_.front().number + kMaxOpsUnderWay &&
+         contribute_.round < reduce_.round + kSlots && IsSlotFree(kReduced, contribute_.round);
+}
+
+uint64_t HostLocalGroup::Contribute() {
+  const Op& op = *OpOf(contribute_);
+  const uint64_t round = contribute_.round;
+  if (round == op.first_round) peers_.own_header().records[op.number % kMaxOpsUnderWay].op = RecordOf(op);
+  uint64_t elements = 0;
+  const auto contribute_to = [&](uint32_t rank) {
+    const ElementRange piece = op.rounds.Piece(rank, round - op.first_round);
+    if (piece.count > 0) CopyIn(op, piece, peers_.own_memory() + places_.ContributionOffset(round, rank));
+    elements += piece.count;
+  };
+  if (op.rounds.whole) {
+    if (size() > 1 || op.narrowed()) contribute_to(0);
+  } else {
+    // Not all to the same rank first. The own contribution is read where it is, unless it has to be narrowed.
+    for (uint32_t i = 1; i < size(); ++i) contribute_to((self() + i) % size());
+    if (op.narrowed()) contribute_to(self());
+  }
+  Finish(&contribute_, op, kContributed);
+  return elements * DataTypeSize(op.op.dtype);
+}
+
+bool HostLocalGroup::CanReduce() {
+  const Op* const op = OpOf(reduce_);
+  if (op == nullptr || reduce_.round >= contribute_.round) return false;
+  if (!op->op.other_nodes && publish_.round != reduce_.round) return false;
+  return HaveReached(kContributed, reduce_.round + 1) &&
+         (op->op.other_nodes || op->rounds.whole || IsSlotFree(kCollected, reduce_.round));
+}
+
+uint64_t HostLocalGroup::Reduce(Events* events) {
+  const Op& op = *OpOf(reduce_);
+  const uint64_t round = reduce_.round;
+  if (round == op.first_round) {
+    if (absl::Status status = CompareRecords(op); !status.ok()) {
+      End({.status = std::move(status)}, events);
+      return 0;
+    }
+  }
+  const ElementRange piece = op.rounds.Piece(self(), round - op.first_round);
+  const bool publishes = !op.op.other_nodes && !op.rounds.whole;
+  ReduceElements(op, round, piece, publishes ? peers_.own_memory() + places_.ResultOffset(round) : nullptr);
+  if (op.op.other_nodes && piece.count > 0) {
+    auto* const last = events->empty() ? nullptr : std::get_if<LocalPartReduced>(&events->back());
+    if (last != nullptr && last->group == op.op.group && last->ticket == op.op.ticket) {
+      last->element_count += piece.count;
+    } else {
+      events->push_back(LocalPartReduced{op.op.group, op.op.ticket, piece.first, piece.count});
+    }
+  }
+  Finish(&reduce_, op, kReduced);
+  if (!op.op.other_nodes) Finish(&publish_, op, kPublished);
+  return piece.count * DataTypeSize(op.op.dtype) * size();
+}
+
+bool HostLocalGroup::CanPublish() {
+  const Op* const op = OpOf(publish_);
+  if (op == nullptr || publish_.round >= reduce_.round || !op->op.other_nodes) return false;
+  const ElementRange piece = op->rounds.Piece(self(), publish_.round - op->first_round);
+  const bool is_there = piece.count == 0 || piece.first + piece.count <= op->published_end;
+  return is_there && IsSlotFree(kCollected, publish_.round);
+}
+
+uint64_t HostLocalGroup::Publish() {
+  const Op& op = *OpOf(publish_);
+  const ElementRange piece = op.rounds.Piece(self(), publish_.round - op.first_round);
+  if (piece.count > 0) CopyIn(op, piece, peers_.own_memory() + places_.ResultOffset(publish_.round));
+  Finish(&publish_, op, kPublished);
+  return piece.count * DataTypeSize(op.op.dtype);
+}
+
+bool HostLocalGroup::CanCollect() {
+  const Op* const op = OpOf(collect_);
+  return op != nullptr && collect_.round < publish_.round &&
+         (op->rounds.whole || HaveReached(kPublished, collect_.round + 1));
+}
+
+uint64_t HostLocalGroup::Collect(Events* events) {
+  const Op& op = *OpOf(collect_);
+  const uint64_t round = collect_.round;
+  uint64_t elements = 0;
+  for (uint32_t i = 1; i < size() && !op.rounds.whole; ++i) {
+    const uint32_t rank = (self() + i) % size();
+    const ElementRange piece = op.rounds.Piece(rank, round - op.first_round);
+    if (piece.count > 0) CopyOut(op, piece, peers_.memory(rank) + places_.ResultOffset(round));
+    elements += piece.count;
+  }
+  const uint64_t bytes = elements * DataTypeSize(op.op.dtype);
+  Finish(&collect_, op, kCollected);
+  if (collect_.round == op.end_round()) {
+    events->push_back(LocalOpEnded{op.op.group, op.op.ticket, absl::OkStatus()});
+    ops_.pop_front();
+  }
+  return bytes;
+}
+
+OpRecord HostLocalGroup::RecordOf(const Op& op) const {
+  const LocalOp& asked = op.op;
+  const bool has_factor = asked.reduce_op == ReduceOp::kPremulSum;
+  return {.number = op.number,
+          .element_count = asked.element_count,
+          .premul_factor_bits = has_factor ? std::bit_cast<uint64_t>(asked.premul_factor) : 0,
+          .dtype = static_cast<uint8_t>(asked.dtype),
+          .reduce_op = static_cast<uint8_t>(asked.reduce_op),
+          .wire = static_cast<uint8_t>(asked.wire),
+          .other_nodes = asked.other_nodes};
+}
+
+absl::Status HostLocalGroup::CompareRecords(const Op& op) const {
+  const auto record_of = [&](uint32_t rank) {
+    OpRecord record;
+    std::memcpy(&record, &peers_.header(rank).records[op.number % kMaxOpsUnderWay].op, sizeof(record));
+    return record;
+  };
+  // All ranks compare with the first, so that all of them name the same two.
+  const OpRecord first = record_of(0);
+  for (uint32_t rank = 1; rank < size(); ++rank) {
+    const OpRecord record = record_of(rank);
+    if (record == first) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ranks of this node disagree on op ", op.number + 1, " of ", peers_.group().meeting_name, ": ",
+                     peers_.NameOf(0), " asked for ", Describe(first), "; ", peers_.NameOf(rank), " for ",
+                     Describe(record), ". All ranks have to make the same calls in the same order"));
+  }
+  // Where memory holds garbage on all sides alike.
+  if (first == RecordOf(op)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the shared memory of ", peers_.NameOf(0), " holds no op of ", peers_.group().meeting_name));
+}
+
+void HostLocalGroup::ReduceElements(const Op& op, uint64_t round, ElementRange elements, std::byte* result) {
+  const uint64_t shared_bytes = DataTypeSize(op.rounds.shared_type);
+  const uint64_t place = places_.ContributionOffset(round, op.rounds.whole ? 0 : self());
+  const uint64_t block = narrow_result_.size() / shared_bytes;
+  // Block by block, so that what was reduced is still in the first-level cache when it is copied on.
+  for (uint64_t done = 0; done < elements.count; done += block) {
+    const uint64_t count = std::min(block, elements.count - done);
+    std::byte* const tensor = op.op.data + (elements.first + done) * DataTypeSize(op.op.dtype);
+    for (uint32_t rank = 0; rank < size(); ++rank) {
+      inputs_[rank] = peers_.memory(rank) + place + done * shared_bytes;
+    }
+    std::byte* sum = narrow_result_.data();
+    if (!op.narrowed()) {
+      inputs_[self()] = tensor;
+      sum = tensor;
+    }
+    shoal::Reduce(op.spec, inputs_, sum, count);
+    if (op.narrowed()) WidenToFloat32(op.rounds.shared_type, sum, tensor, count);
+    if (result != nullptr) std::memcpy(result + done * shared_bytes, sum, count * shared_bytes);
+  }
+}
+
+void HostLocalGroup::CopyIn(const Op& op, ElementRange elements, std::byte* place) {
+  const std::byte* const tensor = op.op.data + elements.first * DataTypeSize(op.op.dtype);
+  if (op.narrowed()) {
+    NarrowFloat32(op.rounds.shared_type, tensor, place, elements.count);
+  } else {
+    std::memcpy(place, tensor, elements.count * DataTypeSize(op.op.dtype));
+  }
+}
+
+void HostLocalGroup::CopyOut(const Op& op, ElementRange elements, const std::byte* place) {
+  std::byte* const tensor = op.op.data + elements.first * DataTypeSize(op.op.dtype);
+  if (op.narrowed()) {
+    WidenToFloat32(op.rounds.shared_type, place, tensor, elements.count);
+  } else {
+    std::memcpy(tensor, place, elements.count * DataTypeSize(op.op.dtype));
+  }
+}
+
+void HostLocalGroup::EndIfFailed(Events* events) {
+  if (peers_.failure().has_value() && !failure_.has_value()) End(LocalFailure(*peers_.failure()), events);
+}
+
+void HostLocalGroup::FailIfNeededRankHasLeft(Events* events) {
+  if (failure_.has_value() || ops_.empty()) return;
+  for (uint32_t rank = 0; rank < size(); ++rank) {
+    if (rank == self() || !peers_.HasLeft(rank)) continue;
+    // It had no open op then, so it has contributed to all that it started.
+    if (peers_.header(rank).counters[kContributed].rounds.load(std::memory_order_acquire) >= next_round_) continue;
+    return End({.status = absl::UnavailableError(absl::StrCat(peers_.NameOf(rank), " has closed the group ",
+                                                              peers_.group().meeting_name, ", and op ",
+                                                              ops_.back().number + 1, " has no contribution of it")),
+                .culprit = LocalRank(rank)},
+               events);
+  }
+}
+
+void HostLocalGroup::End(const LocalFailure& failure, Events* events) {
+  failure_ = failure;
+  peers_.Fail(failure);
+  events->push_back(LocalGroupFailed{peers_.group().group, failure.status, failure.culprit});
+  for (const Op& op : ops_) events->push_back(LocalOpEnded{op.op.group, op.op.ticket, failure.status});
+  ops_.clear();
+}
+
+}  // namespace shoal

@@ -1,0 +1,111 @@
+#include "worker/local_reduce/host_local_reduce.h"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "net/shm/same_node_socket.h"
+#include "worker/local_reduce/host_local_group.h"
+
+namespace shoal {
+namespace {
+
+// A Poll looks at the counters each time, at the sockets only now and then: they cost a system call and say little.
+constexpr int kMaxPollsWithoutSockets = 8;
+constexpr int kMaxSocketEvents = 64;
+
+class HostLocalReduce : public LocalReduce {
+ public:
+  explicit HostLocalReduce(FileDescriptor epoll) : epoll_(std::move(epoll)) {}
+
+  void Open(const LocalGroup& group) override {
+    auto opened = std::make_unique<HostLocalGroup>(group, epoll_.get(), KeyOf(group.group));
+    opened->Open(&pending_);
+    groups_.insert_or_assign(group.group, std::move(opened));
+  }
+
+  void Start(const LocalOp& op) override { groups_.at(op.group)->Start(op, &pending_); }
+
+  void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
+    groups_.at(group)->PublishPart(ticket, first_element, element_count);
+  }
+
+  void Fail(GroupHandle group, const absl::Status& why) override { groups_.at(group)->Fail(why, &pending_); }
+
+  void Close(GroupHandle group) override {
+    groups_.at(group)->Close();
+    groups_.erase(group);
+  }
+
+  std::vector<LocalRank> Missing(GroupHandle group) const override { return groups_.at(group)->Missing(); }
+
+  std::span<const LocalReduceEvent> Poll() override {
+    const bool was_asleep = asleep_;
+    WakeUp();
+    if (!groups_.empty() && (was_asleep || ++polls_without_sockets_ >= kMaxPollsWithoutSockets)) PollSockets();
+    for (auto& [handle, group] : groups_) group->Advance(&pending_);
+    returned_.clear();
+    returned_.swap(pending_);
+    return returned_;
+  }
+
+  bool Arm() override {
+    if (!pending_.empty()) return false;
+    asleep_ = true;
+    bool idle = true;
+    for (auto& [handle, group] : groups_) {
+      group->FallAsleep();
+      idle = idle && !group->CanAdvance();
+    }
+    if (!idle) WakeUp();
+    return idle;
+  }
+
+  int wake_fd() const override { return epoll_.get(); }
+
+ private:
+  static uint64_t KeyOf(GroupHandle group) { return group.value() * NodePeers::kKeys; }
+
+  void WakeUp() {
+    if (!asleep_) return;
+    for (auto& [handle, group] : groups_) group->WakeUp();
+    asleep_ = false;
+  }
+
+  void PollSockets() {
+    polls_without_sockets_ = 0;
+    std::array<epoll_event, kMaxSocketEvents> events;
+    const int count = epoll_wait(epoll_.get(), events.data(), kMaxSocketEvents, 0);
+    for (int i = 0; i < count; ++i) {
+      const uint64_t key = events[static_cast<size_t>(i)].data.u64;
+      groups_.at(GroupHandle(static_cast<GroupHandle::NumberType>(key / NodePeers::kKeys)))->OnReadable(key, &pending_);
+    }
+  }
+
+  const FileDescriptor epoll_;
+  std::map<GroupHandle, std::unique_ptr<HostLocalGroup>> groups_;
+  bool asleep_ = false;
+  int polls_without_sockets_ = 0;
+  std::vector<LocalReduceEvent> pending_;
+  std::vector<LocalReduceEvent> returned_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce() {
+  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no epoll: ", std::strerror(errno), " (raise the limit of open files, ulimit -n)"));
+  }
+  return std::make_unique<HostLocalReduce>(std::move(epoll));
+}
+
+}  // namespace shoal

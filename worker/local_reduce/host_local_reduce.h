@@ -1,0 +1,26 @@
+// The reduction among the ranks of a node through memory that they share, with the kernels of reduce/.
+//
+// Each rank writes to its own memory and reads the others', at most 1.5 MiB a group, whatever its tensors are like.
+// A rank that is awake learns of the others' progress from that memory; one that sleeps is woken through a socket.
+// A group costs a rank the descriptors of a socket and a process for each other rank, and two more.
+#ifndef SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_REDUCE_H_
+#define SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_REDUCE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/local_reduce/local_reduce.h"
+
+namespace shoal {
+
+// Takes one descriptor; memory only with the first group. ResourceExhausted: the process has no descriptors left.
+//
+// LocalGroupFailed says: AlreadyExists, another process listens as this rank of the meeting; ResourceExhausted, no
+// memory or descriptors; Unimplemented, this kernel can't share memory safely; FailedPrecondition, ranks of different
+// releases; InvalidArgument, ranks that disagree; Unavailable, a rank died, or closed the group while others have ops
+// that it did not start; and what another rank gave Fail.
+absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce();
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LOCAL_REDUCE_HOST_LOCAL_REDUCE_H_

@@ -1,0 +1,335 @@
+#include "worker/local_reduce/node_peers.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "core/hash.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kNodeMagic = 0x6c61636f6c686c73;
+constexpr uint64_t kNodeLayoutVersion = 1;
+constexpr uint64_t kListenerNumber = 0;
+constexpr uint64_t kProcessBit = uint64_t{1} << 31;  // with a connection's number: its process, not its socket
+// A socket's name has room for 107 bytes.
+constexpr size_t kMaxPlainNameBytes = 64;
+constexpr size_t kMaxGuests = 64;
+constexpr int kMaxAcceptsPerCall = 64;
+constexpr int kMaxMessagesPerCall = 64;
+
+struct NodeGreeting {
+  uint64_t magic = kNodeMagic;
+  uint64_t layout_version = kNodeLayoutVersion;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+};
+
+enum class NewsKind : uint32_t { kLeaves = 1, kFailed = 2 };
+constexpr uint32_t kNoCulprit = UINT32_MAX;
+
+// What a rank says after the greeting, beside bells of one byte.
+struct News {
+  NewsKind kind = NewsKind::kLeaves;
+  uint32_t culprit = kNoCulprit;
+  int32_t code = 0;
+  uint32_t text_bytes = 0;
+  std::array<char, 1008> text{};
+};
+
+template <typename Value>
+std::span<const std::byte> BytesOf(const Value& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+NodePeers::NodePeers(LocalGroup group, int epoll, uint64_t first_key)
+    : group_(std::move(group)), epoll_(epoll), first_key_(first_key), peers_(group_.size) {}
+
+std::string NodePeers::NameOf(uint32_t rank) const { return absl::StrCat("local rank ", rank, " of ", group_.size); }
+
+std::string NodePeers::SocketName(uint32_t rank) const {
+  const std::string& name = group_.meeting_name;
+  if (name.size() <= kMaxPlainNameBytes) return absl::StrCat("local-", name, ".", rank);
+  uint64_t hash = name.size();
+  for (const char character : name) hash = StableHash({hash, static_cast<uint8_t>(character)});
+  return absl::StrCat("local-", name.substr(0, kMaxPlainNameBytes), "-", absl::Hex(hash), ".", rank);
+}
+
+void NodePeers::Begin() {
+  absl::StatusOr<std::unique_ptr<OwnedMemory>> memory =
+      OwnedMemory::Make("shoal-local-reduce", NodePlaces(group_.size).MemoryBytes());
+  if (!memory.ok()) return SetFailure(memory.status(), std::nullopt);
+  own_memory_ = *std::move(memory);
+  new (own_memory()) NodeMemoryHeader{};
+  met_count_ = 1;
+  if (met()) return;
+  absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(SocketName(self()));
+  if (!listener.ok()) return SetFailure(listener.status(), std::nullopt);
+  listener_ = *std::move(listener);
+  absl::Status status = Watch(listener_.get(), kListenerNumber);
+  for (uint32_t rank = 0; rank < group_.size && status.ok(); ++rank) {
+    if (rank == self()) continue;
+    absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(SocketName(rank));
+    if (absl::IsNotFound(socket.status())) continue;  // it comes later
+    status = socket.status();
+    if (!status.ok()) break;
+    Connection* const knock = Add(State::kKnocked, *std::move(socket), rank);
+    // What can't be said to it any more, its end will tell.
+    if (knock != nullptr) Greet(*knock).IgnoreError();
+  }
+  if (!status.ok()) SetFailure(std::move(status), std::nullopt);
+}
+
+absl::Status NodePeers::Watch(int fd, uint64_t number) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = first_key_ + number;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("epoll can't watch one more descriptor: ", std::strerror(errno)));
+}
+
+NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32_t rank) {
+  auto connection = std::make_unique<Connection>();
+  connection->number = next_number_++;
+  connection->state = state;
+  connection->rank = rank;
+  connection->socket = std::move(socket);
+  // A process that forked leaves its sockets open when it dies. Where its process can't be seen they must do.
+  connection->process = OtherProcess(connection->socket.get());
+  absl::Status status = Watch(connection->socket.get(), connection->number);
+  if (status.ok() && connection->process.valid()) {
+    status = Watch(connection->process.get(), connection->number | kProcessBit);
+  }
+  if (!status.ok()) {
+    SetFailure(std::move(status), std::nullopt);
+    return nullptr;
+  }
+  return connections_.emplace_back(std::move(connection)).get();
+}
+
+void NodePeers::Forget(const Connection& connection) {
+  std::erase_if(connections_, [&](const auto& other) { return other.get() == &connection; });
+}
+
+NodePeers::Connection* NodePeers::FindKnock(uint32_t rank) {
+  for (const auto& connection : connections_) {
+    if (connection->state == State::kKnocked && connection->rank == rank) return connection.get();
+  }
+  return nullptr;
+}
+
+absl::Status NodePeers::Greet(const Connection& connection) {
+  const NodeGreeting greeting{.rank = self(), .size = group_.size};
+  const int memory_fd = own_memory_->fd();
+  return SendOnThisNode(connection.socket.get(), BytesOf(greeting), {&memory_fd, 1});
+}
+
+void NodePeers::OnReadable(uint64_t key) {
+  const uint64_t number = key - first_key_;
+  const bool process_has_ended = (number & kProcessBit) != 0;
+  if (failure_.has_value()) return;
+  if (number == kListenerNumber) return AcceptGuests();
+  for (const auto& owner : connections_) {
+    Connection& connection = *owner;
+    if (connection.number != (number & ~kProcessBit)) continue;
+    switch (connection.state) {
+      case State::kGuest:
+        return OnGuest(connection, process_has_ended);
+      case State::kKnocked:
+        return OnAnswer(connection, process_has_ended);
+      case State::kMet:
+        return OnMessages(connection, process_has_ended);
+    }
+  }
+}
+
+void NodePeers::AcceptGuests() {
+  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {
+    FileDescriptor socket = AcceptOnThisNode(listener_.get());
+    if (!socket.valid()) return;
+    const auto is_guest = [](const auto& connection) { return connection->state == State::kGuest; };
+    if (std::ranges::count_if(connections_, is_guest) >= static_cast<ptrdiff_t>(kMaxGuests)) {
+      Forget(**std::ranges::find_if(connections_, is_guest));  // a stranger: ranks greet at once
+    }
+    Connection* const guest = Add(State::kGuest, std::move(socket), 0);
+    if (guest != nullptr) OnGuest(*guest, /*process_has_ended=*/false);
+  }
+}
+
+void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
+  NodeGreeting greeting;
+  absl::StatusOr<std::optional<ReceivedMessage>> received =
+      ReceiveOnThisNode(guest.socket.get(), std::as_writable_bytes(std::span(&greeting, 1)));
+  if (received.ok() && !received->has_value() && !process_has_ended) return;
+  // Whoever says something else, or says nothing and goes, is none of us.
+  if (!received.ok() || !received->has_value() || (*received)->bytes < 2 * sizeof(uint64_t) ||
+      greeting.magic != kNodeMagic) {
+    return Forget(guest);
+  }
+  if (greeting.layout_version != kNodeLayoutVersion) {
+    return SetFailure(absl::FailedPreconditionError(absl::StrCat(
+                          "a local rank speaks version ", greeting.layout_version, " of the reduction within a node, ",
+                          NameOf(self()), " version ", kNodeLayoutVersion, "; run the same release on all ranks")),
+                      std::nullopt);
+  }
+  if ((*received)->bytes != sizeof(greeting) || (*received)->is_cut || (*received)->descriptors.size() != 1 ||
+      greeting.size != group_.size || greeting.rank >= group_.size || greeting.rank == self()) {
+    return SetFailure(
+        absl::InvalidArgumentError(absl::StrCat("a process came to the meeting ", group_.meeting_name, " as rank ",
+                                                greeting.rank, " of ", greeting.size, ", and met ", NameOf(self()))),
+        std::nullopt);
+  }
+  const uint32_t rank = greeting.rank;
+  Connection* const knock = FindKnock(rank);
+  if (peers_[rank] != nullptr || (knock != nullptr && self() > rank)) return Forget(guest);
+  guest.rank = rank;
+  // One that is gone again may have said why, and its end is to be heard.
+  Greet(guest).IgnoreError();
+  if (knock != nullptr) Forget(*knock);
+  Meet(guest, &**received);
+}
+
+void NodePeers::OnAnswer(Connection& knock, bool process_has_ended) {
+  NodeGreeting greeting;
+  absl::StatusOr<std::optional<ReceivedMessage>> received =
+      ReceiveOnThisNode(knock.socket.get(), std::as_writable_bytes(std::span(&greeting, 1)));
+  if (received.ok() && !received->has_value() && !process_has_ended) return;
+  const uint32_t rank = knock.rank;
+  if (!received.ok() || !received->has_value()) {
+    // It has kept its own knock instead of ours, and that one is waiting here. Or it has died.
+    if (rank > self()) {
+      Forget(knock);
+      AcceptGuests();
+      if (peers_[rank] != nullptr || failure_.has_value()) return;
+    }
+    return SetFailure(absl::UnavailableError(absl::StrCat(NameOf(rank), " died before all had met")), rank);
+  }
+  if ((*received)->bytes != sizeof(greeting) || (*received)->is_cut || (*received)->descriptors.size() != 1 ||
+      greeting.magic != kNodeMagic || greeting.layout_version != kNodeLayoutVersion || greeting.rank != rank ||
+      greeting.size != group_.size) {
+    return SetFailure(absl::InvalidArgumentError(absl::StrCat(
+                          "what listens as ", NameOf(rank), " at the meeting ", group_.meeting_name,
+                          " answered as another rank, size or release; run the same release on all ranks")),
+                      rank);
+  }
+  Meet(knock, &**received);
+}
+
+void NodePeers::Meet(Connection& connection, ReceivedMessage* received) {
+  absl::StatusOr<std::unique_ptr<PeerMemory>> mapped =
+      PeerMemory::Map(received->descriptors[0].get(), NodePlaces(group_.size).MemoryBytes());
+  if (!mapped.ok()) {
+    return SetFailure(
+        absl::Status(mapped.status().code(), absl::StrCat(NameOf(connection.rank), ": ", mapped.status().message())),
+        connection.rank);
+  }
+  connection.memory = *std::move(mapped);
+  connection.state = State::kMet;
+  peers_[connection.rank] = &connection;
+  ++met_count_;
+  if (!met()) return;
+  listener_.Reset();
+  std::erase_if(connections_, [](const auto& other) { return other->state != State::kMet; });
+}
+
+void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {
+  News news;
+  for (int i = 0; (i < kMaxMessagesPerCall || process_has_ended) && !failure_.has_value() && !peer.has_left; ++i) {
+    const absl::StatusOr<std::optional<ReceivedMessage>> received =
+        ReceiveOnThisNode(peer.socket.get(), std::as_writable_bytes(std::span(&news, 1)));
+    if (received.ok() && received->has_value()) {
+      OnMessage(peer, BytesOf(news).first((*received)->bytes));
+    } else if (!received.ok() || process_has_ended) {
+      SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);
+    } else {
+      return;
+    }
+  }
+}
+
+void NodePeers::OnMessage(Connection& peer, std::span<const std::byte> message) {
+  if (message.size() == 1) return;  // a bell
+  News news;
+  std::memcpy(&news, message.data(), std::min(message.size(), sizeof(news)));
+  if (message.size() == sizeof(news) && news.kind == NewsKind::kLeaves) {
+    peer.has_left = true;
+    ++left_count_;
+    peer.process.Reset();
+    peer.socket.Reset();
+    return;
+  }
+  if (message.size() != sizeof(news) || news.kind != NewsKind::kFailed || news.text_bytes > news.text.size()) {
+    return SetFailure(absl::InvalidArgumentError(absl::StrCat(NameOf(peer.rank), " sent what is no message")),
+                      peer.rank);
+  }
+  const auto code =
+      news.code >= 1 && news.code <= 16 ? static_cast<absl::StatusCode>(news.code) : absl::StatusCode::kUnknown;
+  std::optional<uint32_t> culprit;
+  if (news.culprit < group_.size) culprit = news.culprit;
+  SetFailure(absl::Status(code, absl::Utf8SafeCHexEscape(absl::string_view(news.text.data(), news.text_bytes))),
+             culprit);
+}
+
+void NodePeers::SetFailure(absl::Status status, std::optional<uint32_t> culprit) {
+  if (failure_.has_value()) return;
+  failure_ = LocalFailure{.status = std::move(status)};
+  if (culprit.has_value()) failure_->culprit = LocalRank(*culprit);
+}
+
+void NodePeers::WakeSleepers() {
+  // A sleeper says that it sleeps and then looks at our counters; we move a counter and then look whether it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (Connection* const peer : peers_) {
+    if (peer == nullptr || peer->has_left) continue;
+    const uint64_t sleeps = header(peer->rank).sleeps.rounds.load(std::memory_order_relaxed);
+    if (sleeps % 2 == 0 || sleeps == peer->rung_for_sleep) continue;
+    peer->rung_for_sleep = sleeps;
+    RingBell(peer->socket.get());
+  }
+}
+
+void NodePeers::FallAsleep() {
+  if (sleeps_ % 2 == 0) own_header().sleeps.rounds.store(++sleeps_, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void NodePeers::WakeUp() {
+  if (sleeps_ % 2 == 1) own_header().sleeps.rounds.store(++sleeps_, std::memory_order_relaxed);
+}
+
+void NodePeers::Fail(const LocalFailure& failure) {
+  News news{.kind = NewsKind::kFailed, .code = static_cast<int32_t>(failure.status.code())};
+  if (failure.culprit.has_value()) news.culprit = failure.culprit->value();
+  news.text_bytes = static_cast<uint32_t>(std::min(failure.status.message().size(), news.text.size()));
+  std::memcpy(news.text.data(), failure.status.message().data(), news.text_bytes);
+  End(BytesOf(news));
+}
+
+void NodePeers::Leave() { End(BytesOf(News{})); }
+
+void NodePeers::End(std::span<const std::byte> news) {
+  AcceptGuests();  // those that have just knocked are to know as well
+  for (const auto& connection : connections_) {
+    // Where the news finds no room, the socket's end says enough.
+    if (connection->state != State::kGuest && !connection->has_left) {
+      SendOnThisNode(connection->socket.get(), news, {}).IgnoreError();
+    }
+    connection->socket.Reset();
+    connection->process.Reset();
+  }
+  listener_.Reset();
+}
+
+}  // namespace shoal

@@ -1,0 +1,57 @@
+#include "worker/machine/group_words.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/duration_text.h"
+
+namespace shoal {
+
+std::string RankOnNode(const GroupInfo& group, Rank rank) {
+  std::string text = absl::StrCat("rank ", rank.value());
+  if (rank.value() >= group.size()) return text;
+  const JobRank job_rank = group.job_ranks[rank.value()];
+  if (job_rank.value() != rank.value()) absl::StrAppend(&text, " (rank ", job_rank.value(), " of the job)");
+  if (rank.value() < group.nodes.size()) absl::StrAppend(&text, " on ", group.nodes[rank.value()]);
+  return text;
+}
+
+std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count) {
+  std::vector<std::string> ranks;
+  for (const Rank rank : listed) ranks.push_back(RankOnNode(group, rank));
+  std::string text = absl::StrJoin(ranks, ", ");
+  if (count > listed.size()) absl::StrAppend(&text, " and ", count - listed.size(), " more");
+  return text;
+}
+
+std::string JobRankOnNode(JobRank rank, absl::string_view node) {
+  return absl::StrCat("rank ", rank.value(), " of the job on ", node);
+}
+
+std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op) {
+  return absl::StrCat("all-reduce ", op.number().value(), " of group '", group.name, "' (", op.layout().element_count(),
+                      " ", std::string(DataTypeName(op.layout().dtype())), ")");
+}
+
+std::string OpNotDone(const GroupInfo& group, const WorkerOp& op, Now now) {
+  return absl::StrCat(OpOfGroup(group, op), " is not done after ", Seconds(op.command().DurationNs(now.monotonic_ns)));
+}
+
+absl::Status RankLostError(JobRank rank, absl::string_view node, absl::string_view reason) {
+  return absl::AbortedError(absl::StrCat(JobRankOnNode(rank, node), " was lost: ", reason));
+}
+
+// A deadline's text is about the op that had it, an abort's about the caller.
+absl::Status FailureOfOp(const absl::Status& failure, absl::string_view what) {
+  if (absl::IsDeadlineExceeded(failure) || absl::IsCancelled(failure)) return failure;
+  return absl::Status(failure.code(), absl::StrCat(failure.message(), "; ", what));
+}
+
+absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command) {
+  if (command.layout.IsFor(group)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than '", group.name,
+                                                 "'; make its layout with the information of this one"));
+}
+
+}  // namespace shoal

@@ -1,0 +1,45 @@
+// A group's ranks on one node, and an op among them, as plain values: what the worker's machine asks of the port
+// worker/local_reduce/local_reduce.h, which it never sees.
+#ifndef SHOAL_WORKER_MACHINE_LOCAL_OP_H_
+#define SHOAL_WORKER_MACHINE_LOCAL_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/ids.h"
+#include "core/wire_format.h"
+#include "worker/machine/group_info.h"
+
+namespace shoal {
+
+// A rank's place among the ranks of its group on its node, in the order of the group's ranks.
+using LocalRank = StrongId<struct LocalRankTag, uint32_t>;
+
+struct LocalGroup {
+  GroupHandle group;
+  // The same at all its ranks, and no other local group's on this node.
+  std::string meeting_name;
+  LocalRank rank;
+  uint32_t size = 0;  // how many local ranks; at least 1
+};
+
+struct LocalOp {
+  GroupHandle group;
+  uint64_t ticket = 0;  // given back in events; not used by another open op of the group
+  std::byte* data = nullptr;
+  uint64_t element_count = 0;  // at least 1
+  DataType dtype = DataType::kFloat32;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;
+  WireFormat wire = WireFormat::kAsIs;
+  // False: the sum over the node is the result. True: kAvg is summed only, LocalPartReduced follows piece by piece,
+  // and what the other ranks get of the part is what PublishPart gives out. The factor of kPremulSum is in the node's
+  // sum, so what follows is a plain sum; 16-bit numbers are rounded to their type between the two.
+  bool other_nodes = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_LOCAL_OP_H_

@@ -1,0 +1,94 @@
+// One group whose ranks are all on one node and reduce through its memory (NodeReduceMode::kNodeAlone), from its
+// opening to its end. It has no servers: what it asks for goes to the port worker/local_reduce/local_reduce.h.
+//
+// It is open when all ranks have met, at the latest by its deadline. A rank that is gone or fails the group, ranks that
+// disagree, and a deadline fail it as a whole: every op ends with the same reason, each as soon as its memory is free,
+// and the other ranks hear of it. The orderly end waits for this rank's ops alone: the others' go on without it.
+//
+// Each rank of the group is its own local rank. One thread.
+#ifndef SHOAL_WORKER_MACHINE_NODE_GROUP_H_
+#define SHOAL_WORKER_MACHINE_NODE_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/now.h"
+#include "core/wait_report.h"
+#include "worker/machine/any_group.h"
+#include "worker/machine/local_op.h"
+#include "worker/machine/local_reduce_event.h"
+#include "worker/machine/op_queue.h"
+#include "worker/machine/worker_actions.h"
+#include "worker/machine/worker_commands.h"
+#include "worker/machine/worker_counters.h"
+
+namespace shoal {
+
+class NodeGroup final : public AnyGroup {
+ public:
+  // `tally` outlives it.
+  NodeGroup(const OpenGroupCommand& command, WorkerTally* tally, Now now);
+
+  const GroupInfo& info() const override { return *info_; }
+  bool failed() const override { return state_ == State::kFailed; }
+  bool closed() const override { return state_ == State::kClosed; }
+
+  // ---- commands ----
+
+  void Open(Now now, WorkerActions* actions) override;
+  absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
+  void Fail(absl::Status why, Now now, WorkerActions* actions) override;
+  void Close(Now now, WorkerActions* actions) override;
+  // There is nothing to wait for at the other ranks.
+  void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
+
+  // ---- what happened on the node ----
+
+  void OnMet(WorkerActions* actions);
+  void OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions);
+  void OnFailed(const LocalGroupFailed& event, WorkerActions* actions);
+  // Does what was due when the group asked who is missing.
+  void OnMissing(std::span<const LocalRank> missing, Now now, WorkerActions* actions);
+
+  // Asks who is missing if something is due that names them.
+  void Tick(Now now, WorkerActions* actions) override;
+  uint64_t NextDeadlineNs() const override;
+
+ private:
+  enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
+
+  bool opening() const { return state_ == State::kOpening; }
+  // The failure of the group, whoever brought it about.
+  void BreakOff(absl::Status why, WorkerActions* actions);
+  void EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions);
+  void CloseIfDone(WorkerActions* actions);
+  void TakeLine(std::span<const LocalRank> missing, Now now, WorkerActions* actions);
+  void SetNextLine();
+
+  // ---- words ----
+
+  std::string Ranks(std::span<const LocalRank> ranks) const;
+  std::string NotOpen(std::span<const LocalRank> missing) const;
+  std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
+
+  const GroupHandle handle_;
+  const std::shared_ptr<const GroupInfo> info_;
+  const uint64_t open_deadline_ns_;
+  WorkerTally& tally_;
+  State state_ = State::kOpening;
+  absl::Status failure_;  // not OK: the group has failed
+  bool was_open_ = false;
+  bool close_requested_ = false;  // by whatever means
+  bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
+  bool asked_ = false;            // who is missing; the answer comes at once
+  OpQueue ops_;
+  WaitReport open_wait_;
+  uint64_t next_line_ns_;  // when a line about a wait is due; kNoDeadline: none
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_MACHINE_NODE_GROUP_H_
