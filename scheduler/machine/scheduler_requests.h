@@ -102,6 +102,12 @@ struct JoinGroup {
   std::optional<SharedOptions> options = std::nullopt;  // nullopt: the process is older than these
 };
 
+// The rank has given the group up: the others are to be told.
+struct GroupFailure {
+  GroupId group;
+  std::string reason;
+};
+
 // The rank is done with these groups of its own.
 struct CloseGroups {
   JobId job;
@@ -111,6 +117,7 @@ struct CloseGroups {
   // Numbers of JoinGroup requests whose answer it does not wait for any more: the group that one of them opened is
   // closed as well.
   std::vector<uint64_t> given_up_requests;
+  std::vector<GroupFailure> failures = {};
 };
 
 struct WorkerLoad {
@@ -135,6 +142,7 @@ struct LeaveJob {
   Incarnation incarnation;
   std::string reason;
   bool failed = false;
+  std::vector<GroupFailure> failures = {};
 };
 
 struct ReportServer {

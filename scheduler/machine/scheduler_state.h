@@ -115,7 +115,8 @@ struct GroupState {
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
-  std::string failure;  // not empty: given up, since no server that is left has the memory for it
+  std::string failure;            // not empty: given up, since no server that is left has the memory for it,
+  bool given_up_by_rank = false;  // or by one of its ranks
 
   // The request by which a rank got the group; nullopt: not known.
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {

@@ -389,6 +389,24 @@ MUTATIONS = [
             "  return kNoDeadline;",
         ),
     ),
+    mutation(
+        "given-up-groups-are-not-told",
+        "F21: a group that a rank gives up ends on all ranks, also where no server hears it",
+        (
+            "worker/machine/worker_group.cc",
+            "  if (info().size() > 1) actions->push_back(",
+            "  if (info().size() == 0) actions->push_back(",
+        ),
+    ),
+    mutation(
+        "refused-reports-end-nothing",
+        "F21: a rank that gets no other servers, as it was declared lost, does not wait until its deadline",
+        (
+            "worker/membership/server_reports.cc",
+            "  if (!std::exchange(report->is_refused, !status.ok()) || status.ok()) return;",
+            "  if (!std::exchange(report->is_refused, !status.ok()) || !status.ok()) return;",
+        ),
+    ),
     # ---- scheduler ----
     mutation(
         "moves-have-no-pace",

@@ -5,17 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/duration_text.h"
+#include "core/rank_text.h"
 
 namespace shoal {
 
 std::string GroupDescription::RankOnNode(Rank rank) const {
-  const GroupInfo& info = flow_.info();
-  std::string text = absl::StrCat("rank ", rank.value());
-  if (rank.value() >= info.size()) return text;
-  const JobRank job_rank = info.job_ranks[rank.value()];
-  if (job_rank.value() != rank.value()) absl::StrAppend(&text, " (rank ", job_rank.value(), " of the job)");
-  if (rank.value() < info.nodes.size()) absl::StrAppend(&text, " on ", info.nodes[rank.value()]);
-  return text;
+  return shoal::RankOnNode(rank, flow_.info().job_ranks, flow_.info().nodes);
 }
 
 std::string GroupDescription::Op(const WorkerOp& op) const {

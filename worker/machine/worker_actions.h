@@ -88,7 +88,7 @@ struct WorkerClosePeerAction {
 using WorkerAction =
     std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
                  WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, GroupOpened, OpDone,
-                 GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
+                 GroupClosed, LinkMeasured, ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 // ---- what the loop answers, as events for the machine, before it takes the transport's next events ----

@@ -48,8 +48,11 @@ class WorkerGroup {
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
-  // Ends every op with that reason; GroupOpened tells it where the group was not open. Nothing in a failed group.
+  // This rank gives the group up, and the others are to hear it: every op ends with that reason; GroupOpened tells it
+  // where the group was not open. Nothing in a failed group.
   void Fail(absl::Status why, Now now, WorkerActions* actions);
+  // Likewise, where the others are told by somebody else.
+  void FailAsOthers(absl::Status why, Now now, WorkerActions* actions);
   // Ends the group once its ops are done; GroupClosed follows.
   void Close(Now now, WorkerActions* actions);
   // Ends the group, also its ops; it waits for the other ranks until the deadline at the latest.

@@ -30,6 +30,11 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
   }
   std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
   if (moved_to != nullptr) cell.group->MoveTo(std::move(moved_to), now, actions);
+  for (const GiveGroupUpCommand& failure : early_failures_) {
+    if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
+  }
+  std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.info->id; });
+  DropClosed(command.group);
   TryConnections(now, actions);
 }
 
@@ -49,7 +54,7 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   WorkerGroup* group = FindGroup(command.group, &handle);
   if (group == nullptr) {
     // The scheduler tells of a group as soon as it has answered all ranks: perhaps before this one's answer is here.
-    if (early_moves_.size() >= kMaxEarlyMoves) early_moves_.pop_front();
+    if (early_moves_.size() >= kMaxEarlyNews) early_moves_.pop_front();
     early_moves_.push_back(command);
     return;
   }
@@ -60,9 +65,12 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
 void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions) {
   GroupHandle handle;
   WorkerGroup* group = FindGroup(command.group, &handle);
-  // One that is not open yet reports the servers itself, and hears it again.
-  if (group == nullptr) return;
-  group->Fail(absl::ResourceExhaustedError(command.reason), now, actions);
+  if (group == nullptr) {
+    if (early_failures_.size() >= kMaxEarlyNews) early_failures_.pop_front();
+    early_failures_.push_back(command);
+    return;
+  }
+  group->FailAsOthers(command.reason, now, actions);
   DropClosed(handle);
 }
 
@@ -90,7 +98,7 @@ void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActio
     // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
     const std::vector<JobRank>& ranks = groups_[handle].group->info().job_ranks;
     if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
-    groups_[handle].group->Fail(lost, now, actions);
+    groups_[handle].group->FailAsOthers(lost, now, actions);
   }
   DropClosed();
 }

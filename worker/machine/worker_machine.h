@@ -68,7 +68,7 @@ class WorkerMachine {
   };
   using Handles = absl::InlinedVector<uint16_t, 16>;
 
-  static constexpr size_t kMaxEarlyMoves = 1024;
+  static constexpr size_t kMaxEarlyNews = 1024;  // of each kind
 
   void OnUp(uint32_t connection, Now now, WorkerActions* actions);
   void OnDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions);
@@ -96,9 +96,11 @@ class WorkerMachine {
   WorkerTally tally_;
   Connections connections_;
   LinkProbe probe_;
-  std::vector<GroupCell> groups_;             // by handle
-  Handles open_groups_;                       // whose cells hold a group, in order
-  std::deque<MoveGroupCommand> early_moves_;  // of groups that are not open yet, the newest
+  std::vector<GroupCell> groups_;  // by handle
+  Handles open_groups_;            // whose cells hold a group, in order
+  // Of groups that are not open yet, the newest.
+  std::deque<MoveGroupCommand> early_moves_;
+  std::deque<GiveGroupUpCommand> early_failures_;
   bool shutting_down_ = false;
   bool goodbyes_given_up_ = false;
   bool shutdown_reported_ = false;

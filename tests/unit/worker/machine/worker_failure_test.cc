@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // What is said of an op of 100 numbers that ends with its group.
 constexpr char kLacked[] = "; all-reduce 1 of group 'world' (100 float32): 0 of 1 chunks are back";
@@ -46,6 +47,33 @@ TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_EQ(worker.done[0].status,
             absl::AbortedError(absl::StrCat("rank 2 on node-2 was lost: connection reset", kLacked)));
+}
+
+// There may be no server that tells the others.
+TEST(WorkerFailure, WhatThisRankGivesUpIsToldAndWhatOthersGaveUpIsNot) {
+  WorkerDriver aborts;
+  aborts.OpenAll(3, 1, 4);
+  aborts.Down(0);
+  aborts.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+  EXPECT_THAT(aborts.failures_told, ElementsAre("the group was aborted: no more"));
+
+  WorkerDriver differs;
+  differs.OpenAll(3, 1, 4);
+  differs.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kGroupFailed, 0), "another size"));
+  EXPECT_THAT(differs.failures_told, ElementsAre("another size"))
+      << "the server found it to differ: rank 0 is this one";
+
+  for (const FrameType type : {FrameType::kGroupFailed, FrameType::kRankLost}) {
+    WorkerDriver hears;
+    hears.OpenAll(3, 1, 4);
+    hears.GiveNote(0, MakeTextNote(WorkerDriver::Header(type, 2), "connection reset"));
+    hears.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+    EXPECT_THAT(hears.failures_told, IsEmpty());
+  }
+  WorkerDriver alone;
+  alone.OpenAll(1, 1, 4);
+  alone.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+  EXPECT_THAT(alone.failures_told, IsEmpty()) << "nobody is to hear it";
 }
 
 TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
