@@ -10,7 +10,9 @@
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, not at their deadline (I8)
 //   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
-//   healing       when all faults have ended, an op that all ranks have called ends within a lease and a second (I10)
+//   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
+//   have
+//                 called ends within that time, or after the one before it
 //   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
@@ -110,7 +112,8 @@ class Checkers {
     std::vector<std::byte> memory;
   };
 
-  void CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+  // `worked_ns`: when the rank's last op of the group had ended.
+  void CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns, size_t ranks, const absl::Status& status,
                     absl::FunctionRef<std::string()> where);
 
   World* world_;
@@ -120,8 +123,9 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
-  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;           // by job and rank
+  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;        // by job and group
+  std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by job, group and its rank
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;

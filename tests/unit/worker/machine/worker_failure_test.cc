@@ -203,6 +203,22 @@ TEST(WorkerFailure, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
   EXPECT_EQ(worker.done[0].duration_ns, 5 * kNsPerS);
 }
 
+// The servers of the new map may not have had the time to say whom they wait for.
+TEST(WorkerFailure, TheDeadlineSoonAfterAMoveStillNamesTheRanksThatWereWaitedFor) {
+  WorkerDriver worker;
+  worker.OpenAll(3, 2, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
+  header.op = OpNumber(1);
+  worker.GiveNote(0, MakeWaiting(header, {.missing_count = 1, .listed_count = 1, .ranks = {Rank(2)}}));
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 4)});
+  worker.TickAt(worker.now.monotonic_ns + 5 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("; before the group moved to its present servers, it waited for rank 2 on node-2"));
+}
+
 TEST(WorkerFailure, ARankThatCameAfterAllIsNotBlamed) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 4);
