@@ -398,15 +398,6 @@ MUTATIONS = [
             "  if (info().size() == 0) actions->push_back(",
         ),
     ),
-    mutation(
-        "refused-reports-end-nothing",
-        "F21: a rank that gets no other servers, as it was declared lost, does not wait until its deadline",
-        (
-            "worker/membership/server_reports.cc",
-            "  if (!std::exchange(report->is_refused, !status.ok()) || status.ok()) return;",
-            "  if (!std::exchange(report->is_refused, !status.ok()) || !status.ok()) return;",
-        ),
-    ),
     # ---- scheduler ----
     mutation(
         "moves-have-no-pace",
