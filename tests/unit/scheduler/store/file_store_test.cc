@@ -158,7 +158,9 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                              .look_ahead_chunks = 5,
                              .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_node = true},
                              .busiest_port = 1.5,
-                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
+                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}},
+                 .failure = "rank 1 on h: aborted",
+                 .given_up_by_rank = true}};
   state.jobs = {job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
