@@ -365,8 +365,9 @@ MUTATIONS = [
         "I10: a rank that cannot go on with a server repeats its report until it has a newer map",
         (
             "worker/membership/server_reports.cc",
-            "    report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));",
-            "    reports_.erase(report);",
+            "  if (absl::IsUnavailable(status)) return;",
+            "  if (absl::IsUnavailable(status)) return;\n"
+            "  if (status.ok()) {\n    reports_.erase(report);\n    return;\n  }",
         ),
         (
             "scheduler/machine/scheduler_moves.cc",
