@@ -50,7 +50,14 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
   return absl::OkStatus();
 }
 
-void NodeGroup::Fail(absl::Status why, Now /*now*/, WorkerActions* actions) {
+void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
+  if (failed() || closed()) return;
+  // By way of the scheduler too: a rank that has not met this one hears it from nobody else.
+  if (info_->size() > 1) actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+  FailAsOthers(std::move(why), now, actions);
+}
+
+void NodeGroup::FailAsOthers(absl::Status why, Now /*now*/, WorkerActions* actions) {
   if (failed() || closed()) return;
   actions->push_back(LocalFailAction{handle_, why});
   BreakOff(std::move(why), actions);

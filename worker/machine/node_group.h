@@ -41,6 +41,7 @@ class NodeGroup final : public AnyGroup {
   void Open(Now now, WorkerActions* actions) override;
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
+  void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
   // There is nothing to wait for at the other ranks.
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
