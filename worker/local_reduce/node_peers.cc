@@ -1,11 +1,8 @@
 #include "worker/local_reduce/node_peers.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <span>
@@ -27,6 +24,7 @@ constexpr size_t kMaxPlainNameBytes = 64;
 constexpr size_t kMaxGuests = 64;
 constexpr int kMaxAcceptsPerCall = 64;
 constexpr int kMaxMessagesPerCall = 64;
+constexpr int kMaxMessagesInSocket = 4096;
 
 struct NodeGreeting {
   uint64_t magic = kNodeMagic;
@@ -77,8 +75,7 @@ void NodePeers::Begin() {
   if (met()) return;
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(SocketName(self()));
   if (!listener.ok()) return SetFailure(listener.status(), std::nullopt);
-  listener_ = *std::move(listener);
-  absl::Status status = Watch(listener_.get(), kListenerNumber);
+  absl::Status status = listener_.Watch(*std::move(listener), epoll_, first_key_ + kListenerNumber);
   for (uint32_t rank = 0; rank < group_.size && status.ok(); ++rank) {
     if (rank == self()) continue;
     absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(SocketName(rank));
@@ -92,26 +89,16 @@ void NodePeers::Begin() {
   if (!status.ok()) SetFailure(std::move(status), std::nullopt);
 }
 
-absl::Status NodePeers::Watch(int fd, uint64_t number) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u64 = first_key_ + number;
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("epoll can't watch one more descriptor: ", std::strerror(errno)));
-}
-
 NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32_t rank) {
   auto connection = std::make_unique<Connection>();
   connection->number = next_number_++;
   connection->state = state;
   connection->rank = rank;
-  connection->socket = std::move(socket);
   // A process that forked leaves its sockets open when it dies. Where its process can't be seen they must do.
-  connection->process = OtherProcess(connection->socket.get());
-  absl::Status status = Watch(connection->socket.get(), connection->number);
-  if (status.ok() && connection->process.valid()) {
-    status = Watch(connection->process.get(), connection->number | kProcessBit);
-  }
+  FileDescriptor process = OtherProcess(socket.get());
+  const uint64_t key = first_key_ + connection->number;
+  absl::Status status = connection->socket.Watch(std::move(socket), epoll_, key);
+  if (status.ok() && process.valid()) status = connection->process.Watch(std::move(process), epoll_, key | kProcessBit);
   if (!status.ok()) {
     SetFailure(std::move(status), std::nullopt);
     return nullptr;
@@ -246,16 +233,17 @@ void NodePeers::Meet(Connection& connection, ReceivedMessage* received) {
 
 void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {
   News news;
-  for (int i = 0; (i < kMaxMessagesPerCall || process_has_ended) && !failure_.has_value() && !peer.has_left; ++i) {
+  // What an ended process has said is all there, and what its children say on its sockets does not count.
+  const int most = process_has_ended ? kMaxMessagesInSocket : kMaxMessagesPerCall;
+  for (int i = 0; i < most && !failure_.has_value() && !peer.has_left; ++i) {
     const absl::StatusOr<std::optional<ReceivedMessage>> received =
         ReceiveOnThisNode(peer.socket.get(), std::as_writable_bytes(std::span(&news, 1)));
-    if (received.ok() && received->has_value()) {
-      OnMessage(peer, BytesOf(news).first((*received)->bytes));
-    } else if (!received.ok() || process_has_ended) {
-      SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);
-    } else {
-      return;
-    }
+    if (!received.ok()) process_has_ended = true;
+    if (!received.ok() || !received->has_value()) break;
+    OnMessage(peer, BytesOf(news).first((*received)->bytes));
+  }
+  if (process_has_ended && !peer.has_left) {
+    SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);
   }
 }
 
