@@ -42,7 +42,7 @@ struct OpRecord {
   friend bool operator==(const OpRecord&, const OpRecord&) = default;
 };
 
-enum NodeCounter : uint32_t {
+enum NodeCounter : uint8_t {
   kContributed,  // its contributions lie in its slot
   kReduced,      // it has read all contributions to what it reduces
   kPublished,    // its result lies in its slot

@@ -105,7 +105,7 @@ class NodePeers {
   void OnMessages(Connection& peer, bool process_has_ended);
   void OnMessage(Connection& peer, std::span<const std::byte> message);
   // Takes the memory that came with a greeting.
-  void Meet(Connection& connection, ReceivedMessage* received);
+  void Meet(Connection& connection, int memory_fd);
   void End(std::span<const std::byte> news);
   void SetFailure(absl::Status status, std::optional<uint32_t> culprit);
 
