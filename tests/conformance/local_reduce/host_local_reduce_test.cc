@@ -2,8 +2,11 @@
 #include "worker/local_reduce/host_local_reduce.h"
 
 #include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "net/wake_up.h"
@@ -62,6 +65,26 @@ TEST(HostLocalReduce, L5ThreadsThatSleepAreWokenForEveryOp) {
   for (uint32_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(run, rank);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(unfinished, 0u);
+}
+
+// As a data loader does, whose processes keep copies of all descriptors.
+TEST(HostLocalReduce, AForkedChildKeepsNoClosedGroupAwake) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  ranks.OpenAll(kGroup);
+  ASSERT_TRUE(ranks.PollUntilAll([](RankUnderTest& rank) { return rank.HasMet(kGroup); }));
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  for (uint32_t rank = 0; rank < 2; ++rank) ranks[rank].port().Close(kGroup);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(ranks[rank].port().Arm());
+    EXPECT_FALSE(WaitReadable({ranks[rank].port().wake_fd()}, 0));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(HostLocalReduce, ARankWhoseNameIsTakenFailsAndSaysSo) {
