@@ -52,7 +52,10 @@ TEST_F(ForwardingHostTest, PassesCallsOnForAsLongAsItRuns) {
   std::vector<std::thread> callers;
   for (int caller = 0; caller < kCallers; ++caller) {
     callers.emplace_back([&] {
-      const auto status = v1::Status::NewStub(Channel());
+      const std::shared_ptr<grpc::Channel> channel = Channel();
+      // So many connections at once sometimes take gRPC a second attempt.
+      ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kPatience));
+      const auto status = v1::Status::NewStub(channel);
       for (int i = 0; i < kCallsOfEach; ++i) {
         grpc::ClientContext context;
         SetDeadline(&context);
