@@ -9,6 +9,10 @@
 namespace shoal {
 
 std::string RankOnNode(const GroupInfo& group, Rank rank) {
+  // Callers know nothing of a rail and its ranks.
+  if (group.is_rail() && rank.value() < group.size()) {
+    return JobRankOnNode(group.job_ranks[rank.value()], group.nodes[rank.value()]);
+  }
   std::string text = absl::StrCat("rank ", rank.value());
   if (rank.value() >= group.size()) return text;
   const JobRank job_rank = group.job_ranks[rank.value()];

@@ -22,17 +22,20 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
-  if (command.info->node_reduce == NodeReduceMode::kNodeAlone) {
-    auto group = std::make_unique<NodeGroup>(command, &tally_, now);
-    cell.on_node = group.get();
-    cell.group = std::move(group);
-    return cell.group->Open(now, actions);
-  }
   const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
-  auto group = std::make_unique<WorkerGroup>(command, static_cast<uint16_t>(cell.generation + 1), shared, now);
-  cell.on_servers = group.get();
-  cell.group = std::move(group);
+  const auto generation = static_cast<uint16_t>(cell.generation + 1);
+  if (command.info->node_reduce == NodeReduceMode::kFlat) {
+    auto group = std::make_unique<WorkerGroup>(command, generation, shared, now);
+    cell.on_servers = group.get();
+    cell.group = std::move(group);
+  } else {
+    auto group = std::make_unique<NodeGroup>(command, generation, shared, now);
+    cell.on_node = group.get();
+    cell.on_servers = group->rail();
+    cell.group = std::move(group);
+  }
   cell.group->Open(now, actions);
+  if (cell.on_servers == nullptr) return;
   std::shared_ptr<const ShardMap> moved_to;
   for (const MoveGroupCommand& move : early_moves_) {
     if (move.group == command.info->id && move.map->epoch() > cell.on_servers->epoch()) moved_to = move.map;
@@ -44,8 +47,8 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
 
 absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
   if (shutting_down_) return absl::CancelledError("the worker is closing");
-  const bool within_node = info.node_reduce == NodeReduceMode::kNodeAlone && options_.has_local_reduce;
-  if (within_node || info.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
+  const bool is_whole = !info.is_rail();
+  if (info.node_reduce == NodeReduceMode::kFlat || (options_.has_local_reduce && is_whole)) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("the scheduler wants group '", info.name, "' reduced within nodes (",
                    std::string(NodeReduceModeName(info.node_reduce)),
@@ -75,10 +78,9 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
 
 void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions) {
   GroupHandle handle;
-  WorkerGroup* group = FindGroup(command.group, &handle);
   // One that is not open yet reports the servers itself, and hears it again.
-  if (group == nullptr) return;
-  group->Fail(absl::ResourceExhaustedError(command.reason), now, actions);
+  if (FindGroup(command.group, &handle) == nullptr) return;
+  Group(handle)->Fail(absl::ResourceExhaustedError(command.reason), now, actions);
   DropClosed(handle);
 }
 
@@ -271,16 +273,17 @@ void WorkerMachine::OnEvent(const LocalGroupMet& event, Now /*now*/, WorkerActio
   if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnMet(actions);
 }
 
-// Only ops with ranks on other nodes have such parts, and none is started here.
-void WorkerMachine::OnEvent(const LocalPartReduced& /*event*/, Now /*now*/, WorkerActions* /*actions*/) {}
+void WorkerMachine::OnEvent(const LocalPartReduced& event, Now /*now*/, WorkerActions* /*actions*/) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnPartReduced(event);
+}
 
 void WorkerMachine::OnEvent(const LocalOpEnded& event, Now now, WorkerActions* actions) {
   if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnOpEnded(event, now, actions);
   DropClosed(event.group);
 }
 
-void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now /*now*/, WorkerActions* actions) {
-  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnFailed(event, actions);
+void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnFailed(event, now, actions);
   DropClosed(event.group);
 }
 
