@@ -38,6 +38,11 @@ struct GroupInfo {
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet; empty where they do not (kFlat)
 
+  // Of kRails alone. The rail has the same id, token and map; what is not the whole group's is its own: its ranks, one
+  // for each node, whose place in it is the node's, and a group without rails.
+  std::vector<Rank> local_ranks;          // of the own node, as ranks of the group; the own place is the local rank
+  std::shared_ptr<const GroupInfo> rail;  // null if there are no rails
+
   uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }
 };
 

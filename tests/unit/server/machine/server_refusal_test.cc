@@ -97,8 +97,8 @@ TEST(ServerRefusal, AHelloThatIsCutShortIsCutOff) {
   ServerDriver server;
   const PeerId peer = server.Up();
   const auto token = EncodeToken(server.Token(0, 1));
-  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(87)));
-  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 88 bytes, not 87");
+  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(91)));
+  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 92 bytes, not 91");
 }
 
 TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
@@ -134,9 +134,9 @@ TEST(ServerRefusal, AnotherWireVersionIsToldBothNumbers) {
   ServerDriver server;
   const PeerId peer = server.Up();
   Note note = MakeNote({.type = FrameType::kHello});
-  note.bytes[4] = std::byte{4};
+  note.bytes[4] = std::byte{5};
   server.GiveNote(peer, note);
-  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 4, this process 3");
+  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 5, this process 4");
 }
 
 TEST(ServerRefusal, BadTokensAreToldWhy) {
