@@ -24,9 +24,11 @@ constexpr uint64_t kMeasureTimeoutMs = 1000;
 
 // Whether this library can reduce among the ranks of a node. The one switch: what the scheduler is told.
 constexpr bool kCanNodeReduce = false;
+// And whether it can in a group with several such nodes.
+constexpr bool kCanRails = false;
 
 NodeReduceOffer OfferOf(NodeReduceChoice choice) {
-  return {.choice = choice, .possible = kCanNodeReduce, .node_identity = NodeIdentity()};
+  return {.choice = choice, .possible = kCanNodeReduce, .can_rails = kCanRails, .node_identity = NodeIdentity()};
 }
 
 bool IsOfThisNode(const std::string& address) {
