@@ -83,7 +83,8 @@ std::string GroupDescription::WhyNotDone(const WorkerOp& op, bool is_opening) co
   if (op.missing_ranks().missing_count == 0) return Lacks(op);
   const ShardLink& link = flow_.links()[op.missing_shard()];
   return absl::StrCat(connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),
-                      ", which made fewer calls, stopped, or waits for another server itself");
+                      ", which made fewer calls, stopped, or waits for another ",
+                      flow_.info().is_rail() ? "rank of its node or server itself" : "server itself");
 }
 
 absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now now) const {

@@ -60,7 +60,9 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
 
 void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
-  actions->push_back(LocalFailAction{handle_, why});
+  // Unavailable would say to the others that this rank is gone.
+  const bool lacks_server = absl::IsUnavailable(why);
+  actions->push_back(LocalFailAction{handle_, lacks_server ? absl::AbortedError(why.message()) : why});
   BreakOff(std::move(why), now, actions);
 }
 

@@ -302,6 +302,7 @@ TEST_F(RailsTest, AServersDeathStaysInsideTheRail) {
   for (const WorkerSendAction& send : {sends[1], sends[2]}) worker.Sent(send);
   worker.Down(dead);
   worker.Pass(kNsPerS);
+  worker.Down(dead, absl::UnavailableError("connection refused"));
   ASSERT_FALSE(worker.troubles.empty());
   EXPECT_EQ(worker.troubles[0].group, GroupId(1));
   EXPECT_EQ(worker.troubles[0].server, ServerId(dead + 1));
@@ -395,6 +396,20 @@ TEST_F(RailsTest, ARankThatTheSchedulerDeclaresLostFailsBothHalvesWhicheverRailI
   EXPECT_EQ(worker.done.at(0).status, absl::AbortedError(absl::StrCat(why, "; ", kFirstOp)));
 }
 
+TEST(Rails, ALostServerThatIsNotSurvivedIsNotTakenForALostRank) {
+  WorkerDriver worker({.survive_server_loss = false, .has_local_reduce = true});
+  worker.Open(Info(1));
+  worker.Up(0);
+  worker.Welcome(0, 8);
+  worker.GiveLocal(LocalGroupMet{kGroup});
+  worker.Down(0);
+  const std::string why = "server server-0 (10.0.0.0:7000) was lost: connection reset";
+  ASSERT_THAT(worker.local_fails, SizeIs(1));
+  EXPECT_EQ(worker.local_fails[0].why, absl::AbortedError(why)) << "which the others pass on as it is";
+  worker.Submit(1, kElements);
+  EXPECT_EQ(worker.done.at(0).status.code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(RailsTest, AFailureBeforeItIsOpenEndsBothHalves) {
   worker.Open(Info(1));
   worker.Up(0);
@@ -460,10 +475,10 @@ TEST_F(RailsTest, AnOpsDeadlineNamesTheRankOfTheRailThatTheServerWaitsFor) {
                                                      kFirstOp, ", 0 of 4 chunks are back")));
   worker.Pass(3 * kNsPerS);
   EXPECT_EQ(worker.local_fails.at(0).why,
-            absl::DeadlineExceededError(
-                absl::StrCat(kFirstOp,
-                             " is not done after 4 s: server server-0 (10.0.0.0:7000) waits for rank 7 of the job on "
-                             "node-b, which made fewer calls, stopped, or waits for another server itself")));
+            absl::DeadlineExceededError(absl::StrCat(
+                kFirstOp,
+                " is not done after 4 s: server server-0 (10.0.0.0:7000) waits for rank 7 of the job on "
+                "node-b, which made fewer calls, stopped, or waits for another rank of its node or server itself")));
 }
 
 TEST_F(RailsTest, ALineIsAboutTheHalfThatTheOpWaitsFor) {
