@@ -48,7 +48,11 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
                   ", wire ", options.wire_text, ", in flight ", options.in_flight, "\n");
   std::set<std::string> transports;
   for (const ServerTraffic& shard : facts.cluster.shards) transports.insert(shard.transport);
-  absl::StrAppend(&text, "# Rank 0 reaches the servers over ", absl::StrJoin(transports, ", "), "\n");
+  if (transports.empty()) {
+    absl::StrAppend(&text, "# The ranks reduce within their node, without servers\n");
+  } else {
+    absl::StrAppend(&text, "# Rank 0 reaches the servers over ", absl::StrJoin(transports, ", "), "\n");
+  }
   absl::StrAppend(
       &text,
       "# In place. time: whole loop / iters; min, p50, p99: single all-reduces. Each is the slowest rank's.\n"

@@ -26,13 +26,18 @@ std::string BootId(const std::string& path) {
 
 }  // namespace
 
-std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string& network_namespace_path) {
+std::string NodeIdentityFrom(const std::string& boot_id_path, const std::string& namespaces_path) {
   const std::string boot_id = BootId(boot_id_path);
-  struct stat network_namespace {};
-  if (boot_id.empty() || stat(network_namespace_path.c_str(), &network_namespace) != 0) return "";
-  return absl::StrCat("boot ", boot_id, ", network namespace ", network_namespace.st_ino, ", user ", geteuid());
+  struct stat network {};
+  struct stat users {};
+  if (boot_id.empty() || stat((namespaces_path + "/net").c_str(), &network) != 0 ||
+      stat((namespaces_path + "/user").c_str(), &users) != 0) {
+    return "";
+  }
+  return absl::StrCat("boot ", boot_id, ", network namespace ", network.st_ino, ", user ", geteuid(), " of namespace ",
+                      users.st_ino);
 }
 
-std::string NodeIdentity() { return NodeIdentityFrom("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"); }
+std::string NodeIdentity() { return NodeIdentityFrom("/proc/sys/kernel/random/boot_id", "/proc/self/ns"); }
 
 }  // namespace shoal

@@ -74,6 +74,12 @@ def test_random_floats_are_equal_on_all_ranks_bit_for_bit(cluster, chunk_bytes):
     assert len(set(digests + again)) == 1, "the bits depend on the chunk size or the run"
 
 
+def test_ranks_that_may_reduce_on_their_node_have_the_bits_of_the_servers(cluster):
+    with_servers = run_ranks(RANKS, reduce_random, environment=cluster.environment())
+    on_node = run_ranks(RANKS, reduce_random, environment=cluster.environment(SHOAL_NODE_REDUCE="auto"))
+    assert len(set(with_servers + on_node)) == 1
+
+
 def reduce_premultiplied() -> None:
     for factor in (0.25, torch.tensor([0.25])):
         for dtype in FLOATS:

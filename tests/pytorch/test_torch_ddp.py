@@ -39,9 +39,19 @@ def train(hook: str) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize(("hook", "tolerance"), [("none", 1e-6), ("fp16", 1e-3), ("bf16", 1e-2), ("power_sgd", 1e-3)])
-def test_weights_are_those_of_gloo(cluster, hook, tolerance):
-    with_shoal = run_ranks(RANKS, train, hook, environment=cluster.environment())
+@pytest.mark.parametrize(
+    ("hook", "tolerance", "node_reduce"),
+    [
+        ("none", 1e-6, "off"),
+        ("none", 1e-6, "auto"),
+        ("fp16", 1e-3, "off"),
+        ("bf16", 1e-2, "off"),
+        ("power_sgd", 1e-3, "off"),
+        ("power_sgd", 1e-3, "auto"),
+    ],
+)
+def test_weights_are_those_of_gloo(cluster, hook, tolerance, node_reduce):
+    with_shoal = run_ranks(RANKS, train, hook, environment=cluster.environment(SHOAL_NODE_REDUCE=node_reduce))
     with_gloo = run_ranks(RANKS, train, hook, backend="gloo")
     for rank in range(1, RANKS):
         for ours, first in zip(with_shoal[rank], with_shoal[0]):

@@ -339,7 +339,8 @@ void HostLocalGroup::CopyOut(const Op& op, ElementRange elements, const std::byt
 }
 
 void HostLocalGroup::EndIfFailed(Events* events) {
-  if (peers_.failure().has_value() && !failure_.has_value()) End(LocalFailure(*peers_.failure()), events);
+  const std::optional<LocalFailure>& failure = peers_.failure();
+  if (failure.has_value() && !failure_.has_value()) End(LocalFailure(*failure), events);
 }
 
 void HostLocalGroup::FailIfNeededRankHasLeft(Events* events) {

@@ -85,7 +85,8 @@ class HostLocalReduce : public LocalReduce {
     const int count = epoll_wait(epoll_.get(), events.data(), kMaxSocketEvents, 0);
     for (int i = 0; i < count; ++i) {
       const uint64_t key = events[static_cast<size_t>(i)].data.u64;
-      groups_.at(GroupHandle(static_cast<GroupHandle::NumberType>(key / NodePeers::kKeys)))->OnReadable(key, &pending_);
+      const auto found = groups_.find(GroupHandle(static_cast<GroupHandle::NumberType>(key / NodePeers::kKeys)));
+      if (found != groups_.end()) found->second->OnReadable(key, &pending_);
     }
   }
 

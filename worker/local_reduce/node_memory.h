@@ -15,11 +15,11 @@
 namespace shoal {
 
 // Constants of the layout: change kNodeLayoutVersion (node_peers.h) with them.
-inline constexpr uint64_t kSlots = 4;
+inline constexpr uint64_t kSlots = 8;
 // A tensor of at most so many bytes is reduced by every rank for itself.
 inline constexpr uint64_t kWholeTensorBytes = uint64_t{64} << 10;
 // What all slots of one rank may take together, so that they stay in the processor's cache.
-inline constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kWindowBytes = uint64_t{2} << 20;
 inline constexpr uint64_t kPageBytes = 4096;
 // How many ops of a group may have begun and not ended.
 inline constexpr uint64_t kMaxOpsUnderWay = 64;
@@ -42,7 +42,7 @@ struct OpRecord {
   friend bool operator==(const OpRecord&, const OpRecord&) = default;
 };
 
-enum NodeCounter : uint32_t {
+enum NodeCounter : uint8_t {
   kContributed,  // its contributions lie in its slot
   kReduced,      // it has read all contributions to what it reduces
   kPublished,    // its result lies in its slot

@@ -1,11 +1,8 @@
 #include "worker/local_reduce/node_peers.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <new>
 #include <span>
@@ -27,6 +24,7 @@ constexpr size_t kMaxPlainNameBytes = 64;
 constexpr size_t kMaxGuests = 64;
 constexpr int kMaxAcceptsPerCall = 64;
 constexpr int kMaxMessagesPerCall = 64;
+constexpr int kMaxMessagesInSocket = 4096;
 
 struct NodeGreeting {
   uint64_t magic = kNodeMagic;
@@ -35,12 +33,13 @@ struct NodeGreeting {
   uint32_t size = 0;
 };
 
-enum class NewsKind : uint32_t { kLeaves = 1, kFailed = 2 };
+constexpr uint32_t kLeaves = 1;
+constexpr uint32_t kFailed = 2;
 constexpr uint32_t kNoCulprit = UINT32_MAX;
 
 // What a rank says after the greeting, beside bells of one byte.
 struct News {
-  NewsKind kind = NewsKind::kLeaves;
+  uint32_t kind = kLeaves;
   uint32_t culprit = kNoCulprit;
   int32_t code = 0;
   uint32_t text_bytes = 0;
@@ -50,6 +49,26 @@ struct News {
 template <typename Value>
 std::span<const std::byte> BytesOf(const Value& value) {
   return std::as_bytes(std::span(&value, 1));
+}
+
+// The first message of a connection.
+struct Said {
+  bool is_over = false;  // the connection, without one
+  NodeGreeting greeting;
+  ReceivedMessage message;  // of 0 bytes: it has not come
+
+  bool IsWhole() const {
+    return message.bytes == sizeof(greeting) && !message.is_cut && message.descriptors.size() == 1;
+  }
+};
+
+Said Hear(int socket) {
+  Said said;
+  absl::StatusOr<std::optional<ReceivedMessage>> received =
+      ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&said.greeting, 1)));
+  said.is_over = !received.ok();
+  if (received.ok() && received->has_value()) said.message = **std::move(received);
+  return said;
 }
 
 }  // namespace
@@ -77,8 +96,7 @@ void NodePeers::Begin() {
   if (met()) return;
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(SocketName(self()));
   if (!listener.ok()) return SetFailure(listener.status(), std::nullopt);
-  listener_ = *std::move(listener);
-  absl::Status status = Watch(listener_.get(), kListenerNumber);
+  absl::Status status = listener_.Watch(*std::move(listener), epoll_, first_key_ + kListenerNumber);
   for (uint32_t rank = 0; rank < group_.size && status.ok(); ++rank) {
     if (rank == self()) continue;
     absl::StatusOr<FileDescriptor> socket = ConnectOnThisNode(SocketName(rank));
@@ -92,26 +110,16 @@ void NodePeers::Begin() {
   if (!status.ok()) SetFailure(std::move(status), std::nullopt);
 }
 
-absl::Status NodePeers::Watch(int fd, uint64_t number) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u64 = first_key_ + number;
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("epoll can't watch one more descriptor: ", std::strerror(errno)));
-}
-
 NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32_t rank) {
   auto connection = std::make_unique<Connection>();
   connection->number = next_number_++;
   connection->state = state;
   connection->rank = rank;
-  connection->socket = std::move(socket);
   // A process that forked leaves its sockets open when it dies. Where its process can't be seen they must do.
-  connection->process = OtherProcess(connection->socket.get());
-  absl::Status status = Watch(connection->socket.get(), connection->number);
-  if (status.ok() && connection->process.valid()) {
-    status = Watch(connection->process.get(), connection->number | kProcessBit);
-  }
+  FileDescriptor process = OtherProcess(socket.get());
+  const uint64_t key = first_key_ + connection->number;
+  absl::Status status = connection->socket.Watch(std::move(socket), epoll_, key);
+  if (status.ok() && process.valid()) status = connection->process.Watch(std::move(process), epoll_, key | kProcessBit);
   if (!status.ok()) {
     SetFailure(std::move(status), std::nullopt);
     return nullptr;
@@ -156,7 +164,7 @@ void NodePeers::OnReadable(uint64_t key) {
 }
 
 void NodePeers::AcceptGuests() {
-  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid() && !failure_.has_value(); ++i) {
+  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {
     FileDescriptor socket = AcceptOnThisNode(listener_.get());
     if (!socket.valid()) return;
     const auto is_guest = [](const auto& connection) { return connection->state == State::kGuest; };
@@ -169,23 +177,18 @@ void NodePeers::AcceptGuests() {
 }
 
 void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
-  NodeGreeting greeting;
-  absl::StatusOr<std::optional<ReceivedMessage>> received =
-      ReceiveOnThisNode(guest.socket.get(), std::as_writable_bytes(std::span(&greeting, 1)));
-  if (received.ok() && !received->has_value() && !process_has_ended) return;
+  Said said = Hear(guest.socket.get());
+  const NodeGreeting& greeting = said.greeting;
+  if (said.message.bytes == 0 && !said.is_over && !process_has_ended) return;
   // Whoever says something else, or says nothing and goes, is none of us.
-  if (!received.ok() || !received->has_value() || (*received)->bytes < 2 * sizeof(uint64_t) ||
-      greeting.magic != kNodeMagic) {
-    return Forget(guest);
-  }
+  if (said.message.bytes < 2 * sizeof(uint64_t) || greeting.magic != kNodeMagic) return Forget(guest);
   if (greeting.layout_version != kNodeLayoutVersion) {
     return SetFailure(absl::FailedPreconditionError(absl::StrCat(
                           "a local rank speaks version ", greeting.layout_version, " of the reduction within a node, ",
                           NameOf(self()), " version ", kNodeLayoutVersion, "; run the same release on all ranks")),
                       std::nullopt);
   }
-  if ((*received)->bytes != sizeof(greeting) || (*received)->is_cut || (*received)->descriptors.size() != 1 ||
-      greeting.size != group_.size || greeting.rank >= group_.size || greeting.rank == self()) {
+  if (!said.IsWhole() || greeting.size != group_.size || greeting.rank >= group_.size || greeting.rank == self()) {
     return SetFailure(
         absl::InvalidArgumentError(absl::StrCat("a process came to the meeting ", group_.meeting_name, " as rank ",
                                                 greeting.rank, " of ", greeting.size, ", and met ", NameOf(self()))),
@@ -195,18 +198,18 @@ void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
   Connection* const knock = FindKnock(rank);
   if (peers_[rank] != nullptr || (knock != nullptr && self() > rank)) return Forget(guest);
   guest.rank = rank;
-  if (absl::Status status = Greet(guest); !status.ok()) return Forget(guest);
+  // One that is gone again may have said why, and its end is to be heard.
+  Greet(guest).IgnoreError();
   if (knock != nullptr) Forget(*knock);
-  Meet(guest, &**received);
+  Meet(guest, said.message.descriptors[0].get());
 }
 
 void NodePeers::OnAnswer(Connection& knock, bool process_has_ended) {
-  NodeGreeting greeting;
-  absl::StatusOr<std::optional<ReceivedMessage>> received =
-      ReceiveOnThisNode(knock.socket.get(), std::as_writable_bytes(std::span(&greeting, 1)));
-  if (received.ok() && !received->has_value() && !process_has_ended) return;
+  Said said = Hear(knock.socket.get());
+  const NodeGreeting& greeting = said.greeting;
   const uint32_t rank = knock.rank;
-  if (!received.ok() || !received->has_value()) {
+  if (said.message.bytes == 0) {
+    if (!said.is_over && !process_has_ended) return;
     // It has kept its own knock instead of ours, and that one is waiting here. Or it has died.
     if (rank > self()) {
       Forget(knock);
@@ -215,20 +218,19 @@ void NodePeers::OnAnswer(Connection& knock, bool process_has_ended) {
     }
     return SetFailure(absl::UnavailableError(absl::StrCat(NameOf(rank), " died before all had met")), rank);
   }
-  if ((*received)->bytes != sizeof(greeting) || (*received)->is_cut || (*received)->descriptors.size() != 1 ||
-      greeting.magic != kNodeMagic || greeting.layout_version != kNodeLayoutVersion || greeting.rank != rank ||
-      greeting.size != group_.size) {
+  if (!said.IsWhole() || greeting.magic != kNodeMagic || greeting.layout_version != kNodeLayoutVersion ||
+      greeting.rank != rank || greeting.size != group_.size) {
     return SetFailure(absl::InvalidArgumentError(absl::StrCat(
                           "what listens as ", NameOf(rank), " at the meeting ", group_.meeting_name,
                           " answered as another rank, size or release; run the same release on all ranks")),
                       rank);
   }
-  Meet(knock, &**received);
+  Meet(knock, said.message.descriptors[0].get());
 }
 
-void NodePeers::Meet(Connection& connection, ReceivedMessage* received) {
+void NodePeers::Meet(Connection& connection, int memory_fd) {
   absl::StatusOr<std::unique_ptr<PeerMemory>> mapped =
-      PeerMemory::Map(received->descriptors[0].get(), NodePlaces(group_.size).MemoryBytes());
+      PeerMemory::Map(memory_fd, NodePlaces(group_.size).MemoryBytes());
   if (!mapped.ok()) {
     return SetFailure(
         absl::Status(mapped.status().code(), absl::StrCat(NameOf(connection.rank), ": ", mapped.status().message())),
@@ -245,16 +247,17 @@ void NodePeers::Meet(Connection& connection, ReceivedMessage* received) {
 
 void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {
   News news;
-  for (int i = 0; (i < kMaxMessagesPerCall || process_has_ended) && !failure_.has_value() && !peer.has_left; ++i) {
+  // What an ended process has said is all there, and what its children say on its sockets does not count.
+  const int most = process_has_ended ? kMaxMessagesInSocket : kMaxMessagesPerCall;
+  for (int i = 0; i < most && !failure_.has_value() && !peer.has_left; ++i) {
     const absl::StatusOr<std::optional<ReceivedMessage>> received =
         ReceiveOnThisNode(peer.socket.get(), std::as_writable_bytes(std::span(&news, 1)));
-    if (received.ok() && received->has_value()) {
-      OnMessage(peer, BytesOf(news).first((*received)->bytes));
-    } else if (!received.ok() || process_has_ended) {
-      SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);
-    } else {
-      return;
-    }
+    if (!received.ok()) process_has_ended = true;
+    if (!received.ok() || !received->has_value()) break;
+    OnMessage(peer, BytesOf(news).first((*received)->bytes));
+  }
+  if (process_has_ended && !peer.has_left) {
+    SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);
   }
 }
 
@@ -262,14 +265,14 @@ void NodePeers::OnMessage(Connection& peer, std::span<const std::byte> message) 
   if (message.size() == 1) return;  // a bell
   News news;
   std::memcpy(&news, message.data(), std::min(message.size(), sizeof(news)));
-  if (message.size() == sizeof(news) && news.kind == NewsKind::kLeaves) {
+  if (message.size() == sizeof(news) && news.kind == kLeaves) {
     peer.has_left = true;
     ++left_count_;
     peer.process.Reset();
     peer.socket.Reset();
     return;
   }
-  if (message.size() != sizeof(news) || news.kind != NewsKind::kFailed || news.text_bytes > news.text.size()) {
+  if (message.size() != sizeof(news) || news.kind != kFailed || news.text_bytes > news.text.size()) {
     return SetFailure(absl::InvalidArgumentError(absl::StrCat(NameOf(peer.rank), " sent what is no message")),
                       peer.rank);
   }
@@ -309,26 +312,21 @@ void NodePeers::WakeUp() {
 }
 
 void NodePeers::Fail(const LocalFailure& failure) {
-  if (!failure_.has_value()) failure_ = failure;
-  News news{.kind = NewsKind::kFailed, .code = static_cast<int32_t>(failure.status.code())};
+  News news{.kind = kFailed, .code = static_cast<int32_t>(failure.status.code())};
   if (failure.culprit.has_value()) news.culprit = failure.culprit->value();
   news.text_bytes = static_cast<uint32_t>(std::min(failure.status.message().size(), news.text.size()));
   std::memcpy(news.text.data(), failure.status.message().data(), news.text_bytes);
-  for (const auto& connection : connections_) {
-    // To those that have just knocked as well. Where the news finds no room, the socket's end says enough.
-    if (connection->state == State::kMet && !connection->has_left) {
-      SendOnThisNode(connection->socket.get(), BytesOf(news), {}).IgnoreError();
-    }
-    connection->socket.Reset();
-    connection->process.Reset();
-  }
-  listener_.Reset();
+  End(BytesOf(news));
 }
 
-void NodePeers::Leave() {
+void NodePeers::Leave() { End(BytesOf(News{})); }
+
+void NodePeers::End(std::span<const std::byte> news) {
+  AcceptGuests();  // those that have just knocked are to know as well
   for (const auto& connection : connections_) {
-    if (connection->state == State::kMet && !connection->has_left) {
-      SendOnThisNode(connection->socket.get(), BytesOf(News{}), {}).IgnoreError();
+    // Where the news finds no room, the socket's end says enough.
+    if (connection->state != State::kGuest && !connection->has_left) {
+      SendOnThisNode(connection->socket.get(), news, {}).IgnoreError();
     }
     connection->socket.Reset();
     connection->process.Reset();

@@ -22,6 +22,7 @@
 #include "net/shm/shared_memory.h"
 #include "worker/local_reduce/local_reduce.h"
 #include "worker/local_reduce/node_memory.h"
+#include "worker/local_reduce/watched_descriptor.h"
 
 namespace shoal {
 
@@ -86,15 +87,14 @@ class NodePeers {
     uint32_t number = 0;  // its key
     State state = State::kGuest;
     uint32_t rank = 0;  // unless kGuest
-    FileDescriptor socket;
-    FileDescriptor process;  // readable when the process has ended; may be invalid
+    WatchedDescriptor socket;
+    WatchedDescriptor process;  // readable when the process has ended; may be invalid
     std::unique_ptr<PeerMemory> memory;
     uint64_t rung_for_sleep = 0;
     bool has_left = false;
   };
 
   std::string SocketName(uint32_t rank) const;
-  absl::Status Watch(int fd, uint64_t number);
   Connection* Add(State state, FileDescriptor socket, uint32_t rank);
   void Forget(const Connection& connection);
   Connection* FindKnock(uint32_t rank);
@@ -105,14 +105,15 @@ class NodePeers {
   void OnMessages(Connection& peer, bool process_has_ended);
   void OnMessage(Connection& peer, std::span<const std::byte> message);
   // Takes the memory that came with a greeting.
-  void Meet(Connection& connection, ReceivedMessage* received);
+  void Meet(Connection& connection, int memory_fd);
+  void End(std::span<const std::byte> news);
   void SetFailure(absl::Status status, std::optional<uint32_t> culprit);
 
   const LocalGroup group_;
   const int epoll_;
   const uint64_t first_key_;
   std::unique_ptr<OwnedMemory> own_memory_;
-  FileDescriptor listener_;
+  WatchedDescriptor listener_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> peers_;  // by rank; nullptr: has not met, or is this one
   uint32_t next_number_ = 1;

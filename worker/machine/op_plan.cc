@@ -11,7 +11,7 @@ namespace shoal {
 absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
-  if (layout->chunk_count() == 0) return OpPlan();
+  if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan();
   // Each rank pushes a part, the first one the largest.
   if (group.rail != nullptr) {
     return PlanOp(*group.rail, NodePart(element_count, group.local_size(), 0).count, dtype);

@@ -68,6 +68,14 @@ TEST(Report, BandwidthOfNcclTests) {
   EXPECT_DOUBLE_EQ(measurement.BusBandwidth(), 1.5e9);
 }
 
+TEST(Report, TheHeadSaysWhatMovesTheBytes) {
+  RunFacts facts = SomeFacts();
+  facts.cluster.shards = {{.name = "alpha", .address = "10.0.0.1:7000", .transport = "tcp/eth0"}};
+  EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("Rank 0 reaches the servers over tcp/eth0\n"));
+  facts.cluster.shards.clear();
+  EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("The ranks reduce within their node, without servers\n"));
+}
+
 TEST(Report, TableHasTheColumnsOfNcclTests) {
   const std::string header = TableHeader(SomeOptions(), SomeFacts());
   size_t at = 0;

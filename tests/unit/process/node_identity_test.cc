@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "gtest/gtest.h"
 
@@ -12,7 +14,7 @@ namespace shoal {
 namespace {
 
 constexpr char kBootIdPath[] = "/proc/sys/kernel/random/boot_id";
-constexpr char kNamespacePath[] = "/proc/self/ns/net";
+constexpr char kNamespacesPath[] = "/proc/self/ns";
 
 std::string FileWith(const std::string& name, const std::string& content) {
   const std::string path = ::testing::TempDir() + name;
@@ -29,19 +31,28 @@ TEST(NodeIdentity, StaysTheSameAndFitsARequest) {
 
 TEST(NodeIdentity, AnotherBootOrNamespaceIsAnother) {
   const std::string other_boot = FileWith("other_boot_id", "0c2a4a3e-7b58-4f0e-9a52-6f1f1f8f2a11\n");
-  const std::string other_namespace = FileWith("other_namespace", "");
-  EXPECT_FALSE(NodeIdentityFrom(other_boot, kNamespacePath).empty());
-  EXPECT_NE(NodeIdentityFrom(other_boot, kNamespacePath), NodeIdentity());
-  EXPECT_FALSE(NodeIdentityFrom(kBootIdPath, other_namespace).empty());
-  EXPECT_NE(NodeIdentityFrom(kBootIdPath, other_namespace), NodeIdentity());
+  EXPECT_FALSE(NodeIdentityFrom(other_boot, kNamespacesPath).empty());
+  EXPECT_NE(NodeIdentityFrom(other_boot, kNamespacesPath), NodeIdentity());
+  for (const std::string other : {"net", "user"}) {
+    const std::string same = other == "net" ? "user" : "net";
+    const std::string folder = ::testing::TempDir() + "other_" + other;
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    std::ofstream(folder + "/" + other) << "";
+    std::filesystem::create_symlink(std::string(kNamespacesPath) + "/" + same, folder + "/" + same);
+    EXPECT_FALSE(NodeIdentityFrom(kBootIdPath, folder).empty());
+    EXPECT_NE(NodeIdentityFrom(kBootIdPath, folder), NodeIdentity());
+    std::filesystem::remove(folder + "/" + other);
+    EXPECT_EQ(NodeIdentityFrom(kBootIdPath, folder), "") << "no " << other;
+  }
 }
 
 TEST(NodeIdentity, WhatCannotBeReadIsUnknown) {
-  EXPECT_EQ(NodeIdentityFrom("/nonexistent/boot_id", kNamespacePath), "");
-  EXPECT_EQ(NodeIdentityFrom(kBootIdPath, "/nonexistent/net"), "");
-  EXPECT_EQ(NodeIdentityFrom(FileWith("empty_boot_id", "\n"), kNamespacePath), "");
-  EXPECT_EQ(NodeIdentityFrom(FileWith("no_boot_id", "not a boot id\n"), kNamespacePath), "");
-  EXPECT_EQ(NodeIdentityFrom(FileWith("long_boot_id", std::string(1000, 'a')), kNamespacePath), "");
+  EXPECT_EQ(NodeIdentityFrom("/nonexistent/boot_id", kNamespacesPath), "");
+  EXPECT_EQ(NodeIdentityFrom(kBootIdPath, "/nonexistent"), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("empty_boot_id", "\n"), kNamespacesPath), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("no_boot_id", "not a boot id\n"), kNamespacesPath), "");
+  EXPECT_EQ(NodeIdentityFrom(FileWith("long_boot_id", std::string(1000, 'a')), kNamespacesPath), "");
 }
 
 TEST(NodeIdentity, AProcessInItsOwnNetworkNamespaceIsElsewhere) {

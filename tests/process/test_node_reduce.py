@@ -1,0 +1,55 @@
+"""Ranks of one node that reduce among themselves, without any server. Real processes."""
+
+import re
+import signal
+import time
+
+import pytest
+
+from cluster import Cluster
+from job_runs import digests, refusal, wait_for_line_of_all
+
+LEASE_TTL_MS = 30_000
+COUNT = 700_000  # more than the memory that ranks share
+ON_NODE = ["--node-reduce", "host", "--count", str(COUNT), "--rounds", "3"]
+
+
+@pytest.mark.timeout(120)
+def test_i1_ranks_of_a_node_get_the_bits_that_servers_give(cluster: Cluster):
+    cluster.start_scheduler()
+    on_node = digests(cluster.start_ranks(3, "--job", "on-node", *ON_NODE))
+    cluster.start_server("alpha")
+    through_servers = digests(cluster.start_ranks(3, "--job", "servers", *ON_NODE, "--node-reduce", "off"))
+    assert on_node == through_servers and len(on_node) == 1
+
+
+@pytest.mark.timeout(120)
+def test_i8_a_rank_that_is_killed_is_named_long_before_its_lease_runs_out(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    ranks = cluster.start_ranks(3, *ON_NODE, "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    for rank in ranks[:2]:
+        rank.say()
+    killed_at = time.monotonic()
+    ranks[2].send(signal.SIGKILL)
+    for rank in ranks[:2]:
+        text = refusal(rank)  # which names the op only if it had been started by then
+        assert re.search(r"^ABORTED: rank 2 of the job on \S+ was lost: ", text), text
+    assert time.monotonic() - killed_at < LEASE_TTL_MS / 1000 / 2, "the node notices, not the scheduler"
+
+
+@pytest.mark.timeout(120)
+def test_i6_ranks_of_a_node_go_on_without_a_scheduler(cluster: Cluster):
+    scheduler = cluster.start_scheduler()
+    ranks = cluster.start_ranks(2, *ON_NODE, "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    for rank in ranks:
+        rank.say()
+    wait_for_line_of_all(ranks, "^round 1 done$")
+    cluster.start_scheduler(listen=cluster.scheduler_address)
+    for rank in ranks:
+        rank.say()
+        rank.say()
+    assert len(digests(ranks)) == 1
