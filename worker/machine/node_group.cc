@@ -177,7 +177,7 @@ uint64_t NodeGroup::OwnDeadlineNs() const {
 
 void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
   if (rail_ == nullptr || closed()) return;
-  if (rail_->group().failed() && !failed()) Fail(rail_->group().failure(), now, actions);
+  if (!rail_->group().failure().ok()) Fail(rail_->group().failure(), now, actions);
   if (!failed()) {
     OpenIfReady(actions);
     rail_->PublishLanded(actions);

@@ -294,6 +294,7 @@ void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
   reach_check_ns_ = kNoDeadline;
+  next_map_.reset();
   waits_.Silence();
   flow_.Fail(std::move(why), now, actions);
   if (was_opening) {

@@ -43,7 +43,8 @@ class WorkerGroup final : public AnyGroup {
   bool open() const { return state_ == State::kOpen; }
   // OK: it has not failed.
   const absl::Status& failure() const { return flow_.failure(); }
-  bool failed() const override { return state_ == State::kFailed; }
+  // Or closed: in either case nothing starts any more.
+  bool failed() const override { return state_ == State::kFailed || closed(); }
   bool closed() const override { return state_ == State::kClosed; }
   bool Uses(uint32_t connection) const { return flow_.links().FindShard(connection).has_value(); }
   // nullptr: not known (any more).
