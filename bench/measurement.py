@@ -29,6 +29,7 @@ class Turn:
     stolen: float
     timeouts: int  # TCP retransmission timeouts, on all nodes together
     retransmits: int
+    node_bytes: float  # that a node of workers took in for each all-reduce, on its link; on one node over loopback
 
     def times_us(self, case: Case) -> list[float]:
         """With several in flight an all-reduce's own time says how long it waited for others: the loop's counts."""
@@ -54,15 +55,18 @@ def make_network(scenario: Scenario) -> Network:
     if scenario.worker_link is None:
         return make_one_node(scenario.workers, scenario.servers)
     server_link = scenario.server_link or scenario.worker_link
-    return make_linked_nodes([scenario.worker_link] * scenario.workers, [server_link] * scenario.servers)
+    links = [scenario.worker_link] * scenario.worker_nodes
+    return make_linked_nodes(links, [server_link] * scenario.servers, scenario.ranks_per_node)
 
 
 def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn:
     counters = network.counters()
+    bytes_before = network.bytes_received(network.workers[0])
     before = ProcessorTimes.now()
     measured = contender.measure(case, timeout_s)
     after = ProcessorTimes.now()
     counters_after = network.counters()
+    bytes_taken_in = network.bytes_received(network.workers[0]) - bytes_before
 
     def grown(name: str) -> int:
         return counters_after.get(name, 0) - counters.get(name, 0)
@@ -73,6 +77,7 @@ def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn
         after.stolen_share_since(before),
         grown("TCPTimeouts"),
         grown("TCPFastRetrans") + grown("TCPSlowStartRetrans"),
+        bytes_taken_in / (case.iterations + case.warmup + measured.checks * case.in_flight),
     )
 
 
@@ -143,6 +148,7 @@ def record(
         "scenario": scenario.name,
         "workers": scenario.workers,
         "servers": scenario.servers,
+        "ranks_per_node": scenario.ranks_per_node,
         "kappa": scenario.kappa() if link else None,
         "worker_link": dataclasses.asdict(scenario.worker_link) if link else None,
         "server_link": dataclasses.asdict(server_link) if link else None,
@@ -162,6 +168,7 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
         dedicated_s = parts.dedicated_bound_s(scenario, case, link)
         bounds = {
             "dedicated_us": None if dedicated_s is None else dedicated_s * 1e6,
+            "rails_us": None if dedicated_s is None else parts.rails_bound_s(scenario, case, link) * 1e6,
             "colocated_us": parts.colocated_bound_s(scenario, case, link) * 1e6,
             "ring_us": parts.ring_bound_s(scenario, case, link) * 1e6,
             "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link) * 1e6,
@@ -176,6 +183,7 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
             "cpu_idle": statistics.median(turn.idle for turn in of_name),
             "tcp_timeouts": sum(turn.timeouts for turn in of_name),
             "tcp_retransmits": sum(turn.retransmits for turn in of_name),
+            "node_bytes": statistics.median(turn.node_bytes for turn in of_name),
             "wrong": sum(turn.measured.wrong for turn in of_name),
             "server_bytes": of_name[-1].measured.server_bytes,
         }

@@ -19,6 +19,11 @@ class Scenario:
     contenders: tuple[str, ...]  # the first is compared with each other one
     worker_link: LinkShape | None = None  # None: all on one node, over its loopback device and its memory
     server_link: LinkShape | None = None  # None: as the workers'
+    ranks_per_node: int = 1  # of the workers, where links lead to them: each node has one link
+
+    @property
+    def worker_nodes(self) -> int:
+        return self.workers // self.ranks_per_node
 
     def kappa(self) -> float:
         """The servers' links in units of a worker's."""
@@ -34,6 +39,13 @@ class Part:
     title: str
     scenarios: tuple[Scenario, ...]
     note: str
+
+
+def several_ranks(nodes: int, ranks_per_node: int, servers: int, rate_mbit: float, cases, contenders) -> Scenario:
+    name = f"{nodes} nodes with {ranks_per_node} ranks each, k={servers}, {rate_mbit:g} Mbit/s"
+    link = LinkShape(rate_mbit)
+    workers = nodes * ranks_per_node
+    return Scenario(name, workers, servers, tuple(cases), tuple(contenders), link, ranks_per_node=ranks_per_node)
 
 
 def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port_buffer_kib: int = 256) -> Scenario:
@@ -108,6 +120,30 @@ PARTS = (
             ),
         ),
         "All processes share the processors. Over TCP a server layout moves 8/6 of a ring's bytes through the node.",
+    ),
+    Part(
+        "within-node",
+        "One node, no server",
+        (
+            Scenario(
+                "n=4, one node",
+                4,
+                2,
+                (*SMALL, Case(MIB, 40, 10), Case(25 * MIB, 8, 3)),
+                ("shoal-node", "gloo", "openmpi-shm", "shoal-shm"),
+            ),
+        ),
+        "The ranks reduce among themselves, through their node's memory. The servers are there for the last contender.",
+    ),
+    Part(
+        "nodes",
+        "Several ranks on each node",
+        tuple(
+            several_ranks(nodes, ranks, servers, 200, BUCKET, ("shoal-node", "shoal", "gloo"))
+            for nodes, ranks, servers in ((2, 4, 2), (4, 2, 4), (2, 8, 2))
+        ),
+        "The ranks of a node share its link. Where they reduce among themselves first, the tensor crosses it once each"
+        " way, and not once for each rank.",
     ),
     Part(
         "checksums",
@@ -204,7 +240,7 @@ PARTS = (
 
 
 def ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """A ring on the workers' links alone: no all-reduce without other nodes' links can be faster."""
+    """A ring of all ranks on the workers' links alone, which enters and leaves each node once."""
     return 2 * (scenario.workers - 1) / scenario.workers * case.size_bytes / link_bytes_per_s
 
 
@@ -214,12 +250,21 @@ def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: f
 
 
 def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float | None:
-    """Servers own all shards: each worker's link carries the tensor once each way, the servers' carry it n times.
+    """Servers own all shards: each node's link carries the tensor each way once for each of its ranks, the servers'
+    carry it once for each rank.
 
     None without servers."""
     if scenario.servers == 0:
         return None
-    return case.size_bytes / link_bytes_per_s * max(1.0, scenario.workers / scenario.kappa())
+    return case.size_bytes / link_bytes_per_s * max(scenario.ranks_per_node, scenario.workers / scenario.kappa())
+
+
+def rails_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float | None:
+    """The same where a node's ranks reduce among themselves first: a node takes part as one.
+
+    None without servers."""
+    bound_s = dedicated_bound_s(scenario, case, link_bytes_per_s)
+    return None if bound_s is None else bound_s / scenario.ranks_per_node
 
 
 def colocated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:

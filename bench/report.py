@@ -29,8 +29,10 @@ def fairness(scenario: dict) -> list[str]:
         ]
     link, kappa = scenario["worker_link"], scenario["kappa"]
     workers = scenario["workers"]
+    ranks = scenario["ranks_per_node"]
+    whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
     return [
-        f"Every worker has the same link for every contender: {link['rate_mbit']:g} Mbit/s each way,"
+        f"{whose} the same link for every contender: {link['rate_mbit']:g} Mbit/s each way,"
         f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
         f" {link['port_buffer_kib']} KiB, bursts of {link['burst_kib']} KiB, Cubic.",
         f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} workers' links; the"
@@ -58,8 +60,10 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
 
 
 def bound_of(contender: str) -> str:
-    if contender == roster.COLOCATED:
+    if roster.kind(contender) == roster.COLOCATED:
         return "colocated_us"
+    if roster.kind(contender) == roster.WITHIN_NODE:
+        return "rails_us"
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
 
@@ -118,8 +122,23 @@ def scenario_lines(scenario: dict) -> list[str]:
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
             lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
     lines += balance_lines(scenario)
+    lines += node_lines(scenario)
     for name, reason in scenario["absent"].items():
         lines += ["", f"Not measured: {roster.label(name)} ({reason})."]
+    return lines
+
+
+def node_lines(scenario: dict) -> list[str]:
+    """Where several ranks share a link: how often the tensor crosses it."""
+    if scenario["ranks_per_node"] == 1:
+        return []
+    lines = []
+    for case in scenario["cases"]:
+        size = case["size_bytes"]
+        for name, entry in case["contenders"].items():
+            times = entry["node_bytes"] / size
+            sentence = f"{roster.label(name)}: a node's link carried {times:.2f} times the tensor into the node"
+            lines += ["", f"{sentence} for each all-reduce of {size_text(size)}, with all headers."]
     return lines
 
 
@@ -129,7 +148,7 @@ def balance_lines(scenario: dict) -> list[str]:
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
-        if len(counts) > 1 and name != roster.COLOCATED:  # whose shares differ on purpose
+        if len(counts) > 1 and roster.kind(name) != roster.COLOCATED:  # whose shares differ on purpose
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",
@@ -195,6 +214,8 @@ def chart(report: dict) -> str:
                 }
                 if case["bounds"]["dedicated_us"] is not None:
                     bounds["servers"] = chart_value(scenario, case, case["bounds"]["dedicated_us"])
+                if roster.WITHIN_NODE in case["contenders"] and case["bounds"]["rails_us"] is not None:
+                    bounds["within the node first"] = chart_value(scenario, case, case["bounds"]["rails_us"])
                 if roster.COLOCATED in case["contenders"]:
                     bounds["with colocated servers"] = chart_value(scenario, case, case["bounds"]["colocated_us"])
             groups.append(

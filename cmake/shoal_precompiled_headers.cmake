@@ -41,7 +41,8 @@ if(SHOAL_BUILD_TESTS)
   target_precompile_headers(shoal_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${SHOAL_STANDARD_HEADERS})
   target_link_libraries(shoal_test_headers PRIVATE GTest::gtest GTest::gmock)
   set_target_properties(shoal_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(shoal_test_headers PRIVATE -fPIE ${SHOAL_WARNINGS_OF_PRECOMPILED_HEADERS})
+  target_compile_options(shoal_test_headers PRIVATE -fPIE ${SHOAL_WARNINGS_OF_PRECOMPILED_HEADERS}
+                         ${SHOAL_TEST_OPTIMIZATION})
 endif()
 
 # shoal_use_precompiled_headers(TARGET HEADERS): TARGET's sources see the precompiled headers of the target HEADERS. A

@@ -18,7 +18,6 @@ constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 // A third chunk covers what handling the messages of so many ranks takes, between a chunk's arrival and its results.
 constexpr uint64_t kCreditWhereMessagesDecide = 3;
-constexpr uint64_t kSmallestChunkBytes = kSmallestChosenChunkBytes;
 constexpr uint64_t kLargestChunkBytes = 512 << 10;
 // What is under way to a server should stay in its processor's cache until it is summed.
 constexpr uint64_t kCacheBytes = 4 << 20;
@@ -58,12 +57,13 @@ FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_ch
   bool messages_decide = false;
   if (chunk == 0) {
     const uint64_t message_ns = link.message_ns == 0 ? kUnmeasuredMessageNs : std::min(link.message_ns, kMaxMessageNs);
-    const uint64_t worth_a_message =
-        std::clamp(BytesIn(kMessageCostShare * message_ns, bytes_per_s), kSmallestChunkBytes, kLargestChunkBytes);
+    const uint64_t worth_a_message = std::clamp<uint64_t>(BytesIn(kMessageCostShare * message_ns, bytes_per_s),
+                                                          kSmallestChosenChunkBytes, kLargestChunkBytes);
     const double half = static_cast<double>(in_buffer) / load.busiest_port * load.largest_share / 2;
-    messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChunkBytes;
-    chunk = messages_decide ? std::bit_ceil(worth_a_message)
-                            : std::bit_floor(std::clamp(WholeBytes(half), kSmallestChunkBytes, kLargestChunkBytes));
+    messages_decide = WholeBytes(half) < worth_a_message && worth_a_message > kSmallestChosenChunkBytes;
+    chunk = messages_decide
+                ? std::bit_ceil(worth_a_message)
+                : std::bit_floor(std::clamp<uint64_t>(WholeBytes(half), kSmallestChosenChunkBytes, kLargestChunkBytes));
   }
   chunk = std::clamp<uint64_t>(chunk, kMinChunkBytes, kMaxChunkBytes);
   const uint64_t least_credit = messages_decide ? kCreditWhereMessagesDecide : 2;

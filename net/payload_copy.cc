@@ -34,7 +34,7 @@ void CopyPayload(std::byte* to, const std::byte* from, size_t bytes) {
     return;
   }
 #endif
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);  // of no bytes there may be no address
 }
 
 }  // namespace shoal

@@ -14,17 +14,15 @@
 //   T4  Events come from Poll alone; Poll never blocks, and nothing ever calls back into the user.
 //   T5  Notes from one peer arrive in the order sent. Payloads may overtake notes and each other.
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
-//   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was sent.
-//   No
-//       traffic within its credit meets the defaults (net/transport_limits.h).
+//   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was
+//       sent. No traffic within its credit meets the defaults (net/transport_limits.h).
 //   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
 //   T9  is that of lending: net/lending.h.
 //   T10 An Accept of an offer that AcceptsAtOnce copies before it returns, whatever becomes of the sender. Its kLanded
 //       is OK unless the sender closed the connection meanwhile, and comes with the next Poll.
-//   T11 No payload waits until another one is taken or returned. Between two sides that poll, every payload is offered
-//   and
-//       every accepted one lands, whatever either of them or anybody else leaves unanswered or keeps borrowed, and
-//       whoever else stands still. That no group deadlocks rests on this (docs/adr/0001, docs/adr/0018).
+//   T11 No payload waits until another one is taken or returned. Between two sides that poll, every payload is
+//       offered and every accepted one lands, whatever either of them or anybody else leaves unanswered or keeps
+//       borrowed, and whoever else stands still. That no group deadlocks rests on this (docs/adr/0001, docs/adr/0018).
 #ifndef SHOAL_NET_TRANSPORT_H_
 #define SHOAL_NET_TRANSPORT_H_
 

@@ -3,24 +3,29 @@
 # sim, fuzz (the corpus) and process with them; then clang-tidy over the sources. It takes hours on two cores, the next
 # time as long as the tests. All of it, or what is named:
 #   scripts/test_sanitizers.sh [asan-ubsan] [tsan] [clang-tidy]
+# `scripts/test_sanitizers.sh peers` is what .ci/run has the time for: what takes in bytes that other processes wrote, with
+# address and undefined.
 # What a sanitizer reports is in build/PRESET/reports, also of processes that a test kills, and fails the run.
 set -euo pipefail
 [ $# -gt 0 ] || set -- asan-ubsan tsan clang-tidy
 phase=sanitizers step_count=0
-for what in "$@"; do [ "$what" = clang-tidy ] && step_count=$((step_count + 1)) || step_count=$((step_count + 3)); done
+for what in "$@"; do
+  case $what in clang-tidy) steps=1 ;; peers) steps=2 ;; *) steps=3 ;; esac
+  step_count=$((step_count + steps))
+done
 source "$(dirname "$0")/progress.sh"
 suppressions=$repository/tests/sanitizers
 failed=()
+peers=(core_test server_machine_test worker_machine_test shm_garbage_test shm_memory_test frame_fuzz server_machine_fuzz)
 
 configure() { # configure PRESET
   run_logged "cmake_$1" cmake --preset "$1" || die "CMake could not configure build/$1."
 }
 
-build_with() { # build_with PRESET
+build_with() { # build_with PRESET TARGET...
   begin_step "compile for $1 with $jobs jobs, in build/$1"
   configure "$1"
-  NINJA_STATUS='    [%f/%t, %es] ' ninja -C "build/$1" -j "$jobs" tests/all \
-    bin/shoal-{scheduler,server,perf} bin/shoalctl lib/libshoal.so || die "the compilation failed: the first lines marked 'error:' above say where."
+  NINJA_STATUS='    [%f/%t, %es] ' ninja -C "build/$1" -j "$jobs" "${@:2}" || die "the compilation failed: the first lines marked 'error:' above say where."
   end_step "built"
 }
 
@@ -32,8 +37,9 @@ runtime_of() { # runtime_of PRESET
   esac
 }
 
-test_with() { # test_with PRESET
-  local reports=$repository/build/$1/reports status=0
+test_with() { # test_with PRESET [TEST...]: these C++ tests alone, or all and the process tests
+  local reports=$repository/build/$1/reports status=0 named=()
+  [ $# = 1 ] || named=(-R "^($(IFS='|'; echo "${*:2}"))\$")
   rm -rf "$reports"
   mkdir -p "$reports"
   # A child of fork() may start threads; a report names the program.
@@ -46,15 +52,11 @@ test_with() { # test_with PRESET
   export UCX_MEM_EVENTS=n
 
   begin_step "C++ tests (ctest) with $1"
-  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$reports/ctest.xml" ||
-    status=$?
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" "${named[@]}" \
+    --output-junit "$reports/ctest.xml" || status=$?
   end_step "done"
 
-  begin_step "process tests (pytest) with $1"
-  SHOAL_BIN=$repository/build/$1/bin SHOAL_SANITIZER_RUNTIME=$(runtime_of "$1") \
-    SHOAL_TEST_TIME_FACTOR=$(sed -n 's/^SHOAL_TEST_TIME_FACTOR:.*=//p' "build/$1/CMakeCache.txt") \
-    build/venv/bin/python -m pytest tests/process --junitxml="$reports/pytest.xml" || status=$?
-  end_step "done"
+  [ $# != 1 ] || test_processes_with "$1" || status=$?
 
   local found
   found=$(find "$reports" -name 'report.*' -size +0)
@@ -64,6 +66,16 @@ test_with() { # test_with PRESET
     status=1
   fi
   [ "$status" = 0 ] || failed+=("$1")
+}
+
+test_processes_with() { # test_processes_with PRESET
+  local status=0
+  begin_step "process tests (pytest) with $1"
+  SHOAL_BIN=$repository/build/$1/bin SHOAL_SANITIZER_RUNTIME=$(runtime_of "$1") \
+    SHOAL_TEST_TIME_FACTOR=$(sed -n 's/^SHOAL_TEST_TIME_FACTOR:.*=//p' "build/$1/CMakeCache.txt") \
+    build/venv/bin/python -m pytest tests/process --junitxml="$reports/pytest.xml" || status=$?
+  end_step "done"
+  return $status
 }
 
 look_with_clang_tidy() {
@@ -79,11 +91,15 @@ look_with_clang_tidy() {
 for what in "$@"; do
   case $what in
     asan-ubsan | tsan)
-      build_with "$what"
+      build_with "$what" tests/all bin/shoal-{scheduler,server,perf} bin/shoalctl lib/libshoal.so
       test_with "$what"
       ;;
+    peers)
+      build_with asan-ubsan "${peers[@]/#/tests/}"
+      test_with asan-ubsan "${peers[@]}"
+      ;;
     clang-tidy) look_with_clang_tidy ;;
-    *) die "what is $what? Give asan-ubsan, tsan or clang-tidy, or nothing for all." ;;
+    *) die "what is $what? Give asan-ubsan, tsan, clang-tidy or peers, or nothing for the first three." ;;
   esac
 done
 [ ${#failed[@]} = 0 ] || die "findings or failures with ${failed[*]}; see above."

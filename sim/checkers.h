@@ -8,9 +8,11 @@
 //   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
-//   lost rank     the survivors' ops end soon after a rank's death, not at their deadline (I8)
+//   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, not at their deadline (I8)
 //   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
-//   healing       when all faults have ended, an op that all ranks have called ends within a lease and a second (I10)
+//   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
+//   have
+//                 called ends within that time, or after the one before it
 //   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
@@ -76,6 +78,10 @@ class Checkers {
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
+  // A rank gives the group up: its ops must have ended on all ranks by then.
+  void GroupGivenUp(uint32_t job, const std::string& group, uint64_t all_know_by_ns) {
+    given_up_by_ns_.try_emplace({job, group}, all_know_by_ns);
+  }
   // From now on nothing may write to the memory; it is kept and compared again at the end.
   void Bury(std::string whose, std::vector<std::byte> memory);
   // True if nobody has told of this epoch of the group before, and it is not its first.
@@ -106,7 +112,8 @@ class Checkers {
     std::vector<std::byte> memory;
   };
 
-  void CheckHealing(uint32_t job, const Truth& truth, size_t ranks, const absl::Status& status,
+  // `worked_ns`: when the rank's last op of the group had ended.
+  void CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns, size_t ranks, const absl::Status& status,
                     absl::FunctionRef<std::string()> where);
 
   World* world_;
@@ -116,7 +123,9 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;  // by job and rank
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;           // by job and rank
+  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;        // by job and group
+  std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by job, group and its rank
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;

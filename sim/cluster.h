@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -108,6 +109,9 @@ class Cluster {
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
+  void GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group);
+  // As much later than `known_ns` from now as other faults may take; nullopt: a scheduler that forgets may never tell.
+  std::optional<uint64_t> AllKnowByNs(uint64_t known_ns) const;
   Worker* PickWorker(uint32_t target);
 
   const Profile profile_;

@@ -296,7 +296,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       process.DisagreeOnce();
       return true;
     case FaultKind::kAbort:
-      process.AbortGroup();
+      if (process.AbortGroup()) GroupIsGivenUp(worker->place, WorkerProcess::kAllRanks);
       return true;
     case FaultKind::kMissingRank:
       process.StopCalling();
@@ -352,14 +352,25 @@ void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_close
   const uint64_t known_ns = connections_closed
                                 ? kProcessEndedPatienceNs
                                 : lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + kNsPerS;
+  const std::optional<uint64_t> known_by_ns = AllKnowByNs(known_ns);
+  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
+  checkers_.RankDied(place.run, place.rank, *known_by_ns);
+}
+
+// Its ranks are to hear it by a server or by the scheduler, even if the rank that gives it up reaches only one of them.
+void Cluster::GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group) {
+  const std::optional<uint64_t> known_by_ns = AllKnowByNs(profile_.lease_ttl_ms * kNsPerMs);
+  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
+  checkers_.GroupGivenUp(place.run, group, *known_by_ns);
+}
+
+std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
   uint64_t allowed_ns = known_ns + kNsPerS;
   for (const Fault& fault : profile_.faults) {
-    if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) {
-      return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
-    }
-    allowed_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? lease_ns : 0);
+    if (fault.kind == FaultKind::kSchedulerAmnesia || fault.kind == FaultKind::kStaleLeader) return std::nullopt;
+    allowed_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? profile_.lease_ttl_ms * kNsPerMs : 0);
   }
-  checkers_.RankDied(place.run, place.rank, world_.now_ns() + allowed_ns);
+  return world_.now_ns() + allowed_ns;
 }
 
 }  // namespace shoal::sim

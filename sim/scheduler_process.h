@@ -16,8 +16,9 @@ namespace shoal::sim {
 
 class SchedulerProcess : public SimProcess {
  public:
+  using OnEvent = std::function<void(const scheduler::EventRecord&)>;  // may be empty
+
   // Takes the lead with the state on the disk; both ports outlive it. Up from now on.
-  using OnEvent = std::function<void(const scheduler::EventRecord&)>;
   SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk, OnEvent on_event = {});
   // The process dies.
   ~SchedulerProcess() override = default;

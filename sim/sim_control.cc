@@ -61,7 +61,8 @@ uint64_t SimControl::ConnectedNs(const Caller& caller) const {
   return found == connected_ns_.end() ? 0 : found->second;
 }
 
-void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse, uint32_t attempts) {
+void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const OnWay& on_way, const Refuse& refuse,
+                          uint32_t attempts) {
   if (hosts_.empty() && followers_.empty()) return refuse("connection refused");
   const uint64_t connected_ns = ConnectedNs(caller);
   const uint64_t now_ns = world_->now_ns();
@@ -74,12 +75,14 @@ void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const Refu
   if (reached.empty()) {
     // Connections are being made; one that stands still takes them, and then says nothing.
     if (attempts == kConnectAttempts) return refuse("connecting took too long");
-    return world_->After(kConnectEveryNs,
-                         [this, caller, arrive, refuse, attempts] { Dispatch(caller, arrive, refuse, attempts + 1); });
+    return world_->After(kConnectEveryNs, [this, caller, arrive, on_way, refuse, attempts] {
+      Dispatch(caller, arrive, on_way, refuse, attempts + 1);
+    });
   }
   const uint64_t chosen = reached[world_->random().Below(reached.size())];
   const auto host = hosts_.find(chosen);
   if (host != hosts_.end()) return arrive(host->second, 0);
+  on_way(chosen);
   PassOn(chosen, arrive, refuse);
 }
 
@@ -133,6 +136,9 @@ RequestHandle SimControl::Call(Caller caller, scheduler::Request request, uint64
           arrived->second.route = {host->number_, follower};
           host->Arrive(scheduler::RequestArrived{handle, arrived->second.request});
         },
+        [this, handle](uint64_t follower) {
+          if (const auto passed = calls_.find(handle); passed != calls_.end()) passed->second.route.follower = follower;
+        },
         [this, handle](const std::string& why) { End(handle, absl::UnavailableError(why)); });
   });
   return handle;
@@ -178,6 +184,10 @@ WatcherId SimControl::OpenWatch(Caller caller, scheduler::WatchOpened opened, Up
           if (arrived == watchers_.end()) return;
           arrived->second.route = {host->number_, follower};
           host->Arrive(arrived->second.opened);
+        },
+        [this, id](uint64_t follower) {
+          if (const auto passed = watchers_.find(id); passed != watchers_.end())
+            passed->second.route.follower = follower;
         },
         [this, id](const std::string&) { BreakStream(id); });
   });
@@ -226,7 +236,8 @@ void SimControl::HostCame(uint64_t host) {
         const auto found = followers_.find(number);
         if (found == followers_.end() || found->second->leader_ >= host) return;
         found->second->leader_ = host;
-        BreakAll([&](const Route& route) { return route.follower == number && route.host != host; }, kAnotherLeads);
+        BreakAll([&](const Route& route) { return route.follower == number && route.host != 0 && route.host != host; },
+                 kAnotherLeads);
       });
     });
   }

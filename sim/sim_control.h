@@ -68,7 +68,7 @@ class SimControl {
   // Where a call or stream has got to.
   struct Route {
     uint64_t host = 0;      // 0: on its way
-    uint64_t follower = 0;  // that passed it on; 0: none
+    uint64_t follower = 0;  // that passes it on; 0: none
   };
   struct PendingCall {
     Caller caller;
@@ -92,7 +92,10 @@ class SimControl {
   // there is none.
   using Arrive = std::function<void(SimControlHost* host, uint64_t follower)>;
   using Refuse = std::function<void(const std::string& why)>;
-  void Dispatch(const Caller& caller, const Arrive& arrive, const Refuse& refuse, uint32_t attempts = 0);
+  // `on_way`: the follower has it now, and breaks it when it ends.
+  using OnWay = std::function<void(uint64_t follower)>;
+  void Dispatch(const Caller& caller, const Arrive& arrive, const OnWay& on_way, const Refuse& refuse,
+                uint32_t attempts = 0);
   void PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse);
   uint64_t ConnectedNs(const Caller& caller) const;
   // Does it when the follower does not stand still, at once if there is none; not if it has gone.

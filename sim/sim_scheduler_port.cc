@@ -50,12 +50,19 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .node_reduce = AsRequest(call.group.node_reduce)};
 }
 
+std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>& failures) {
+  std::vector<scheduler::GroupFailure> list;
+  for (const GroupFailure& failure : failures) list.push_back({failure.group, failure.reason});
+  return list;
+}
+
 scheduler::Request AsRequest(const CloseGroupsCall& call) {
   return scheduler::CloseGroups{.job = call.member.job,
                                 .rank = call.member.rank,
                                 .incarnation = call.member.incarnation,
                                 .groups = call.groups,
-                                .given_up_requests = call.given_up_requests};
+                                .given_up_requests = call.given_up_requests,
+                                .failures = AsFailures(call.failures)};
 }
 
 scheduler::Request AsRequest(const HeartbeatCall& call) {
@@ -87,7 +94,8 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .rank = call.member.rank,
                              .incarnation = call.member.incarnation,
                              .reason = call.reason,
-                             .failed = call.failed};
+                             .failed = call.failed,
+                             .failures = AsFailures(call.failures)};
 }
 
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,
@@ -95,7 +103,8 @@ void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* 
   if (group.failure.empty()) {
     moved->push_back({.group = group.group, .map = group.map});
   } else {
-    given_up->push_back({.group = group.group, .reason = group.failure});
+    const auto code = group.given_up_by_rank ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
+    given_up->push_back({.group = group.group, .reason = absl::Status(code, group.failure)});
   }
 }
 

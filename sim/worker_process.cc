@@ -54,7 +54,7 @@ std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
 void WorkerProcess::ListGroups() {
   const JobProfile& job = place_.job;
   const uint64_t most_ops = job.until_ns > 0 ? UINT64_MAX : job.ops;
-  Group everybody{.name = "all", .most_ops = most_ops, .rank = place_.rank};
+  Group everybody{.name = kAllRanks, .most_ops = most_ops, .rank = place_.rank};
   Group every_second{.name = "even", .most_ops = most_ops, .rank = place_.rank / 2};
   for (uint32_t r = 0; r < job.ranks; ++r) {
     everybody.ranks.push_back(r);
@@ -162,11 +162,12 @@ void WorkerProcess::StopCalling() {
         [this] { GiveUp("stopped calling", absl::CancelledError("by the simulation")); });
 }
 
-void WorkerProcess::AbortGroup() {
-  if (!groups_[0].opened || groups_[0].closed) return;
+bool WorkerProcess::AbortGroup() {
+  if (!groups_[0].opened || groups_[0].closed) return false;
   groups_[0].over = true;
   commands_.push_back(AbortGroupCommand{GroupHandle(0), kAbortReason});
   Wake();
+  return true;
 }
 
 uint64_t WorkerProcess::SubmitDue(Now now) {
@@ -247,6 +248,8 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     world().TraceText(name(), " reports server ", trouble->server.value(), " in epoch ", trouble->epoch.value(),
                       trouble->reachable ? " as reachable: " : ": ", trouble->reason);
     membership_commands_.emplace_back(*trouble);
+  } else if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
+    membership_commands_.emplace_back(*failure);
   } else if (std::holds_alternative<ShutdownDone>(outcome)) {
     membership_commands_.emplace_back(LeaveCommand{.reason = "done"});
   }

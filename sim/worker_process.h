@@ -74,7 +74,9 @@ class WorkerProcess : public SimProcess {
   // ---- faults ----
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
-  void AbortGroup();
+  // The group of all ranks. False: it is not open.
+  bool AbortGroup();
+  static constexpr char kAllRanks[] = "all";
   static constexpr char kAbortReason[] = "aborted by the simulation";
   // When the process dies, nobody hears of it.
   void FallSilent() {

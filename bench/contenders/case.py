@@ -20,3 +20,4 @@ class Measured:
     cpu_us: float  # user and system time per timed all-reduce, summed over the ranks' processes
     wrong: int  # elements, over all ranks
     server_bytes: list[int] = dataclasses.field(default_factory=list)  # that rank 0 pushed to each server
+    checks: int = 1  # all-reduces that the check before made of each tensor in flight

@@ -18,6 +18,8 @@ COLOCATE = "colocate"
 WITHOUT_KEEPING = "fail-on-server-loss"
 CHECKSUMS = "checksums"
 COLOCATED = "shoal-colocated"
+NODE_REDUCE = "node-reduce"
+WITHIN_NODE = "shoal-node"
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
 
@@ -44,6 +46,7 @@ LABELS = {
     "shoal-thread-large": "the large job, alone",
     "shoal-thread-shared": "the large job, beside a small one",
     COLOCATED: "Shoal, servers in workers too",
+    WITHIN_NODE: "Shoal, within the node first",
     "shoal-torch": "Shoal in torch, nothing set up",
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
@@ -62,14 +65,20 @@ SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
     "shoal-bf16": WIRE,
     COLOCATED: COLOCATE,
+    WITHIN_NODE: NODE_REDUCE,
     **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
 }
 
 
+def kind(name: str) -> str:
+    """The contender, whichever build's programs it runs."""
+    return name.removesuffix(OTHER_BUILD)
+
+
 def label(name: str) -> str:
     """What a page calls it."""
-    return LABELS[name.removesuffix(OTHER_BUILD)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
+    return LABELS[kind(name)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
 
 
 def with_other_build(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,7 +104,7 @@ def ucx_library(name: str) -> pathlib.Path:
 
 def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path) -> str:
     """Empty if the contender can be measured."""
-    name = name.removesuffix(OTHER_BUILD)
+    name = kind(name)
     if is_shoal(name):
         flag = SHOAL_FLAGS.get(name)
         if flag is not None and not has_flag(programs / "shoal-perf", flag):
@@ -109,7 +118,7 @@ def why_absent(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path
 
 def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, network: Network, processes: Processes):
     """RigError if it does not start."""
-    name = name.removesuffix(OTHER_BUILD)
+    name = kind(name)
     if name in TORCH:
         mode = name if name == "ddp-alone" else "ddp" if name.endswith("-ddp") else "all-reduce"
         return TorchRanks(name, TORCH[name], network, processes, mode)
@@ -136,6 +145,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         perf_flags.append(f"--{WITHOUT_KEEPING}")
     if name.endswith("-checked"):
         perf_flags.append(f"--{CHECKSUMS}")
+    if name == WITHIN_NODE:
+        perf_flags.append(f"--{NODE_REDUCE}=host")
     if name == "shoal-bf16":
         perf_flags.append(f"--{WIRE}=bf16")
     if name.endswith(("-alone", "-beside")):

@@ -73,5 +73,6 @@ class Shoal:
             per_server[shard["name"]] = per_server.get(shard["name"], 0) + shard["bytes_pushed"]
         [result] = written["results"]
         return Measured(
-            result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"], list(per_server.values())
-        )
+            result["op_times_us"], result["time_us"], result["cpu_time_us"], result["wrong"], list(per_server.values()),
+            checks=2,
+        )  # fmt: skip

@@ -30,7 +30,7 @@ class Calibration:
 
 def calibrate(network: Network, processes: Processes) -> Calibration:
     """Sends in a circle of all worker and server nodes; their links must have one shape. RigError if a stream fails."""
-    circle = network.workers + network.servers
+    circle = list(dict.fromkeys(network.workers + network.servers))
     begin = time.monotonic() + SETTLE_S
     commands = []
     for number, node in enumerate(circle):

@@ -117,15 +117,18 @@ def make_one_node(worker_count: int, server_count: int) -> Network:
     return network
 
 
-def make_linked_nodes(worker_links: list[LinkShape | None], server_links: list[LinkShape | None]) -> Network:
-    """A node for each link (None: one without a limit) and one for control. RigError without root, or if ip or tc
-    fails."""
+def make_linked_nodes(
+    worker_links: list[LinkShape | None], server_links: list[LinkShape | None], ranks_per_node: int = 1
+) -> Network:
+    """A node for each link (None: one without a limit) and one for control. `workers` names each of theirs
+    `ranks_per_node` times, one after the other. RigError without root, or if ip or tc fails."""
     network = Network()
     try:
         network.switch = network.new_namespace()
         run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
         network.control = add_node(network, "control", None)
-        network.workers = [add_node(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        nodes = [add_node(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        network.workers = [node for node in nodes for _ in range(ranks_per_node)]
         network.servers = [add_node(network, f"server-{i}", link) for i, link in enumerate(server_links)]
     except BaseException:
         network.__exit__()

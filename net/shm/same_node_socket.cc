@@ -139,7 +139,9 @@ absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  // The other side has closed with something unread. What it said before that is still there.
+  if (bytes < 0 && errno == ECONNRESET) bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (bytes <= 0) return absl::UnavailableError("the other side closed the connection");
   ReceivedMessage received{.bytes = static_cast<size_t>(bytes),
@@ -162,13 +164,14 @@ absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::spa
 
 absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
   ReceivedGreeting received;
-  absl::StatusOr<std::optional<ReceivedMessage>> message =
+  absl::StatusOr<std::optional<ReceivedMessage>> next =
       ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&received.greeting, 1)));
-  if (!message.ok()) return absl::UnavailableError("the other side closed the connection before its greeting");
-  if (!message->has_value()) return std::nullopt;
-  received.memory = std::move((*message)->descriptors);
+  if (!next.ok()) return absl::UnavailableError("the other side closed the connection before its greeting");
+  std::optional<ReceivedMessage>& message = *next;
+  if (!message.has_value()) return std::nullopt;
+  received.memory = std::move(message->descriptors);
   const SameNodeGreeting& greeting = received.greeting;
-  if ((*message)->bytes < 2 * sizeof(uint64_t) || greeting.magic != kSameNodeMagic) {
+  if (message->bytes < 2 * sizeof(uint64_t) || greeting.magic != kSameNodeMagic) {
     return absl::InvalidArgumentError("the other side is not a Shoal process");
   }
   if (greeting.layout_version != kSameNodeLayoutVersion) {
@@ -177,7 +180,7 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
                                                       kSameNodeLayoutVersion, "; run the same release on both"));
   }
   const size_t expected = greeting.region_bytes == 0 ? 2 : 3;
-  if ((*message)->bytes != sizeof(greeting) || received.memory.size() != expected || (*message)->is_cut) {
+  if (message->bytes != sizeof(greeting) || received.memory.size() != expected || message->is_cut) {
     return absl::InvalidArgumentError("the greeting is incomplete, or its memory is missing");
   }
   return received;

@@ -59,6 +59,12 @@ absl::Status CheckNodeReduce(const std::string& who, const std::optional<NodeRed
                                                  " bytes without control characters"));
 }
 
+absl::Status CheckGroupCount(JobRank rank, size_t count) {
+  if (count <= kMaxGroupsClosedAtOnce) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", rank.value(), " closes ", count,
+                                                 " groups with one call; close at most ", kMaxGroupsClosedAtOnce));
+}
+
 bool IsAddress(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || address.size() > kMaxNameBytes) return false;
@@ -165,11 +171,11 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
 }
 
 absl::Status CheckRequest(const CloseGroups& request) {
-  const size_t count = request.groups.size() + request.given_up_requests.size();
-  if (count <= kMaxGroupsClosedAtOnce) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank.value(), " closes ", count,
-                                                 " groups with one call; close at most ", kMaxGroupsClosedAtOnce));
+  return CheckGroupCount(request.rank,
+                         request.groups.size() + request.given_up_requests.size() + request.failures.size());
 }
+
+absl::Status CheckRequest(const LeaveJob& request) { return CheckGroupCount(request.rank, request.failures.size()); }
 
 std::string CleanText(const std::string& text) {
   size_t size = std::min(text.size(), kMaxTextBytes);

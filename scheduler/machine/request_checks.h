@@ -28,6 +28,7 @@ absl::Status CheckRequest(const RegisterServer& request);
 absl::Status CheckRequest(const JoinJob& request);
 absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size);
 absl::Status CheckRequest(const CloseGroups& request);
+absl::Status CheckRequest(const LeaveJob& request);
 
 // Makes text from a peer safe for logs, terminals and other peers: cut to kMaxTextBytes (never inside a UTF-8
 // character), with control characters replaced by '?'.

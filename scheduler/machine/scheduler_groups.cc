@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/bucket_plan.h"
 #include "core/frame.h"
+#include "core/rank_text.h"
 #include "core/token.h"
 #include "scheduler/machine/group_plan.h"
 #include "scheduler/machine/request_checks.h"
@@ -40,11 +41,12 @@ bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& reques
   if (found == nullptr) return false;
   const GroupState& group = found->state;
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
-  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!group.failure.empty()) {
-    ReplyNow(handle, absl::ResourceExhaustedError(group.failure));
+    ReplyNow(handle,
+             group.given_up_by_rank ? absl::AbortedError(group.failure) : absl::ResourceExhaustedError(group.failure));
     return true;
   }
+  const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) {
     ReplyNow(handle, map.status());
     return true;
@@ -131,6 +133,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return ReplyNow(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
+  GiveGroupsUp(**job, request.rank, request.failures, now);
   for (const GroupId group : request.groups) CloseGroup(**job, group, request.rank, now);
   for (const uint64_t number : request.given_up_requests) {
     const GroupRequestId id{request.incarnation, number};
@@ -139,6 +142,28 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
     if (opened != nullptr) CloseGroup(**job, opened->state.id, request.rank, now);
   }
   AfterSave(Reply{handle, Response(Done())});
+}
+
+void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now) {
+  for (const GroupFailure& failure : failures) {
+    JobGroup* const group = jobs_.GroupsOf(job.id).Find(failure.group);
+    if (group == nullptr) continue;  // all have closed it, or another has taken its name
+    GroupState& state = group->state;
+    const auto place = std::find(state.ranks.begin(), state.ranks.end(), rank);
+    // The first reason counts. A rank that is done with the group has no say in it.
+    if (place == state.ranks.end() || state.gone.contains(rank) || !state.failure.empty()) continue;
+    const auto rank_of_group = Rank(static_cast<uint32_t>(place - state.ranks.begin()));
+    state.failure =
+        absl::StrCat(RankOnNode(rank_of_group, state.ranks, job.NodesOf(state.ranks)), ": ", CleanText(failure.reason));
+    state.given_up_by_rank = true;
+    PublishFailure(job, state, now);
+  }
+}
+
+void SchedulerMachine::PublishFailure(const Job& job, const GroupState& group, Now now) {
+  saves_.NoteChange();
+  if (std::optional<GroupMap> map = MapOf(group); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
+  Record("group-failed", absl::StrCat("group \"", group.name, "\" of job \"", job.name, "\""), group.failure, now);
 }
 
 void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {

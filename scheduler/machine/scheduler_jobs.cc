@@ -97,6 +97,10 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& reque
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
+  const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
+  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
+  GiveGroupsUp(**job, request.rank, request.failures, now);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request);
   if (!gone.ok()) return ReplyNow(handle, gone.status());
   RankIsGone(*gone, now);

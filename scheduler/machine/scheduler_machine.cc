@@ -81,7 +81,7 @@ void SchedulerMachine::RenewAllLeases(Now now) {
 
 bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t due_ns = std::min(servers_.next_expiry_ns(), jobs_.next_expiry_ns());
-  const uint64_t patience_ns = HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
+  const uint64_t patience_ns = HeartbeatPeriodNs(lease_ttl_ns());
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
     // No process can be told that it is a member while the store fails, so none is lost for not renewing.
@@ -100,7 +100,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
 // When several nodes fall silent at the same moment, the cause is far more likely this node's network than theirs.
 // Members send three heartbeats in a lease, so two missing heartbeats of all of them are enough to tell.
 bool SchedulerMachine::IsCutOff(Now now) const {
-  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(settings_.lease_ttl_ms * kNsPerMs);
+  const uint64_t patience_ns = 2 * HeartbeatPeriodNs(lease_ttl_ns());
   // A process that waits to take over a rank has reached this node after the rank's holder fell silent.
   if (!heard_at_ns_.has_value() || !held_joins_.empty() || now.monotonic_ns < *heard_at_ns_ + patience_ns) return false;
   std::set<std::string> nodes;

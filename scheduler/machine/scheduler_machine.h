@@ -120,6 +120,9 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
   void Answer(RequestHandle handle, const CloseGroups& request, Now now);
   // For this rank.
+  // Notes why the rank has given groups up, and tells the others.
+  void GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
+  void PublishFailure(const Job& job, const GroupState& group, Now now);
   void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
@@ -168,7 +171,7 @@ class SchedulerMachine {
   PersistedState Snapshot() const;
   // The end of each step: what was decided goes out, and changes are saved.
   void HandOut(Now now, SchedulerActions* actions);
-  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * 1'000'000; }
+  uint64_t lease_ttl_ns() const { return settings_.lease_ttl_ms * kNsPerMs; }
 
   const Settings settings_;
   const std::string cluster_id_;

@@ -146,9 +146,7 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
   state.failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
                                "\": ", absl::StrJoin(refusals, "; "));
-  saves_.NoteChange();
-  if (std::optional<GroupMap> map = MapOf(state); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
-  Record("group-failed", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""), state.failure, now);
+  PublishFailure(job, state, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {

@@ -114,6 +114,12 @@ struct JoinGroup {
   std::optional<NodeReduceRequest> node_reduce = std::nullopt;
 };
 
+// The rank has given the group up: the others are to be told.
+struct GroupFailure {
+  GroupId group;
+  std::string reason;
+};
+
 // The rank is done with these groups of its own.
 struct CloseGroups {
   JobId job;
@@ -123,6 +129,7 @@ struct CloseGroups {
   // Numbers of JoinGroup requests whose answer it does not wait for any more: the group that one of them opened is
   // closed as well.
   std::vector<uint64_t> given_up_requests;
+  std::vector<GroupFailure> failures = {};
 };
 
 struct WorkerLoad {
@@ -147,6 +154,7 @@ struct LeaveJob {
   Incarnation incarnation;
   std::string reason;
   bool failed = false;
+  std::vector<GroupFailure> failures = {};
 };
 
 struct ReportServer {

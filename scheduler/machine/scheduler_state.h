@@ -116,7 +116,8 @@ struct GroupState {
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
-  std::string failure;  // not empty: given up, since no server that is left has the memory for it
+  std::string failure;            // not empty: given up, since no server that is left has the memory for it,
+  bool given_up_by_rank = false;  // or by one of its ranks
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
 
   // False: it has no map, and what becomes of servers is nothing to it.

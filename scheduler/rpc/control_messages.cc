@@ -10,6 +10,15 @@
 namespace shoal::scheduler {
 namespace {
 
+template <typename Message>
+std::vector<GroupFailure> FailuresOf(const Message& message) {
+  std::vector<GroupFailure> failures;
+  for (const v1::GroupFailure& failure : message.failures()) {
+    failures.push_back({GroupId(failure.group_id()), failure.reason()});
+  }
+  return failures;
+}
+
 ServerLoad FromMessage(const v1::ServerLoad& message) {
   return {.bytes_in = message.bytes_in(),
           .bytes_out = message.bytes_out(),
@@ -158,7 +167,8 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
                       .rank = JobRank(message.rank()),
                       .incarnation = Incarnation(message.incarnation()),
                       .groups = {},
-                      .given_up_requests = {message.given_up_requests().begin(), message.given_up_requests().end()}};
+                      .given_up_requests = {message.given_up_requests().begin(), message.given_up_requests().end()},
+                      .failures = FailuresOf(message)};
   for (const uint64_t group : message.group_ids()) request.groups.emplace_back(group);
   return request;
 }
@@ -180,7 +190,8 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
           .reason = message.reason(),
-          .failed = message.failed()};
+          .failed = message.failed(),
+          .failures = FailuresOf(message)};
 }
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {
@@ -313,6 +324,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_group_id(group.group.value());
   ToMessage(*group.map, message->mutable_map());
   message->set_failure(group.failure);
+  message->set_given_up_by_rank(group.given_up_by_rank);
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

@@ -213,7 +213,9 @@ void RegistrationMachine::OnFailure(const absl::Status& status, Now now, Registr
   last_failure_ = status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
   ReportOutage(status, now, actions);
-  next_call_ns_ = now.monotonic_ns + retry_pace_.Next(&jitter_);
+  // A scheduler that was started again grants its known servers one lease to show up, however short that is.
+  const uint64_t longest_ns = was_registered_ ? RenewalIntervalNs() : kNoDeadline;
+  next_call_ns_ = now.monotonic_ns + std::min(retry_pace_.Next(&jitter_), longest_ns);
 }
 
 void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions) {

@@ -159,8 +159,11 @@ class ServerGroup {
   enum class FailureOf : uint8_t { kGroup, kConnections };
 
   bool failed() const { return failed_; }
-  // Whether a hello of the epoch can start it anew.
-  bool FailureBinds(Epoch epoch) const { return failed_ && (failure_of_ == FailureOf::kGroup || epoch <= epoch_); }
+  // Whether a failure in an epoch is one for a hello of `epoch` as well, which can't start the group anew then.
+  static bool Binds(FailureOf of, Epoch failed_in, Epoch epoch) {
+    return of == FailureOf::kGroup || epoch <= failed_in;
+  }
+  bool FailureBinds(Epoch epoch) const { return failed_ && Binds(failure_of_, epoch_, epoch); }
   FailureOf failure_of() const { return failure_of_; }
   // Why it failed, for ranks that come later.
   const std::string& failure() const { return failure_; }

@@ -94,7 +94,7 @@ class ServerMachine {
     ServerGroup::FailureOf failure_of;
     std::string why;
 
-    bool Binds(Epoch newer) const { return failure_of == ServerGroup::FailureOf::kGroup || newer <= epoch; }
+    bool Binds(Epoch newer) const { return ServerGroup::Binds(failure_of, epoch, newer); }
   };
   static constexpr size_t kMaxEndedGroups = 1024;
   static constexpr uint64_t kFailedGroupPatienceNs = kNsPerS;

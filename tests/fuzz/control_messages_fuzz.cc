@@ -75,7 +75,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(18)) {
+    switch (input_.TakeBelow(19)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -115,6 +115,8 @@ class SchedulerUnderFuzz {
         return Call<v1::ReportServerRequest>();
       case 17:
         return Call<v1::DrainServerRequest>();
+      case 18:
+        return Call<v1::CloseGroupsRequest>();
     }
   }
 
@@ -166,6 +168,7 @@ class SchedulerUnderFuzz {
       } else if (const auto* watch = std::get_if<SendWatch>(&action)) {
         if (watch->map != nullptr) RequireConverts<v1::ShardMap>(watch->map);
         for (const RankLost& lost : watch->lost_ranks) RequireConverts<v1::RankLost>(lost);
+        for (const GroupMap& group : watch->groups) RequireConverts<v1::GroupMap>(group);
       } else if (const auto* event = std::get_if<SendEvent>(&action)) {
         RequireConverts<v1::Event>(event->event);
       } else if (const auto* persist = std::get_if<Persist>(&action)) {

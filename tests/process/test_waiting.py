@@ -2,9 +2,10 @@
 
 import re
 import signal
+import time
 
 from cluster import LOOPBACK, Cluster, Process
-from job_runs import digests, let_go_on, wait_for_line_of_all
+from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
 LINE = r"^shoal: rank 0 of job 'test': waiting "
@@ -146,3 +147,22 @@ def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster):
     rank = cluster.start_rank(0, 1, "--timeout-ms", "4000")
     rank.wait_for_line(WAITED + rf"for a scheduler at {LOOPBACK}:1 \([\d.]+ s left\): Connection refused")
     assert rank.wait() == 1
+
+
+def test_f21_a_rank_that_gives_up_while_no_server_is_left_is_named_to_the_others_at_once(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=1500)
+    server = cluster.start_server("alpha")
+    options = ["--rounds", "2", "--hold", "--timeout-ms"]
+    impatient = cluster.start_rank(0, 2, *options, "8000")
+    patient = cluster.start_rank(1, 2, *options, "60000")
+    wait_for_line_of_all([impatient, patient], "^round 0 done$")
+    server.send(signal.SIGKILL)
+    cluster.wait_for_server("alpha", "lost")
+    let_go_on([impatient, patient])
+    text = refusal(impatient)
+    ended_at = time.monotonic()
+    assert text.startswith("DEADLINE_EXCEEDED") and "server alpha" in text
+    told = refusal(patient)
+    assert time.monotonic() - ended_at < 2
+    assert re.match(r"ABORTED: rank 0 on \S+: all-reduce 2 of group 'world' .* is not done after 8 s", told), told
+    cluster.wait_for_event("group-failed", "world")

@@ -270,28 +270,30 @@ std::string NarratedCluster::OutcomeText(uint32_t rank, const WorkerOutcome& out
     }
     return std::string("no group");
   };
-  return std::visit(Overloaded{
-                        [&](const GroupOpened& opened) {
-                          if (opened.status.ok())
-                            return absl::StrCat(" tells its caller: ", group_of(opened.group), " is open");
-                          return absl::StrCat(" tells its caller: ", group_of(opened.group),
-                                              " is not open: ", opened.status.ToString());
-                        },
-                        [&](const OpDone& done) { return DoneText(done, *calls_[rank][done.ticket]); },
-                        [&](const GroupClosed& closed) {
-                          return absl::StrCat(" tells its caller: ", group_of(closed.group), " is closed");
-                        },
-                        [](const LinkMeasured&) { return std::string(" tells its caller: the link is measured"); },
-                        [](const ServerTrouble& trouble) {
-                          return absl::StrCat(
-                              " -> scheduler: group ", trouble.group.value(), " can't go on with server-",
-                              trouble.server.value() - 1, " in epoch ", trouble.epoch.value(), " (",
-                              trouble.reachable ? "reached again" : "out of reach", "): ", trouble.reason);
-                        },
-                        [](const WaitReported& wait) { return absl::StrCat(" logs: ", wait.line); },
-                        [](const ShutdownDone&) { return std::string(" tells its caller: the worker is closed"); },
-                    },
-                    outcome);
+  return std::visit(
+      Overloaded{
+          [&](const GroupOpened& opened) {
+            if (opened.status.ok()) return absl::StrCat(" tells its caller: ", group_of(opened.group), " is open");
+            return absl::StrCat(" tells its caller: ", group_of(opened.group),
+                                " is not open: ", opened.status.ToString());
+          },
+          [&](const OpDone& done) { return DoneText(done, *calls_[rank][done.ticket]); },
+          [&](const GroupClosed& closed) {
+            return absl::StrCat(" tells its caller: ", group_of(closed.group), " is closed");
+          },
+          [](const LinkMeasured&) { return std::string(" tells its caller: the link is measured"); },
+          [](const ServerTrouble& trouble) {
+            return absl::StrCat(" -> scheduler: group ", trouble.group.value(), " can't go on with server-",
+                                trouble.server.value() - 1, " in epoch ", trouble.epoch.value(), " (",
+                                trouble.reachable ? "reached again" : "out of reach", "): ", trouble.reason);
+          },
+          [](const GroupFailure& failure) {
+            return absl::StrCat(" -> scheduler: has given up group ", failure.group.value(), ": ", failure.reason);
+          },
+          [](const WaitReported& wait) { return absl::StrCat(" logs: ", wait.line); },
+          [](const ShutdownDone&) { return std::string(" tells its caller: the worker is closed"); },
+      },
+      outcome);
 }
 
 std::string NarratedCluster::DoneText(const OpDone& done, const Call& call) const {

@@ -365,8 +365,9 @@ MUTATIONS = [
         "I10: a rank that cannot go on with a server repeats its report until it has a newer map",
         (
             "worker/membership/server_reports.cc",
-            "    report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));",
-            "    reports_.erase(report);",
+            "  if (absl::IsUnavailable(status)) return;",
+            "  if (absl::IsUnavailable(status)) return;\n"
+            "  if (status.ok()) {\n    reports_.erase(report);\n    return;\n  }",
         ),
         (
             "scheduler/machine/scheduler_moves.cc",
@@ -387,6 +388,15 @@ MUTATIONS = [
             "worker/membership/closed_groups.cc",
             "  return nothing_to_say() || call_ != CallId() ? kNoDeadline : retry_ns_;",
             "  return kNoDeadline;",
+        ),
+    ),
+    mutation(
+        "given-up-groups-are-not-told",
+        "F21: a group that a rank gives up ends on all ranks, also where no server hears it",
+        (
+            "worker/machine/worker_group.cc",
+            "  if (info().size() > 1) actions->push_back(",
+            "  if (info().size() == 0) actions->push_back(",
         ),
     ),
     # ---- scheduler ----

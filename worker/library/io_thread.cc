@@ -219,6 +219,8 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
       member_->PushAlways(*trouble).IgnoreError();  // refused by a worker that has left its job
+    } else if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
+      member_->PushAlways(*failure).IgnoreError();  // likewise
     } else if (const auto* waiting = std::get_if<WaitReported>(&outcome)) {
       notices_->Say(waiting->line);
     } else {

@@ -67,7 +67,9 @@ Said Hear(int socket) {
   absl::StatusOr<std::optional<ReceivedMessage>> received =
       ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&said.greeting, 1)));
   said.is_over = !received.ok();
-  if (received.ok() && received->has_value()) said.message = **std::move(received);
+  if (!received.ok()) return said;
+  std::optional<ReceivedMessage>& message = *received;
+  if (message.has_value()) said.message = *std::move(message);
   return said;
 }
 
@@ -252,9 +254,13 @@ void NodePeers::OnMessages(Connection& peer, bool process_has_ended) {
   for (int i = 0; i < most && !failure_.has_value() && !peer.has_left; ++i) {
     const absl::StatusOr<std::optional<ReceivedMessage>> received =
         ReceiveOnThisNode(peer.socket.get(), std::as_writable_bytes(std::span(&news, 1)));
-    if (!received.ok()) process_has_ended = true;
-    if (!received.ok() || !received->has_value()) break;
-    OnMessage(peer, BytesOf(news).first((*received)->bytes));
+    if (!received.ok()) {
+      process_has_ended = true;
+      break;
+    }
+    const std::optional<ReceivedMessage>& message = *received;
+    if (!message.has_value()) break;
+    OnMessage(peer, BytesOf(news).first(message->bytes));
   }
   if (process_has_ended && !peer.has_left) {
     SetFailure(absl::UnavailableError(absl::StrCat(NameOf(peer.rank), " died")), peer.rank);

@@ -27,8 +27,11 @@ class AnyGroup {
   virtual void Open(Now now, WorkerActions* actions) = 0;
   // Not OK: the op was not taken. The reason of a failed group; InvalidArgument: its layout is not for this group.
   virtual absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) = 0;
-  // Ends every op with that reason; GroupOpened tells it where the group was not open. Nothing in a failed group.
+  // This rank gives the group up, and the others are to hear it: every op ends with that reason; GroupOpened tells it
+  // where the group was not open. Nothing in a failed group.
   virtual void Fail(absl::Status why, Now now, WorkerActions* actions) = 0;
+  // Likewise, where the others are told by somebody else.
+  virtual void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) = 0;
   // Ends the group once its ops are done; GroupClosed follows.
   virtual void Close(Now now, WorkerActions* actions) = 0;
   // Ends the group, also its ops; it waits for the other ranks until the deadline at the latest.

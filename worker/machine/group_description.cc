@@ -64,6 +64,11 @@ std::string GroupDescription::MissingServers() const {
 std::string GroupDescription::Lacks(const WorkerOp& op) const {
   std::string text = absl::StrCat(op.chunks_landed(), " of ", op.chunk_count(), " chunks are back");
   if (flow_.links().map().empty()) absl::StrAppend(&text, "; no reduction server is left");
+  // First, since there may be many servers, and who hears of this is told the beginning.
+  if (op.missing_before_move().missing_count > 0) {
+    absl::StrAppend(&text, "; before the group moved to its present servers, it waited for ",
+                    MissingRanks(op.missing_before_move()));
+  }
   std::vector<std::string> silent;
   for (const ShardLink& link : flow_.links()) {
     const std::string server = connections_.Describe(link.connection());

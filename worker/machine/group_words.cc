@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/duration_text.h"
+#include "core/rank_text.h"
 
 namespace shoal {
 
@@ -13,12 +14,7 @@ std::string RankOnNode(const GroupInfo& group, Rank rank) {
   if (group.is_rail() && rank.value() < group.size()) {
     return JobRankOnNode(group.job_ranks[rank.value()], group.nodes[rank.value()]);
   }
-  std::string text = absl::StrCat("rank ", rank.value());
-  if (rank.value() >= group.size()) return text;
-  const JobRank job_rank = group.job_ranks[rank.value()];
-  if (job_rank.value() != rank.value()) absl::StrAppend(&text, " (rank ", job_rank.value(), " of the job)");
-  if (rank.value() < group.nodes.size()) absl::StrAppend(&text, " on ", group.nodes[rank.value()]);
-  return text;
+  return RankOnNode(rank, group.job_ranks, group.nodes);
 }
 
 std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count) {

@@ -60,6 +60,17 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
 
 void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
+  // By way of the scheduler too: a rank that has not met this one hears it from nobody else.
+  if (rail_ != nullptr) {
+    rail_->group().Fail(why, now, actions);
+  } else if (info_->size() > 1) {
+    actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+  }
+  FailAsOthers(std::move(why), now, actions);
+}
+
+void NodeGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions) {
+  if (failed() || closed()) return;
   // Unavailable would say to the others that this rank is gone.
   const bool lacks_server = absl::IsUnavailable(why);
   actions->push_back(LocalFailAction{handle_, lacks_server ? absl::AbortedError(why.message()) : why});
@@ -122,18 +133,10 @@ void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* act
 
 void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
-  const absl::string_view why = event.status.message();
-  const bool is_known = event.culprit.has_value() && event.culprit->value() < info_->local_size();
-  // What a rank passes on after it was told names whom it was about.
-  if (!is_known || absl::IsAborted(event.status)) return BreakOff(event.status, now, actions);
-  const Rank culprit = info_->RankOfLocal(event.culprit->value());
-  const JobRank rank = info_->job_ranks[culprit.value()];
-  const std::string& node = info_->nodes[culprit.value()];
-  if (absl::IsUnavailable(event.status)) return BreakOff(RankLostError(rank, node, why), now, actions);
-  // What ranks disagree on is the caller's to mend; with all else it is enough to know that the group has ended.
-  const absl::StatusCode code =
-      absl::IsInvalidArgument(event.status) ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted;
-  BreakOff(absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why)), now, actions);
+  const absl::Status why = WhatFailed(event);
+  // The rail's ranks on other nodes hear it from this one.
+  if (rail_ != nullptr) rail_->group().Fail(why, now, actions);
+  BreakOff(why, now, actions);
 }
 
 void NodeGroup::OnMissing(std::span<const LocalRank> missing, Now now, WorkerActions* actions) {
@@ -177,7 +180,7 @@ uint64_t NodeGroup::OwnDeadlineNs() const {
 
 void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
   if (rail_ == nullptr || closed()) return;
-  if (!rail_->group().failure().ok()) Fail(rail_->group().failure(), now, actions);
+  if (!rail_->group().failure().ok()) FailAsOthers(rail_->group().failure(), now, actions);
   if (!failed()) {
     OpenIfReady(actions);
     rail_->PublishLanded(actions);
@@ -237,6 +240,21 @@ std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missin
   return absl::StrCat(op->wait().WaitedFor(Ranks(missing), now.monotonic_ns), ": ", OpOfGroup(*info_, *op));
 }
 
+absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
+  const bool is_known = event.culprit.has_value() && event.culprit->value() < info_->local_size();
+  // What a rank passes on after it was told names whom it was about.
+  if (!is_known || absl::IsAborted(event.status)) return event.status;
+  const Rank culprit = info_->RankOfLocal(event.culprit->value());
+  const JobRank rank = info_->job_ranks[culprit.value()];
+  const std::string& node = info_->nodes[culprit.value()];
+  const absl::string_view why = event.status.message();
+  if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
+  // What ranks disagree on is the caller's to mend; with all else it is enough to know that the group has ended.
+  const absl::StatusCode code =
+      absl::IsInvalidArgument(event.status) ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted;
+  return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
+}
+
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
   if (rail_ != nullptr && met_) return rail_->group().Description().MissingServers();
   const std::string text = absl::StrCat("group '", info_->name, "' is not open: ");
@@ -260,7 +278,7 @@ void NodeGroup::BreakOff(absl::Status why, Now now, WorkerActions* actions) {
   if (opening()) close_requested_ = true;
   state_ = State::kFailed;
   failure_ = std::move(why);
-  if (rail_ != nullptr) rail_->group().Fail(failure_, now, actions);
+  if (rail_ != nullptr) rail_->group().FailAsOthers(failure_, now, actions);
   CloseIfDone(now, actions);
 }
 

@@ -47,6 +47,7 @@ class NodeGroup final : public AnyGroup {
   void Open(Now now, WorkerActions* actions) override;
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
+  void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 
@@ -85,6 +86,8 @@ class NodeGroup final : public AnyGroup {
   std::string Ranks(std::span<const LocalRank> ranks) const;
   std::string WaitForOpening(std::span<const LocalRank> missing, Now now) const;
   std::string WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const;
+  // In the words for callers and the rail.
+  absl::Status WhatFailed(const LocalGroupFailed& event) const;
   std::string NotOpen(std::span<const LocalRank> missing) const;
   std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
 

@@ -28,7 +28,7 @@ class Rail {
   WorkerGroup& group() { return group_; }
   const WorkerGroup& group() const { return group_; }
 
-  // ---- ops, by number; those before first() are forgotten ----
+  // ---- ops, by number ----
 
   // As AnyGroup::Submit.
   absl::Status Submit(const SubmitCommand& whole, Now now, WorkerActions* actions);
@@ -40,6 +40,7 @@ class Rail {
   void NoteNodeEnded(OpNumber op, absl::Status status) { PartOf(op).node_ended = std::move(status); }
   // How; nullopt: it is not, or the rail is not.
   std::optional<absl::Status> Ended(OpNumber op) const;
+  // Nobody asks for those before this one again.
   void Forget(OpNumber before);
 
   // ---- words ----

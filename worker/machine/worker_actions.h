@@ -117,11 +117,11 @@ struct LocalMissingAction {
   GroupHandle group;
 };
 
-using WorkerAction =
-    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
-                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, LocalOpenAction,
-                 LocalStartAction, LocalPublishAction, LocalFailAction, LocalCloseAction, LocalMissingAction,
-                 GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
+using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction,
+                                  WorkerAcceptAction, WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction,
+                                  WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction,
+                                  LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone,
+                                  GroupClosed, LinkMeasured, ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 // ---- what the loop answers, as events for the machine, before it takes the transport's next events ----

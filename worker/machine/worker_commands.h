@@ -11,6 +11,7 @@
 #include <string>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "core/dtype.h"
 #include "core/ids.h"
 #include "core/shard_map.h"
@@ -46,10 +47,12 @@ struct MoveGroupCommand {
   std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
 };
 
-// The scheduler says that no server which is left has the memory for the group: it fails.
+// The group can't go on, as the scheduler says. May come before the group is opened.
 struct GiveGroupUpCommand {
   GroupId group;
-  std::string reason;
+  // Aborted: one of its ranks has given it up; ResourceExhausted: no server has the memory for it; FailedPrecondition:
+  // it needs other servers, and the scheduler does not know it, or this rank, any more.
+  absl::Status reason;
 };
 
 struct AbortGroupCommand {

@@ -166,6 +166,7 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }
+  if (header.refusal == Refusal::kGroupFailedBefore) return FailAsOthers(error, now, actions);
   Fail(error, now, actions);
 }
 
@@ -210,8 +211,12 @@ void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now,
 void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, Now now, WorkerActions* actions) {
   // Of an epoch that is over: a server that was left behind sees connections end.
   if (header.epoch != epoch()) return;
-  const char* const said = header.type == FrameType::kRankLost ? " was lost: " : ": ";
-  Fail(absl::AbortedError(absl::StrCat(RankOnNode(info(), header.rank), said, text)), now, actions);
+  const bool was_lost = header.type == FrameType::kRankLost;
+  const absl::Status why =
+      absl::AbortedError(absl::StrCat(RankOnNode(info(), header.rank), was_lost ? " was lost: " : ": ", text));
+  // A server found that it differs from the others, which may not all hear that server.
+  if (!was_lost && header.rank == info().rank && !failed()) actions->push_back(GroupFailure{info().id, text});
+  FailAsOthers(why, now, actions);
 }
 
 bool WorkerGroup::OnOffered(uint32_t connection, const FrameHeader& header, const TransportEvent& event, Now now,
@@ -289,6 +294,12 @@ void WorkerGroup::Tell(WorkerAction outcome, WorkerActions* actions) const {
 // ---- the end ----
 
 void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
+  if (failed() || closed()) return;
+  if (info().size() > 1) actions->push_back(GroupFailure{info().id, std::string(why.message())});
+  FailAsOthers(std::move(why), now, actions);
+}
+
+void WorkerGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   const bool was_opening = opening();
   state_ = State::kFailed;

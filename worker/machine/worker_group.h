@@ -62,6 +62,7 @@ class WorkerGroup final : public AnyGroup {
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
+  void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 

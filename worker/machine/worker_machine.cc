@@ -35,14 +35,22 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
     cell.group = std::move(group);
   }
   cell.group->Open(now, actions);
-  if (cell.on_servers == nullptr) return;
+  if (cell.on_servers != nullptr) TakeEarlyMove(command.info->id, cell.on_servers, now, actions);
+  for (const GiveGroupUpCommand& failure : early_failures_) {
+    if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
+  }
+  std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.info->id; });
+  DropClosed(command.group);
+  TryConnections(now, actions);
+}
+
+void WorkerMachine::TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions) {
   std::shared_ptr<const ShardMap> moved_to;
   for (const MoveGroupCommand& move : early_moves_) {
-    if (move.group == command.info->id && move.map->epoch() > cell.on_servers->epoch()) moved_to = move.map;
+    if (move.group == id && move.map->epoch() > group->epoch()) moved_to = move.map;
   }
-  std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == command.info->id; });
-  if (moved_to != nullptr) cell.on_servers->MoveTo(std::move(moved_to), now, actions);
-  TryConnections(now, actions);
+  std::erase_if(early_moves_, [&](const MoveGroupCommand& move) { return move.group == id; });
+  if (moved_to != nullptr) group->MoveTo(std::move(moved_to), now, actions);
 }
 
 absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
@@ -65,22 +73,27 @@ void WorkerMachine::OnEvent(const SubmitCommand& command, Now now, WorkerActions
 void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
   if (!options_.survive_server_loss) return;
   GroupHandle handle;
-  WorkerGroup* group = FindGroup(command.group, &handle);
-  if (group == nullptr) {
+  if (FindGroup(command.group, &handle) == nullptr) {
     // The scheduler tells of a group as soon as it has answered all ranks: perhaps before this one's answer is here.
-    if (early_moves_.size() >= kMaxEarlyMoves) early_moves_.pop_front();
+    if (early_moves_.size() >= kMaxEarlyNews) early_moves_.pop_front();
     early_moves_.push_back(command);
     return;
   }
+  WorkerGroup* const group = groups_[handle.value()].on_servers;
+  if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
   group->MoveTo(command.map, now, actions);
   TryConnections(now, actions);
 }
 
 void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions) {
   GroupHandle handle;
-  // One that is not open yet reports the servers itself, and hears it again.
-  if (FindGroup(command.group, &handle) == nullptr) return;
-  Group(handle)->Fail(absl::ResourceExhaustedError(command.reason), now, actions);
+  AnyGroup* const group = FindGroup(command.group, &handle);
+  if (group == nullptr) {
+    if (early_failures_.size() >= kMaxEarlyNews) early_failures_.pop_front();
+    early_failures_.push_back(command);
+    return;
+  }
+  group->FailAsOthers(command.reason, now, actions);
   DropClosed(handle);
 }
 
@@ -107,7 +120,7 @@ void WorkerMachine::OnEvent(const RankLostCommand& command, Now now, WorkerActio
     // The others may go on: a rank that was done and left while the scheduler was away counts as lost there, too.
     const std::vector<JobRank>& ranks = groups_[handle].group->info().job_ranks;
     if (std::find(ranks.begin(), ranks.end(), command.job_rank) == ranks.end()) continue;
-    groups_[handle].group->Fail(lost, now, actions);
+    groups_[handle].group->FailAsOthers(lost, now, actions);
   }
   DropClosed();
 }
@@ -206,7 +219,7 @@ void WorkerMachine::OnNote(uint32_t connection, const TransportEvent& event, Now
 void WorkerMachine::OnGroupNote(uint32_t connection, const FrameHeader& header, std::span<const std::byte> body,
                                 Now now, WorkerActions* actions) {
   GroupHandle handle;
-  WorkerGroup* group = FindGroup(header.group, &handle);
+  WorkerGroup* group = FindGroupOnServers(header.group, &handle);
   if (group == nullptr) return;
   switch (header.type) {
     case FrameType::kWelcome:
@@ -239,7 +252,7 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
   // Late copies were refused: nothing is missing.
   if (header.refusal == Refusal::kDuplicate || header.refusal == Refusal::kStaleOp) return;
   GroupHandle handle;
-  if (WorkerGroup* group = FindGroup(header.group, &handle); group != nullptr) {
+  if (WorkerGroup* group = FindGroupOnServers(header.group, &handle); group != nullptr) {
     group->OnRefused(connection, header, text, now, actions);
     return DropClosed(handle);
   }
@@ -260,7 +273,8 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
 void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
   GroupHandle handle;
-  WorkerGroup* group = header.ok() && header->type == FrameType::kResult ? FindGroup(header->group, &handle) : nullptr;
+  WorkerGroup* group =
+      header.ok() && header->type == FrameType::kResult ? FindGroupOnServers(header->group, &handle) : nullptr;
   if (group != nullptr && group->OnOffered(connection, *header, event, now, actions)) return DropClosed(handle);
   // Late, for a group that ended: dropped, and counted.
   tally_.CountRefusal();
@@ -355,14 +369,18 @@ void WorkerMachine::TickShutdown(Now now, WorkerActions* actions) {
 
 // ---- groups ----
 
-WorkerGroup* WorkerMachine::FindGroup(GroupId id, GroupHandle* handle) {
+AnyGroup* WorkerMachine::FindGroup(GroupId id, GroupHandle* handle) {
   for (const uint16_t open : open_groups_) {
-    WorkerGroup* const group = groups_[open].on_servers;
-    if (group == nullptr || group->info().id != id) continue;
+    AnyGroup* const group = groups_[open].group.get();
+    if (group->info().id != id) continue;
     *handle = GroupHandle(open);
     return group;
   }
   return nullptr;
+}
+
+WorkerGroup* WorkerMachine::FindGroupOnServers(GroupId id, GroupHandle* handle) {
+  return FindGroup(id, handle) == nullptr ? nullptr : groups_[handle->value()].on_servers;
 }
 
 void WorkerMachine::DropClosed(GroupHandle handle) {

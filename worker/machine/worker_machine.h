@@ -80,7 +80,7 @@ class WorkerMachine {
   };
   using Handles = absl::InlinedVector<uint16_t, 16>;
 
-  static constexpr size_t kMaxEarlyMoves = 1024;
+  static constexpr size_t kMaxEarlyNews = 1024;  // of each kind
 
   void OnUp(uint32_t connection, Now now, WorkerActions* actions);
   void OnDown(uint32_t connection, const absl::Status& why, Now now, WorkerActions* actions);
@@ -103,7 +103,10 @@ class WorkerMachine {
   AnyGroup* Group(GroupHandle handle) { return groups_[handle.value()].group.get(); }
   NodeGroup* NodeGroupOf(GroupHandle handle) { return groups_[handle.value()].on_node; }
   // One that goes through servers, which know it by its id.
-  WorkerGroup* FindGroup(GroupId id, GroupHandle* handle);
+  AnyGroup* FindGroup(GroupId id, GroupHandle* handle);
+  WorkerGroup* FindGroupOnServers(GroupId id, GroupHandle* handle);
+  // The newest map that the scheduler told before the group was open.
+  void TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, WorkerActions* actions);
   template <typename Visit>
   void ForEachOnServers(Visit visit) const {
     for (const uint16_t handle : open_groups_) {
@@ -118,9 +121,11 @@ class WorkerMachine {
   WorkerTally tally_;
   Connections connections_;
   LinkProbe probe_;
-  std::vector<GroupCell> groups_;             // by handle
-  Handles open_groups_;                       // whose cells hold a group, in order
-  std::deque<MoveGroupCommand> early_moves_;  // of groups that are not open yet, the newest
+  std::vector<GroupCell> groups_;  // by handle
+  Handles open_groups_;            // whose cells hold a group, in order
+  // Of groups that are not open yet, the newest.
+  std::deque<MoveGroupCommand> early_moves_;
+  std::deque<GiveGroupUpCommand> early_failures_;
   bool shutting_down_ = false;
   bool goodbyes_given_up_ = false;
   bool shutdown_reported_ = false;

@@ -11,6 +11,7 @@ WorkerOp::WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first
       wait_(command.submitted_ns, command.deadline_ns) {}
 
 void WorkerOp::Deal(uint32_t rotation) {
+  if (missing_ranks_.missing_count > 0) missing_before_move_ = missing_ranks_;
   rotation_ = rotation;
   missing_ranks_ = {};
 }
@@ -23,12 +24,14 @@ void WorkerOp::Land(ChunkNumber chunk) {
 
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {
   missing_ranks_ = missing;
+  missing_before_move_ = {};
   missing_shard_ = shard;
   missing_chunk_ = chunk;
 }
 
 void WorkerOp::ForgetMissingRanks(uint32_t shard, ChunkNumber chunk) {
   if (missing_shard_ == shard && missing_chunk_ == chunk) missing_ranks_ = {};
+  if (missing_chunk_ == chunk) missing_before_move_ = {};
 }
 
 }  // namespace shoal

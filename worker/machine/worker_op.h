@@ -70,6 +70,8 @@ class WorkerOp {
   void ForgetMissingRanks(uint32_t shard, ChunkNumber chunk);
   const Waiting& missing_ranks() const { return missing_ranks_; }  // none missing: no server has said so
   uint32_t missing_shard() const { return missing_shard_; }        // the server that said so
+  // What servers of older maps said last, while none of this one's has.
+  const Waiting& missing_before_move() const { return missing_before_move_; }
   WaitReport& wait() { return wait_; }
 
  private:
@@ -87,6 +89,7 @@ class WorkerOp {
   Waiting missing_ranks_;
   uint32_t missing_shard_ = 0;
   ChunkNumber missing_chunk_;
+  Waiting missing_before_move_;
 };
 
 }  // namespace shoal

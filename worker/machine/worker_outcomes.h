@@ -46,6 +46,13 @@ struct ServerTrouble {
   bool refused = false;  // it is reached, and has no memory for the group
 };
 
+// This rank has given the group up, by itself and not because others did: the scheduler must be told, since there may
+// be no server that hears it.
+struct GroupFailure {
+  GroupId group;
+  std::string reason;
+};
+
 // A wait has lasted long enough for a line in the log, which names what is waited for (core/wait_report.h).
 struct WaitReported {
   std::string line;
@@ -53,8 +60,8 @@ struct WaitReported {
 
 struct ShutdownDone {};
 
-using WorkerOutcome =
-    std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, WaitReported, ShutdownDone>;
+using WorkerOutcome = std::variant<GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble, GroupFailure,
+                                   WaitReported, ShutdownDone>;
 using WorkerOutcomes = std::vector<WorkerOutcome>;
 
 }  // namespace shoal

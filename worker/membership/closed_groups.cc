@@ -9,6 +9,19 @@ namespace {
 constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
 constexpr size_t kMostAtOnce = 1024;  // of each kind; the scheduler takes more
 
+// Takes the first `count` away.
+template <typename Queue>
+void DropTold(Queue* queue, size_t count) {
+  queue->erase(queue->begin(), queue->begin() + static_cast<ptrdiff_t>(count));
+}
+
+template <typename Queue, typename List>
+size_t TakeFirst(const Queue& queue, List* list) {
+  const size_t count = std::min(queue.size(), kMostAtOnce);
+  list->assign(queue.begin(), queue.begin() + static_cast<ptrdiff_t>(count));
+  return count;
+}
+
 }  // namespace
 
 void ClosedGroups::AddGivenUp(const std::vector<uint64_t>& requests) {
@@ -23,23 +36,24 @@ void ClosedGroups::OnAnswer(const absl::Status& status, Now now) {
   }
   pace_.Reset();
   retry_ns_ = 0;
-  groups_.erase(groups_.begin(), groups_.begin() + static_cast<ptrdiff_t>(groups_told_));
-  given_up_.erase(given_up_.begin(), given_up_.begin() + static_cast<ptrdiff_t>(given_up_told_));
+  DropTold(&groups_, groups_told_);
+  DropTold(&given_up_, given_up_told_);
+  DropTold(&failures_, failures_told_);
 }
 
 void ClosedGroups::Stop(MembershipActions* actions) {
   calls_->Cancel(&call_, actions);
   groups_.clear();
   given_up_.clear();
+  failures_.clear();
 }
 
 void ClosedGroups::Tick(const MemberId& member, Now now, MembershipActions* actions) {
   if (nothing_to_say() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;
-  groups_told_ = std::min(groups_.size(), kMostAtOnce);
-  given_up_told_ = std::min(given_up_.size(), kMostAtOnce);
   CloseGroupsCall call{.member = member};
-  call.groups.assign(groups_.begin(), groups_.begin() + static_cast<ptrdiff_t>(groups_told_));
-  call.given_up_requests.assign(given_up_.begin(), given_up_.begin() + static_cast<ptrdiff_t>(given_up_told_));
+  groups_told_ = TakeFirst(groups_, &call.groups);
+  given_up_told_ = TakeFirst(given_up_, &call.given_up_requests);
+  failures_told_ = TakeFirst(failures_, &call.failures);
   call_ = calls_->Start(CallOwner::kClosedGroups, std::move(call), now.monotonic_ns + kTimeoutNs, actions);
 }
 

@@ -10,8 +10,8 @@ namespace shoal {
 namespace {
 
 // A scheduler that stands still takes the call and says nothing: that is to be noticed before the deadline. One that
-// has heard the call may stand still before its answer is out: then a lease is running that this process does not know
-// of, so the first attempts are short.
+// has heard the call may stand still, or break, before its answer is out: then a lease is running that this process
+// does not know of. So the first attempts are short, and only silence makes the next one longer.
 constexpr uint64_t kFirstAttemptNs = kNsPerS;
 constexpr uint64_t kLongestAttemptNs = 5 * kNsPerS;
 constexpr uint64_t kServerPollNs = 100 * kNsPerMs;
@@ -53,7 +53,7 @@ std::string Joining::Missing() const {
 void Joining::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions) {
   call_ = CallId();
   if (absl::IsUnavailable(answer.status())) {
-    attempt_ns_ = std::min(2 * attempt_ns_, kLongestAttemptNs);
+    if (answer.status().message() == kNoAnswer) attempt_ns_ = std::min(2 * attempt_ns_, kLongestAttemptNs);
     scheduler_wait_->OnBroken(answer.status());
     return Pause(pace_.Next(jitter_), now);
   }

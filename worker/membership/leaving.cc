@@ -11,9 +11,8 @@ constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
 
 }  // namespace
 
-void Leaving::Begin(const MemberId& member, const std::string& reason, bool failed, Now now,
-                    MembershipActions* actions) {
-  what_ = {.member = member, .reason = reason, .failed = failed};
+void Leaving::Begin(LeaveJobCall what, Now now, MembershipActions* actions) {
+  what_ = std::move(what);
   deadline_ns_ = now.monotonic_ns + kTimeoutNs;
   wait_ = WaitReport(now.monotonic_ns, deadline_ns_);
   repeated_ = false;

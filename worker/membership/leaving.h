@@ -19,7 +19,7 @@ class Leaving {
   // Both outlive it.
   Leaving(const std::string* scheduler, CallBook* calls) : scheduler_(scheduler), calls_(calls) {}
 
-  void Begin(const MemberId& member, const std::string& reason, bool failed, Now now, MembershipActions* actions);
+  void Begin(LeaveJobCall what, Now now, MembershipActions* actions);
   bool under_way() const { return call_ != CallId(); }
   // OK, or why nobody heard it; nullopt: still under way.
   std::optional<absl::Status> OnAnswer(const absl::Status& status, Now now, MembershipActions* actions);

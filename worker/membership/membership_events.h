@@ -54,7 +54,7 @@ struct ColocatedServerStarted {
 };
 
 using MembershipCommand = std::variant<JoinCommand, JoinGroupCommand, GroupEnded, CloseCommand, LeaveCommand,
-                                       StatisticsRead, ColocatedServerStarted, ServerTrouble>;
+                                       StatisticsRead, ColocatedServerStarted, ServerTrouble, GroupFailure>;
 
 // ---- what the machine asks of its port ----
 

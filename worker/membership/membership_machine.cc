@@ -24,7 +24,7 @@ MembershipMachine::MembershipMachine(MembershipOptions options)
       watch_(&calls_, &jitter_),
       groups_(&options_.scheduler, &calls_, &jitter_),
       closed_groups_(&calls_, &jitter_),
-      reports_(&calls_, &jitter_),
+      reports_(&options_.scheduler, &options_.member, &calls_, &jitter_),
       leaving_(&options_.scheduler, &calls_) {}
 
 void MembershipMachine::OnEvent(const JoinCommand& command, Now now, MembershipActions* actions) {
@@ -44,7 +44,7 @@ void MembershipMachine::FollowJoining(Now now, MembershipActions* actions) {
     left_ = true;
     return EndJoining(joining_.failure(), actions);
   }
-  leaving_.Begin(Self(), std::string(joining_.failure().message()), true, now, actions);
+  leaving_.Begin({.member = Self(), .reason = std::string(joining_.failure().message()), .failed = true}, now, actions);
 }
 
 void MembershipMachine::EndJoining(absl::StatusOr<JoinedJob> joined, MembershipActions* actions) {
@@ -79,11 +79,14 @@ void MembershipMachine::EndWaits(MembershipActions* actions) {
 
 void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
   EndWaits(actions);
+  std::vector<GroupFailure> failures = closed_groups_.UntoldFailures();
   StopWorking(actions);
   leave_asked_ = true;
   if (leaving_.under_way()) return;
   if (!is_member()) return OnLeft(absl::OkStatus(), actions);
-  leaving_.Begin(Self(), command.reason, command.failed, now, actions);
+  leaving_.Begin(
+      {.member = Self(), .reason = command.reason, .failed = command.failed, .failures = std::move(failures)}, now,
+      actions);
 }
 
 void MembershipMachine::StopWorking(MembershipActions* actions) {
@@ -106,6 +109,11 @@ void MembershipMachine::OnEvent(const StatisticsRead& event, Now now, Membership
 }
 
 void MembershipMachine::OnEvent(const ServerTrouble& event, Now, MembershipActions*) { reports_.Add(event); }
+
+void MembershipMachine::OnEvent(const GroupFailure& event, Now, MembershipActions*) {
+  closed_groups_.AddFailure(event);
+  reports_.OnEnded(event.group);
+}
 
 void MembershipMachine::OnEvent(const ColocatedServerStarted& event, Now now, MembershipActions* actions) {
   if (joining_.phase() == Joining::Phase::kStartingServer) {
@@ -149,7 +157,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       closed_groups_.OnAnswer(event.answer.status(), now);
       break;
     case CallOwner::kReports:
-      reports_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now);
+      reports_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now, actions);
       if (const auto* const answer = event.answer.ok() ? std::get_if<ReportAnswer>(&*event.answer) : nullptr) {
         OnGroupNews(answer->moved_groups, answer->given_up_groups, actions);
       }

@@ -50,6 +50,7 @@ class MembershipMachine {
   void OnEvent(const StatisticsRead& event, Now now, MembershipActions* actions);
   void OnEvent(const ColocatedServerStarted& event, Now now, MembershipActions* actions);
   void OnEvent(const ServerTrouble& event, Now now, MembershipActions* actions);
+  void OnEvent(const GroupFailure& event, Now now, MembershipActions* actions);
   void OnEvent(const CallEnded& event, Now now, MembershipActions* actions);
   void OnEvent(const WatchNewsCame& event, Now now, MembershipActions* actions);
   void OnEvent(const WatchEnded& event, Now now, MembershipActions* actions);

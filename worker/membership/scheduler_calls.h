@@ -84,6 +84,7 @@ struct CloseGroupsCall {
   MemberId member;
   std::vector<GroupId> groups;
   std::vector<uint64_t> given_up_requests;  // numbers of JoinGroupCalls whose answer nobody waits for
+  std::vector<GroupFailure> failures = {};  // the other ranks are told
 };
 
 struct HeartbeatCall {
@@ -99,7 +100,8 @@ struct ReportServerCall {
 struct LeaveJobCall {
   MemberId member;
   std::string reason;
-  bool failed = false;  // the other ranks are told that this one is lost
+  bool failed = false;                      // the other ranks are told that this one is lost
+  std::vector<GroupFailure> failures = {};  // that no CloseGroupsCall has told yet
 };
 
 using SchedulerCall =

@@ -1,13 +1,14 @@
 #include "worker/membership/server_reports.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 
 namespace shoal {
 namespace {
 
-constexpr uint64_t kTimeoutNs = kReportTimeoutNs;
 constexpr uint64_t kRetryNs = 100 * kNsPerMs;
 
 // How long after its `answers`th answer a report is repeated: from a twelfth of the lease to half of it.
@@ -38,17 +39,26 @@ void ServerReports::OnEnded(GroupId group) {
   std::erase_if(reports_, [&](const Report& report) { return report.trouble.group == group; });
 }
 
-void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
+absl::Status ServerReports::NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const {
+  return absl::FailedPreconditionError(absl::StrCat("it can't go on with one of its servers (", trouble.reason,
+                                                    "), and the scheduler at ", *scheduler_, " gives rank ",
+                                                    self_->rank.value(), " of job '", self_->job_name, "' on node ",
+                                                    self_->node, " no other: ", refusal.message()));
+}
+
+void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now, MembershipActions* actions) {
   call_ = CallId();
   if (absl::IsUnavailable(status)) retry_ns_ = now.monotonic_ns + kRetryNs;
   const auto report = std::find_if(reports_.begin(), reports_.end(), [](const Report& each) { return each.is_asked; });
   if (report == reports_.end()) return;  // a newer one has taken its place, or it is over
   report->is_asked = false;
-  if (status.ok()) {
-    report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
-  } else if (!absl::IsUnavailable(status)) {
-    reports_.erase(report);  // the scheduler knows no such group or member
-  }
+  if (absl::IsUnavailable(status)) return;
+  report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
+  // A scheduler that led, stood still and goes on may refuse once, before it learns that another one leads.
+  if (!std::exchange(report->is_refused, !status.ok()) || status.ok()) return;
+  const ServerTrouble trouble = report->trouble;
+  OnEnded(trouble.group);
+  actions->emplace_back(GiveGroupUpCommand{trouble.group, NeverMoved(trouble, status)});
 }
 
 void ServerReports::Stop(MembershipActions* actions) {
@@ -62,8 +72,8 @@ void ServerReports::Tick(const MemberId& member, Now now, MembershipActions* act
                                 [&](const Report& report) { return report.due_ns <= now.monotonic_ns; });
   if (due == reports_.end()) return;
   due->is_asked = true;
-  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, due->trouble}, now.monotonic_ns + kTimeoutNs,
-                        actions);
+  call_ = calls_->Start(CallOwner::kReports, ReportServerCall{member, due->trouble},
+                        now.monotonic_ns + kReportTimeoutNs, actions);
 }
 
 uint64_t ServerReports::NextDeadlineNs() const {

@@ -1,11 +1,13 @@
 // What the scheduler must be told of servers: one report after the other, each again and again until the group has
 // another map, since nobody else can give it one. A report that was answered may wait at the scheduler until it can be
-// acted on; it is repeated at a slow pace, as the scheduler may forget it, and the news of the move may be lost. Pure.
+// acted on; it is repeated at a slow pace, as the scheduler may forget it, and the news of the move may be lost. A
+// scheduler that does not know the group or the rank (any more) never moves the group: it is given up then. Pure.
 #ifndef SHOAL_WORKER_MEMBERSHIP_SERVER_REPORTS_H_
 #define SHOAL_WORKER_MEMBERSHIP_SERVER_REPORTS_H_
 
 #include <cstdint>
 #include <deque>
+#include <string>
 
 #include "core/now.h"
 #include "core/retry_pace.h"
@@ -15,8 +17,9 @@ namespace shoal {
 
 class ServerReports {
  public:
-  // Both outlive it.
-  ServerReports(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
+  // `scheduler`: its addresses, for messages. All outlive it.
+  ServerReports(const std::string* scheduler, const JobMember* self, CallBook* calls, Jitter* jitter)
+      : scheduler_(scheduler), self_(self), calls_(calls), jitter_(jitter) {}
 
   // Takes the place of an older report of the same group and server, so there is never more than one for each server of
   // each group.
@@ -25,7 +28,7 @@ class ServerReports {
   void OnMoved(GroupId group, Epoch epoch);
   // The group has ended here, or failed.
   void OnEnded(GroupId group);
-  void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);
+  void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now, MembershipActions* actions);
   void Stop(MembershipActions* actions);
   // Reports are made while there is a membership.
   void Tick(const MemberId& member, Now now, MembershipActions* actions);
@@ -36,9 +39,14 @@ class ServerReports {
     ServerTrouble trouble;
     uint64_t due_ns = 0;
     uint32_t answers = 0;
-    bool is_asked = false;  // the call under way is for it
+    bool is_refused = false;  // by the last answer
+    bool is_asked = false;    // the call under way is for it
   };
 
+  absl::Status NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const;
+
+  const std::string* const scheduler_;
+  const JobMember* const self_;
   CallBook* const calls_;
   Jitter* const jitter_;
   std::deque<Report> reports_;  // oldest first

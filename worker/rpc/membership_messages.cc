@@ -33,11 +33,21 @@ void ToMessage(const NodeReduceOffer& offer, v1::NodeReduceRequest* message) {
   message->set_can_rails(offer.can_rails);
 }
 
+template <typename Message>
+void AddFailures(const std::vector<GroupFailure>& failures, Message* message) {
+  for (const GroupFailure& failure : failures) {
+    v1::GroupFailure* added = message->add_failures();
+    added->set_group_id(failure.group.value());
+    added->set_reason(failure.reason);
+  }
+}
+
 void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   const GroupId id(group.group_id());
   if (!group.failure().empty()) {
-    given_up->push_back({.group = id, .reason = group.failure()});
+    const auto code = group.given_up_by_rank() ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
+    given_up->push_back({.group = id, .reason = absl::Status(code, group.failure())});
   } else if (absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map()); map.ok()) {
     moved->push_back({.group = id, .map = *std::move(map)});
   }
@@ -82,6 +92,7 @@ v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
   auto message = From<v1::CloseGroupsRequest>(call.member);
   for (const GroupId group : call.groups) message.add_group_ids(group.value());
   for (const uint64_t number : call.given_up_requests) message.add_given_up_requests(number);
+  AddFailures(call.failures, &message);
   return message;
 }
 
@@ -117,6 +128,7 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
   auto message = From<v1::LeaveJobRequest>(call.member);
   message.set_reason(call.reason);
   message.set_failed(call.failed);
+  AddFailures(call.failures, &message);
   return message;
 }
 

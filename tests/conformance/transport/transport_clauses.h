@@ -13,7 +13,7 @@ TEST_P(TransportSuite, T1CompletesOnceWhenPeerDies) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(1 << 20, 1);
+  const Bytes& payload = Keep(Pattern(1 << 20, 1));
   uint64_t sent = 0;
   for (size_t size : kSomeSizes) {
     ASSERT_TRUE(a.transport().Send(link.to_b, {}, std::span(payload).first(size), ++sent).ok());
@@ -32,7 +32,7 @@ TEST_P(TransportSuite, T1AcceptCompletesOnceWhenSenderDies) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(4 << 20, 1);
+  const Bytes& payload = Keep(Pattern(4 << 20, 1));
   for (uint64_t i = 1; i <= 8; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok());
   ASSERT_TRUE(PollUntil("an offer", [&] { return b.Count(TransportEventKind::kOffered) > 0; }));
   b.AcceptAll();
@@ -53,7 +53,7 @@ TEST_P(TransportSuite, T1CompletesOnceAfterClose) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(1 << 20, 1);
+  const Bytes& payload = Keep(Pattern(1 << 20, 1));
   for (uint64_t i = 1; i <= 50; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok());
   a.transport().Close(link.to_b);
   EXPECT_TRUE(absl::IsNotFound(a.transport().Send(link.to_b, {}, payload, 51)));
@@ -75,7 +75,7 @@ TEST_P(TransportSuite, T1BuffersAreFreeAfterTheDestructor) {
   auto outgoing = std::make_unique<Bytes>(Pattern(2 << 20, 1));
   auto incoming = std::make_unique<Bytes>(2 << 20);
   for (uint64_t i = 1; i <= 4; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, *outgoing, i).ok());
-  const Bytes payload = Pattern(2 << 20, 2);
+  const Bytes& payload = Keep(Pattern(2 << 20, 2));
   ASSERT_TRUE(c.transport().Send(back.to_b, {}, payload, 1).ok());
   ASSERT_TRUE(PollUntil("an offer", [&] { return a.Count(TransportEventKind::kOffered) > 0; }));
   const OfferId offer = a.All(TransportEventKind::kOffered).front().event.offer;
@@ -95,7 +95,7 @@ TEST_P(TransportSuite, T2SenderMayReuseItsBufferAfterSent) {
   b.AcceptAll();
   uint64_t token = 0;
   for (size_t size : kSomeSizes) {
-    const Bytes original = Pattern(size, size);
+    const Bytes& original = Keep(Pattern(size, size));
     Bytes buffer = original;
     ASSERT_TRUE(a.transport().Send(link.to_b, {}, buffer, ++token).ok());
     ASSERT_TRUE(PollUntil("sent", [&] { return a.Count(TransportEventKind::kSent) == token; }));
@@ -112,7 +112,7 @@ TEST_P(TransportSuite, T2NothingIsWrittenAfterLandedEvenIfItFailed) {
     Node& a = MakeNode();
     Node& b = MakeNode();
     const Link link = ConnectNodes(a, b);
-    const Bytes payload = Pattern(16 << 20, 1);
+    const Bytes& payload = Keep(Pattern(16 << 20, 1));
     ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, 1).ok());
     ASSERT_TRUE(PollUntil("an offer", [&] { return b.Count(TransportEventKind::kOffered) == 1; }));
     Bytes buffer(payload.size());
@@ -168,7 +168,7 @@ TEST_P(TransportSuite, T4NothingHappensOutsidePoll) {
   }
   ASSERT_EQ(events.size(), 1u);
   // What Poll returned stays as it is whatever else is called.
-  const Bytes payload = Pattern(1000, 1);
+  const Bytes& payload = Keep(Pattern(1000, 1));
   ASSERT_TRUE(b.transport().SendNote(link.to_a, AsBytes("x")).ok());
   ASSERT_TRUE(b.transport().Send(link.to_a, {}, payload, 7).ok());
   b.transport().Close(link.to_a);
@@ -183,7 +183,7 @@ TEST_P(TransportSuite, T5NotesArriveInOrder) {
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
   b.AcceptAll();
-  const Bytes payload = Pattern(300'000, 1);
+  const Bytes& payload = Keep(Pattern(300'000, 1));
   constexpr int kNotes = 5000;
   uint64_t payloads = 0;
   for (int i = 0; i < kNotes; ++i) {
@@ -210,7 +210,7 @@ TEST_P(TransportSuite, T6WhatDoesNotFitIsRefused) {
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
   const Bytes too_long(kMaxNoteBytes + 1);
-  const Bytes payload = Pattern(300'000, 1);
+  const Bytes& payload = Keep(Pattern(300'000, 1));
   EXPECT_TRUE(absl::IsInvalidArgument(a.transport().SendNote(link.to_b, too_long)));
   EXPECT_TRUE(absl::IsInvalidArgument(a.transport().SendNote(link.to_b, {})));
   EXPECT_TRUE(absl::IsInvalidArgument(a.transport().Send(link.to_b, too_long, payload, 1)));
@@ -220,7 +220,7 @@ TEST_P(TransportSuite, T6WhatDoesNotFitIsRefused) {
   a.transport().Decline(OfferId(4711));
   a.transport().Close(PeerId(4711));
 
-  const Bytes longest_header = Pattern(kMaxNoteBytes, 2);
+  const Bytes& longest_header = Keep(Pattern(kMaxNoteBytes, 2));
   ASSERT_TRUE(a.transport().Send(link.to_b, longest_header, payload, 1).ok());
   ASSERT_TRUE(PollUntil("an offer", [&] { return b.Count(TransportEventKind::kOffered) == 1; }));
   const Node::Seen offer = b.All(TransportEventKind::kOffered).front();
@@ -242,7 +242,7 @@ TEST_P(TransportSuite, T6DeclinedOffersEndAtTheSender) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(1 << 20, 1);
+  const Bytes& payload = Keep(Pattern(1 << 20, 1));
   uint64_t sent = 0;
   for (size_t size : kSomeSizes) {
     ASSERT_TRUE(a.transport().Send(link.to_b, {}, std::span(payload).first(size), ++sent).ok());
@@ -269,8 +269,8 @@ TEST_P(TransportSuite, T7LimitsHoldAndLift) {
   receiver.limits.max_offers_per_peer = 4096;
   Node& b = MakeNode(receiver);
   const Link link = ConnectNodes(a, b);
-  const Bytes note = Pattern(kMaxNoteBytes, 1);
-  const Bytes payload = Pattern(100'000, 2);
+  const Bytes& note = Keep(Pattern(kMaxNoteBytes, 1));
+  const Bytes& payload = Keep(Pattern(100'000, 2));
   // b does not poll, so at some point the network takes no more.
   uint64_t notes = 0;
   absl::Status status;
@@ -296,7 +296,7 @@ TEST_P(TransportSuite, T7AllWindowsThatAWorkerMayHaveAreNotTooMuch) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(100, 1);
+  const Bytes& payload = Keep(Pattern(100, 1));
   for (uint64_t i = 1; i <= kPayloads; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok()) << i;
   ASSERT_TRUE(PollUntil("offers", [&] { return b.Count(TransportEventKind::kOffered) == kPayloads; }));
   EXPECT_FALSE(a.IsDown(link.to_b) || b.IsDown(link.to_a));
@@ -333,7 +333,7 @@ TEST_P(TransportSuite, T8CloseOfASilentPeerKeepsT1) {
     silent->Poll();
     return a.IsUp(*peer);
   }));
-  const Bytes payload = Pattern(1 << 20, 1);
+  const Bytes& payload = Keep(Pattern(1 << 20, 1));
   for (uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(a.transport().Send(*peer, {}, payload, i).ok());
   PollFor(100);
   EXPECT_FALSE(a.IsDown(*peer));

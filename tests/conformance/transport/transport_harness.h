@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -191,6 +192,9 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
     PeerId to_a;
   };
 
+  // Keeps a payload until the nodes are gone, which may read what they were given until then.
+  const Bytes& Keep(Bytes payload) { return kept_.emplace_back(std::move(payload)); }
+
   Node& MakeNode(const TransportSetup& setup = {}) {
     std::unique_ptr<Transport> transport = GetParam().make(setup);
     EXPECT_NE(transport, nullptr);
@@ -233,17 +237,17 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
   std::vector<Loan> SendAndBorrow(Node& from, PeerId to_peer, Node& to, uint64_t seed) {
     const size_t offers_before = to.Count(TransportEventKind::kOffered);
     const size_t received_before = to.received().size();
-    std::vector<Bytes> payloads;
-    for (size_t i = 0; i < kSomeSizes.size(); ++i) payloads.push_back(Pattern(kSomeSizes[i], seed + i));
+    std::vector<const Bytes*> payloads;
+    for (size_t i = 0; i < kSomeSizes.size(); ++i) payloads.push_back(&Keep(Pattern(kSomeSizes[i], seed + i)));
     for (size_t i = 0; i < payloads.size(); ++i) {
-      EXPECT_TRUE(from.transport().Send(to_peer, AsBytes(std::to_string(i)), payloads[i], ++last_token_).ok());
+      EXPECT_TRUE(from.transport().Send(to_peer, AsBytes(std::to_string(i)), *payloads[i], ++last_token_).ok());
     }
     EXPECT_TRUE(
         PollUntil("offers", [&] { return to.Count(TransportEventKind::kOffered) == offers_before + payloads.size(); }));
     std::vector<Loan> loans;
     const std::vector<Node::Seen> offers = to.All(TransportEventKind::kOffered);
     for (size_t i = offers_before; i < offers.size(); ++i) {
-      const Bytes& expected = payloads[std::stoul(AsText(offers[i].bytes))];
+      const Bytes& expected = *payloads[std::stoul(AsText(offers[i].bytes))];
       EXPECT_EQ(offers[i].event.payload_bytes, expected.size());
       const std::byte* const data = Borrow(to, offers[i].event.offer);
       if (data != nullptr) {
@@ -256,7 +260,7 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
     EXPECT_TRUE(PollUntil("landings", [&] { return to.received().size() == received_before + accepted; }));
     for (size_t i = received_before; i < to.received().size(); ++i) {
       EXPECT_TRUE(to.received()[i].status.ok()) << to.received()[i].status;
-      EXPECT_TRUE(to.received()[i].payload == payloads[std::stoul(AsText(to.received()[i].header))]);
+      EXPECT_TRUE(to.received()[i].payload == *payloads[std::stoul(AsText(to.received()[i].header))]);
     }
     EXPECT_EQ(loans.empty(), !GetParam().lends);
     return loans;
@@ -277,6 +281,7 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
     for (const Loan& loan : loans) Return(node, loan.offer);
   }
 
+  std::deque<Bytes> kept_;
   std::vector<std::unique_ptr<Node>> nodes_;
   uint64_t last_token_ = 0;  // of SendAndBorrow
 };

@@ -18,7 +18,7 @@ TEST_P(TransportSuite, T9IsReadableUntilReturnedAndNoEventTellsOfIt) {
   }));
   // The lender goes on with other payloads.
   b.AcceptAll();
-  const Bytes other = Pattern(200'000, 99);
+  const Bytes& other = Keep(Pattern(200'000, 99));
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, other, ++last_token_).ok());
   const size_t landed = kSomeSizes.size() - loans.size() + 20;
   ASSERT_TRUE(PollUntil("the others", [&] { return b.received().size() == landed; }));
@@ -55,7 +55,7 @@ TEST_P(TransportSuite, T9OutlivesAConnectionThatTheBorrowerOrTheLenderCloses) {
     ASSERT_TRUE(PollUntil("the end", [&] { return a.IsDown(link.to_b) && b.IsDown(link.to_a); }));
     // The lender needs all its memory for somebody else, again and again.
     c.AcceptAll();
-    const Bytes payload = Pattern(500'000, 99);
+    const Bytes& payload = Keep(Pattern(500'000, 99));
     for (int i = 0; i < 30; ++i) ASSERT_TRUE(a.transport().Send(other.to_b, {}, payload, ++last_token_).ok());
     ASSERT_TRUE(PollUntil("the others", [&] { return c.received().size() == 30; }));
     ExpectIntact(loans);
@@ -89,7 +89,7 @@ TEST_P(TransportSuite, T9WhatBorrowDoesNotGiveStands) {
   Node& a = MakeNode();
   Node& b = MakeNode();
   const Link link = ConnectNodes(a, b);
-  const Bytes payload = Pattern(100'000, 1);
+  const Bytes& payload = Keep(Pattern(100'000, 1));
   for (uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok());
   ASSERT_TRUE(PollUntil("offers", [&] { return b.Count(TransportEventKind::kOffered) == 3; }));
   const std::vector<Node::Seen> offers = b.All(TransportEventKind::kOffered);
@@ -133,8 +133,8 @@ TEST_P(TransportSuite, T9BothSidesLendAllThatTheyCanAndNobodyWaitsForEver) {
   Node& a = MakeNode(small);
   Node& b = MakeNode(small);
   const Link link = ConnectNodes(a, b);
-  const Bytes from_a = Pattern(300'000, 1);
-  const Bytes from_b = Pattern(300'000, 2);
+  const Bytes& from_a = Keep(Pattern(300'000, 1));
+  const Bytes& from_b = Keep(Pattern(300'000, 2));
   constexpr uint64_t kPayloads = 60;
   for (uint64_t i = 1; i <= kPayloads; ++i) {
     ASSERT_TRUE(a.transport().Send(link.to_b, {}, from_a, i).ok());

@@ -50,7 +50,7 @@ TEST_P(TransportSuite, T11RanksThatPushInOppositeOrdersDoNotWaitForEachOther) {
   for (const int rank : {0, 1}) {
     for (const int server : {0, 1}) links[rank][server] = ConnectNodes(*ranks[rank], *servers[server]);
   }
-  const Bytes payload = Pattern(kLargePayload, 1);
+  const Bytes& payload = Keep(Pattern(kLargePayload, 1));
   for (const int rank : {0, 1}) {
     uint64_t token = 0;
     for (const int turn : {0, 1}) {
@@ -103,7 +103,7 @@ TEST_P(TransportSuite, T11ASilentPeerKeepsNobodyElseWaiting) {
   }));
   const Link link = ConnectNodes(a, c);
   c.AcceptAll();
-  const Bytes payload = Pattern(kLargePayload, 1);
+  const Bytes& payload = Keep(Pattern(kLargePayload, 1));
   for (uint64_t i = 1; i <= kManyPayloads; ++i) ASSERT_TRUE(a.transport().Send(to_silent, {}, payload, i).ok());
   PollFor(100);
   for (uint64_t i = 1; i <= kManyPayloads; ++i) {
@@ -125,7 +125,7 @@ TEST_P(TransportSuite, T11WhoeverGoesWhileThingsLandHasOneEventForEach) {
       Node& a = MakeNode(LendsLittle());
       Node& b = MakeNode();
       const Link link = ConnectNodes(a, b);
-      const Bytes payload = Pattern(4 << 20, 1);
+      const Bytes& payload = Keep(Pattern(4 << 20, 1));
       for (uint64_t i = 1; i <= 8; ++i) ASSERT_TRUE(a.transport().Send(link.to_b, {}, payload, i).ok());
       ASSERT_TRUE(PollUntil("an offer", [&] { return b.Count(TransportEventKind::kOffered) > 0; }));
       const std::vector<Node::Seen> offers = b.All(TransportEventKind::kOffered);

@@ -21,7 +21,7 @@ TEST_P(TransportSuite, SizesArriveIntact) {
   for (size_t power = 1024; power <= 4 << 20; power *= 2) sizes.insert(sizes.end(), {power - 1, power, power + 1});
   size_t count = 0;
   for (size_t size : sizes) {
-    const Bytes payload = Pattern(size, size);
+    const Bytes& payload = Keep(Pattern(size, size));
     const std::string header = "header of " + std::to_string(size);
     ++count;
     ASSERT_TRUE(a.transport().Send(link.to_b, AsBytes(header), payload, count).ok());
@@ -199,7 +199,7 @@ TEST_P(TransportWakeSuite, NoEventIsLostBetweenArmAndSleep) {
         },
         &echo_sleeps);
   });
-  const Bytes payload = Pattern(200'000, 1);
+  const Bytes& payload = Keep(Pattern(200'000, 1));
   int sleeps = 0;
   int rounds = 0;
   const PeerId peer = *here->Connect(there->listen_address());

@@ -40,7 +40,25 @@ class MachineClosedGroupsTest : public ::testing::Test {
             .rank = JobRank(rank),
             .incarnation = Incarnation(100 + rank),
             .groups = std::move(groups),
-            .given_up_requests = {}};
+            .given_up_requests = {},
+            .failures = {}};
+  }
+  CloseGroups GivingUp(uint32_t rank, GroupId group, const std::string& reason) const {
+    CloseGroups request = Closing(rank, {});
+    request.failures = {{group, reason}};
+    return request;
+  }
+  // What the watcher is told of groups that are given up.
+  std::vector<std::string> FailuresTold(MachineHarness* harness, WatcherId watcher) {
+    std::vector<std::string> failures;
+    for (const SendWatch& update : harness->watched(watcher)) {
+      for (const GroupMap& group : update.groups) {
+        if (!group.failure.empty()) failures.push_back(group.failure);
+        EXPECT_EQ(group.given_up_by_rank, !group.failure.empty());
+      }
+    }
+    harness->watched(watcher).clear();
+    return failures;
   }
   static std::vector<std::string> GroupsOf(MachineHarness* harness) {
     std::vector<std::string> names;
@@ -156,6 +174,60 @@ TEST_F(MachineClosedGroupsTest, ARequestThatWasGivenUpLeavesNoGroupBehind) {
   harness_.Ask<Done>(given_up);
   EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
+// No server may hear of it.
+TEST_F(MachineClosedGroupsTest, AGroupThatARankGivesUpIsToldToTheOthersWithItsReason) {
+  const GroupId group = Make("world", 7);
+  const GroupId other = Make("other");
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  harness_.Ask<Done>(GivingUp(1, group, "out of\npatience"));
+  EXPECT_THAT(FailuresTold(&harness_, watcher), ElementsAre("rank 1 on node1: out of?patience"));
+  EXPECT_THAT(harness_.EventKinds(), Contains("group-failed"));
+  harness_.Ask<Done>(GivingUp(1, group, "said again"));
+  harness_.Ask<Done>(GivingUp(0, group, "so be it"));
+  EXPECT_THAT(FailuresTold(&harness_, watcher), IsEmpty()) << "the first reason counts";
+  // It is not moved any more, and who asks for it again hears why.
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
+  for (const SendWatch& update : harness_.watched(watcher)) {
+    for (const GroupMap& moved : update.groups) EXPECT_EQ(moved.group, other);
+  }
+  JoinGroup again = Group(job_, 0, 100, {0, 1});
+  again.group_name = "world";
+  again.request_number = 7;
+  EXPECT_EQ(harness_.StatusOf(harness_.Send(again)), absl::AbortedError("rank 1 on node1: out of?patience"));
+  MachineHarness after(harness_.last_saved());
+  const WatcherId late = after.Watch(job_);
+  EXPECT_THAT(FailuresTold(&after, late), ElementsAre("rank 1 on node1: out of?patience"));
+}
+
+TEST_F(MachineClosedGroupsTest, ARankThatLeavesSaysWhichGroupsItGaveUp) {
+  const GroupId group = Make("world");
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  harness_.Ask<Done>(LeaveJob{.job = job_,
+                              .rank = JobRank(1),
+                              .incarnation = Incarnation(101),
+                              .reason = "it closed",
+                              .failures = {{group, "aborted"}}});
+  EXPECT_THAT(FailuresTold(&harness_, watcher), ElementsAre("rank 1 on node1: aborted"));
+}
+
+TEST_F(MachineClosedGroupsTest, WhoIsNotInAGroupOrIsDoneWithItDoesNotFailIt) {
+  const GroupId group = Make("world");
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  CloseGroups stranger = GivingUp(0, group, "forged");
+  stranger.incarnation = Incarnation(999);
+  EXPECT_TRUE(absl::IsNotFound(harness_.StatusOf(harness_.Send(stranger))));
+  harness_.Ask<Done>(Closing(0, {group}));
+  harness_.Ask<Done>(GivingUp(0, group, "too late"));
+  harness_.Ask<Done>(GivingUp(0, GroupId(12345), "of nobody"));
+  EXPECT_THAT(FailuresTold(&harness_, watcher), IsEmpty());
+  LeaveJob many{.job = job_, .rank = JobRank(1), .incarnation = Incarnation(101)};
+  many.failures.resize(kMaxGroupsClosedAtOnce + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(harness_.StatusOf(harness_.Send(many))));
 }
 
 TEST_F(MachineClosedGroupsTest, StrangersCloseNothing) {

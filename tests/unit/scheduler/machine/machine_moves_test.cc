@@ -194,6 +194,26 @@ TEST_P(MachineKeptReportsTest, AReportThatCanNotBeActedOnIsKeptUntilTheServerReg
 INSTANTIATE_TEST_SUITE_P(Reports, MachineKeptReportsTest, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Reachable" : "OutOfReach"; });
 
+// I10, F11: only groups with the lost rank end.
+TEST_F(MachineMovesTest, AGroupOfAFailedJobThatItsLostRankIsNotInGoesOnAndIsMoved) {
+  for (uint32_t rank = 0; rank < 3; ++rank) job_ = harness_.Ask<JobJoined>(Join("larger", 3, rank, 100 + rank)).job;
+  const RequestHandle first = harness_.Send(Group(job_, 0, 100, {0, 1}));
+  harness_.Send(Group(job_, 1, 101, {0, 1}));
+  group_ = harness_.Get<GroupJoined>(first).group;
+  epoch_ = harness_.Get<GroupJoined>(first).map->epoch();
+  harness_.Ask<Done>(Leave(job_, 2, 102, /*failed=*/true));
+  watcher_ = harness_.Watch(job_);
+  harness_.watched(watcher_).clear();
+  harness_.Ask<ServerReported>(Report(0, 1, false));
+  auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u) << "a rank's report still moves it";
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));
+  Register("c", 1);
+  moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u) << "so does a server that joins";
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("b", "c"));
+}
+
 TEST_F(MachineMovesTest, ServersThatComeTogetherAreGivenInAFewMoves) {
   for (char name = 'c'; name < 'o'; ++name) Register(std::string(1, name), 1);
   EXPECT_EQ(TakeMoves().size(), MovePace::kAtOnce);

@@ -240,6 +240,19 @@ TEST_F(RegistrationMachineTest, I6SitsOutASchedulerOutageOfAnyLength) {
   EXPECT_THAT(Take<LeaseGivenUp>(), IsEmpty());
 }
 
+// A scheduler that is back after an outage calls nobody lost within a lease.
+TEST_F(RegistrationMachineTest, ARetryComesWithinAThirdOfAShortLeaseHoweverLongTheOutage) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(LeaseRenewal{.ttl_ms = 600, .epoch = Epoch(5)});
+  AdvanceToNextCall();
+  for (int i = 0; i < 20; ++i) {
+    AnswerRenew(absl::UnavailableError("Connection refused"));
+    EXPECT_LE(machine_.NextDeadlineNs() - now_.monotonic_ns, 200 * kNsPerMs);
+    AdvanceToNextCall();
+  }
+}
+
 TEST_F(RegistrationMachineTest, RegistersAgainWhenTheSchedulerDoesNotKnowIt) {
   Register();
   Take<LeaseGranted>();

@@ -30,6 +30,7 @@ TEST_F(RailsFailureTest, ARankOfTheNodeThatDiesFailsTheRailWithItsName) {
   const std::string why = "rank 4 of the job on node-a was lost: its process has ended";
   ASSERT_THAT(worker.NotesOf(FrameType::kGroupFailed), SizeIs(1));
   EXPECT_EQ(worker.NotesOf(FrameType::kGroupFailed)[0].text(), why);
+  EXPECT_THAT(worker.failures_told, ElementsAre(why)) << "for ranks of the rail that no server reaches";
   EXPECT_THAT(worker.done, IsEmpty()) << "the network reads the tensor of the first";
   worker.Sent(worker.sends[0]);
   ASSERT_THAT(worker.done, SizeIs(2));
@@ -50,6 +51,7 @@ TEST_F(RailsFailureTest, ARankThatIsLostInTheRailFailsTheNodeWithItsName) {
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].status, absl::AbortedError(absl::StrCat(why.message(), "; ", kFirstOp)));
   EXPECT_THAT(worker.local_fails, SizeIs(1)) << "said once";
+  EXPECT_THAT(worker.failures_told, IsEmpty()) << "the rail knows";
 }
 
 TEST_F(RailsFailureTest, WhatARankOfTheNodeWasToldOfAnotherIsPassedOnAsItIs) {
@@ -68,6 +70,7 @@ TEST_F(RailsFailureTest, ARankThatTheSchedulerDeclaresLostFailsBothHalvesWhichev
   worker.Command(RankLostCommand{JobRank(6), "node-b", "its lease ran out"});
   const std::string why = "rank 6 of the job on node-b was lost: its lease ran out";
   EXPECT_EQ(worker.local_fails.at(0).why, absl::AbortedError(why));
+  EXPECT_THAT(worker.failures_told, IsEmpty()) << "the scheduler knows";
   EXPECT_EQ(worker.NotesOf(FrameType::kGroupFailed).at(0).text(), why);
   EndOp(1, absl::AbortedError(why));
   EXPECT_EQ(worker.done.at(0).status, absl::AbortedError(absl::StrCat(why, "; ", kFirstOp)));
@@ -237,6 +240,7 @@ TEST_F(RailsFailureTest, AnAbortEndsBothHalvesAndTheGroupIsGoneOnceItIsClosed) {
   worker.Submit(1, kElements);
   Reduced(1, 0, kPart);
   worker.Command(AbortGroupCommand{kGroup, "enough"});
+  EXPECT_THAT(worker.failures_told, ElementsAre("the group was aborted: enough"));
   EndOp(1, absl::CancelledError("as the node passes it on"));
   worker.Command(CloseGroupCommand{kGroup});
   EXPECT_THAT(worker.closed, IsEmpty()) << "the network reads its tensor";

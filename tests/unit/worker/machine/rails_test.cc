@@ -267,7 +267,7 @@ TEST_F(RailsTest, AMapThatCameBeforeTheGroupIsItsFirst) {
 TEST_F(RailsTest, TheSchedulerGivesTheGroupUpByTheRailsId) {
   OpenAll();
   worker.Submit(1, kElements);
-  worker.Command(GiveGroupUpCommand{GroupId(1), "no server has memory for it"});
+  worker.Command(GiveGroupUpCommand{GroupId(1), absl::ResourceExhaustedError("no server has memory for it")});
   ASSERT_THAT(worker.local_fails, SizeIs(1));
   EndOp(1, absl::ResourceExhaustedError("as the node passes it on"));
   ASSERT_THAT(worker.done, SizeIs(1));

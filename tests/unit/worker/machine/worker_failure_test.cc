@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // What is said of an op of 100 numbers that ends with its group.
 constexpr char kLacked[] = "; all-reduce 1 of group 'world' (100 float32): 0 of 1 chunks are back";
@@ -46,6 +47,33 @@ TEST(WorkerFailure, ALostRankIsNamedWithItsNode) {
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_EQ(worker.done[0].status,
             absl::AbortedError(absl::StrCat("rank 2 on node-2 was lost: connection reset", kLacked)));
+}
+
+// There may be no server that tells the others.
+TEST(WorkerFailure, WhatThisRankGivesUpIsToldAndWhatOthersGaveUpIsNot) {
+  WorkerDriver aborts;
+  aborts.OpenAll(3, 1, 4);
+  aborts.Down(0);
+  aborts.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+  EXPECT_THAT(aborts.failures_told, ElementsAre("the group was aborted: no more"));
+
+  WorkerDriver differs;
+  differs.OpenAll(3, 1, 4);
+  differs.GiveNote(0, MakeTextNote(WorkerDriver::Header(FrameType::kGroupFailed, 0), "another size"));
+  EXPECT_THAT(differs.failures_told, ElementsAre("another size"))
+      << "the server found it to differ: rank 0 is this one";
+
+  for (const FrameType type : {FrameType::kGroupFailed, FrameType::kRankLost}) {
+    WorkerDriver hears;
+    hears.OpenAll(3, 1, 4);
+    hears.GiveNote(0, MakeTextNote(WorkerDriver::Header(type, 2), "connection reset"));
+    hears.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+    EXPECT_THAT(hears.failures_told, IsEmpty());
+  }
+  WorkerDriver alone;
+  alone.OpenAll(1, 1, 4);
+  alone.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+  EXPECT_THAT(alone.failures_told, IsEmpty()) << "nobody is to hear it";
 }
 
 TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
@@ -173,6 +201,22 @@ TEST(WorkerFailure, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
                 "waits for rank 4 on node-4, rank 9 on node-9 and 1 more, which made fewer calls, stopped, or waits "
                 "for another server itself"));
   EXPECT_EQ(worker.done[0].duration_ns, 5 * kNsPerS);
+}
+
+// The servers of the new map may not have had the time to say whom they wait for.
+TEST(WorkerFailure, TheDeadlineSoonAfterAMoveStillNamesTheRanksThatWereWaitedFor) {
+  WorkerDriver worker;
+  worker.OpenAll(3, 2, 4);
+  worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
+  worker.Sent(worker.sends.at(0));
+  FrameHeader header = WorkerDriver::Header(FrameType::kWaiting);
+  header.op = OpNumber(1);
+  worker.GiveNote(0, MakeWaiting(header, {.missing_count = 1, .listed_count = 1, .ranks = {Rank(2)}}));
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 4)});
+  worker.TickAt(worker.now.monotonic_ns + 5 * kNsPerS);
+  ASSERT_EQ(worker.done.size(), 1u);
+  EXPECT_THAT(std::string(worker.done[0].status.message()),
+              HasSubstr("; before the group moved to its present servers, it waited for rank 2 on node-2"));
 }
 
 TEST(WorkerFailure, ARankThatCameAfterAllIsNotBlamed) {

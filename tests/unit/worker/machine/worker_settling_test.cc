@@ -134,12 +134,21 @@ TEST(WorkerSettling, AGroupThatTheSchedulerGivesUpFailsWithItsReason) {
   worker.OpenAll(2, 1, 4);
   worker.Submit(1, kChunkElements);
   worker.Sent(worker.sends.at(0));
-  worker.Command(GiveGroupUpCommand{GroupId(2), "another group"});
+  worker.Command(GiveGroupUpCommand{GroupId(2), absl::AbortedError("another group")});
   EXPECT_THAT(worker.done, IsEmpty());
-  worker.Command(GiveGroupUpCommand{GroupId(1), "server a needs 8 bytes, 2 are free"});
+  worker.Command(GiveGroupUpCommand{GroupId(1), absl::ResourceExhaustedError("server a needs 8 bytes, 2 are free")});
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_TRUE(absl::IsResourceExhausted(worker.done[0].status)) << worker.done[0].status;
   EXPECT_THAT(worker.done[0].status.message(), HasSubstr("server a needs 8 bytes, 2 are free"));
+}
+
+TEST(WorkerSettling, AGroupThatIsGivenUpBeforeItIsOpenedHereFailsWhenItIs) {
+  WorkerDriver worker;
+  worker.Command(GiveGroupUpCommand{GroupId(1), absl::AbortedError("rank 1 on node-1: aborted")});
+  worker.Open(WorkerDriver::Info(0, 2, 1));
+  ASSERT_EQ(worker.opened.size(), 1u);
+  EXPECT_EQ(worker.opened[0].status, absl::AbortedError("rank 1 on node-1: aborted"));
+  EXPECT_THAT(worker.failures_told, IsEmpty()) << "the scheduler said so";
 }
 
 TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesAreNot) {

@@ -98,6 +98,15 @@ TEST(Joining, ASchedulerThatTakesTheCallAndSaysNothingIsNoticedBeforeTheDeadline
   EXPECT_EQ(later.deadline_ns - later.started_ns, 5 * kNsPerS);
 }
 
+// Its answer is lost, so the scheduler may have heard it, and a lease may be running.
+TEST(Joining, AnAttemptThatBreaksDoesNotMakeTheNextOneLonger) {
+  MembershipDriver driver;
+  driver.Do(JoinCommand{kDeadlineNs});
+  for (int i = 0; i < 4; ++i) driver.AnswerNext<JoinJobCall>(absl::UnavailableError("connection reset"));
+  const Call last = driver.Await<JoinJobCall>(kNsPerS);
+  EXPECT_EQ(last.deadline_ns - last.started_ns, kNsPerS);
+}
+
 TEST(Joining, NamesTheSchedulerThatDidNotAnswer) {
   MembershipDriver driver;
   driver.Do(JoinCommand{kDeadlineNs});

@@ -324,9 +324,70 @@ TEST_F(MembershipTest, AReportIsRepeatedUntilTheSchedulerAnswers) {
   driver_.Answer(call, ReportAnswer{.moved_groups = {{.group = GroupId(50), .map = Map(4)}}});
   EXPECT_EQ(driver_.Only<MoveGroupCommand>().group, GroupId(50));
   EXPECT_EQ(std::get<ReportServerCall>(driver_.Find<ReportServerCall>()->what).trouble.group, GroupId(51));
-  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no such group"));
+  driver_.AnswerNext<ReportServerCall>(ReportAnswer{.moved_groups = {{.group = GroupId(51), .map = Map(4)}}});
   driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
   EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "those are answers";
+}
+
+// Of a rank that was declared lost, or a job that the scheduler has forgotten, no group is ever moved.
+TEST_F(MembershipTest, AGroupWhoseReportsAreRefusedForGoodIsGivenUpWithTheReason) {
+  driver_.Do(
+      ServerTrouble{.group = GroupId(50), .epoch = Epoch(3), .server = ServerId(1), .reason = "nothing is heard"});
+  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
+  EXPECT_THAT(driver_.All<GiveGroupUpCommand>(), IsEmpty()) << "a deposed leader may say so once";
+  driver_.RenewUntil(driver_.now_ns() + kLeaseNs / 6);
+  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
+  driver_.RenewUntil(driver_.now_ns() + kLeaseNs / 2);
+  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
+  EXPECT_THAT(driver_.All<GiveGroupUpCommand>(), IsEmpty()) << "one that was taken in between begins anew";
+  driver_.RenewUntil(driver_.now_ns() + kLeaseNs);
+  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
+  const GiveGroupUpCommand given_up = driver_.Only<GiveGroupUpCommand>();
+  EXPECT_EQ(given_up.group, GroupId(50));
+  EXPECT_EQ(
+      given_up.reason,
+      absl::FailedPreconditionError(
+          "it can't go on with one of its servers (nothing is heard), and the scheduler at sched:7070 gives rank 2 "
+          "of job 'gpt' on node node-b no other: no job has id 7 here"));
+  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
+}
+
+TEST_F(MembershipTest, AGroupThatThisRankGaveUpIsToldAtOnceAndUntilTheSchedulerAnswers) {
+  driver_.Do(Trouble(50, 3));
+  driver_.Do(GroupFailure{GroupId(50), "out of patience"});
+  const Call first = *driver_.Find<CloseGroupsCall>();
+  const auto failures_of = [](const Call& call) { return std::get<CloseGroupsCall>(call.what).failures; };
+  ASSERT_EQ(failures_of(first).size(), 1u);
+  EXPECT_EQ(failures_of(first)[0].group, GroupId(50));
+  EXPECT_EQ(failures_of(first)[0].reason, "out of patience");
+  EXPECT_THAT(std::get<CloseGroupsCall>(first.what).groups, IsEmpty()) << "it is not done with it";
+  driver_.Do(GroupEnded{GroupId(50)});
+  driver_.Answer(first, absl::UnavailableError("Connection refused"));
+  const Call second = driver_.Await<CloseGroupsCall>(200 * kNsPerMs);
+  EXPECT_EQ(failures_of(second).size(), 1u);
+  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).groups, ElementsAre(GroupId(50)));
+  driver_.Do(GroupFailure{GroupId(51), "aborted"});
+  driver_.Answer(second, CallDone{});
+  const Call third = *driver_.Find<CloseGroupsCall>();
+  ASSERT_EQ(failures_of(third).size(), 1u);
+  EXPECT_EQ(failures_of(third)[0].group, GroupId(51));
+  driver_.Answer(third, CallDone{});
+  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
+  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
+  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
+  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "a group that has failed needs no other server";
+}
+
+TEST_F(MembershipTest, AProcessThatLeavesSaysWhichGroupsItGaveUpIfThatWasNotHeard) {
+  driver_.Do(GroupFailure{GroupId(50), "aborted"});
+  driver_.Do(GroupEnded{GroupId(50)});
+  driver_.Do(LeaveCommand{.reason = "done"});
+  const Call leave = *driver_.Find<LeaveJobCall>();
+  const std::vector<GroupFailure> failures = std::get<LeaveJobCall>(leave.what).failures;
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].group, GroupId(50));
+  EXPECT_EQ(failures[0].reason, "aborted");
 }
 
 // The scheduler may keep a report that it can't act on yet, and may be another one soon: it is told again, ever later.
@@ -355,8 +416,8 @@ TEST_F(MembershipTest, NoMoreIsReportedOfAGroupThatEndedOrWasGivenUp) {
   driver_.Do(Trouble(50, 3));
   driver_.Do(Trouble(51, 3));
   driver_.Do(GroupEnded{GroupId(50)});
-  News({.given_up_groups = {{.group = GroupId(51), .reason = "server a needs 8 bytes, 2 are free"}}});
-  EXPECT_EQ(driver_.Only<GiveGroupUpCommand>().reason, "server a needs 8 bytes, 2 are free");
+  News({.given_up_groups = {{.group = GroupId(51), .reason = absl::AbortedError("rank 1: aborted")}}});
+  EXPECT_EQ(driver_.Only<GiveGroupUpCommand>().reason, absl::AbortedError("rank 1: aborted"));
   driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
   driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
   EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
