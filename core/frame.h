@@ -23,7 +23,7 @@
 namespace shoal {
 
 // Grows with every change that an older peer would misread. Peers of another version are refused with both numbers.
-inline constexpr uint8_t kWireVersion = 3;
+inline constexpr uint8_t kWireVersion = 4;
 inline constexpr size_t kFrameHeaderBytes = 96;
 inline constexpr size_t kMaxNoteBytes = 512;
 inline constexpr size_t kMaxNoteBodyBytes = kMaxNoteBytes - kFrameHeaderBytes;
@@ -135,7 +135,8 @@ struct GroupToken {
   Rank rank;
   uint32_t group_size = 0;
   uint32_t max_chunk_bytes = 0;
-  uint32_t credit_chunks = 0;  // under way from one rank to one shard; 0: as the server likes
+  uint32_t credit_chunks = 0;     // under way from one rank to one shard; 0: as the server likes
+  uint32_t ranks_per_member = 1;  // whose contributions each rank of the group brings, summed: above 1 in a rail
   uint64_t expires_at_unix_s = 0;
   std::array<std::byte, 32> signature{};  // HMAC-SHA256 over all fields before it
 
@@ -157,7 +158,7 @@ struct Waiting {
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 
-inline constexpr size_t kGroupTokenSignedBytes = 56;
+inline constexpr size_t kGroupTokenSignedBytes = 60;
 inline constexpr size_t kGroupTokenBytes = kGroupTokenSignedBytes + 32;
 
 // A note in its own storage, ready to send.

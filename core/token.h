@@ -16,7 +16,7 @@
 namespace shoal {
 
 inline constexpr size_t kTokenKeyBytes = 32;
-// Ranks of one group: as many as one reduction takes inputs.
+// Ranks of one group, those of all its rails together: as many as one reduction takes inputs.
 inline constexpr uint32_t kMaxGroupSize = 4096;
 using TokenKey = std::array<std::byte, kTokenKeyBytes>;
 
@@ -24,7 +24,8 @@ using TokenKey = std::array<std::byte, kTokenKeyBytes>;
 void SignToken(const TokenKey& key, GroupToken* token);
 
 // Unauthenticated: wrong signature. DeadlineExceeded: expired at `now_unix_s`. InvalidArgument: rank >= group size,
-// no members or more than kMaxGroupSize, or a chunk size out of range. The text says what to do.
+// no members, no ranks for a member or more than kMaxGroupSize ranks in all, or a chunk size out of range. The text
+// says what to do.
 absl::Status CheckToken(const TokenKey& key, const GroupToken& token, uint64_t now_unix_s);
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #define SHOAL_REDUCE_KERNEL_TABLE_H_
 
 #include <cstddef>
+#include <cstdint>
 
 namespace shoal {
 
@@ -14,9 +15,9 @@ inline constexpr int kReduceDataTypes = 9;
 inline constexpr int kReduceOps = 6;
 
 // The contract of Reduce() in reduce.h, in the default floating point environment. `premul_factor` is read by
-// kPremulSum alone.
+// kPremulSum alone, `ranks_per_input` by kAvg.
 using ReduceKernel = void (*)(const std::byte* const* inputs, size_t input_count, std::byte* output,
-                              size_t element_count, double premul_factor);
+                              size_t element_count, double premul_factor, uint32_t ranks_per_input);
 
 // The contract of NarrowFloat32() and WidenToFloat32() in convert.h, in the default floating point environment.
 using ConvertKernel = void (*)(const std::byte* input, std::byte* output, size_t element_count);

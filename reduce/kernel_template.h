@@ -92,14 +92,14 @@ struct Kernel {
     for (size_t p = 0; p < kParts; ++p) kept[p] = Fold<Element, op>(kept[p], next[p]);
   }
 
-  static void Put(const Part* kept, size_t input_count, std::byte* output, size_t bytes = sizeof(Storeds)) {
+  static void Put(const Part* kept, size_t divisor, std::byte* output, size_t bytes = sizeof(Storeds)) {
     Part finished[kParts];
     for (size_t p = 0; p < kParts; ++p) {
       finished[p] = kept[p];
       if constexpr (op == ReduceOp::kAvg && Element::kIsInteger) {
-        finished[p] = DivideIntegers<Accumulator>(kept[p], input_count);
+        finished[p] = DivideIntegers<Accumulator>(kept[p], divisor);
       } else if constexpr (op == ReduceOp::kAvg) {
-        finished[p] /= static_cast<Accumulator>(input_count);
+        finished[p] /= static_cast<Accumulator>(divisor);
       }
     }
     const Storeds stored = Element::Store(finished);
@@ -109,7 +109,7 @@ struct Kernel {
   struct Inputs {
     const std::byte* const* starts;
     size_t count;
-    size_t total;  // of the whole reduction: the divisor of kAvg
+    size_t divisor;  // of kAvg
     double factor;
   };
 
@@ -138,7 +138,7 @@ struct Kernel {
 #pragma GCC unroll 8
       for (size_t v = 0; v < kTileVectors; ++v) {
         if constexpr (kEnds) {
-          Put(kept + v * kParts, inputs.total, output + at + v * sizeof(Storeds));
+          Put(kept + v * kParts, inputs.divisor, output + at + v * sizeof(Storeds));
         } else {
           for (size_t p = 0; p < kParts; ++p) block[(first + v) * kParts + p] = kept[v * kParts + p];
         }
@@ -177,12 +177,12 @@ struct Kernel {
     Part kept[kParts];
     Take(inputs.starts[0] + at, inputs.factor, kept, bytes);
     for (size_t k = 1; k < inputs.count; ++k) FoldIn(inputs.starts[k] + at, inputs.factor, kept, bytes);
-    Put(kept, inputs.total, output + at, bytes);
+    Put(kept, inputs.divisor, output + at, bytes);
   }
 
   static void Run(const std::byte* const* starts, size_t input_count, std::byte* output, size_t element_count,
-                  double factor) {
-    const Inputs inputs{starts, input_count, input_count, factor};
+                  double factor, uint32_t ranks_per_input) {
+    const Inputs inputs{starts, input_count, input_count * ranks_per_input, factor};
     const size_t tiled_vectors = element_count / Element::kLanes / kTileVectors * kTileVectors;
     RunTiles(inputs, tiled_vectors, output);
     const size_t end = element_count * sizeof(typename Element::Stored);

@@ -60,7 +60,7 @@ void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, st
   const KernelTable& table = *RunnableKernels()[0];
   const ReduceKernel kernel = table.kernels[static_cast<int>(spec.dtype) - 1][static_cast<int>(spec.op) - 1];
   const DefaultFloatEnvironment environment;
-  kernel(inputs.data(), inputs.size(), output, element_count, spec.premul_factor);
+  kernel(inputs.data(), inputs.size(), output, element_count, spec.premul_factor, spec.ranks_per_input);
 }
 
 void NarrowFloat32(DataType type, const std::byte* input, std::byte* output, size_t element_count) {

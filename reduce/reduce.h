@@ -20,11 +20,13 @@ inline constexpr size_t kMaxReduceInputs = 4096;
 struct ReduceSpec {
   DataType dtype = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  double premul_factor = 1.0;  // kPremulSum only
+  double premul_factor = 1.0;    // kPremulSum only
+  uint32_t ranks_per_input = 1;  // kAvg only: of so many ranks each input is the sum
 };
 
-// output[i] = op over inputs[0][i], inputs[1][i], ...; the divisor of kAvg is inputs.size(). `output` may be one of the
-// inputs, but must not overlap one in part. Between 1 and kMaxReduceInputs inputs, each of element_count elements.
+// output[i] = op over inputs[0][i], inputs[1][i], ...; the divisor of kAvg is the number of ranks. `output` may be one
+// of the inputs, but must not overlap one in part. Between 1 and kMaxReduceInputs inputs of element_count elements
+// each, of at least 1 and together at most kMaxReduceInputs ranks.
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count);
 
 // "avx512", "avx2" or "portable": the kernels that this machine runs (chosen once, by cpuid).

@@ -13,8 +13,10 @@ namespace {
 constexpr uint32_t kPid = 1;
 
 scheduler::NodeReduceRequest AsRequest(const NodeReduceOffer& offer) {
-  return {
-      .choice = static_cast<uint32_t>(offer.choice), .possible = offer.possible, .node_identity = offer.node_identity};
+  return {.choice = static_cast<uint32_t>(offer.choice),
+          .possible = offer.possible,
+          .node_identity = offer.node_identity,
+          .can_rails = offer.can_rails};
 }
 
 scheduler::Request AsRequest(const JoinJobCall& call) {
@@ -121,7 +123,9 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .link = group->link,
                        .busiest_port = group->busiest_port,
                        .node_reduce = group->node_reduce,
-                       .meeting_name = group->meeting_name};
+                       .meeting_name = group->meeting_name,
+                       .local_ranks = group->local_ranks,
+                       .rail_ranks = group->rail_ranks};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
     return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits};

@@ -188,7 +188,7 @@ int Types(size_t input_count, size_t bytes) {
         double best_s = 1e9;
         for (int run = 0; run < kRunsPerType; ++run) {
           const double start = ThreadSeconds();
-          kernel(inputs.data(), input_count, output.bytes(), element_count, 0.5);
+          kernel(inputs.data(), input_count, output.bytes(), element_count, 0.5, 1);
           best_s = std::min(best_s, ThreadSeconds() - start);
         }
         std::printf("%-10s %-11s %-10s %10.2f\n", std::string(DataTypeName(static_cast<DataType>(type))).c_str(),

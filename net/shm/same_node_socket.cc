@@ -139,7 +139,9 @@ absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  ssize_t bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  // The other side has closed with something unread. What it said before that is still there.
+  if (bytes < 0 && errno == ECONNRESET) bytes = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   if (bytes <= 0) return absl::UnavailableError("the other side closed the connection");
   ReceivedMessage received{.bytes = static_cast<size_t>(bytes),

@@ -82,7 +82,7 @@ inline constexpr size_t kMaxDescriptors = 3;
 
 // Any message; both sides' greetings are such. Unavailable: the socket is full, or the other side is gone.
 absl::Status SendOnThisNode(int socket, std::span<const std::byte> message, std::span<const int> descriptors);
-// nullopt: none has come yet. Unavailable: the other side is gone.
+// nullopt: none has come yet. Unavailable: the other side is gone, and all that it sent was received.
 absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std::span<std::byte> message);
 
 // Never waits; when the socket is full, enough bells are on their way.

@@ -71,6 +71,7 @@ struct NodeReduceRequest {
   uint32_t choice = 0;        // number of a NodeReduceChoice; for a group: the same on all ranks
   bool possible = false;      // the process has what it takes
   std::string node_identity;  // equal for processes that can meet; empty: not known
+  bool can_rails = false;     // it has what it takes for a group with several such nodes, too
 
   friend bool operator==(const NodeReduceRequest&, const NodeReduceRequest&) = default;
 };

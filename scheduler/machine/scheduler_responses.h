@@ -61,6 +61,10 @@ struct GroupJoined {
   double busiest_port = 1;         // core/flow_plan.h
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name = "";  // not empty: under which the ranks of one node meet
+  // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.
+  // All the above is of the rail then, but for `nodes` and the meeting name.
+  std::vector<Rank> local_ranks = {};
+  std::vector<Rank> rail_ranks = {};
 };
 
 struct WorkerRenewed {

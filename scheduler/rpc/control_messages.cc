@@ -48,7 +48,10 @@ void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
 }
 
 NodeReduceRequest FromMessage(const v1::NodeReduceRequest& message) {
-  return {.choice = message.choice(), .possible = message.possible(), .node_identity = message.node_identity()};
+  return {.choice = message.choice(),
+          .possible = message.possible(),
+          .node_identity = message.node_identity(),
+          .can_rails = message.can_rails()};
 }
 
 void ToMessage(const RankView& view, v1::RankStatus* message) {
@@ -255,8 +258,11 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   message->set_look_ahead_chunks(response.look_ahead_chunks);
   ToMessage(response.link, message->mutable_link());
   message->set_busiest_port(response.busiest_port);
-  message->mutable_node_reduce()->set_mode(static_cast<uint32_t>(response.node_reduce));
-  message->mutable_node_reduce()->set_meeting_name(response.meeting_name);
+  v1::NodeReduce* const node_reduce = message->mutable_node_reduce();
+  node_reduce->set_mode(static_cast<uint32_t>(response.node_reduce));
+  node_reduce->set_meeting_name(response.meeting_name);
+  for (const Rank rank : response.local_ranks) node_reduce->add_local_ranks(rank.value());
+  for (const Rank rank : response.rail_ranks) node_reduce->add_rail_ranks(rank.value());
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {

@@ -22,6 +22,7 @@ ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t cr
       job_(first_token.job),
       first_epoch_(first_token.epoch),
       epoch_(epoch),
+      ranks_per_member_(first_token.ranks_per_member),
       max_chunk_bytes_(first_token.max_chunk_bytes),
       credit_chunks_(credit_chunks),
       slot_region_(slot_region),
@@ -49,7 +50,7 @@ void ServerGroup::MoveTo(Epoch epoch) {
 
 bool ServerGroup::Agrees(const GroupToken& token) const {
   return token.group == id_ && token.job == job_ && token.epoch == first_epoch_ && token.group_size == size() &&
-         token.max_chunk_bytes == max_chunk_bytes_;
+         token.ranks_per_member == ranks_per_member_ && token.max_chunk_bytes == max_chunk_bytes_;
 }
 
 bool ServerGroup::HasPeer(PeerId peer) const {

@@ -63,6 +63,8 @@ class ServerGroup {
   // Not the epoch that the group started in: a rank may hold results that others lack.
   bool moved() const { return epoch_ != first_epoch_; }
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
+  // Of so many ranks each member brings the sum: the divisor of an average counts them all.
+  uint32_t ranks_per_member() const { return ranks_per_member_; }
   uint32_t max_chunk_bytes() const { return max_chunk_bytes_; }
   uint32_t credit_chunks() const { return credit_chunks_; }
   uint64_t slot_region() const { return slot_region_; }
@@ -179,6 +181,7 @@ class ServerGroup {
   const JobId job_;
   const Epoch first_epoch_;
   Epoch epoch_;
+  const uint32_t ranks_per_member_;
   const uint32_t max_chunk_bytes_;
   const uint32_t credit_chunks_;
   const uint64_t slot_region_;

@@ -220,14 +220,16 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
     ForgetInputs(group, token.slot, actions);
     return SendResult(token, Rank(r), now, actions);
   }
-  actions->push_back(
-      ReduceAction{.spec = {.dtype = record->dtype, .op = record->reduce_op, .premul_factor = record->premul_factor},
-                   .offset = group.BufferOffset(token.slot, Rank(0)),
-                   .stride_bytes = group.stride_bytes(),
-                   .input_count = group.size(),
-                   .elements = elements,
-                   .group_index = token.group_index,
-                   .token = event.token});
+  actions->push_back(ReduceAction{.spec = {.dtype = record->dtype,
+                                           .op = record->reduce_op,
+                                           .premul_factor = record->premul_factor,
+                                           .ranks_per_input = group.ranks_per_member()},
+                                  .offset = group.BufferOffset(token.slot, Rank(0)),
+                                  .stride_bytes = group.stride_bytes(),
+                                  .input_count = group.size(),
+                                  .elements = elements,
+                                  .group_index = token.group_index,
+                                  .token = event.token});
 }
 
 void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* actions) {

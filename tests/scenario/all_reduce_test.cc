@@ -1,7 +1,6 @@
 // Whole all-reduces through real loops: what comes back, and what comes back when something breaks.
 #include <cstring>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -10,52 +9,13 @@
 #include "gtest/gtest.h"
 #include "reduce/reduce.h"
 #include "tests/scenario/cluster.h"
+#include "tests/scenario/tensors.h"
 
 namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-using Bytes = std::vector<std::byte>;
-
-// Numbers of all magnitudes that a sum in another order would show.
-Bytes RandomTensor(uint64_t seed, DataType dtype, size_t elements) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(elements * DataTypeSize(dtype));
-  for (size_t i = 0; i < elements; ++i) {
-    if (dtype == DataType::kFloat32) {
-      const float value =
-          std::ldexp(static_cast<float>(random() % 20001) - 10000.0f, static_cast<int>(random() % 24) - 12);
-      std::memcpy(&bytes[i * 4], &value, 4);
-    } else if (dtype == DataType::kFloat64) {
-      const double value =
-          std::ldexp(static_cast<double>(random() % 20001) - 10000.0, static_cast<int>(random() % 60) - 30);
-      std::memcpy(&bytes[i * 8], &value, 8);
-    } else if (dtype == DataType::kFloat16 || dtype == DataType::kBfloat16) {
-      // Any finite number: the highest exponent bit is off.
-      const auto value = static_cast<uint16_t>(random() & 0xbfff);
-      std::memcpy(&bytes[i * 2], &value, 2);
-    } else {
-      for (size_t b = 0; b < DataTypeSize(dtype); ++b) bytes[i * DataTypeSize(dtype) + b] = std::byte(random());
-    }
-  }
-  return bytes;
-}
-
-Bytes Expected(const std::vector<Bytes>& inputs, const ReduceSpec& spec) {
-  std::vector<const std::byte*> pointers;
-  for (const Bytes& input : inputs) pointers.push_back(input.data());
-  Bytes result(inputs[0].size());
-  Reduce(spec, pointers, result.data(), result.size() / DataTypeSize(spec.dtype));
-  return result;
-}
-
-std::vector<Bytes> Tensors(uint32_t workers, DataType dtype, size_t elements, uint64_t seed) {
-  std::vector<Bytes> tensors;
-  for (uint32_t w = 0; w < workers; ++w) tensors.push_back(RandomTensor(seed * 100 + w, dtype, elements));
-  return tensors;
-}
 
 struct Case {
   ReduceSpec spec;

@@ -1,6 +1,10 @@
 #include "tests/scenario/cluster.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <utility>
 
@@ -8,8 +12,21 @@
 #include "core/token.h"
 
 namespace shoal {
+namespace {
+
+// Whether a worker's loop has something to do before anything else happens.
+bool CanGoOn(LocalReduce* local_reduce) {
+  if (local_reduce == nullptr) return false;
+  if (!local_reduce->Arm()) return true;
+  pollfd readable = {.fd = local_reduce->wake_fd(), .events = POLLIN, .revents = 0};
+  return poll(&readable, 1, 0) > 0;
+}
+
+}  // namespace
 
 Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(options.seed) {
+  static std::atomic<uint64_t> clusters = 0;
+  meeting_ = ++clusters;
   key_.fill(std::byte{8});
   servers_.resize(options.servers);
   for (uint32_t k = 0; k < options.servers; ++k) {
@@ -29,8 +46,9 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
   workers_.resize(options.workers);
   for (Worker& worker : workers_) {
     worker.transport = MakeTransport(false);
+    if (options.workers_per_node > 0) worker.local_reduce = options.make_local_reduce();
     worker.loop = std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = options.survive_server_loss},
-                                               worker.transport.get(), /*local_reduce=*/nullptr);
+                                               worker.transport.get(), worker.local_reduce.get());
   }
 }
 
@@ -58,7 +76,7 @@ std::shared_ptr<const ShardMap> Cluster::NextMap() { return Map(Epoch(++epoch_))
 
 void Cluster::MoveGroup(uint64_t id) {
   const std::shared_ptr<const ShardMap> map = NextMap();
-  for (Worker& worker : workers_) worker.commands.emplace_back(MoveGroupCommand{GroupId(id), map});
+  for (uint32_t w = 0; w < workers_.size(); ++w) Command(w, MoveGroupCommand{IdOf(id, w % rails()), map});
 }
 
 void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members) {
@@ -66,34 +84,53 @@ void Cluster::OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> memb
     members.resize(workers_.size());
     std::iota(members.begin(), members.end(), 0);
   }
-  const std::shared_ptr<const ShardMap> map = Map(Epoch(epoch_));
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    GroupToken token;
-    token.job = JobId(1);
-    token.group = GroupId(id);
-    token.epoch = map->epoch();
-    token.incarnation = Incarnation(100 + members[rank]);
-    token.rank = Rank(rank);
-    token.group_size = static_cast<uint32_t>(members.size());
-    token.max_chunk_bytes = options_.max_chunk_bytes;
-    token.credit_chunks = options_.credit_chunks;
-    token.expires_at_unix_s = now_.unix_ms / 1000 + 60;
-    SignToken(key_, &token);
-    const auto bytes = EncodeToken(token);
-    auto info = std::make_shared<GroupInfo>();
-    info->id = token.group;
-    info->name = absl::StrCat("group-", id);
-    info->rank = token.rank;
-    info->job_ranks = std::vector<JobRank>(members.begin(), members.end());
-    for (uint32_t member : members) info->nodes.push_back(absl::StrCat("node-", member));
-    info->max_chunk_bytes = token.max_chunk_bytes;
-    info->look_ahead_chunks = options_.look_ahead_chunks;
-    info->wire = options_.wire;
-    info->token.assign(bytes.begin(), bytes.end());
-    info->map = map;
+    const std::shared_ptr<const GroupInfo> info = MakeInfo(id, members, rank);
     workers_[members[rank]].groups[handle] = info;
-    Command(members[rank], OpenGroupCommand{GroupHandle(handle), std::move(info), now_.monotonic_ns + 30 * kNsPerS});
+    Command(members[rank], OpenGroupCommand{GroupHandle(handle), info, now_.monotonic_ns + 30 * kNsPerS});
   }
+}
+
+std::shared_ptr<GroupInfo> Cluster::MakeInfo(uint64_t id, const std::vector<uint32_t>& members, uint32_t rank) const {
+  const uint32_t node = rank / rails();
+  GroupToken token;
+  token.job = JobId(1);
+  token.group = IdOf(id, rank % rails());
+  token.epoch = Epoch(epoch_);
+  token.incarnation = Incarnation(100 + members[rank]);
+  token.rank = Rank(node);
+  token.group_size = static_cast<uint32_t>(members.size()) / rails();
+  token.ranks_per_member = rails();
+  token.max_chunk_bytes = options_.max_chunk_bytes;
+  token.credit_chunks = options_.credit_chunks;
+  token.expires_at_unix_s = now_.unix_ms / 1000 + 60;
+  SignToken(key_, &token);
+  const auto bytes = EncodeToken(token);
+  auto info = std::make_shared<GroupInfo>();
+  info->id = token.group;
+  info->name = absl::StrCat("group-", id);
+  info->rank = Rank(rank);
+  info->job_ranks = std::vector<JobRank>(members.begin(), members.end());
+  for (const uint32_t member : members) info->nodes.push_back(absl::StrCat("node-", member / rails()));
+  info->max_chunk_bytes = token.max_chunk_bytes;
+  info->look_ahead_chunks = options_.look_ahead_chunks;
+  info->wire = options_.wire;
+  info->token.assign(bytes.begin(), bytes.end());
+  info->map = Map(token.epoch);
+  if (options_.workers_per_node == 0) return info;
+  info->node_reduce = NodeReduceMode::kRails;
+  auto rail = std::make_shared<GroupInfo>(*info);
+  rail->rank = token.rank;
+  rail->job_ranks.clear();
+  rail->nodes.clear();
+  for (uint32_t in_rail = rank % rails(); in_rail < members.size(); in_rail += rails()) {
+    rail->job_ranks.push_back(info->job_ranks[in_rail]);
+    rail->nodes.push_back(info->nodes[in_rail]);
+  }
+  info->meeting_name = absl::StrCat("scenario/", getpid(), "/", meeting_, "/", id, "/", node);
+  for (uint32_t local = 0; local < rails(); ++local) info->local_ranks.emplace_back(node * rails() + local);
+  info->rail = std::move(rail);
+  return info;
 }
 
 void Cluster::Submit(uint32_t worker, uint16_t handle, uint64_t ticket, std::span<std::byte> data, DataType dtype,
@@ -122,6 +159,7 @@ bool Cluster::RunOne(size_t index) {
   } else if (Worker& worker = workers_[index - servers_.size()]; worker.loop != nullptr) {
     progress = worker.loop->RunOnce(now_, worker.commands, &worker.outcomes);
     worker.commands.clear();
+    progress = CanGoOn(worker.local_reduce.get()) || progress;
   }
   if (options_.after_each_turn) options_.after_each_turn();
   return progress;
@@ -174,6 +212,7 @@ void Cluster::KillServer(uint32_t server) {
 void Cluster::KillWorker(uint32_t worker) {
   workers_[worker].transport.reset();
   workers_[worker].loop.reset();
+  workers_[worker].local_reduce.reset();
 }
 
 const OpDone* Cluster::Done(uint32_t worker, uint64_t ticket) const {

@@ -5,6 +5,7 @@
 #ifndef SHOAL_TESTS_SCENARIO_CLUSTER_H_
 #define SHOAL_TESTS_SCENARIO_CLUSTER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "net/loopback/loopback_transport.h"
 #include "server/loop/inline_reducer.h"
 #include "server/loop/server_loop.h"
+#include "worker/local_reduce/local_reduce.h"
 #include "worker/loop/worker_loop.h"
 
 namespace shoal {
@@ -32,6 +34,10 @@ struct ClusterOptions {
   uint32_t credit_chunks = 0;  // 0: as the servers like
   bool survive_server_loss = true;
   uint64_t slot_memory_bytes = 48 << 20;
+  // So many workers in a row are on one node, and groups have rails; 0: each worker is on a node of its own. Every
+  // worker has one of these then.
+  uint32_t workers_per_node = 0;
+  std::function<std::unique_ptr<LocalReduce>()> make_local_reduce;
   uint64_t seed = 1;
   bool in_turn = false;  // instead of drawn
   // Wraps every transport, if set: those of the servers first, then the workers'.
@@ -44,7 +50,8 @@ class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
 
-  // Opens group `id` of these workers (all, if empty) under handle `handle` everywhere. It is open after Run.
+  // Opens group `id` of these workers (all, if empty) under handle `handle` everywhere. It is open after Run. With
+  // rails, members of all nodes have the same places there.
   void OpenGroup(uint64_t id, uint16_t handle, std::vector<uint32_t> members = {});
   // A map of the servers that are alive and have not left, of the next epoch, as the scheduler would make it. Epochs
   // count from 2.
@@ -97,14 +104,19 @@ class Cluster {
     bool has_left = false;
   };
   struct Worker {
-    std::unique_ptr<WorkerLoop> loop;      // null: killed
-    std::unique_ptr<Transport> transport;  // goes before the loop, whose memory it may be using
+    std::unique_ptr<LocalReduce> local_reduce;  // null: killed, or there are no rails
+    std::unique_ptr<WorkerLoop> loop;           // null: killed
+    std::unique_ptr<Transport> transport;       // goes before the loop, whose memory it may be using
     std::vector<WorkerCommand> commands;
     std::map<uint16_t, std::shared_ptr<const GroupInfo>> groups;  // by handle
     WorkerOutcomes outcomes;
   };
 
   std::unique_ptr<Transport> MakeTransport(bool listen);
+  uint32_t rails() const { return std::max(1u, options_.workers_per_node); }
+  // What servers and the scheduler know the group by: each rail is one.
+  GroupId IdOf(uint64_t group, uint32_t rail) const { return GroupId(group * rails() + rail); }
+  std::shared_ptr<GroupInfo> MakeInfo(uint64_t id, const std::vector<uint32_t>& members, uint32_t rank) const;
   bool RunOne(size_t index);
   bool RunInTurnUntil(const std::function<bool()>& done);
   std::shared_ptr<const ShardMap> Map(Epoch epoch) const;  // of the servers that are alive
@@ -113,6 +125,7 @@ class Cluster {
   std::mt19937_64 random_;
   LoopbackNetwork network_;
   TokenKey key_{};
+  uint64_t meeting_ = 0;  // no other cluster's of this process
   uint64_t epoch_ = 1;
   Now now_{.monotonic_ns = kNsPerS, .unix_ms = 1'800'000'000'000};
   std::vector<Server> servers_;

@@ -85,6 +85,9 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },
       [this](LocalOpenAction& action) { local_reduce_->Open(action.group); },
       [this](LocalStartAction& action) { local_reduce_->Start(action.op); },
+      [this](LocalPublishAction& action) {
+        local_reduce_->PublishPart(action.group, action.ticket, action.elements.first, action.elements.count);
+      },
       [this](LocalFailAction& action) { local_reduce_->Fail(action.group, action.why); },
       [this](LocalCloseAction& action) { local_reduce_->Close(action.group); },
       [this](LocalMissingAction& action) {

@@ -263,7 +263,7 @@ absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* action
 void ChunkFlow::ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
   if (op->reported()) return;
   op->Report();
-  actions->push_back(tally_.CountOp(op->command(), status, now));
+  if (!info_->is_rail()) actions->push_back(tally_.CountOp(op->command(), status, now));
 }
 
 void ChunkFlow::AdvanceWatermark(Now now) {

@@ -45,7 +45,9 @@ std::optional<uint32_t> EpochLinks::FindNextShard(const OpQueue& ops, OpNumber c
   std::optional<uint32_t> best;
   for (uint32_t shard = 0; shard < links_.size(); ++shard) {
     if (!links_[shard].CanPush() || !FindNext(shard, ops, commit_watermark)) continue;
-    if (!best.has_value() || links_[shard].next() < links_[*best].next()) best = shard;
+    const ChunkPlace next = links_[shard].next();
+    if (!ops.Find(next.op)->IsReady(next.chunk)) continue;
+    if (!best.has_value() || next < links_[*best].next()) best = shard;
   }
   // The rest of the links are further ahead.
   if (!best.has_value() || look_ahead_chunks == 0) return best;

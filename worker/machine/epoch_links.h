@@ -38,8 +38,8 @@ class EpochLinks {
   std::optional<uint32_t> FindShard(uint32_t connection) const;
 
   // The shard whose next chunk is first in the order that all ranks share; nullopt: nothing may be pushed now, because
-  // links have no credit left or no chunks, or the chunk is too far ahead of the oldest unfinished one
-  // (core/flow_plan.h; `look_ahead_chunks` 0: that does not bound).
+  // links have no credit left or no chunks, their next chunks are not there yet, or the chunk is too far ahead of the
+  // oldest unfinished one (core/flow_plan.h; `look_ahead_chunks` 0: that does not bound).
   std::optional<uint32_t> FindNextShard(const OpQueue& ops, OpNumber commit_watermark, uint32_t look_ahead_chunks);
 
   // Of each a hello went out, or it was lost.

@@ -83,18 +83,17 @@ std::string GroupDescription::Lacks(const WorkerOp& op) const {
   return text;
 }
 
+std::string GroupDescription::WhyNotDone(const WorkerOp& op, bool is_opening) const {
+  if (is_opening) return MissingServers();
+  if (op.missing_ranks().missing_count == 0) return Lacks(op);
+  const ShardLink& link = flow_.links()[op.missing_shard()];
+  return absl::StrCat(connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),
+                      ", which made fewer calls, stopped, or waits for another ",
+                      flow_.info().is_rail() ? "rank of its node or server itself" : "server itself");
+}
+
 absl::Status GroupDescription::Timeout(const WorkerOp& op, bool is_opening, Now now) const {
-  std::string text = absl::StrCat(OpNotDone(flow_.info(), op, now), ": ");
-  if (is_opening) {
-    absl::StrAppend(&text, MissingServers());
-  } else if (op.missing_ranks().missing_count > 0) {
-    const ShardLink& link = flow_.links()[op.missing_shard()];
-    absl::StrAppend(&text, connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),
-                    ", which made fewer calls, stopped, or waits for another server itself");
-  } else {
-    absl::StrAppend(&text, Lacks(op));
-  }
-  return absl::DeadlineExceededError(text);
+  return absl::DeadlineExceededError(absl::StrCat(OpNotDone(flow_.info(), op, now), ": ", WhyNotDone(op, is_opening)));
 }
 
 }  // namespace shoal

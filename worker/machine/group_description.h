@@ -32,7 +32,9 @@ class GroupDescription {
   std::string Uncommitted() const;
   // The servers on which the group is not open, and why.
   std::string MissingServers() const;
-  // The error of an op whose deadline has come.
+  // What keeps an op whose deadline has come.
+  std::string WhyNotDone(const WorkerOp& op, bool is_opening) const;
+  // The error of such an op.
   absl::Status Timeout(const WorkerOp& op, bool is_opening, Now now) const;
 
  private:

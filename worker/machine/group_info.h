@@ -2,6 +2,7 @@
 #ifndef SHOAL_WORKER_MACHINE_GROUP_INFO_H_
 #define SHOAL_WORKER_MACHINE_GROUP_INFO_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,7 +39,22 @@ struct GroupInfo {
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet; empty where they do not (kFlat)
 
+  // Of kRails alone. The rail has the same id, token and map; what is not the whole group's is its own: its ranks, one
+  // for each node, whose place in it is the node's. It has no rail in turn, and no local ranks.
+  std::vector<Rank> local_ranks;          // of the own node, as ranks of the group; the own place is the local rank
+  std::shared_ptr<const GroupInfo> rail;  // null if there are no rails
+
+  // A part of a group with rails, and not the group that callers know.
+  bool is_rail() const { return node_reduce == NodeReduceMode::kRails && rail == nullptr; }
   uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }
+  // How many ranks of the group this node has, their ranks in the group, and this worker's place among them. (Where
+  // there are no rails, they are all ranks.)
+  uint32_t local_size() const { return rail == nullptr ? size() : static_cast<uint32_t>(local_ranks.size()); }
+  Rank RankOfLocal(uint32_t local_rank) const { return rail == nullptr ? Rank(local_rank) : local_ranks[local_rank]; }
+  uint32_t local_rank() const {
+    if (rail == nullptr) return rank.value();
+    return static_cast<uint32_t>(std::find(local_ranks.begin(), local_ranks.end(), rank) - local_ranks.begin());
+  }
 };
 
 }  // namespace shoal

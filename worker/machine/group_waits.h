@@ -19,6 +19,8 @@ namespace shoal {
 
 class GroupWaits {
  public:
+  // Knows of no wait but that for the other ranks at the end.
+  GroupWaits() = default;
   // The group waits for its servers, from now on until the deadline.
   GroupWaits(uint64_t now_ns, uint64_t open_deadline_ns);
 
@@ -55,7 +57,7 @@ class GroupWaits {
   WaitReport leave_wait_;  // never due: it is not being left
   uint64_t leave_by_ns_ = kNoDeadline;
   Waiting leave_missing_;
-  uint64_t next_line_ns_;
+  uint64_t next_line_ns_ = kNoDeadline;
 };
 
 }  // namespace shoal

@@ -10,6 +10,10 @@
 namespace shoal {
 
 std::string RankOnNode(const GroupInfo& group, Rank rank) {
+  // Callers know nothing of a rail and its ranks.
+  if (group.is_rail() && rank.value() < group.size()) {
+    return JobRankOnNode(group.job_ranks[rank.value()], group.nodes[rank.value()]);
+  }
   return RankOnNode(rank, group.job_ranks, group.nodes);
 }
 

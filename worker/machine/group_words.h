@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// "rank 3 on node-b" (core/rank_text.h)
+// "rank 3 on node-b" (core/rank_text.h); of a rail "rank 3 of the job on node-b"
 std::string RankOnNode(const GroupInfo& group, Rank rank);
 // "rank 3 on node-b, rank 4 on node-b and 2 more": of `count` ranks those that are listed.
 std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count);

@@ -12,28 +12,35 @@
 
 namespace shoal {
 
-NodeGroup::NodeGroup(const OpenGroupCommand& command, WorkerTally* tally, Now now)
+NodeGroup::NodeGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now)
     : handle_(command.group),
       info_(command.info),
       open_deadline_ns_(command.deadline_ns),
-      tally_(*tally),
+      tally_(*shared.tally),
       ops_(info_->id),
       open_wait_(now.monotonic_ns, command.deadline_ns),
-      next_line_ns_(open_wait_.due_ns()) {}
+      next_line_ns_(open_wait_.due_ns()) {
+  if (info_->rail != nullptr) rail_ = std::make_unique<Rail>(command, generation, shared, now);
+}
 
 // ---- commands ----
 
-void NodeGroup::Open(Now /*now*/, WorkerActions* actions) {
+void NodeGroup::Open(Now now, WorkerActions* actions) {
   actions->push_back(LocalOpenAction{{.group = handle_,
                                       .meeting_name = info_->meeting_name,
-                                      .rank = LocalRank(info_->rank.value()),
-                                      .size = info_->size()}});
+                                      .rank = LocalRank(info_->local_rank()),
+                                      .size = info_->local_size()}});
+  if (rail_ != nullptr) rail_->group().Open(now, actions);
 }
 
 absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
+  FollowRail(now, actions);
   if (failed()) return failure_;
   if (absl::Status layout = CheckLayout(*info_, command); !layout.ok()) return layout;
-  WorkerOp& op = ops_.Add(command, *info_->map);
+  if (rail_ != nullptr) {
+    if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
+  }
+  WorkerOp& op = ops_.Add(command, /*map=*/ShardMap());
   if (op.layout().element_count() == 0) {
     EndOp(&op, absl::OkStatus(), now, actions);
     return absl::OkStatus();
@@ -46,21 +53,28 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
                                        .dtype = op.layout().dtype(),
                                        .reduce_op = command.reduce_op,
                                        .premul_factor = command.premul_factor,
-                                       .wire = info_->wire}});
+                                       .wire = info_->wire,
+                                       .other_nodes = rail_ != nullptr}});
   return absl::OkStatus();
 }
 
 void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   // By way of the scheduler too: a rank that has not met this one hears it from nobody else.
-  if (info_->size() > 1) actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+  if (rail_ != nullptr) {
+    rail_->group().Fail(why, now, actions);
+  } else if (info_->size() > 1) {
+    actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+  }
   FailAsOthers(std::move(why), now, actions);
 }
 
-void NodeGroup::FailAsOthers(absl::Status why, Now /*now*/, WorkerActions* actions) {
+void NodeGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
-  actions->push_back(LocalFailAction{handle_, why});
-  BreakOff(std::move(why), actions);
+  // Unavailable would say to the others that this rank is gone.
+  const bool lacks_server = absl::IsUnavailable(why);
+  actions->push_back(LocalFailAction{handle_, lacks_server ? absl::AbortedError(why.message()) : why});
+  BreakOff(std::move(why), now, actions);
 }
 
 void NodeGroup::Close(Now now, WorkerActions* actions) {
@@ -69,50 +83,60 @@ void NodeGroup::Close(Now now, WorkerActions* actions) {
   if (opening() && ops_.empty()) {
     return Fail(absl::CancelledError("the group was closed before it was open"), now, actions);
   }
-  CloseIfDone(actions);
+  CloseIfDone(now, actions);
 }
 
-void NodeGroup::Shutdown(uint64_t /*deadline_ns*/, Now now, WorkerActions* actions) {
+void NodeGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) {
   close_requested_ = true;
   if (!ops_.empty() || opening()) Fail(absl::CancelledError("the worker is closing"), now, actions);
-  CloseIfDone(actions);
+  if (rail_ != nullptr) rail_->group().Shutdown(deadline_ns, now, actions);
+  CloseIfDone(now, actions);
 }
 
 // ---- what happened on the node ----
 
 void NodeGroup::OnMet(WorkerActions* actions) {
-  if (!opening()) return;
+  met_ = true;
+  OpenIfReady(actions);
+}
+
+void NodeGroup::OpenIfReady(WorkerActions* actions) {
+  if (!opening() || !met_ || (rail_ != nullptr && !rail_->group().open())) return;
   state_ = State::kOpen;
   was_open_ = true;
   SetNextLine();
   actions->push_back(GroupOpened{handle_, absl::OkStatus()});
 }
 
-void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions) {
-  const auto op = std::find_if(ops_.begin(), ops_.end(), [&](const WorkerOp& candidate) {
-    return !candidate.reported() && candidate.command().ticket == ended.ticket;
+WorkerOp* NodeGroup::FindOpen(uint64_t ticket) {
+  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
+    return !candidate.reported() && candidate.command().ticket == ticket;
   });
-  if (op == ops_.end()) return;
-  if (ended.status.ok()) {
-    tally_.CountOnNode(op->layout().element_count() * DataTypeSize(op->layout().dtype()));
-    EndOp(&*op, absl::OkStatus(), now, actions);
-  } else {
-    EndOp(&*op, FailureOfOp(failed() ? failure_ : ended.status, OpOfGroup(*info_, *op)), now, actions);
-  }
-  CloseIfDone(actions);
+  return op == ops_.end() ? nullptr : &*op;
 }
 
-void NodeGroup::OnFailed(const LocalGroupFailed& event, WorkerActions* actions) {
+void NodeGroup::OnPartReduced(const LocalPartReduced& reduced) {
+  const WorkerOp* const op = FindOpen(reduced.ticket);
+  if (op != nullptr) rail_->NoteReduced(op->number(), {reduced.first_element, reduced.element_count});
+}
+
+void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions) {
+  WorkerOp* const op = FindOpen(ended.ticket);
+  if (op == nullptr) return;
+  if (rail_ != nullptr) {
+    rail_->NoteNodeEnded(op->number(), ended.status);
+    return FollowRail(now, actions);
+  }
+  EndOp(op, ended.status, now, actions);
+  CloseIfDone(now, actions);
+}
+
+void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
-  const absl::string_view why = event.status.message();
-  if (!event.culprit.has_value() || event.culprit->value() >= info_->size()) return BreakOff(event.status, actions);
-  const JobRank rank = info_->job_ranks[event.culprit->value()];
-  const std::string& node = info_->nodes[event.culprit->value()];
-  if (absl::IsUnavailable(event.status)) return BreakOff(RankLostError(rank, node, why), actions);
-  // What ranks disagree on is the caller's to mend; with all else it is enough to know that the group has ended.
-  const absl::StatusCode code =
-      absl::IsInvalidArgument(event.status) ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted;
-  BreakOff(absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why)), actions);
+  const absl::Status why = WhatFailed(event);
+  // The rail's ranks on other nodes hear it from this one.
+  if (rail_ != nullptr) rail_->group().Fail(why, now, actions);
+  BreakOff(why, now, actions);
 }
 
 void NodeGroup::OnMissing(std::span<const LocalRank> missing, Now now, WorkerActions* actions) {
@@ -130,12 +154,20 @@ void NodeGroup::OnMissing(std::span<const LocalRank> missing, Now now, WorkerAct
 // ---- time ----
 
 void NodeGroup::Tick(Now now, WorkerActions* actions) {
-  if (asked_ || now.monotonic_ns < NextDeadlineNs()) return;
+  if (rail_ != nullptr) {
+    rail_->group().Tick(now, actions);
+    FollowRail(now, actions);
+  }
+  if (asked_ || now.monotonic_ns < OwnDeadlineNs()) return;
   asked_ = true;
   actions->push_back(LocalMissingAction{handle_});
 }
 
 uint64_t NodeGroup::NextDeadlineNs() const {
+  return rail_ == nullptr ? OwnDeadlineNs() : std::min(OwnDeadlineNs(), rail_->group().NextDeadlineNs());
+}
+
+uint64_t NodeGroup::OwnDeadlineNs() const {
   switch (state_) {
     case State::kOpening:
       return std::min({open_deadline_ns_, next_line_ns_, ops_.next_deadline_ns()});
@@ -146,18 +178,29 @@ uint64_t NodeGroup::NextDeadlineNs() const {
   }
 }
 
+void NodeGroup::FollowRail(Now now, WorkerActions* actions) {
+  if (rail_ == nullptr || closed()) return;
+  if (!rail_->group().failure().ok()) FailAsOthers(rail_->group().failure(), now, actions);
+  if (!failed()) {
+    OpenIfReady(actions);
+    rail_->PublishLanded(actions);
+  }
+  for (WorkerOp* op = ops_.OldestOpen(); op != nullptr; op = ops_.OldestOpen()) {
+    const std::optional<absl::Status> ended = rail_->Ended(op->number());
+    if (!ended.has_value()) break;
+    EndOp(op, *ended, now, actions);
+  }
+  CloseIfDone(now, actions);
+}
+
 void NodeGroup::TakeLine(std::span<const LocalRank> missing, Now now, WorkerActions* actions) {
   // The oldest op stands for all that wait behind it.
   WorkerOp* const oldest = ops_.OldestOpen();
-  const std::string whom = missing.empty() ? "processor time" : Ranks(missing);
   std::optional<std::string> line;
   if (opening()) {
-    if (open_wait_.TakeDue(now.monotonic_ns)) {
-      line = absl::StrCat(open_wait_.WaitedFor(whom, now.monotonic_ns), ": group '", info_->name,
-                          "' opens when all its ranks have met on their node");
-    }
+    if (open_wait_.TakeDue(now.monotonic_ns)) line = WaitForOpening(missing, now);
   } else if (oldest != nullptr && oldest->wait().TakeDue(now.monotonic_ns)) {
-    line = absl::StrCat(oldest->wait().WaitedFor(whom, now.monotonic_ns), ": ", OpOfGroup(*info_, *oldest));
+    line = WaitForOp(oldest, missing, now);
   }
   SetNextLine();
   if (!line.has_value()) return;
@@ -173,12 +216,47 @@ void NodeGroup::SetNextLine() {
 // ---- words ----
 
 std::string NodeGroup::Ranks(std::span<const LocalRank> ranks) const {
+  if (ranks.empty()) return "processor time";
   std::vector<Rank> listed;
-  for (const LocalRank rank : ranks.first(std::min(ranks.size(), kMaxMissingRanks))) listed.emplace_back(rank.value());
+  for (const LocalRank rank : ranks.first(std::min(ranks.size(), kMaxMissingRanks))) {
+    listed.push_back(info_->RankOfLocal(rank.value()));
+  }
   return RanksOnNodes(*info_, listed, static_cast<uint32_t>(ranks.size()));
 }
 
+std::string NodeGroup::WaitForOpening(std::span<const LocalRank> missing, Now now) const {
+  if (rail_ != nullptr && met_) {
+    return absl::StrCat(open_wait_.WaitedFor("servers", now.monotonic_ns), ": ", NotOpen(missing));
+  }
+  return absl::StrCat(open_wait_.WaitedFor(Ranks(missing), now.monotonic_ns), ": group '", info_->name,
+                      "' opens when all its ranks have met on their node");
+}
+
+std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const {
+  if (rail_ != nullptr && rail_->IsUnderWay(op->number())) {
+    return absl::StrCat(op->wait().WaitedFor(rail_->WaitedFor(op->number()), now.monotonic_ns), ": ",
+                        OpOfGroup(*info_, *op), ", ", rail_->Progress(op->number()));
+  }
+  return absl::StrCat(op->wait().WaitedFor(Ranks(missing), now.monotonic_ns), ": ", OpOfGroup(*info_, *op));
+}
+
+absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
+  const bool is_known = event.culprit.has_value() && event.culprit->value() < info_->local_size();
+  // What a rank passes on after it was told names whom it was about.
+  if (!is_known || absl::IsAborted(event.status)) return event.status;
+  const Rank culprit = info_->RankOfLocal(event.culprit->value());
+  const JobRank rank = info_->job_ranks[culprit.value()];
+  const std::string& node = info_->nodes[culprit.value()];
+  const absl::string_view why = event.status.message();
+  if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
+  // What ranks disagree on is the caller's to mend; with all else it is enough to know that the group has ended.
+  const absl::StatusCode code =
+      absl::IsInvalidArgument(event.status) ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted;
+  return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
+}
+
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
+  if (rail_ != nullptr && met_) return rail_->group().Description().MissingServers();
   const std::string text = absl::StrCat("group '", info_->name, "' is not open: ");
   if (missing.empty()) return absl::StrCat(text, "its ranks have not met on their node in time");
   return absl::StrCat(text, "its ranks meet on their node, and ", Ranks(missing), " did not come");
@@ -187,28 +265,43 @@ std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
 std::string NodeGroup::NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const {
   const std::string text = absl::StrCat(OpNotDone(*info_, op, now), ": ");
   if (opening()) return absl::StrCat(text, NotOpen(missing));
+  if (rail_ != nullptr && rail_->IsUnderWay(op.number())) return absl::StrCat(text, rail_->WhyNotDone(op.number()));
   if (missing.empty()) return absl::StrCat(text, "no rank is missing, but the node is too slow for its timeout");
-  return absl::StrCat(text, "it waits for ", Ranks(missing), ", which made fewer calls, or stopped");
+  const char* const why = rail_ == nullptr ? ", which made fewer calls, or stopped"
+                                           : ", which made fewer calls, stopped, or waits for a server itself";
+  return absl::StrCat(text, "it waits for ", Ranks(missing), why);
 }
 
 // ---- the end ----
 
-void NodeGroup::BreakOff(absl::Status why, WorkerActions* actions) {
+void NodeGroup::BreakOff(absl::Status why, Now now, WorkerActions* actions) {
   if (opening()) close_requested_ = true;
   state_ = State::kFailed;
   failure_ = std::move(why);
-  CloseIfDone(actions);
+  if (rail_ != nullptr) rail_->group().FailAsOthers(failure_, now, actions);
+  CloseIfDone(now, actions);
 }
 
 void NodeGroup::EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions) {
+  absl::Status told;
+  if (status.ok()) {
+    tally_.CountOnNode(op->layout().element_count() * DataTypeSize(op->layout().dtype()));
+  } else {
+    told = FailureOfOp(failed() ? failure_ : status, OpOfGroup(*info_, *op));
+  }
   op->Report();
-  actions->push_back(tally_.CountOp(op->command(), status, now));
+  actions->push_back(tally_.CountOp(op->command(), told, now));
   ops_.DropReported();
+  if (rail_ != nullptr) rail_->Forget(ops_.first());
   if (ops_.empty() && !opening()) next_line_ns_ = kNoDeadline;
 }
 
-void NodeGroup::CloseIfDone(WorkerActions* actions) {
+void NodeGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!close_requested_ || closed() || !ops_.empty()) return;
+  if (rail_ != nullptr) {
+    if (!std::exchange(rail_closes_, true)) rail_->group().Close(now, actions);
+    if (!rail_->group().closed()) return;
+  }
   actions->push_back(LocalCloseAction{handle_});
   state_ = State::kClosed;
   if (!was_open_) actions->push_back(GroupOpened{handle_, failure_});

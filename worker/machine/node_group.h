@@ -1,11 +1,13 @@
-// One group whose ranks are all on one node and reduce through its memory (NodeReduceMode::kNodeAlone), from its
-// opening to its end. It has no servers: what it asks for goes to the port worker/local_reduce/local_reduce.h.
+// One group whose ranks reduce among those of their node, through the port worker/local_reduce/local_reduce.h, from its
+// opening to its end. If they are all on one node (NodeReduceMode::kNodeAlone) that is all, and it has no servers. If
+// not (kRails), this rank's part of the node's sum goes through its Rail.
 //
-// It is open when all ranks have met, at the latest by its deadline. A rank that is gone or fails the group, ranks that
-// disagree, and a deadline fail it as a whole: every op ends with the same reason, each as soon as its memory is free,
-// and the other ranks hear of it. The orderly end waits for this rank's ops alone: the others' go on without it.
+// It is open when all ranks of the node have met and the rail is open, at the latest by its deadline. A rank that is
+// gone or fails the group, ranks that disagree, and a deadline fail it as a whole, on the node and in the rail: every
+// op ends with the same reason, as soon as its memory is free, and the other ranks hear of it. The orderly end waits
+// for this rank's ops, and for its rail: the ranks of the node go on without it.
 //
-// Each rank of the group is its own local rank. One thread.
+// One thread.
 #ifndef SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 #define SHOAL_WORKER_MACHINE_NODE_GROUP_H_
 
@@ -21,6 +23,7 @@
 #include "worker/machine/local_op.h"
 #include "worker/machine/local_reduce_event.h"
 #include "worker/machine/op_queue.h"
+#include "worker/machine/rail.h"
 #include "worker/machine/worker_actions.h"
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_counters.h"
@@ -29,8 +32,11 @@ namespace shoal {
 
 class NodeGroup final : public AnyGroup {
  public:
-  // `tally` outlives it.
-  NodeGroup(const OpenGroupCommand& command, WorkerTally* tally, Now now);
+  // `generation`: of the rail's first links, if there is one (worker_group.h).
+  NodeGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now);
+
+  // What happens to it on the network is handed in there; Tick is called after that. nullptr: there is no rail.
+  WorkerGroup* rail() { return rail_ == nullptr ? nullptr : &rail_->group(); }
 
   const GroupInfo& info() const override { return *info_; }
   bool failed() const override { return state_ == State::kFailed; }
@@ -43,18 +49,18 @@ class NodeGroup final : public AnyGroup {
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
   void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
-  // There is nothing to wait for at the other ranks.
   void Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions) override;
 
   // ---- what happened on the node ----
 
   void OnMet(WorkerActions* actions);
+  void OnPartReduced(const LocalPartReduced& reduced);
   void OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions);
-  void OnFailed(const LocalGroupFailed& event, WorkerActions* actions);
+  void OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions);
   // Does what was due when the group asked who is missing.
   void OnMissing(std::span<const LocalRank> missing, Now now, WorkerActions* actions);
 
-  // Asks who is missing if something is due that names them.
+  // Does what follows from what happened to the rail. Asks who is missing if something is due that names them.
   void Tick(Now now, WorkerActions* actions) override;
   uint64_t NextDeadlineNs() const override;
 
@@ -62,16 +68,26 @@ class NodeGroup final : public AnyGroup {
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
   bool opening() const { return state_ == State::kOpening; }
+  WorkerOp* FindOpen(uint64_t ticket);
+  void OpenIfReady(WorkerActions* actions);
+  // What follows from what happened to the rail, which may be nothing.
+  void FollowRail(Now now, WorkerActions* actions);
   // The failure of the group, whoever brought it about.
-  void BreakOff(absl::Status why, WorkerActions* actions);
+  void BreakOff(absl::Status why, Now now, WorkerActions* actions);
+  // The op's memory is free. `status`: what the reduction within the node said.
   void EndOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions);
-  void CloseIfDone(WorkerActions* actions);
+  void CloseIfDone(Now now, WorkerActions* actions);
+  uint64_t OwnDeadlineNs() const;
   void TakeLine(std::span<const LocalRank> missing, Now now, WorkerActions* actions);
   void SetNextLine();
 
   // ---- words ----
 
   std::string Ranks(std::span<const LocalRank> ranks) const;
+  std::string WaitForOpening(std::span<const LocalRank> missing, Now now) const;
+  std::string WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const;
+  // In the words for callers and the rail.
+  absl::Status WhatFailed(const LocalGroupFailed& event) const;
   std::string NotOpen(std::span<const LocalRank> missing) const;
   std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
 
@@ -81,11 +97,14 @@ class NodeGroup final : public AnyGroup {
   WorkerTally& tally_;
   State state_ = State::kOpening;
   absl::Status failure_;  // not OK: the group has failed
+  bool met_ = false;
   bool was_open_ = false;
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
-  bool asked_ = false;            // who is missing; the answer comes at once
+  bool rail_closes_ = false;
+  bool asked_ = false;  // who is missing; the answer comes at once
   OpQueue ops_;
+  std::unique_ptr<Rail> rail_;  // null: all ranks are on this node
   WaitReport open_wait_;
   uint64_t next_line_ns_;  // when a line about a wait is due; kNoDeadline: none
 };

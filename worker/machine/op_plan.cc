@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/node_parts.h"
 #include "core/time_model.h"
 #include "worker/machine/op_layout.h"
 
@@ -11,6 +12,10 @@ absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, Da
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
   if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan();
+  // Each rank pushes a part, the first one the largest.
+  if (group.rail != nullptr) {
+    return PlanOp(*group.rail, NodePart(element_count, group.local_size(), 0).count, dtype);
+  }
   const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
   const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
   const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);

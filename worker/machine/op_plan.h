@@ -10,6 +10,7 @@
 
 namespace shoal {
 
+// With rails: of what goes through one of them.
 struct OpPlan {
   uint32_t chunk_count = 0;  // 0: nothing to do, or the group has no servers (NodeReduceMode::kNodeAlone)
   uint32_t chunk_bytes = 0;  // of every chunk but the last, on the wire

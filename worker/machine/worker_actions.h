@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
 #include "core/frame.h"
+#include "core/node_parts.h"
 #include "core/transport_event.h"
 #include "worker/machine/local_op.h"
 #include "worker/machine/staging_memory.h"
@@ -96,6 +97,12 @@ struct LocalStartAction {
   LocalOp op;
 };
 
+struct LocalPublishAction {
+  GroupHandle group;
+  uint64_t ticket = 0;
+  ElementRange elements;  // of the tensor
+};
+
 struct LocalFailAction {
   GroupHandle group;
   absl::Status why;
@@ -110,11 +117,11 @@ struct LocalMissingAction {
   GroupHandle group;
 };
 
-using WorkerAction =
-    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
-                 WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction, WorkerClosePeerAction, LocalOpenAction,
-                 LocalStartAction, LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone,
-                 GroupClosed, LinkMeasured, ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
+using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction,
+                                  WorkerAcceptAction, WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction,
+                                  WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction,
+                                  LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone,
+                                  GroupClosed, LinkMeasured, ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 // ---- what the loop answers, as events for the machine, before it takes the transport's next events ----

@@ -22,7 +22,7 @@ WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, c
       connections_(*shared.connections),
       tally_(*shared.tally),
       flow_(command, generation, shared),
-      waits_(now.monotonic_ns, command.deadline_ns) {}
+      waits_(command.info->is_rail() ? GroupWaits() : GroupWaits(now.monotonic_ns, command.deadline_ns)) {}
 
 // ---- opening, and moving from map to map ----
 
@@ -75,7 +75,7 @@ void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, cons
   was_open_ = true;
   waits_.NoteOpened();
   if (flow_.ops().empty()) waits_.NoteOpsEnded();
-  actions->push_back(GroupOpened{handle_, absl::OkStatus()});
+  Tell(GroupOpened{handle_, absl::OkStatus()}, actions);
 }
 
 void WorkerGroup::MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions) {
@@ -184,7 +184,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
   flow_.Submit(command, now, actions);
   if (flow_.ops().empty()) {
     waits_.NoteOpsEnded();
-  } else {
+  } else if (!info().is_rail()) {
     waits_.NoteSubmitted(&*std::prev(flow_.ops().end()));
   }
   return absl::OkStatus();
@@ -287,6 +287,10 @@ void WorkerGroup::ReportWait(std::string line, WorkerActions* actions) {
   actions->push_back(WaitReported{std::move(line)});
 }
 
+void WorkerGroup::Tell(WorkerAction outcome, WorkerActions* actions) const {
+  if (!info().is_rail()) actions->push_back(std::move(outcome));
+}
+
 // ---- the end ----
 
 void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
@@ -301,10 +305,11 @@ void WorkerGroup::FailAsOthers(absl::Status why, Now now, WorkerActions* actions
   state_ = State::kFailed;
   force_at_ns_ = now.monotonic_ns + options_.force_after_ns;
   reach_check_ns_ = kNoDeadline;
+  next_map_.reset();
   waits_.Silence();
   flow_.Fail(std::move(why), now, actions);
   if (was_opening) {
-    actions->push_back(GroupOpened{handle_, flow_.failure()});
+    Tell(GroupOpened{handle_, flow_.failure()}, actions);
     close_requested_ = true;
   }
   CloseIfDone(now, actions);
@@ -351,7 +356,7 @@ void WorkerGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!failed()) flow_.SendCommitNotes(actions);
   for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, actions);
   state_ = State::kClosed;
-  if (close_commanded_ || was_open_) actions->push_back(GroupClosed{handle_});
+  if (close_commanded_ || was_open_) Tell(GroupClosed{handle_}, actions);
 }
 
 }  // namespace shoal

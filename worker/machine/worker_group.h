@@ -7,7 +7,10 @@
 // other ranks. A connection that holds memory of a failed group back for too long is cut. The orderly end waits until
 // every rank has its results. Once it is closed() its owner drops it.
 //
-// Owned by WorkerMachine. One thread.
+// A rail of a group (GroupInfo::is_rail) tells callers nothing: its Rail, which owns it, asks it how far it is. That
+// also has an eye on deadlines, and on waits but the last one.
+//
+// Owned by WorkerMachine or a Rail. One thread.
 #ifndef SHOAL_WORKER_MACHINE_WORKER_GROUP_H_
 #define SHOAL_WORKER_MACHINE_WORKER_GROUP_H_
 
@@ -37,9 +40,19 @@ class WorkerGroup final : public AnyGroup {
   Epoch epoch() const { return flow_.links().epoch(); }
   uint16_t generation() const { return flow_.links().generation(); }
   bool opening() const { return state_ == State::kOpening; }
-  bool failed() const override { return state_ == State::kFailed; }
+  bool open() const { return state_ == State::kOpen; }
+  // OK: it has not failed.
+  const absl::Status& failure() const { return flow_.failure(); }
+  // Or closed: in either case nothing starts any more.
+  bool failed() const override { return state_ == State::kFailed || closed(); }
   bool closed() const override { return state_ == State::kClosed; }
   bool Uses(uint32_t connection) const { return flow_.links().FindShard(connection).has_value(); }
+  // nullptr: not known (any more).
+  WorkerOp* FindOp(OpNumber number) { return flow_.ops().Find(number); }
+  const WorkerOp* FindOp(OpNumber number) const { return flow_.ops().Find(number); }
+  // The newest op with a chunk that has landed; 0: none.
+  OpNumber newest_result() const { return flow_.newest_result(); }
+  GroupDescription Description() const { return GroupDescription(&flow_, &connections_); }
 
   // ---- commands ----
 
@@ -87,7 +100,6 @@ class WorkerGroup final : public AnyGroup {
  private:
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
-  GroupDescription Description() const { return GroupDescription(&flow_, &connections_); }
   void Greet(uint32_t shard, WorkerActions* actions);
   void MoveIfDue(Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
@@ -102,6 +114,7 @@ class WorkerGroup final : public AnyGroup {
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
   void ReportWait(std::string line, WorkerActions* actions);
+  void Tell(WorkerAction outcome, WorkerActions* actions) const;
 
   const GroupHandle handle_;
   const uint64_t open_deadline_ns_;

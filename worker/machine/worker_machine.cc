@@ -22,19 +22,20 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
-  if (command.info->node_reduce == NodeReduceMode::kNodeAlone) {
-    auto group = std::make_unique<NodeGroup>(command, &tally_, now);
-    cell.on_node = group.get();
-    cell.group = std::move(group);
-    cell.group->Open(now, actions);
-  } else {
-    const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
-    auto group = std::make_unique<WorkerGroup>(command, static_cast<uint16_t>(cell.generation + 1), shared, now);
+  const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
+  const auto generation = static_cast<uint16_t>(cell.generation + 1);
+  if (command.info->node_reduce == NodeReduceMode::kFlat) {
+    auto group = std::make_unique<WorkerGroup>(command, generation, shared, now);
     cell.on_servers = group.get();
     cell.group = std::move(group);
-    cell.group->Open(now, actions);
-    TakeEarlyMove(command.info->id, cell.on_servers, now, actions);
+  } else {
+    auto group = std::make_unique<NodeGroup>(command, generation, shared, now);
+    cell.on_node = group.get();
+    cell.on_servers = group->rail();
+    cell.group = std::move(group);
   }
+  cell.group->Open(now, actions);
+  if (cell.on_servers != nullptr) TakeEarlyMove(command.info->id, cell.on_servers, now, actions);
   for (const GiveGroupUpCommand& failure : early_failures_) {
     if (failure.group == command.info->id) cell.group->FailAsOthers(failure.reason, now, actions);
   }
@@ -54,8 +55,8 @@ void WorkerMachine::TakeEarlyMove(GroupId id, WorkerGroup* group, Now now, Worke
 
 absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
   if (shutting_down_) return absl::CancelledError("the worker is closing");
-  const bool within_node = info.node_reduce == NodeReduceMode::kNodeAlone && options_.has_local_reduce;
-  if (within_node || info.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
+  const bool is_whole = !info.is_rail();
+  if (info.node_reduce == NodeReduceMode::kFlat || (options_.has_local_reduce && is_whole)) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("the scheduler wants group '", info.name, "' reduced within nodes (",
                    std::string(NodeReduceModeName(info.node_reduce)),
@@ -272,7 +273,8 @@ void WorkerMachine::OnRefuse(uint32_t connection, const FrameHeader& header, con
 void WorkerMachine::OnOffered(uint32_t connection, const TransportEvent& event, Now now, WorkerActions* actions) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(event.bytes);
   GroupHandle handle;
-  WorkerGroup* group = header.ok() && header->type == FrameType::kResult ? FindGroupOnServers(header->group, &handle) : nullptr;
+  WorkerGroup* group =
+      header.ok() && header->type == FrameType::kResult ? FindGroupOnServers(header->group, &handle) : nullptr;
   if (group != nullptr && group->OnOffered(connection, *header, event, now, actions)) return DropClosed(handle);
   // Late, for a group that ended: dropped, and counted.
   tally_.CountRefusal();
@@ -285,16 +287,17 @@ void WorkerMachine::OnEvent(const LocalGroupMet& event, Now /*now*/, WorkerActio
   if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnMet(actions);
 }
 
-// Only ops with ranks on other nodes have such parts, and none is started here.
-void WorkerMachine::OnEvent(const LocalPartReduced& /*event*/, Now /*now*/, WorkerActions* /*actions*/) {}
+void WorkerMachine::OnEvent(const LocalPartReduced& event, Now /*now*/, WorkerActions* /*actions*/) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnPartReduced(event);
+}
 
 void WorkerMachine::OnEvent(const LocalOpEnded& event, Now now, WorkerActions* actions) {
   if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnOpEnded(event, now, actions);
   DropClosed(event.group);
 }
 
-void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now /*now*/, WorkerActions* actions) {
-  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnFailed(event, actions);
+void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
+  if (NodeGroup* group = NodeGroupOf(event.group); group != nullptr) group->OnFailed(event, now, actions);
   DropClosed(event.group);
 }
 

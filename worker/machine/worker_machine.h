@@ -5,7 +5,7 @@
 // It finds the group, connection or probe that an event is about and hands the event in; they own their state:
 //   WorkerGroup   a group's opening, moves and end     Connections  to servers, shared by all groups
 //   ChunkFlow     its ops and their chunks             LinkProbe    measures the way to a server
-//   GroupWaits    the lines about waits that last      NodeGroup    a group that is reduced within its node
+//   GroupWaits    the lines about waits that last      NodeGroup    a group that is reduced within its nodes
 // No op ends before the transport, or the reduction within the node, is done with its memory.
 #ifndef SHOAL_WORKER_MACHINE_WORKER_MACHINE_H_
 #define SHOAL_WORKER_MACHINE_WORKER_MACHINE_H_
@@ -74,7 +74,7 @@ class WorkerMachine {
   struct GroupCell {
     uint16_t generation = 0;          // the last one of a group that is gone
     std::unique_ptr<AnyGroup> group;  // null: the handle is free
-    // The same group, as what it is; null: it is none of these.
+    // What happens to it on the network and on the node is handed in there; null: nothing does.
     WorkerGroup* on_servers = nullptr;
     NodeGroup* on_node = nullptr;
   };

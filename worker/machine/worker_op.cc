@@ -1,7 +1,5 @@
 #include "worker/machine/worker_op.h"
 
-#include <algorithm>
-
 namespace shoal {
 
 WorkerOp::WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation)
@@ -21,10 +19,7 @@ void WorkerOp::Deal(uint32_t rotation) {
 void WorkerOp::Land(ChunkNumber chunk) {
   landed_[chunk.value()] = true;
   ++chunks_landed_;
-}
-
-uint32_t WorkerOp::FirstMissing() const {
-  return static_cast<uint32_t>(std::find(landed_.begin(), landed_.end(), false) - landed_.begin());
+  while (first_missing_ < chunk_count() && landed_[first_missing_]) ++first_missing_;
 }
 
 void WorkerOp::NoteMissingRanks(const Waiting& missing, uint32_t shard, ChunkNumber chunk) {

@@ -40,7 +40,15 @@ class WorkerOp {
   uint32_t chunks_landed() const { return chunks_landed_; }
   bool AllLanded() const { return chunks_landed_ == chunk_count(); }
   // The first chunk that has not landed; chunk_count(): none.
-  uint32_t FirstMissing() const;
+  uint32_t FirstMissing() const { return first_missing_; }
+
+  // ---- contribution: all of it is there from the start, or it comes bit by bit ----
+
+  // So many elements are there, from the first on. Until this was called, all of them.
+  void SetReadyElements(uint64_t elements) { ready_elements_ = elements; }
+  bool IsReady(ChunkNumber chunk) const {
+    return layout().plan().FirstElement(chunk) + layout().plan().ElementCount(chunk) <= ready_elements_;
+  }
 
   // ---- memory ----
 
@@ -73,6 +81,8 @@ class WorkerOp {
   uint32_t rotation_;
   std::vector<bool> landed_;  // by chunk
   uint32_t chunks_landed_ = 0;
+  uint32_t first_missing_ = 0;
+  uint64_t ready_elements_ = UINT64_MAX;
   uint32_t operations_ = 0;  // of the transport, on its memory, that have not ended
   bool reported_ = false;
   WaitReport wait_;

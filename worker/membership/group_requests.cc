@@ -11,13 +11,40 @@
 namespace shoal {
 namespace {
 
-// A group that is on one node alone has a name to meet under and no servers, any other has servers.
+// A group that reduces within its nodes has a name to meet under; one that is on one node alone has no servers, any
+// other has.
 bool HasWhatItNeeds(const GroupInfo& info) {
-  if (info.node_reduce == NodeReduceMode::kNodeAlone) {
-    return info.map->empty() && info.size() >= 2 && !info.meeting_name.empty() &&
-           info.meeting_name.size() <= kMaxMeetingNameBytes;
+  const bool meets = info.node_reduce != NodeReduceMode::kFlat;
+  const bool can_meet =
+      info.size() >= 2 && !info.meeting_name.empty() && info.meeting_name.size() <= kMaxMeetingNameBytes;
+  return (!meets || can_meet) && info.map->empty() == (info.node_reduce == NodeReduceMode::kNodeAlone);
+}
+
+bool AreRanksOf(uint32_t group_size, const std::vector<Rank>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [group_size](Rank rank) { return rank.value() < group_size; });
+}
+
+bool RailsFit(const JoinedGroup& joined, const GroupToken& token, uint32_t group_size) {
+  const std::vector<Rank>& local = joined.local_ranks;
+  const std::vector<Rank>& rail = joined.rail_ranks;
+  return local.size() >= 2 && rail.size() >= 2 && local.size() * rail.size() == group_size &&
+         local.size() == token.ranks_per_member && rail.size() == token.group_size && AreRanksOf(group_size, local) &&
+         AreRanksOf(group_size, rail) && token.rank.value() < rail.size() &&
+         std::count(local.begin(), local.end(), rail[token.rank.value()]) == 1;
+}
+
+// The group's answer, to the ranks of the rail.
+std::shared_ptr<const GroupInfo> MakeRail(const GroupInfo& group, const std::vector<Rank>& ranks, Rank place) {
+  auto rail = std::make_shared<GroupInfo>(group);
+  rail->rank = place;
+  rail->job_ranks.clear();
+  rail->nodes.clear();
+  for (const Rank rank : ranks) {
+    rail->job_ranks.push_back(group.job_ranks[rank.value()]);
+    rail->nodes.push_back(group.nodes[rank.value()]);
   }
-  return info.node_reduce == NodeReduceMode::kFlat && !info.map->empty();
+  rail->meeting_name.clear();
+  return rail;
 }
 
 // The scheduler answers a wait that is over; its answer needs some time to get here.
@@ -44,9 +71,17 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.map = joined.map;
   info.node_reduce = joined.node_reduce;
   info.meeting_name = joined.meeting_name;
-  const bool fits = token->group == info.id && token->group_size == info.job_ranks.size() &&
-                    info.nodes.size() == info.job_ranks.size() && token->epoch <= info.map->epoch() &&
-                    info.rank.value() < info.job_ranks.size() && HasWhatItNeeds(info);
+  const bool has_rails = info.node_reduce == NodeReduceMode::kRails;
+  const bool members_fit =
+      has_rails ? RailsFit(joined, *token, info.size())
+                : token->group_size == info.size() && token->ranks_per_member == 1 && info.rank.value() < info.size();
+  const bool fits = members_fit && token->group == info.id && info.nodes.size() == info.size() &&
+                    token->epoch <= info.map->epoch() && HasWhatItNeeds(info);
+  if (fits && has_rails) {
+    info.rail = MakeRail(info, joined.rail_ranks, token->rank);
+    info.rank = joined.rail_ranks[token->rank.value()];
+    info.local_ranks = joined.local_ranks;
+  }
   if (fits) return info;
   return absl::InternalError(
       absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (", request.ranks.size(),

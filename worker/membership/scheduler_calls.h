@@ -33,6 +33,7 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 struct NodeReduceOffer {
   NodeReduceChoice choice = NodeReduceChoice::kAuto;  // for a group: the scheduler refuses it if another rank's differs
   bool possible = false;                              // the process has what it takes
+  bool can_rails = false;                             // and has it for a group with several such nodes, too
   std::string node_identity;                          // process/node_identity.h
 };
 
@@ -126,6 +127,9 @@ struct JoinedGroup {
   double busiest_port = 1;              // core/flow_plan.h
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::string meeting_name;  // under which the ranks of one node meet
+  // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.
+  std::vector<Rank> local_ranks;
+  std::vector<Rank> rail_ranks;
 };
 
 struct HeartbeatAnswer {

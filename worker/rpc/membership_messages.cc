@@ -30,6 +30,7 @@ void ToMessage(const NodeReduceOffer& offer, v1::NodeReduceRequest* message) {
   message->set_choice(static_cast<uint32_t>(offer.choice));
   message->set_possible(offer.possible);
   message->set_node_identity(offer.node_identity);
+  message->set_can_rails(offer.can_rails);
 }
 
 template <typename Message>
@@ -155,7 +156,12 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
                     .link = FromMessage(message.link()),
                     .busiest_port = message.busiest_port(),
                     .node_reduce = *node_reduce,
-                    .meeting_name = message.node_reduce().meeting_name()};
+                    .meeting_name = message.node_reduce().meeting_name(),
+                    .local_ranks = {},
+                    .rail_ranks = {}};
+  const v1::NodeReduce& rails = message.node_reduce();
+  group.local_ranks = std::vector<Rank>(rails.local_ranks().begin(), rails.local_ranks().end());
+  group.rail_ranks = std::vector<Rank>(rails.rail_ranks().begin(), rails.rail_ranks().end());
   group.token.resize(message.token().size());
   std::memcpy(group.token.data(), message.token().data(), group.token.size());
   return group;

@@ -47,7 +47,7 @@ FrameHeader EveryField() {
 TEST(Frame, EveryFieldHasItsGoldenBytes) {
   EXPECT_EQ(Hex(EncodeHeader(EveryField())),
             "53484f4c"          // 0: magic "SHOL"
-            "03"                // 4: wire version
+            "04"                // 4: wire version
             "04"                // 5: type
             "04"                // 6: dtype
             "03"                // 7: reduce op
@@ -159,7 +159,7 @@ TEST(Frame, AnotherWireVersionIsNamedWithBothNumbers) {
   bytes[4] = std::byte{9};
   const absl::Status status = DecodeHeader(bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wire version 9, this process 4"));
 }
 
 TEST(Frame, EveryTruncationIsRefused) {
@@ -204,6 +204,7 @@ GroupToken SomeToken() {
   token.group_size = 0x61626364;
   token.max_chunk_bytes = 0x71727374;
   token.credit_chunks = 0x81828384;
+  token.ranks_per_member = 0x91929394;
   for (size_t i = 0; i < token.signature.size(); ++i) token.signature[i] = std::byte(0xa0 + i);
   return token;
 }
@@ -220,6 +221,7 @@ TEST(Frame, ATokenHasItsGoldenBytesAndComesBack) {
             "64636261"          // group size
             "74737271"          // max chunk bytes
             "84838281"          // credit in chunks
+            "94939291"          // ranks per member
             "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf");
   const Note hello = MakeHello({.type = FrameType::kHello}, bytes);
   EXPECT_EQ(hello.size, kFrameHeaderBytes + kGroupTokenBytes);

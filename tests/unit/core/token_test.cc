@@ -39,8 +39,8 @@ TEST(Token, ASignedTokenIsTakenAndItsSignatureIsFrozen) {
   const GroupToken token = Signed(Key(1));
   EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
   const absl::string_view bytes(reinterpret_cast<const char*>(token.signature.data()), token.signature.size());
-  // HMAC-SHA256 as Python's hmac module computes it over the 56 signed bytes.
-  EXPECT_EQ(absl::BytesToHexString(bytes), "34eca5aab3ca1d59746e9655568676fdca0cc7e493b96473203bd879b548709c");
+  // HMAC-SHA256 as Python's hmac module computes it over the 60 signed bytes.
+  EXPECT_EQ(absl::BytesToHexString(bytes), "140846fa169e53aa02c816d91a28acf362881948c2ea616e4d7d6b8b3fb7d086");
 }
 
 TEST(Token, EveryChangedByteIsNoticed) {
@@ -82,8 +82,18 @@ TEST(Token, FieldsOutOfRangeAreRefusedEvenWhenSigned) {
   EXPECT_THAT(check([](GroupToken* t) { t->group_size = 0; }), HasSubstr("rank 5 of 0"));
   EXPECT_THAT(check([](GroupToken* t) { t->group_size = kMaxGroupSize + 1; }),
               HasSubstr("4097 ranks; a server sums at most 4096"));
+  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_member = 0; }), HasSubstr("8 members of 0 ranks each"));
+  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_member = kMaxGroupSize / 8 + 1; }),
+              HasSubstr("8 members of 513 ranks each; a server averages over 1 to 4096 ranks in all"));
   EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMinChunkBytes - 1; }), HasSubstr("1023 bytes"));
   EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMaxChunkBytes + 1; }), HasSubstr("out of range"));
+}
+
+TEST(Token, ARailsMembersMayBringAsManyRanksInAllAsAGroupHas) {
+  GroupToken token = Signed(Key(1));
+  token.ranks_per_member = kMaxGroupSize / token.group_size;
+  SignToken(Key(1), &token);
+  EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<uint16_t> ReduceHalves(const KernelTable& table, const ReduceSpec& s
   for (const auto& input : inputs) pointers.push_back(reinterpret_cast<const std::byte*>(input.data()));
   std::vector<uint16_t> output(inputs[0].size());
   KernelOf(table, spec)(pointers.data(), pointers.size(), reinterpret_cast<std::byte*>(output.data()), output.size(),
-                        spec.premul_factor);
+                        spec.premul_factor, spec.ranks_per_input);
   return output;
 }
 

@@ -30,7 +30,7 @@ std::vector<std::byte> Reduced(const KernelTable& table, const ReduceSpec& spec,
   std::vector<const std::byte*> inputs;
   for (size_t k = 0; k < input_count; ++k) inputs.push_back(bytes.data() + k * input_bytes);
   std::vector<std::byte> output(input_bytes);
-  KernelOf(table, spec)(inputs.data(), input_count, output.data(), input_bytes / DataTypeSize(spec.dtype), 1.0);
+  KernelOf(table, spec)(inputs.data(), input_count, output.data(), input_bytes / DataTypeSize(spec.dtype), 1.0, 1);
   return output;
 }
 

@@ -44,7 +44,7 @@ void ExpectLikeReference(const ReduceSpec& spec, size_t input_count, size_t elem
     SCOPED_TRACE(Describe(*table, spec));
     std::vector<std::byte> output(bytes + offset + 64, kGuard);
     KernelOf(*table, spec)(contributions.inputs().data(), input_count, output.data() + offset, element_count,
-                           spec.premul_factor);
+                           spec.premul_factor, spec.ranks_per_input);
     ASSERT_EQ(std::memcmp(output.data() + offset, expected.data(), bytes), 0)
         << input_count << " inputs, " << element_count << " elements, offset " << offset;
     for (size_t i = 0; i < output.size(); ++i) {
@@ -92,6 +92,31 @@ TEST(Reduce, InputsTooLargeForTheCacheGiveTheReferencesBits) {
   }
 }
 
+// 512 ranks of 8 inputs are as many as there may be; 7 divides no power of two.
+TEST(Reduce, AnAverageOfSumsIsDividedByTheRanksThatTheyAreOf) {
+  for (int type = 1; type <= kReduceDataTypes; ++type) {
+    for (const uint32_t ranks_per_input : {2u, 7u, 512u}) {
+      for (const size_t inputs : {2u, 8u}) {
+        ExpectLikeReference({static_cast<DataType>(type), ReduceOp::kAvg, 1.0, ranks_per_input}, inputs, 9001, 8);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Reduce, NoOtherOpKnowsOfHowManyRanksAnInputIs) {
+  for (ReduceSpec spec : AllSpecs()) {
+    if (spec.op == ReduceOp::kAvg) continue;
+    Contributions contributions(3, 500 * DataTypeSize(spec.dtype), 0, 9);
+    std::vector<std::byte> expected(contributions.bytes());
+    std::vector<std::byte> output(contributions.bytes());
+    Reduce(spec, contributions.inputs(), expected.data(), 500);
+    spec.ranks_per_input = 4;
+    Reduce(spec, contributions.inputs(), output.data(), 500);
+    EXPECT_EQ(output, expected) << Describe(*AllKernels()[0], spec);
+  }
+}
+
 TEST(Reduce, MostInputsAllowed) {
   for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8}) {
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
@@ -112,7 +137,7 @@ TEST(Reduce, OutputMayBeAnyOfTheInputs) {
         std::vector<std::byte> expected(bytes);
         ReferenceReduce(spec, contributions.inputs(), expected.data(), count);
         KernelOf(*table, spec)(contributions.inputs().data(), 6, contributions.input(aliased), count,
-                               spec.premul_factor);
+                               spec.premul_factor, spec.ranks_per_input);
         ASSERT_EQ(std::memcmp(contributions.input(aliased), expected.data(), bytes), 0) << "input " << aliased;
       }
     }

@@ -81,10 +81,11 @@ void ReduceAs(const ReduceSpec& spec, std::span<const std::byte* const> inputs, 
       kept = k == 0 ? value : Combine<Number>(spec.op, kept, value);
     }
     if (spec.op == ReduceOp::kAvg) {
+      const size_t ranks = inputs.size() * spec.ranks_per_input;
       if constexpr (std::is_floating_point_v<Number>) {
-        kept /= static_cast<Number>(inputs.size());
+        kept /= static_cast<Number>(ranks);
       } else {
-        kept = static_cast<Number>(static_cast<Int128>(kept) / static_cast<Int128>(inputs.size()));
+        kept = static_cast<Number>(static_cast<Int128>(kept) / static_cast<Int128>(ranks));
       }
     }
     const typename Type::Stored result = Type::Store(kept);

@@ -25,7 +25,7 @@ Number ReduceOne(DataType type, ReduceOp op, const std::vector<Number>& ranks, d
   Reduce(spec, inputs, reinterpret_cast<std::byte*>(&result), 1);
   for (const KernelTable* table : AllKernels()) {
     Number other{};
-    KernelOf(*table, spec)(inputs.data(), inputs.size(), reinterpret_cast<std::byte*>(&other), 1, factor);
+    KernelOf(*table, spec)(inputs.data(), inputs.size(), reinterpret_cast<std::byte*>(&other), 1, factor, 1);
     EXPECT_EQ(std::memcmp(&other, &result, sizeof(result)), 0) << Describe(*table, spec);
   }
   return result;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -185,6 +186,23 @@ TEST_F(Outbox, WhatIsNoRecordIsRefused) {
   }
   Forge(good, 64);
   EXPECT_TRUE(reader_.Next().ok()) << "the record that the others differ from";
+}
+
+TEST(SameNodeSocket, WhatWasSaidBeforeTheEndIsHeardAlsoWhereSomethingWasLeftUnread) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const FileDescriptor here(ends[0]);
+  FileDescriptor there(ends[1]);
+  RingBell(here.get());  // never read: the kernel resets the connection
+  const std::vector<std::byte> last_words(9, std::byte{7});
+  ASSERT_TRUE(SendOnThisNode(there.get(), last_words, {}).ok());
+  there.Reset();
+  std::vector<std::byte> message(64);
+  const auto received = ReceiveOnThisNode(here.get(), message);
+  ASSERT_TRUE(received.ok()) << received.status();
+  ASSERT_TRUE(received->has_value());
+  EXPECT_EQ((*received)->bytes, last_words.size());
+  EXPECT_TRUE(absl::IsUnavailable(ReceiveOnThisNode(here.get(), message).status()));
 }
 
 TEST(SharedMemory, PeersReadAndCantWrite) {

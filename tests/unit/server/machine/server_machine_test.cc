@@ -54,6 +54,24 @@ TEST(ServerMachine, ChunksAreGatheredInAnyOrderReducedOnceAndAnsweredToAll) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+// Two nodes of four ranks: each member of the rail brings the sum of four.
+TEST(ServerMachine, ARailsMembersAreAskedForOneContributionEachAndItsAverageCountsTheirRanks) {
+  ServerDriver server;
+  std::vector<PeerId> peers;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    peers.push_back(server.Up());
+    server.Hello(peers.back(), server.Token(rank, 2, 1, 1024, 4));
+  }
+  for (uint32_t rank = 0; rank < 2; ++rank) server.Push(peers[rank], ServerDriver::PushHeader(rank, 1));
+  server.LandAll();
+  ASSERT_EQ(server.reduces.size(), 1u);
+  EXPECT_EQ(server.reduces[0].input_count, 2u);
+  EXPECT_EQ(server.reduces[0].spec.ranks_per_input, 4u);
+  server.ReduceAll();
+  ASSERT_EQ(server.sends.size(), 2u);
+  EXPECT_EQ(DecodeHeader(server.sends[0].header)->contributors, 2u) << "of those that the servers count";
+}
+
 TEST(ServerMachine, NoRankIsAlwaysAnsweredFirst) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(3);

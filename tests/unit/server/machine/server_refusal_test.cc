@@ -97,8 +97,8 @@ TEST(ServerRefusal, AHelloThatIsCutShortIsCutOff) {
   ServerDriver server;
   const PeerId peer = server.Up();
   const auto token = EncodeToken(server.Token(0, 1));
-  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(87)));
-  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 88 bytes, not 87");
+  server.GiveNote(peer, MakeHello(ServerDriver::Header(FrameType::kHello, 0), std::span(token).first(91)));
+  ExpectCutOff(&server, peer, Refusal::kMalformed, "a group token has 92 bytes, not 91");
 }
 
 TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
@@ -134,9 +134,9 @@ TEST(ServerRefusal, AnotherWireVersionIsToldBothNumbers) {
   ServerDriver server;
   const PeerId peer = server.Up();
   Note note = MakeNote({.type = FrameType::kHello});
-  note.bytes[4] = std::byte{4};
+  note.bytes[4] = std::byte{5};
   server.GiveNote(peer, note);
-  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 4, this process 3");
+  ExpectCutOff(&server, peer, Refusal::kOtherVersion, "wire version 5, this process 4");
 }
 
 TEST(ServerRefusal, BadTokensAreToldWhy) {
@@ -161,6 +161,9 @@ TEST(ServerRefusal, BadTokensAreToldWhy) {
   EXPECT_THAT(refusal_text(token, true), HasSubstr("ran out"));
   token = server.Token(2, 2);
   EXPECT_THAT(refusal_text(token, true), HasSubstr("rank 2 of 2"));
+  token = server.Token(0, 2);
+  token.ranks_per_member = 0;
+  EXPECT_THAT(refusal_text(token, true), HasSubstr("2 members of 0 ranks each"));
   EXPECT_TRUE(server.closes.empty()) << "other groups of the same process may be fine";
   EXPECT_EQ(server.counters().groups_open, 0u);
 }
@@ -182,6 +185,8 @@ TEST(ServerRefusal, ATokenThatDescribesTheGroupUnlikeTheOthersIsABadToken) {
   EXPECT_THAT(server.TakeRefusal().text(), HasSubstr("differently from the other ranks'"));
   server.Join(1, 2, 1, 2048);
   EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kBadToken);
+  server.Hello(server.Up(), server.Token(1, 2, 1, 1024, 4));
+  EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kBadToken) << "the ranks would disagree on an average";
 }
 
 TEST(ServerRefusal, AnUnknownGroupIsOneThatThisConnectionDidNotOpen) {

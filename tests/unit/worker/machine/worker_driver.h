@@ -26,6 +26,13 @@ struct SentNote {
   std::string text() const { return DecodeText(body); }
 };
 
+struct Published {
+  ElementRange elements;
+  size_t copies_before = 0;  // to tensors and to what is kept, so far
+
+  friend bool operator==(const Published&, const Published&) = default;
+};
+
 class WorkerDriver {
  public:
   static std::shared_ptr<const ShardMap> Map(uint32_t servers, uint64_t epoch = 3) {
@@ -185,6 +192,7 @@ class WorkerDriver {
     closes.clear();
     local_opens.clear();
     local_starts.clear();
+    published.clear();
     local_fails.clear();
     local_closes.clear();
     opened.clear();
@@ -221,6 +229,7 @@ class WorkerDriver {
   std::vector<LocalRank> missing;  // the node's answer whenever it is asked
   std::vector<LocalGroup> local_opens;
   std::vector<LocalOp> local_starts;
+  std::vector<Published> published;
   std::vector<LocalFailAction> local_fails;
   std::vector<GroupHandle> local_closes;
   std::vector<GroupOpened> opened;
@@ -273,6 +282,9 @@ class WorkerDriver {
   void SortLocal(const WorkerAction& action) {
     if (const auto* open = std::get_if<LocalOpenAction>(&action)) local_opens.push_back(open->group);
     if (const auto* start = std::get_if<LocalStartAction>(&action)) local_starts.push_back(start->op);
+    if (const auto* publish = std::get_if<LocalPublishAction>(&action)) {
+      published.push_back({publish->elements, copies.size() + widens.size()});
+    }
     if (const auto* fail = std::get_if<LocalFailAction>(&action)) local_fails.push_back(*fail);
     if (const auto* close = std::get_if<LocalCloseAction>(&action)) local_closes.push_back(close->group);
     if (const auto* question = std::get_if<LocalMissingAction>(&action)) {

@@ -144,10 +144,10 @@ TEST(WorkerFailure, AServerOfAnotherVersionEndsTheOpeningWithBothNumbers) {
   worker.Open(WorkerDriver::Info(0, 2, 1));
   worker.Up(0);
   worker.GiveNote(0, MakeTextNote({.type = FrameType::kRefuse, .refusal = Refusal::kOtherVersion},
-                                  "the peer speaks wire version 1, this process 3"));
+                                  "the peer speaks wire version 1, this process 4"));
   ASSERT_EQ(worker.opened.size(), 1u);
   EXPECT_EQ(worker.opened[0].status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(worker.opened[0].status.message()), HasSubstr("wire version 1, this process 3"));
+  EXPECT_THAT(std::string(worker.opened[0].status.message()), HasSubstr("wire version 1, this process 4"));
 }
 
 TEST(WorkerFailure, RefusedCopiesAreHarmless) {

@@ -217,6 +217,19 @@ TEST(WorkerSettling, AMoveWaitsForAResultThatIsInTheTensorAlready) {
   EXPECT_EQ(worker.NotesOf(FrameType::kHello)[0].header.epoch, Epoch(4));
 }
 
+TEST(WorkerSettling, AGroupThatFailsBeforeItsMoveForgetsTheMove) {
+  WorkerDriver worker;
+  worker.accepts_at_once = true;
+  worker.OpenAll(2, 1, 4);
+  worker.Submit(1, 100);
+  worker.Sent(worker.sends.at(0));
+  worker.OfferResult(worker.sends.at(0), 2);
+  Move(&worker, 1, 4);
+  worker.Command(AbortGroupCommand{GroupHandle(0), "enough"});
+  worker.Give({.kind = TransportEventKind::kLanded, .token = worker.last_accept_token});
+  EXPECT_GT(worker.machine().NextDeadlineNs(), worker.now.monotonic_ns) << "its loop would never sleep";
+}
+
 TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);

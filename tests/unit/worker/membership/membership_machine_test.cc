@@ -69,6 +69,70 @@ TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
   EXPECT_EQ(joined.group->credit_chunks, 4u);
 }
 
+// Four ranks of the job on two nodes, two on each; this one is rank 2 of the group and belongs to the second rail.
+JoinGroupCommand AsksForFour(uint64_t ticket, uint64_t deadline_ns) {
+  return {.ticket = ticket, .request = {.name = "four", .ranks = {4, 5, 6, 7}}, .deadline_ns = deadline_ns};
+}
+
+JoinedGroup WithRails() {
+  GroupToken token = Token();
+  token.rank = Rank(0);
+  token.ranks_per_member = 2;
+  JoinedGroup group = Group(token);
+  group.nodes = {"node-a", "node-b", "node-a", "node-b"};
+  group.node_reduce = NodeReduceMode::kRails;
+  group.meeting_name = "shoal-1-9-50-0";
+  group.local_ranks = {Rank(0), Rank(2)};
+  group.rail_ranks = {Rank(2), Rank(3)};
+  return group;
+}
+
+TEST_F(MembershipTest, AGroupOfRailsHasItsNodesRanksAndTheRailToOpen) {
+  driver_.Do(AsksForFour(7, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(WithRails());
+  const GroupJoined joined = driver_.Only<GroupJoined>();
+  ASSERT_TRUE(joined.group.ok()) << joined.group.status();
+  const GroupInfo& group = *joined.group;
+  EXPECT_EQ(group.size(), 4u);
+  EXPECT_EQ(group.rank, Rank(2));
+  EXPECT_EQ(group.meeting_name, "shoal-1-9-50-0");
+  EXPECT_THAT(group.local_ranks, ElementsAre(Rank(0), Rank(2)));
+  ASSERT_NE(group.rail, nullptr);
+  EXPECT_EQ(group.rail->id, group.id);
+  EXPECT_EQ(group.rail->rank, Rank(0));
+  EXPECT_THAT(group.rail->job_ranks, ElementsAre(JobRank(6), JobRank(7)));
+  EXPECT_THAT(group.rail->nodes, ElementsAre("node-a", "node-b"));
+  EXPECT_TRUE(group.rail->is_rail());
+  EXPECT_EQ(group.rail->token, group.token);
+  EXPECT_EQ(group.rail->map, group.map);
+  EXPECT_EQ(group.rail->rail, nullptr);
+}
+
+TEST_F(MembershipTest, RailsThatDoNotFitTheGroupAreRefused) {
+  JoinedGroup of_others = WithRails();
+  of_others.local_ranks = {Rank(0), Rank(1)};
+  JoinedGroup out_of_range = WithRails();
+  out_of_range.rail_ranks[1] = Rank(4);
+  JoinedGroup of_another_node = WithRails();
+  of_another_node.local_ranks[0] = Rank(4);
+  JoinedGroup too_few = WithRails();
+  too_few.local_ranks.pop_back();
+  JoinedGroup without_name = WithRails();
+  without_name.meeting_name.clear();
+  JoinedGroup without_servers = WithRails();
+  without_servers.map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(3), {}));
+  JoinedGroup flat_token = WithRails();
+  flat_token.token = Group().token;
+  uint64_t ticket = 0;
+  for (const JoinedGroup& group :
+       {of_others, out_of_range, of_another_node, too_few, without_name, without_servers, flat_token}) {
+    driver_.Forget();
+    driver_.Do(AsksForFour(++ticket, deadline_ns_));
+    driver_.AnswerNext<JoinGroupCall>(group);
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status())) << ticket;
+  }
+}
+
 TEST_F(MembershipTest, AnAnswerThatContradictsItselfIsRefused) {
   GroupToken other_group = Token();
   other_group.group = GroupId(51);
