@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/node_reduce.h"
 
 namespace shoal::cli {
 namespace {
@@ -63,6 +64,14 @@ std::string Trouble(const v1::JobStatus& job) {
     trouble.push_back(absl::StrCat("and ", more, " more"));
   }
   return OrDash(absl::StrJoin(trouble, "; "));
+}
+
+std::string GroupsText(const v1::JobStatus& job) {
+  const auto on_one_node = std::count_if(job.groups().begin(), job.groups().end(), [](const v1::GroupStatus& group) {
+    return group.node_reduce() == NodeReduceModeName(NodeReduceMode::kNodeAlone);
+  });
+  if (on_one_node == 0) return absl::StrCat(job.groups_size());
+  return absl::StrCat(job.groups_size(), " (", on_one_node, " on one node)");
 }
 
 // Which jobs a server serves.
@@ -145,8 +154,8 @@ std::string JobsText(const v1::ListJobsResponse& jobs) {
             ? "-"
             : absl::StrFormat("%.2f ms", 1e-6 * static_cast<double>(time_ns) / static_cast<double>(completed));
     rows.push_back({job.name(), absl::StrCat(job.job_id()), job.state(),
-                    absl::StrCat(live, " of ", job.world_size(), " live"), absl::StrCat(job.groups_size()),
-                    absl::StrCat(completed), absl::StrCat(failed), BytesText(pushed), BytesText(pulled), mean,
+                    absl::StrCat(live, " of ", job.world_size(), " live"), GroupsText(job), absl::StrCat(completed),
+                    absl::StrCat(failed), BytesText(pushed), BytesText(pulled), mean,
                     OrDash(absl::StrJoin(transports, "; ")), Trouble(job)});
   }
   return AlignTable(rows);

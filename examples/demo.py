@@ -296,6 +296,7 @@ def run(arguments: argparse.Namespace) -> None:
         cluster = {
             "SHOAL_SCHEDULER": scheduler, "SHOAL_JOB_NAME": "demo", "SHOAL_MIN_SERVERS": str(arguments.servers),
             "SHOAL_NET_DEVICE": "lo", "GLOO_SOCKET_IFNAME": "lo",
+            "SHOAL_NODE_REDUCE": "off",  # it shows servers: ranks of one node could do without
         }  # fmt: skip
         say(f"2/4 Training on {arguments.ranks} ranks, gradients through the servers, and through Gloo in turns")
         undisturbed = take_turns(processes, arguments, cluster)

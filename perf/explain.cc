@@ -13,6 +13,7 @@ std::string Microseconds(uint64_t ns) {
 
 std::string Reason(const PerfOptions& options, bool inner, const shoal_plan& plan) {
   if (inner) return absl::StrCat("below --inner-below ", FormatBytes(options.inner_below));
+  if (plan.chunk_count == 0) return "all ranks are on one node and reduce through its memory";
   if (plan.chunk_count == 1) return "one chunk: more pieces would cost more messages than they save";
   if (plan.chunk_count == plan.shards_used) return "one chunk for each of these servers";
   return "cut, and dealt in proportion to the servers' weights";

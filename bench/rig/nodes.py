@@ -150,7 +150,8 @@ class Processes:
         self.stop()
 
     def start(self, node: Node, command: list[str], env: dict[str, str] | None = None, **pipes) -> subprocess.Popen:
-        environment = {**os.environ, **(env or {}), OWNER_VARIABLE: own_mark()}
+        # What is measured here are servers, also where all ranks are on one node.
+        environment = {**os.environ, "SHOAL_NODE_REDUCE": "off", **(env or {}), OWNER_VARIABLE: own_mark()}
         process = subprocess.Popen(command, env=environment, preexec_fn=node.enter, **pipes)
         self.running.append(process)
         return process

@@ -142,8 +142,8 @@ SETTINGS = (
             "when no server is left: wait for one, or colocate: ranks run colocated servers for their job, one per"
             " node"),
     Setting("node_reduce", "SHOAL_NODE_REDUCE", parse_node_reduce, "auto",
-            "whether the ranks of a group that are on one node reduce among themselves: auto: as the scheduler finds best;"
-            " host: wherever they can, through the node's memory; off: never; equal on all ranks"),
+            "whether ranks on one node reduce among themselves: auto: as the scheduler finds best; host: wherever they"
+            " can, through the node's memory; off: never; equal on all ranks"),
     Setting("quiet", "SHOAL_QUIET", parse_switch, False,
             "1: write no lines about long waits to standard error"),
     Setting("timeout", "SHOAL_TIMEOUT", parse_seconds, None,

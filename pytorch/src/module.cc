@@ -42,6 +42,7 @@ py::dict StatisticsToDict(Session& session) {
   result["shard_count"] = statistics.shard_count;
   result["server_count"] = statistics.server_count;
   result["waits_reported"] = statistics.waits_reported;
+  result["bytes_on_node"] = statistics.bytes_on_node;
   py::list shards;
   for (const shoal_server_statistics& server : servers) {
     py::dict shard;

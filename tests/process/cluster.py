@@ -55,6 +55,7 @@ class Process:
         self.command = command
         hidden = ("SHOAL_", "WORLD_SIZE", "RANK")
         surroundings = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+        surroundings["SHOAL_NODE_REDUCE"] = "off"  # these tests are about servers, and all ranks are on one node
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

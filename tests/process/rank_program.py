@@ -49,6 +49,10 @@ class WorkerOptions(SizedStructure):
         ("node_reduce", c_int),
     ]
 
+    def __init__(self, **values):
+        # Off by itself: these tests are about servers, and their ranks are often on one node.
+        super().__init__(**({"node_reduce": NODE_REDUCES["off"]} | values))
+
 
 COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
 WITHOUT_SERVERS = {"wait": 0, "colocate": 1}
@@ -193,6 +197,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         fail_on_server_loss=options.fail_on_server_loss,
         checksums=not options.no_checksums,
         without_servers=WITHOUT_SERVERS[options.without_servers],
+        node_reduce=NODE_REDUCES[options.node_reduce],
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -236,6 +241,7 @@ def main() -> int:
     parser.add_argument("--node-name", default="", help="another than this machine's, for the placement")
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
+    parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background deaf to it

@@ -13,7 +13,8 @@ def test_defaults_need_nothing():
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
         transports="",
-        network_only=False, checksums=False, colocate="auto", without_servers="wait", quiet=False, timeout=None,
+        network_only=False, checksums=False, colocate="auto", without_servers="wait", node_reduce="auto", quiet=False,
+        timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}
 
@@ -38,6 +39,7 @@ def test_environment_is_read_and_query_wins():
         ("SHOAL_INNER_BELOW", "lots", "number of bytes"),
         ("SHOAL_COLOCATE", "1", "one of off, auto, on"),
         ("SHOAL_WITHOUT_SERVERS", "inner", "one of wait, colocate"),
+        ("SHOAL_NODE_REDUCE", "nccl", "one of auto, off, host"),
         ("SHOAL_QUIET", "yes", "0 or 1"),
         ("SHOAL_TIMEOUT", "soon", "a number of seconds above 0"),
         ("SHOAL_TIMEOUT", "0", "a number of seconds above 0"),

@@ -63,6 +63,7 @@ def test_f11_a_killed_rank_costs_the_steps_since_the_last_checkpoint_and_no_bit(
     text = tmp_path / "text"
     text.write_bytes((ROOT / "worker/include/shoal/worker.h").read_bytes() * 10)
     environment = {"SHOAL_SCHEDULER": cluster.scheduler, "SHOAL_NET_DEVICE": "lo", "SHOAL_MIN_SERVERS": "2"}
+    environment["SHOAL_NODE_REDUCE"] = "off"  # this is about the servers
 
     undisturbed = start_training(text, environment)
     output, _ = undisturbed.communicate(timeout=120)

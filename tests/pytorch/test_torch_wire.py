@@ -76,6 +76,22 @@ def test_ranks_that_differ_are_named(cluster):
         assert "rank 1 gave" in failure.message and "wire bf16" in failure.message, failure
 
 
+def make_groups_with_another_node_reduce() -> None:
+    dist.new_group(pg_options=shoal.GroupOptions(node_reduce="host" if dist.get_rank() == 1 else None))
+
+
+def test_ranks_that_differ_on_node_reduce_are_named(cluster):
+    environment = cluster.environment()
+    for failure in run_ranks(2, make_groups_with_another_node_reduce, environment=environment, expect_failures=True):
+        assert "node_reduce is " in failure.message, failure
+        assert "off on rank 0" in failure.message and "host on rank 1" in failure.message, failure
+
+
+def test_an_unknown_node_reduce_is_refused_before_anybody_is_asked():
+    with pytest.raises(ValueError, match="node_reduce='nccl': expected one of auto, off, host"):
+        shoal.GroupOptions(node_reduce="nccl")
+
+
 def test_an_unknown_wire_is_refused_before_anybody_is_asked():
     with pytest.raises(ValueError, match="wire='int4': expected one of none, bf16, fp16"):
         shoal.GroupOptions(wire="int4")

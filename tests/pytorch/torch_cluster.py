@@ -10,11 +10,12 @@ class Cluster:
     scheduler: str
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Variables that put a job of its own onto this cluster."""
+        """Variables that put a job of its own onto this cluster: onto its servers, though all ranks are on one node."""
         return {
             "SHOAL_SCHEDULER": self.scheduler,
             "SHOAL_JOB_NAME": f"test-{uuid.uuid4().hex[:12]}",
             "SHOAL_MIN_SERVERS": "2",
             "SHOAL_NET_DEVICE": "lo",
             "SHOAL_CHECKSUMS": "1",
+            "SHOAL_NODE_REDUCE": "off",
         } | more

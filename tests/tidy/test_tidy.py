@@ -92,7 +92,7 @@ MAY_INCLUDE = {
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
         "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
-        "worker/membership", "worker/loop",
+        "worker/membership", "worker/local_reduce", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},

@@ -413,7 +413,8 @@ shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* stati
                    .map_epoch = now->map_epoch,
                    .shard_count = now->shard_count,
                    .server_count = now->server_count,
-                   .waits_reported = now->counters.waits_reported};
+                   .waits_reported = now->counters.waits_reported,
+                   .bytes_on_node = now->counters.bytes_on_node};
     return absl::OkStatus();
   });
 }

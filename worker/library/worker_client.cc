@@ -22,13 +22,14 @@ constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
-// Whether this library can reduce among the ranks of a node. The one switch: what the scheduler is told.
-constexpr bool kCanNodeReduce = false;
-// And whether it can in a group with several such nodes.
+// Whether this library can reduce within several nodes of one group. The one switch: what the scheduler is told.
 constexpr bool kCanRails = false;
 
-NodeReduceOffer OfferOf(NodeReduceChoice choice) {
-  return {.choice = choice, .possible = kCanNodeReduce, .can_rails = kCanRails, .node_identity = NodeIdentity()};
+NodeReduceOffer OfferOf(NodeReduceChoice choice, const WorkerClientOptions& options) {
+  return {.choice = choice,
+          .possible = !options.network_only,
+          .can_rails = kCanRails && !options.network_only,
+          .node_identity = NodeIdentity()};
 }
 
 bool IsOfThisNode(const std::string& address) {
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   return MakeDataPlaneTransport(data_plane);
 }
 
-// nullptr: this process is to use the network alone.
+// nullptr: this process is to use the network alone (and says so in its offer).
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options) {
   if (options.network_only) return nullptr;
   return MakeHostLocalReduce();
@@ -85,7 +86,7 @@ absl::Status WorkerClient::Start() {
                                                    .node = options_.node_name,
                                                    .colocation = options_.colocation,
                                                    .colocates_without_servers = options_.colocate_without_servers,
-                                                   .node_reduce = OfferOf(options_.node_reduce)},
+                                                   .node_reduce = OfferOf(options_.node_reduce, options_)},
                                         .min_servers = options_.min_servers,
                                         .timeout_ms = options_.timeout_ms,
                                         .jitter_seed = incarnation->value()};
@@ -161,7 +162,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
                                 .checksums = options_.checksums,
-                                .node_reduce = OfferOf(group.node_reduce)};
+                                .node_reduce = OfferOf(group.node_reduce, options_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {

@@ -47,12 +47,12 @@ class LocalReduce {
   // than LocalPartReduced told of them.
   virtual void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) = 0;
 
-  // Ends the group here and on the other ranks, which hear of `why` with this rank as the culprit, also if Close
-  // follows at once. LocalOpEnded of each open op follows.
+  // Ends the group here and on the other ranks; all hear of `why` with this rank as the culprit, the others also if
+  // Close follows at once. LocalOpEnded of each open op follows.
   virtual void Fail(GroupHandle group, const absl::Status& why) = 0;
 
-  // Forgets a group without open ops: no event of it follows. Ops that have ended here go on at the other ranks, also
-  // when this process ends next.
+  // Forgets a group without open ops: no event of it follows. The other ranks' open ops go on, also when this process
+  // ends next; one that this rank never started fails the group there with Unavailable and this rank as the culprit.
   virtual void Close(GroupHandle group) = 0;
 
   // The local ranks whose contribution or result the group's oldest open op lacks here; of a group that has not met,

@@ -156,7 +156,7 @@ void NodePeers::OnReadable(uint64_t key) {
 }
 
 void NodePeers::AcceptGuests() {
-  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid() && !failure_.has_value(); ++i) {
+  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {
     FileDescriptor socket = AcceptOnThisNode(listener_.get());
     if (!socket.valid()) return;
     const auto is_guest = [](const auto& connection) { return connection->state == State::kGuest; };
@@ -195,7 +195,8 @@ void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
   Connection* const knock = FindKnock(rank);
   if (peers_[rank] != nullptr || (knock != nullptr && self() > rank)) return Forget(guest);
   guest.rank = rank;
-  if (absl::Status status = Greet(guest); !status.ok()) return Forget(guest);
+  // One that is gone again may have said why, and its end is to be heard.
+  Greet(guest).IgnoreError();
   if (knock != nullptr) Forget(*knock);
   Meet(guest, &**received);
 }
@@ -309,26 +310,21 @@ void NodePeers::WakeUp() {
 }
 
 void NodePeers::Fail(const LocalFailure& failure) {
-  if (!failure_.has_value()) failure_ = failure;
   News news{.kind = NewsKind::kFailed, .code = static_cast<int32_t>(failure.status.code())};
   if (failure.culprit.has_value()) news.culprit = failure.culprit->value();
   news.text_bytes = static_cast<uint32_t>(std::min(failure.status.message().size(), news.text.size()));
   std::memcpy(news.text.data(), failure.status.message().data(), news.text_bytes);
-  for (const auto& connection : connections_) {
-    // To those that have just knocked as well. Where the news finds no room, the socket's end says enough.
-    if (connection->state == State::kMet && !connection->has_left) {
-      SendOnThisNode(connection->socket.get(), BytesOf(news), {}).IgnoreError();
-    }
-    connection->socket.Reset();
-    connection->process.Reset();
-  }
-  listener_.Reset();
+  End(BytesOf(news));
 }
 
-void NodePeers::Leave() {
+void NodePeers::Leave() { End(BytesOf(News{})); }
+
+void NodePeers::End(std::span<const std::byte> news) {
+  AcceptGuests();  // those that have just knocked are to know as well
   for (const auto& connection : connections_) {
-    if (connection->state == State::kMet && !connection->has_left) {
-      SendOnThisNode(connection->socket.get(), BytesOf(News{}), {}).IgnoreError();
+    // Where the news finds no room, the socket's end says enough.
+    if (connection->state != State::kGuest && !connection->has_left) {
+      SendOnThisNode(connection->socket.get(), news, {}).IgnoreError();
     }
     connection->socket.Reset();
     connection->process.Reset();

@@ -106,6 +106,7 @@ class NodePeers {
   void OnMessage(Connection& peer, std::span<const std::byte> message);
   // Takes the memory that came with a greeting.
   void Meet(Connection& connection, ReceivedMessage* received);
+  void End(std::span<const std::byte> news);
   void SetFailure(absl::Status status, std::optional<uint32_t> culprit);
 
   const LocalGroup group_;

@@ -10,7 +10,7 @@ namespace shoal {
 absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
-  if (layout->chunk_count() == 0) return OpPlan();
+  if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan();
   const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
   const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
   const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);

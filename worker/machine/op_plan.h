@@ -11,7 +11,7 @@
 namespace shoal {
 
 struct OpPlan {
-  uint32_t chunk_count = 0;
+  uint32_t chunk_count = 0;  // 0: nothing to do, or the group has no servers (NodeReduceMode::kNodeAlone)
   uint32_t chunk_bytes = 0;  // of every chunk but the last, on the wire
   uint32_t shards_used = 0;
   uint64_t predicted_ns = 0;  // 0: the link was not measured

@@ -175,6 +175,45 @@ TEST_P(SchedulerPortSuite, AWaitThatIsOverNamesWhomItWasForAndIsNotTakenForSilen
   EXPECT_THAT(answer.status().message(), testing::HasSubstr("rank 1"));
 }
 
+TEST_P(SchedulerPortSuite, RanksOfOneNodeAreToldWhereToMeetAndRanksThatDifferAreNamed) {
+  Join(0);
+  Join(1);
+  const auto group_as = [&](uint32_t rank, uint64_t number, NodeReduceChoice choice) {
+    JoinGroupCall call = GroupOfTwo(/*wait_ms=*/15'000);
+    call.member = Id(rank);
+    call.request_number = number;
+    call.group.node_reduce = {.choice = choice, .possible = true, .node_identity = "boot 1"};
+    return call;
+  };
+  const CallId first = Start(group_as(0, 1, NodeReduceChoice::kHost));
+  const Answer differs = Ask(group_as(1, 1, NodeReduceChoice::kOff));
+  EXPECT_TRUE(absl::IsInvalidArgument(differs.status())) << differs.status();
+  // Either may have come first.
+  for (const char* text : {"node_reduce is ", "host on rank 0", "off on rank 1"}) {
+    EXPECT_THAT(std::string(differs.status().message()), testing::HasSubstr(text));
+  }
+  EXPECT_EQ(End(first).status(), differs.status());
+  const CallId second = Start(group_as(0, 2, NodeReduceChoice::kAuto));
+  const Answer of_one = Ask(group_as(1, 2, NodeReduceChoice::kAuto));
+  const Answer of_zero = End(second);
+  ASSERT_TRUE(of_one.ok() && of_zero.ok()) << of_one.status() << of_zero.status();
+  const auto& joined = std::get<JoinedGroup>(*of_one);
+  EXPECT_EQ(joined.node_reduce, NodeReduceMode::kNodeAlone);
+  EXPECT_FALSE(joined.meeting_name.empty());
+  EXPECT_EQ(joined.meeting_name, std::get<JoinedGroup>(*of_zero).meeting_name);
+  EXPECT_TRUE(joined.map->empty()) << "there are no servers, and none are needed";
+}
+
+TEST_P(SchedulerPortSuite, AJobOfOneNodeIsToldThatItNeedsNoServers) {
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    JobMember member = Rank(rank);
+    member.node_reduce = {.possible = true, .node_identity = "boot 1"};
+    const Answer answer = Ask(JoinJobCall{member});
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(std::get<JoinedJob>(*answer).needs_no_servers, rank == 2) << "all ranks have to be there";
+  }
+}
+
 TEST_P(SchedulerPortSuite, ASchedulerThatIsNotThereIsUnavailable) {
   harness_->StopScheduler();
   harness_->port().UseNewConnections();

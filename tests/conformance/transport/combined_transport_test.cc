@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "net/data_plane/data_plane.h"
-#include "tests/conformance/transport/peer_process.h"
+#include "tests/conformance/peer_process.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
@@ -162,14 +162,14 @@ TEST(CombinedTransport, AnotherUsersProcessTakesTheNetwork) {
   hub.AcceptAll();
   const std::string address = hub.transport().listen_address();
   {
-    const PeerProcess ours(address, "send");
+    const PeerProcess ours({SHOAL_SAME_NODE_PEER, address, "send"});
     ASSERT_TRUE(PollUntil({&hub}, [&] { return hub.received().size() > 10; }));
     EXPECT_TRUE(IsBySharedMemory(hub.LastPeer()));
   }
   ASSERT_TRUE(PollUntil({&hub}, [&] { return hub.IsDown(hub.LastPeer()); }));
   if (geteuid() != 0) GTEST_SKIP() << "only root can start another user's process";
   const size_t before = hub.received().size();
-  const PeerProcess another(address, "send", "65534");
+  const PeerProcess another({SHOAL_SAME_NODE_PEER, address, "send", "65534"});
   ASSERT_TRUE(PollUntil({&hub}, [&] { return hub.received().size() > before + 10; }));
   EXPECT_FALSE(IsBySharedMemory(hub.LastPeer()));
 }

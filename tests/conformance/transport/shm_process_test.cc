@@ -3,7 +3,7 @@
 #include <sys/un.h>
 
 #include "net/shm/same_node_socket.h"
-#include "tests/conformance/transport/peer_process.h"
+#include "tests/conformance/peer_process.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_harness.h"
 
@@ -24,8 +24,13 @@ class ShmProcess : public testing::Test {
     std::ranges::copy(content, region_->bytes().begin());
   }
 
+  std::unique_ptr<PeerProcess> MakePeer(const std::string& mode) {
+    return std::make_unique<PeerProcess>(
+        std::vector<std::string>{SHOAL_SAME_NODE_PEER, node_.transport().listen_address(), mode});
+  }
+
   PeerId Start(const char* mode) {
-    process_ = std::make_unique<PeerProcess>(node_.transport().listen_address(), mode);
+    process_ = MakePeer(mode);
     EXPECT_TRUE(PollUntil([&] { return node_.Count(TransportEventKind::kPeerUp) == 1; }));
     return node_.LastPeer();
   }
@@ -133,7 +138,7 @@ TEST_F(ShmProcess, ReceiverKilledInMidTrafficIsNoticedAtOnceAndEverySendEnds) {
 // It holds loans when it dies, and the memory that was lent is used again.
 TEST_F(ShmProcess, MemoryThatADeadProcessHadBorrowedIsUsedAgain) {
   for (int round = 0; round < 3; ++round) {
-    process_ = std::make_unique<PeerProcess>(node_.transport().listen_address(), "accept");
+    process_ = MakePeer("accept");
     const size_t peers = static_cast<size_t>(round) + 1;
     ASSERT_TRUE(PollUntil([&] { return node_.Count(TransportEventKind::kPeerUp) == peers; }));
     const PeerId peer = node_.LastPeer();

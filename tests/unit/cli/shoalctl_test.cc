@@ -268,5 +268,15 @@ TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
   EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits")));
 }
 
+TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->add_groups()->set_node_reduce("flat");
+  job->add_groups();
+  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("node")));
+  job->add_groups()->set_node_reduce("node alone");
+  EXPECT_THAT(JobsText(jobs), HasSubstr("3 (1 on one node)"));
+}
+
 }  // namespace
 }  // namespace shoal::cli

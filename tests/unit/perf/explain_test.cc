@@ -46,6 +46,11 @@ TEST(Explain, ARowHasPathPlanTimeAndReason) {
   EXPECT_THAT(ExplainRow(Options(0), 1 << 17, DataType::kFloat32, Plan(8, 8)), HasSubstr("one chunk for each"));
 }
 
+TEST(Explain, ATensorThatStaysOnTheNodeHasNoServers) {
+  EXPECT_THAT(ExplainRow(Options(0), 4096, DataType::kFloat32, Plan(0, 0)),
+              HasSubstr("all ranks are on one node and reduce through its memory"));
+}
+
 TEST(Explain, WhatIsBelowTheLimitGoesToTheInnerBackend) {
   EXPECT_THAT(ExplainRow(Options(64 << 10), 4096, DataType::kFloat32, Plan(1, 1)),
               AllOf(HasSubstr("inner"), HasSubstr("below --inner-below 64K"), Not(HasSubstr("1234.5"))));

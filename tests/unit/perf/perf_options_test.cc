@@ -70,6 +70,14 @@ TEST(PerfOptions, TheWireIsNamed) {
               ::testing::HasSubstr("--wire \"int8\" is unknown; use none, bf16 or fp16"));
 }
 
+TEST(PerfOptions, WhetherRanksReduceOnTheirNodeIsNamed) {
+  EXPECT_EQ(Parse({"--spawn", "2"})->node_reduce, NodeReduceChoice::kAuto);
+  EXPECT_EQ(Parse({"--spawn", "2", "--node-reduce", "host"})->node_reduce, NodeReduceChoice::kHost);
+  EXPECT_EQ(Parse({"--spawn", "2"}, {{"SHOAL_NODE_REDUCE", "off"}})->node_reduce, NodeReduceChoice::kOff);
+  EXPECT_THAT(ErrorOf({"--spawn", "2", "--node-reduce", "nccl"}),
+              HasSubstr("--node-reduce \"nccl\" is unknown; use auto, off or host"));
+}
+
 TEST(PerfOptions, WhetherRanksRunServersIsNamed) {
   EXPECT_EQ(Parse({"--spawn", "2"})->colocation, Colocation::kAuto);
   EXPECT_EQ(Parse({"--spawn", "2", "--colocate", "on"})->colocation, Colocation::kOn);

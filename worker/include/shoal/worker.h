@@ -196,7 +196,7 @@ SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
 
 typedef struct shoal_plan {
   size_t struct_size;
-  uint32_t chunk_count;
+  uint32_t chunk_count;       /* 0: nothing to reduce, or it is reduced within the node, without servers */
   uint32_t chunk_bytes;       /* of every chunk but the last, on the wire */
   uint32_t shards_used;       /* I/O threads of servers that get a chunk */
   uint32_t window_chunks;     /* in flight at a time to one of them */
@@ -279,6 +279,7 @@ typedef struct shoal_statistics {
   uint32_t shard_count; /* I/O threads of servers in the map */
   uint32_t server_count;
   uint64_t waits_reported; /* lines about all-reduces and groups that waited long (option quiet) */
+  uint64_t bytes_on_node;  /* of tensors that were reduced within the node, without servers */
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

@@ -158,7 +158,12 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                              .look_ahead_chunks = 5,
                              .link = {.bytes_per_s = 6, .round_trip_ns = 7, .message_ns = 8, .within_node = true},
                              .busiest_port = 1.5,
-                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}}};
+                             .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}}},
+                {.id = GroupId(6),
+                 .name = "node",
+                 .epoch = Epoch(2),
+                 .ranks = {JobRank(3), JobRank(0)},
+                 .node_reduce = NodeReduceMode::kNodeAlone}};
   state.jobs = {job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -181,6 +186,8 @@ TEST(StateCodecTest, NonsenseIsRefused) {
       {"out of range", [](PersistedState* s) { s->jobs.emplace_back().ranks[JobRank(0)]; }},
       {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.ranks = {JobRank(0)}}}; }},
       {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
+      {"unknown way 3",
+       [](PersistedState* s) { s->jobs.emplace_back().groups = {{.node_reduce = static_cast<NodeReduceMode>(3)}}; }},
   };
   for (const Case& c : cases) {
     PersistedState state = good;

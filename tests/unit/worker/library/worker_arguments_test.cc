@@ -71,6 +71,11 @@ TEST(WorkerArgumentsTest, ConnectNamesTheWrongOption) {
     std::memcpy(&options.colocation, &unknown, sizeof(unknown));
     EXPECT_THAT(ConnectError(&options), HasSubstr("options->colocation is " + std::to_string(unknown)));
   }
+  options = GoodWorkerOptions();
+  for (const int unknown : {3, -1}) {
+    std::memcpy(&options.node_reduce, &unknown, sizeof(unknown));
+    EXPECT_THAT(ConnectError(&options), HasSubstr("options->node_reduce is " + std::to_string(unknown)));
+  }
 }
 
 TEST(WorkerArgumentsTest, ConnectNeedsAPlaceForTheHandleAndNoPlaceForTheError) {
@@ -96,6 +101,11 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   std::memcpy(&group_options.wire, &unknown_wire, sizeof(unknown_wire));
   EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("options->wire is 5"));
+  group_options.wire = SHOAL_WIRE_NONE;
+  const int unknown_choice = 3;
+  std::memcpy(&group_options.node_reduce, &unknown_choice, sizeof(unknown_choice));
+  EXPECT_EQ(shoal_group_create(nullptr, &group_options, &group, &error), SHOAL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("options->node_reduce is 3; see shoal_node_reduce"));
   shoal_plan plan = {};
   EXPECT_EQ(shoal_group_plan(nullptr, 1, SHOAL_FLOAT32, &plan, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));

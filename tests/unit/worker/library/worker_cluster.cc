@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-Cluster::Cluster(int server_count) {
+Cluster::Cluster(int server_count, shoal_node_reduce node_reduce) : node_reduce_(node_reduce) {
   shoal_error error = {};
   EXPECT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
@@ -37,6 +37,7 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
   options.job_name = job;
   options.rank = rank;
   options.world_size = world_size;
+  options.node_reduce = cluster.node_reduce();
   return options;
 }
 

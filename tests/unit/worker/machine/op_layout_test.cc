@@ -1,12 +1,14 @@
-// How an op is cut into chunks on its way in, and which groups take it.
+// How an op is cut into chunks on its way in, which groups take it, and how it would go.
 #include "worker/machine/op_layout.h"
 
+#include <memory>
 #include <set>
 #include <string>
 
 #include "core/flow_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/machine/op_plan.h"
 
 namespace shoal {
 namespace {
@@ -94,6 +96,17 @@ TEST(OpLayout, WithNothingToReduceThereIsNothingToCut) {
   EXPECT_EQ(nothing.chunk_count(), 0u);
   EXPECT_TRUE(nothing.IsFor(Group(2048)));
   EXPECT_EQ(OpLayout().chunk_count(), 0u);
+}
+
+TEST(OpPlan, AGroupWithoutServersHasNoChunks) {
+  GroupInfo group = Group(1024);
+  group.map = std::make_shared<ShardMap>();
+  group.node_reduce = NodeReduceMode::kNodeAlone;
+  const absl::StatusOr<OpPlan> plan = PlanOp(group, 1'000'000, DataType::kFloat32);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->chunk_count, 0u);
+  EXPECT_EQ(plan->shards_used, 0u);
+  EXPECT_EQ(plan->predicted_ns, 0u);
 }
 
 }  // namespace

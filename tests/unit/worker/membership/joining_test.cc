@@ -26,6 +26,23 @@ TEST(Joining, EndsWithTheFirstAnswerIfThereAreEnoughServers) {
   EXPECT_NE(driver.watch(), WatchId());
 }
 
+TEST(Joining, WaitsForNoServersOnceTheSchedulerSaysThatNoneAreNeeded) {
+  MembershipOptions options = TestOptions();
+  options.member.node_reduce = {
+      .choice = NodeReduceChoice::kHost, .possible = true, .node_identity = "boot 1, network namespace 2"};
+  MembershipDriver driver(options);
+  driver.Do(JoinCommand{kDeadlineNs});
+  const NodeReduceOffer offer = std::get<JoinJobCall>(driver.Find<JoinJobCall>()->what).member.node_reduce;
+  EXPECT_EQ(offer.choice, NodeReduceChoice::kHost);
+  EXPECT_EQ(offer.node_identity, "boot 1, network namespace 2");
+  driver.AnswerNext<JoinJobCall>(driver.Joined(/*servers=*/0));
+  EXPECT_THAT(driver.All<JoinEnded>(), IsEmpty()) << "another rank may be on another node";
+  JoinedJob joined = driver.Joined(/*servers=*/0);
+  joined.needs_no_servers = true;
+  driver.AnswerNext<JoinJobCall>(joined);
+  EXPECT_TRUE(driver.Only<JoinEnded>().joined.ok());
+}
+
 TEST(Joining, FollowsTheJobFromTheFirstAnswerOn) {
   MembershipOptions options = TestOptions();
   options.min_servers = 2;

@@ -150,6 +150,50 @@ TEST_F(MembershipTest, AnAnswerThatContradictsItselfIsRefused) {
   }
 }
 
+// As of a group whose ranks are on one node.
+JoinedGroup NodeGroup() {
+  JoinedGroup group = Group();
+  group.map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(3), {}));
+  group.node_reduce = NodeReduceMode::kNodeAlone;
+  group.meeting_name = "shoal-1-2-3";
+  return group;
+}
+
+TEST_F(MembershipTest, AGroupOfOneNodeHasANameToMeetUnderAndNoServers) {
+  JoinGroupCommand command = Asks(7, deadline_ns_);
+  command.request.node_reduce = {.choice = NodeReduceChoice::kHost, .possible = true, .node_identity = "here"};
+  driver_.Do(command);
+  const Call call = *driver_.Find<JoinGroupCall>();
+  EXPECT_EQ(GroupCall(call).group.node_reduce.choice, NodeReduceChoice::kHost);
+  EXPECT_EQ(GroupCall(call).group.node_reduce.node_identity, "here");
+  driver_.Answer(call, NodeGroup());
+  const absl::StatusOr<GroupInfo> group = driver_.Only<GroupJoined>().group;
+  ASSERT_TRUE(group.ok()) << group.status();
+  EXPECT_EQ(group->node_reduce, NodeReduceMode::kNodeAlone);
+  EXPECT_EQ(group->meeting_name, "shoal-1-2-3");
+  EXPECT_TRUE(group->map->empty());
+}
+
+TEST_F(MembershipTest, AnAnswerThatDoesNotFitItsModeIsRefused) {
+  JoinedGroup nameless = NodeGroup();
+  nameless.meeting_name = "";
+  JoinedGroup long_name = NodeGroup();
+  long_name.meeting_name = std::string(kMaxMeetingNameBytes + 1, 'x');
+  JoinedGroup with_servers = NodeGroup();
+  with_servers.map = Map(3);
+  JoinedGroup without_servers = NodeGroup();
+  without_servers.node_reduce = NodeReduceMode::kFlat;
+  JoinedGroup not_built_yet = Group();
+  not_built_yet.node_reduce = NodeReduceMode::kRails;
+  uint64_t ticket = 0;
+  for (const JoinedGroup& answer : {nameless, long_name, with_servers, without_servers, not_built_yet}) {
+    driver_.Forget();
+    driver_.Do(Asks(++ticket, deadline_ns_));
+    driver_.AnswerNext<JoinGroupCall>(answer);
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status())) << ticket;
+  }
+}
+
 TEST_F(MembershipTest, ABrokenCallForAGroupIsRepeatedUnderItsNumber) {
   driver_.Do(Asks(1, deadline_ns_));
   driver_.Do(Asks(2, deadline_ns_));

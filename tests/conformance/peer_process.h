@@ -1,6 +1,6 @@
-// Starts same_node_peer and sees that it ends, with all that it started.
-#ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_PEER_PROCESS_H_
-#define SHOAL_TESTS_CONFORMANCE_TRANSPORT_PEER_PROCESS_H_
+// Starts a program that plays a peer and sees that it ends, with all that it started.
+#ifndef SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_
+#define SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -9,13 +9,17 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 namespace shoal {
 
 class PeerProcess {
  public:
-  // `user`: empty: ours.
-  PeerProcess(const std::string& address, const char* mode, const std::string& user = "") {
+  // The program's path and its arguments.
+  explicit PeerProcess(std::vector<std::string> command) {
+    std::vector<char*> arguments;
+    for (std::string& argument : command) arguments.push_back(argument.data());
+    arguments.push_back(nullptr);
     const pid_t parent = getpid();
     process_ = fork();
     if (process_ != 0) return;
@@ -24,8 +28,7 @@ class PeerProcess {
     if (getppid() != parent) _exit(1);
     // Our sockets: a copy of one in the child would keep its connection alive.
     close_range(3, ~0u, 0);
-    execl(SHOAL_SAME_NODE_PEER, SHOAL_SAME_NODE_PEER, address.c_str(), mode, user.empty() ? nullptr : user.c_str(),
-          nullptr);
+    execv(arguments[0], arguments.data());
     _exit(1);
   }
   PeerProcess(const PeerProcess&) = delete;
@@ -59,4 +62,4 @@ class PeerProcess {
 
 }  // namespace shoal
 
-#endif  // SHOAL_TESTS_CONFORMANCE_TRANSPORT_PEER_PROCESS_H_
+#endif  // SHOAL_TESTS_CONFORMANCE_PEER_PROCESS_H_

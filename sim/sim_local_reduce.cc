@@ -1,0 +1,346 @@
+#include "sim/sim_local_reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/node_parts.h"
+#include "reduce/convert.h"
+#include "reduce/reduce.h"
+
+namespace shoal::sim {
+
+class SimLocalReduce;
+
+struct SimOp {
+  LocalOp op;
+  std::vector<std::byte> contribution;
+  uint64_t reduced_elements = 0;    // of the own part; without other nodes all of it in one go
+  uint64_t published_elements = 0;  // of the own part
+  bool reduced = false;
+};
+
+struct SimMember {
+  SimLocalReduce* port = nullptr;  // nullptr: it has not come, or is gone
+  GroupHandle handle;
+  bool came = false;
+  bool met = false;
+  bool left = false;
+  std::optional<LocalGroupFailed> failure;
+  uint64_t ended = 0;     // ops
+  std::deque<SimOp> ops;  // all of them: others read the contributions
+};
+
+struct SimMeeting {
+  std::string name;
+  std::vector<SimMember> members;
+
+  bool HaveAllCome() const {
+    return std::ranges::all_of(members, [](const SimMember& member) { return member.came; });
+  }
+  bool HaveAllStarted(uint64_t number) const {
+    return std::ranges::all_of(members, [&](const SimMember& member) { return member.ops.size() > number; });
+  }
+};
+
+namespace {
+
+std::string NameOf(const SimMeeting& meeting, size_t rank) {
+  return absl::StrCat("local rank ", rank, " of ", meeting.members.size());
+}
+
+std::string Describe(const LocalOp& op) {
+  return absl::StrCat(std::string(ReduceOpName(op.reduce_op)), " of ", op.element_count, " elements of ",
+                      std::string(DataTypeName(op.dtype)), " (factor ", op.premul_factor, ", bits ",
+                      absl::Hex(std::bit_cast<uint64_t>(op.premul_factor)), ", wire ",
+                      std::string(WireFormatName(op.wire)),
+                      op.other_nodes ? ", with other nodes)" : ", on this node alone)");
+}
+
+bool Agree(const LocalOp& a, const LocalOp& b) {
+  return a.element_count == b.element_count && a.dtype == b.dtype && a.reduce_op == b.reduce_op && a.wire == b.wire &&
+         a.other_nodes == b.other_nodes &&
+         (a.reduce_op != ReduceOp::kPremulSum ||
+          std::bit_cast<uint64_t>(a.premul_factor) == std::bit_cast<uint64_t>(b.premul_factor));
+}
+
+ElementRange PartOf(const SimMeeting& meeting, uint64_t number, size_t rank) {
+  return NodePart(meeting.members[0].ops[number].op.element_count, static_cast<uint32_t>(meeting.members.size()),
+                  static_cast<uint32_t>(rank));
+}
+
+// The sum over all ranks of some elements, into the tensor of one.
+void ReduceInto(const SimMeeting& meeting, uint64_t number, const LocalOp& op, ElementRange elements) {
+  const DataType type = TypeOnWire(op.wire, op.dtype);
+  const size_t wide_bytes = DataTypeSize(op.dtype);
+  const size_t bytes = DataTypeSize(type);
+  std::vector<std::vector<std::byte>> contributions;
+  std::vector<const std::byte*> inputs;
+  for (const SimMember& member : meeting.members) {
+    const std::byte* const start = member.ops[number].contribution.data() + elements.first * wide_bytes;
+    std::vector<std::byte>& contribution = contributions.emplace_back(start, start + elements.count * wide_bytes);
+    if (type != op.dtype) NarrowFloat32(type, start, contribution.data(), elements.count);
+    inputs.push_back(contribution.data());
+  }
+  ReduceSpec spec{.dtype = type, .op = op.reduce_op, .premul_factor = op.premul_factor};
+  if (op.other_nodes && op.reduce_op == ReduceOp::kAvg) spec.op = ReduceOp::kSum;
+  std::vector<std::byte> sum(elements.count * bytes);
+  Reduce(spec, inputs, sum.data(), elements.count);
+  std::byte* const tensor = op.data + elements.first * wide_bytes;
+  if (type != op.dtype) {
+    WidenToFloat32(type, sum.data(), tensor, elements.count);
+  } else {
+    std::memcpy(tensor, sum.data(), sum.size());
+  }
+}
+
+}  // namespace
+
+class SimLocalReduce : public LocalReduce {
+ public:
+  SimLocalReduce(SimLocalNode* node, std::function<void()> wake) : node_(node), wake_(std::move(wake)) {}
+
+  ~SimLocalReduce() override {
+    for (auto& [handle, place] : places_) {
+      SimMember& member = place.member();
+      if (!member.failure.has_value()) {
+        Spread(place, absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died")), place.rank);
+      }
+      Go(place);
+    }
+  }
+
+  void Open(const LocalGroup& group) override {
+    std::shared_ptr<SimMeeting>& meeting = node_->meetings_[group.meeting_name];
+    if (meeting == nullptr) {
+      meeting = std::make_shared<SimMeeting>(
+          SimMeeting{.name = group.meeting_name, .members = std::vector<SimMember>(group.size)});
+    }
+    const Place place{meeting, group.rank.value()};
+    place.member().port = this;
+    place.member().handle = group.group;
+    place.member().came = true;
+    places_.insert_or_assign(group.group, place);
+    node_->Stir(meeting);
+  }
+
+  void Start(const LocalOp& op) override {
+    const Place& place = places_.at(op.group);
+    SimMember& member = place.member();
+    if (member.failure.has_value()) return Tell(LocalOpEnded{op.group, op.ticket, member.failure->status});
+    const size_t bytes = op.element_count * DataTypeSize(op.dtype);
+    member.ops.push_back({.op = op, .contribution = {op.data, op.data + bytes}});
+    node_->Stir(place.meeting);
+  }
+
+  void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
+    const Place& place = places_.at(group);
+    SimMember& member = place.member();
+    for (uint64_t number = member.ended; number < member.ops.size() && !member.failure.has_value(); ++number) {
+      SimOp& op = member.ops[number];
+      if (op.op.ticket != ticket) continue;
+      // Kept where the contribution was, which nobody reads there any more.
+      const size_t bytes = DataTypeSize(op.op.dtype);
+      std::memcpy(op.contribution.data() + first_element * bytes, op.op.data + first_element * bytes,
+                  element_count * bytes);
+      op.published_elements = first_element + element_count - PartOf(*place.meeting, number, place.rank).first;
+    }
+    node_->Stir(place.meeting);
+  }
+
+  void Fail(GroupHandle group, const absl::Status& why) override {
+    const Place& place = places_.at(group);
+    if (place.member().failure.has_value()) return;
+    Spread(place, why, place.rank);
+    FailMember(place.member(), why, place.rank);
+  }
+
+  void Close(GroupHandle group) override {
+    const Place place = places_.at(group);
+    places_.erase(group);
+    place.member().left = true;
+    Go(place);
+  }
+
+  std::vector<LocalRank> Missing(GroupHandle group) const override {
+    const Place& place = places_.at(group);
+    const SimMeeting& meeting = *place.meeting;
+    const SimMember& own = place.member();
+    std::vector<LocalRank> missing;
+    if (own.failure.has_value() || (own.met && own.ended == own.ops.size())) return missing;
+    const auto add_if = [&](auto is_missing) {
+      for (uint32_t rank = 0; rank < meeting.members.size(); ++rank) {
+        if (rank != place.rank && is_missing(meeting.members[rank], rank)) missing.push_back(LocalRank(rank));
+      }
+    };
+    if (!own.met) {
+      add_if([](const SimMember& member, uint32_t) { return !member.came; });
+      return missing;
+    }
+    add_if([&](const SimMember& member, uint32_t) { return member.ops.size() <= own.ended; });
+    if (!missing.empty()) return missing;
+    add_if([&](const SimMember& member, uint32_t rank) {
+      return member.ops[own.ended].published_elements < PartOf(meeting, own.ended, rank).count;
+    });
+    return missing;
+  }
+
+  std::span<const LocalReduceEvent> Poll() override {
+    returned_.clear();
+    returned_.swap(pending_);
+    return returned_;
+  }
+
+  bool Arm() override { return pending_.empty(); }
+  int wake_fd() const override { return -1; }
+
+ private:
+  friend class SimLocalNode;
+
+  struct Place {
+    std::shared_ptr<SimMeeting> meeting;
+    uint32_t rank = 0;
+
+    SimMember& member() const { return meeting->members[rank]; }
+  };
+
+  void Tell(LocalReduceEvent event) {
+    pending_.push_back(std::move(event));
+    wake_();
+  }
+
+  // The port is gone from the meeting, whose name is free when all are.
+  void Go(const Place& place) {
+    place.member().port = nullptr;
+    const auto is_here = [](const SimMember& member) { return member.port != nullptr; };
+    if (std::ranges::none_of(place.meeting->members, is_here)) node_->meetings_.erase(place.meeting->name);
+    node_->Stir(place.meeting);
+  }
+
+  static void FailMember(SimMember& member, const absl::Status& why, std::optional<uint32_t> culprit) {
+    if (member.port == nullptr || member.failure.has_value()) return;
+    member.failure = LocalGroupFailed{member.handle, why};
+    if (culprit.has_value()) member.failure->culprit = LocalRank(*culprit);
+    member.port->Tell(*member.failure);
+    for (uint64_t number = member.ended; number < member.ops.size(); ++number) {
+      member.port->Tell(LocalOpEnded{member.handle, member.ops[number].op.ticket, why});
+    }
+  }
+
+  // The others hear of it in a while.
+  void Spread(const Place& place, const absl::Status& why, std::optional<uint32_t> culprit) {
+    for (uint32_t rank = 0; rank < place.meeting->members.size(); ++rank) {
+      if (rank == place.rank) continue;
+      node_->world_->After(
+          node_->world_->random().Below(node_->max_delay_ns_ + 1),
+          [meeting = place.meeting, rank, why, culprit] { FailMember(meeting->members[rank], why, culprit); });
+    }
+  }
+
+  // Whatever this rank can do next. True if there was something.
+  bool Advance(const Place& place) {
+    SimMember& own = place.member();
+    const SimMeeting& meeting = *place.meeting;
+    if (own.failure.has_value() || !meeting.HaveAllCome()) return false;
+    if (!own.met) {
+      own.met = true;
+      Tell(LocalGroupMet{own.handle});
+      return true;
+    }
+    for (uint32_t rank = 0; rank < meeting.members.size(); ++rank) {
+      const SimMember& member = meeting.members[rank];
+      if (!member.left || member.ops.size() >= own.ops.size()) continue;
+      const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(meeting, rank), " has closed the group"));
+      Spread(place, why, rank);
+      FailMember(own, why, rank);
+      return true;
+    }
+    for (uint64_t number = own.ended; number < own.ops.size() && meeting.HaveAllStarted(number); ++number) {
+      if (ReduceNext(place, number)) return true;
+    }
+    return own.ended < own.ops.size() && EndFirst(place);
+  }
+
+  bool ReduceNext(const Place& place, uint64_t number) {
+    const SimMeeting& meeting = *place.meeting;
+    SimMember& own = place.member();
+    SimOp& op = own.ops[number];
+    if (op.reduced) return false;
+    const LocalOp& first = meeting.members[0].ops[number].op;
+    for (size_t rank = 1; rank < meeting.members.size(); ++rank) {
+      const LocalOp& other = meeting.members[rank].ops[number].op;
+      if (Agree(first, other)) continue;
+      const absl::Status why = absl::InvalidArgumentError(
+          absl::StrCat("the ranks of this node disagree on op ", number + 1, ": ", NameOf(meeting, 0), " asked for ",
+                       Describe(first), "; ", NameOf(meeting, rank), " for ", Describe(other)));
+      Spread(place, why, std::nullopt);
+      FailMember(own, why, std::nullopt);
+      return true;
+    }
+    if (!op.op.other_nodes) {
+      ReduceInto(meeting, number, op.op, {.first = 0, .count = op.op.element_count});
+      op.published_elements = PartOf(meeting, number, place.rank).count;
+      op.reduced = true;
+      return true;
+    }
+    const ElementRange part = PartOf(meeting, number, place.rank);
+    const uint64_t left = part.count - op.reduced_elements;
+    if (left > 0) {
+      const ElementRange piece{.first = part.first + op.reduced_elements,
+                               .count = 1 + node_->world_->random().Below(left)};
+      ReduceInto(meeting, number, op.op, piece);
+      op.reduced_elements += piece.count;
+      Tell(LocalPartReduced{own.handle, op.op.ticket, piece.first, piece.count});
+    }
+    op.reduced = op.reduced_elements == part.count;
+    return true;
+  }
+
+  bool EndFirst(const Place& place) {
+    const SimMeeting& meeting = *place.meeting;
+    SimMember& own = place.member();
+    const uint64_t number = own.ended;
+    const LocalOp& op = own.ops[number].op;
+    if (!own.ops[number].reduced) return false;
+    for (uint32_t rank = 0; rank < meeting.members.size() && op.other_nodes; ++rank) {
+      if (meeting.members[rank].ops[number].published_elements < PartOf(meeting, number, rank).count) return false;
+    }
+    for (uint32_t rank = 0; rank < meeting.members.size() && op.other_nodes; ++rank) {
+      const ElementRange part = PartOf(meeting, number, rank);
+      const size_t bytes = DataTypeSize(op.dtype);
+      const SimOp& theirs = meeting.members[rank].ops[number];
+      if (rank == place.rank) continue;
+      std::memcpy(op.data + part.first * bytes, theirs.contribution.data() + part.first * bytes, part.count * bytes);
+    }
+    ++own.ended;
+    Tell(LocalOpEnded{own.handle, op.ticket, absl::OkStatus()});
+    return true;
+  }
+
+  SimLocalNode* const node_;
+  const std::function<void()> wake_;
+  std::map<GroupHandle, Place> places_;
+  std::vector<LocalReduceEvent> pending_;
+  std::vector<LocalReduceEvent> returned_;
+};
+
+std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake) {
+  return std::make_unique<SimLocalReduce>(this, std::move(wake));
+}
+
+void SimLocalNode::Stir(const std::shared_ptr<SimMeeting>& meeting) {
+  for (uint32_t rank = 0; rank < meeting->members.size(); ++rank) {
+    world_->After(world_->random().Below(max_delay_ns_ + 1), [this, meeting, rank] {
+      SimLocalReduce* const port = meeting->members[rank].port;
+      if (port != nullptr && port->Advance({meeting, rank})) Stir(meeting);
+    });
+  }
+}
+
+}  // namespace shoal::sim

@@ -1,0 +1,44 @@
+// The LocalReduce port under virtual time: ranks of one node that reach each other in memory.
+//
+// A contribution is copied when its op starts. Meeting, sums, results and bad news each take a while, drawn anew for
+// every rank. Sums come in pieces. One thread (the world's).
+#ifndef SHOAL_SIM_SIM_LOCAL_REDUCE_H_
+#define SHOAL_SIM_SIM_LOCAL_REDUCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/world.h"
+#include "worker/local_reduce/local_reduce.h"
+
+namespace shoal::sim {
+
+struct SimMeeting;
+
+// What the ranks of a node share. Outlives its ranks.
+class SimLocalNode {
+ public:
+  SimLocalNode(World* world, uint64_t max_delay_ns) : world_(world), max_delay_ns_(max_delay_ns) {}
+
+  // One process's. Its end is its destruction. `wake` is called when Poll has something.
+  std::unique_ptr<LocalReduce> Make(std::function<void()> wake);
+
+ private:
+  friend class SimLocalReduce;
+
+  // Lets every rank look in a while what it can do.
+  void Stir(const std::shared_ptr<SimMeeting>& meeting);
+
+  World* const world_;
+  const uint64_t max_delay_ns_;
+  std::map<std::string, std::shared_ptr<SimMeeting>> meetings_;
+};
+
+}  // namespace shoal::sim
+
+#endif  // SHOAL_SIM_SIM_LOCAL_REDUCE_H_

@@ -1,0 +1,199 @@
+// The port within a node on shared memory, and what only that can do wrong: strangers, garbage, sleeping threads.
+#include "worker/local_reduce/host_local_reduce.h"
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <thread>
+
+#include "net/wake_up.h"
+#include "tests/conformance/local_reduce/local_reduce_suite.h"
+#include "worker/local_reduce/node_peers.h"
+
+namespace shoal {
+namespace {
+
+class HostNode : public LocalReduceNode {
+ public:
+  std::unique_ptr<LocalReduce> Make() override { return *MakeHostLocalReduce(); }
+};
+
+const LocalReduceKind kHost{"Host", [] { return std::make_unique<HostNode>(); }};
+INSTANTIATE_TEST_SUITE_P(Host, LocalReduceSuite, testing::Values(kHost), LocalReduceKindName);
+INSTANTIATE_TEST_SUITE_P(Host, LocalGroupEnds, testing::Values(kHost), LocalReduceKindName);
+INSTANTIATE_TEST_SUITE_P(Host, LocalParts, testing::Values(kHost), LocalReduceKindName);
+
+constexpr GroupHandle kGroup{1};
+
+TEST(HostLocalReduce, L5ThreadsThatSleepAreWokenForEveryOp) {
+  constexpr uint32_t kRanks = 4;
+  constexpr uint64_t kOps = 400;
+  const std::string name = RanksUnderTest::MeetingName(0);
+  std::atomic<uint32_t> unfinished = kRanks;
+  const auto run = [&](uint32_t rank) {
+    const std::unique_ptr<LocalReduce> port = *MakeHostLocalReduce();
+    port->Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(rank), .size = kRanks});
+    std::vector<int32_t> tensor(200'000);
+    for (uint64_t ticket = 0; ticket < kOps; ++ticket) {
+      const uint64_t elements = ticket % 10 == 0 ? tensor.size() : 1 + ticket * 13 % 20'000;
+      std::fill_n(tensor.begin(), elements, static_cast<int32_t>(rank + ticket));
+      port->Start({.group = kGroup,
+                   .ticket = ticket,
+                   .data = reinterpret_cast<std::byte*>(tensor.data()),
+                   .element_count = elements,
+                   .dtype = DataType::kInt32});
+      for (bool ended = false; !ended;) {
+        for (const LocalReduceEvent& event : port->Poll()) {
+          ASSERT_FALSE(std::holds_alternative<LocalGroupFailed>(event));
+          ended = ended || std::holds_alternative<LocalOpEnded>(event);
+        }
+        if (ended || !port->Arm()) continue;
+        ASSERT_TRUE(WaitReadable({port->wake_fd()}, 30'000'000'000))
+            << "rank " << rank << " slept through op " << ticket;
+      }
+      const auto expected = static_cast<int32_t>(kRanks * ticket + 6);
+      ASSERT_TRUE(std::all_of(tensor.begin(), tensor.begin() + static_cast<ptrdiff_t>(elements),
+                              [&](int32_t element) { return element == expected; }));
+    }
+    port->Close(kGroup);
+    --unfinished;
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) threads.emplace_back(run, rank);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(unfinished, 0u);
+}
+
+TEST(HostLocalReduce, ARankWhoseNameIsTakenFailsAndSaysSo) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  ranks[0].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(0), .size = 2});
+  ranks[1].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(0), .size = 2});
+  ranks[1].Poll();
+  ASSERT_TRUE(ranks[1].failure(kGroup).has_value());
+  EXPECT_TRUE(absl::IsAlreadyExists(ranks[1].failure(kGroup)->status)) << ranks[1].failure(kGroup)->status;
+}
+
+TEST(HostLocalReduce, LongMeetingNamesThatBeginAlikeAreDifferentMeetings) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0) + std::string(500, 'n');
+  for (const GroupHandle group : {GroupHandle(1), GroupHandle(2)}) {
+    for (uint32_t rank = 0; rank < 2; ++rank) ranks.Open(group, name + std::to_string(group.value()), rank);
+  }
+  EXPECT_TRUE(ranks.PollUntilAll(
+      [](RankUnderTest& rank) { return rank.HasMet(GroupHandle(1)) && rank.HasMet(GroupHandle(2)); }));
+}
+
+TEST(HostLocalReduce, StrangersAtTheMeetingAreTurnedAway) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  ranks.Open(kGroup, name, 1);
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 200; ++i) {
+    absl::StatusOr<FileDescriptor> stranger = ConnectOnThisNode("local-" + name + ".1");
+    ASSERT_TRUE(stranger.ok()) << stranger.status();
+    const Bytes noise = RandomBytes(static_cast<size_t>(i), &ranks.random());
+    if (i % 3 != 0) SendOnThisNode(stranger->get(), noise, {}).IgnoreError();
+    if (i % 5 != 0) strangers.push_back(*std::move(stranger));
+    ranks[1].Poll();
+  }
+  ranks.Open(kGroup, name, 0);
+  EXPECT_TRUE(ranks.PollUntilAll([](RankUnderTest& rank) { return rank.HasMet(kGroup); }));
+}
+
+TEST(HostLocalReduce, ARankOfAGroupOfAnotherSizeIsRefusedByName) {
+  HostNode node;
+  RanksUnderTest ranks(&node, 2, 1);
+  const std::string name = RanksUnderTest::MeetingName(0);
+  ranks[0].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(0), .size = 2});
+  ranks[1].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(1), .size = 3});
+  ASSERT_TRUE(ranks.PollUntil([&] { return ranks[0].failure(kGroup).has_value(); }));
+  EXPECT_THAT(std::string(ranks[0].failure(kGroup)->status.message()), testing::HasSubstr("rank 1 of 3"));
+}
+
+// A rank that met as it should and then writes anything, anywhere in its memory, and says anything.
+class Rogue {
+ public:
+  Rogue(const std::string& name, uint32_t rank, uint32_t size)
+      : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        peers_({.group = kGroup, .meeting_name = name, .rank = LocalRank(rank), .size = size}, epoll_.get(), 0),
+        memory_bytes_(NodePlaces(size).MemoryBytes()) {
+    peers_.Begin();
+  }
+
+  void Poll() {
+    epoll_event event{};
+    if (epoll_wait(epoll_.get(), &event, 1, 0) > 0) peers_.OnReadable(event.data.u64);
+  }
+  bool met() const { return peers_.met(); }
+  void WriteGarbage(std::mt19937_64* random) {
+    NodeMemoryHeader& header = peers_.own_header();
+    for (auto& counter : header.counters) {
+      // Not always so far ahead that nothing counts any more.
+      const uint64_t number = (*random)();
+      counter.rounds.store(number % 3 == 0 ? number : number % 16);
+    }
+    header.sleeps.rounds.store((*random)());
+    const Bytes noise = RandomBytes(4096, random);
+    const size_t at = sizeof(NodeMemoryHeader::Counter) * (kNodeCounters + 1) + (*random)() % (memory_bytes_ / 2);
+    std::memcpy(peers_.own_memory() + at, noise.data(), noise.size());
+  }
+  // An honest description of the op, so that the ranks go on.
+  void Describe(const OpRecord& record) { peers_.own_header().records[record.number % kMaxOpsUnderWay].op = record; }
+
+ private:
+  const FileDescriptor epoll_;
+  NodePeers peers_;
+  const uint64_t memory_bytes_;
+};
+
+TEST(HostLocalReduce, L6GarbageInAnothersMemorySpoilsASumAtWorst) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    HostNode node;
+    RanksUnderTest ranks(&node, 3, seed);
+    const std::string name = RanksUnderTest::MeetingName(0);
+    ranks.Open(kGroup, name, 0);
+    ranks.Open(kGroup, name, 1);
+    Rogue rogue(name, 2, 3);
+    ASSERT_TRUE(ranks.PollUntil([&] {
+      rogue.Poll();
+      return rogue.met() && ranks[0].HasMet(kGroup) && ranks[1].HasMet(kGroup);
+    }));
+    std::deque<OpUnderTest> ops;
+    for (uint64_t ticket = 0; ticket < 5; ++ticket) {
+      LocalOp op{.group = kGroup, .ticket = ticket, .element_count = 200'000, .dtype = DataType::kFloat32};
+      op.wire = ticket == 2 ? WireFormat::kBfloat16 : WireFormat::kAsIs;
+      ops.emplace_back(&ranks, op);
+      ops.back().StartAt(0);
+      ops.back().StartAt(1);
+    }
+    for (int i = 0; i < 300; ++i) {
+      rogue.WriteGarbage(&ranks.random());
+      for (uint64_t ticket = 0; ticket < 5 && i % 4 != 0; ++ticket) {
+        rogue.Describe({.number = ticket,
+                        .element_count = 200'000,
+                        .dtype = static_cast<uint8_t>(DataType::kFloat32),
+                        .reduce_op = static_cast<uint8_t>(ReduceOp::kSum),
+                        .wire = static_cast<uint8_t>(ops[ticket].op().wire)});
+      }
+      ranks[0].Poll();
+      ranks[1].Poll();
+      ranks[0].port().Arm();
+      EXPECT_LE(ranks[0].port().Missing(kGroup).size(), 2u);
+    }
+    // Whatever became of them, all ops end when the caller has had enough.
+    ranks[0].port().Fail(kGroup, absl::DeadlineExceededError("enough"));
+    ranks[1].port().Fail(kGroup, absl::DeadlineExceededError("enough"));
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      ranks[rank].Poll();
+      EXPECT_EQ(ranks[rank].ended_count(kGroup), ops.size());
+      for (OpUnderTest& op : ops) EXPECT_TRUE(op.tensor(rank).IsGuardIntact());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal

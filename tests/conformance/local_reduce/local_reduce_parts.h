@@ -1,0 +1,153 @@
+// Clauses of worker/local_reduce/local_reduce.h: ops of groups with ranks on other nodes (LocalPartReduced,
+// PublishPart).
+#ifndef SHOAL_TESTS_CONFORMANCE_LOCAL_REDUCE_LOCAL_REDUCE_PARTS_H_
+#define SHOAL_TESTS_CONFORMANCE_LOCAL_REDUCE_LOCAL_REDUCE_PARTS_H_
+
+#include "tests/conformance/local_reduce/local_reduce_clauses.h"
+
+namespace shoal {
+
+// Other nodes whose sum is there some time after ours: it replaces the part, piece by piece.
+class LocalParts : public LocalReduceSuite {
+ protected:
+  struct Published {
+    uint64_t told_end = 0;       // of LocalPartReduced
+    uint64_t published_end = 0;  // of PublishPart
+    bool has_begun = false;
+  };
+
+  void Reduce(uint32_t size, const std::vector<LocalOp>& ops, uint64_t seed) {
+    RanksUnderTest ranks = MakeRanks(size, seed);
+    ranks.OpenAll(kGroup);
+    std::deque<OpUnderTest> under_test;
+    std::vector<Bytes> node_sums;
+    for (const LocalOp& op : ops) {
+      OpUnderTest& added = under_test.emplace_back(&ranks, op);
+      node_sums.push_back(added.expected());
+      if (op.other_nodes) added.Expect(ResultOfAllNodes(op, &ranks.random()));
+      added.StartAll();
+    }
+    std::vector<std::vector<Published>> states(size, std::vector<Published>(ops.size()));
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      ranks[rank].on_part_reduced = [&, rank](const LocalPartReduced& event) {
+        const LocalOp& op = ops[event.ticket];
+        const ElementRange part = NodePart(op.element_count, size, rank);
+        Published& state = states[rank][event.ticket];
+        if (!state.has_begun) state = {.told_end = part.first, .published_end = part.first, .has_begun = true};
+        EXPECT_TRUE(op.other_nodes);
+        EXPECT_EQ(event.first_element, state.told_end) << "ranges come in order and without a gap";
+        state.told_end = event.first_element + event.element_count;
+        EXPECT_LE(state.told_end, part.first + part.count);
+        const size_t element_bytes = DataTypeSize(op.dtype);
+        EXPECT_EQ(std::memcmp(under_test[event.ticket].tensor(rank).data() + event.first_element * element_bytes,
+                              node_sums[event.ticket].data() + event.first_element * element_bytes,
+                              event.element_count * element_bytes),
+                  0)
+            << "the node's sum of rank " << rank << " differs";
+      };
+    }
+    const auto publish_some = [&](uint32_t rank, uint64_t ticket) {
+      Published& state = states[rank][ticket];
+      if (state.told_end == state.published_end || ranks.random()() % 3 != 0) return;
+      const uint64_t count = 1 + ranks.random()() % (state.told_end - state.published_end);
+      const size_t element_bytes = DataTypeSize(ops[ticket].dtype);
+      OpUnderTest& op = under_test[ticket];
+      std::memcpy(op.tensor(rank).data() + state.published_end * element_bytes,
+                  op.expected().data() + state.published_end * element_bytes, count * element_bytes);
+      ranks[rank].port().PublishPart(kGroup, ticket, state.published_end, count);
+      state.published_end += count;
+    };
+    ASSERT_TRUE(ranks.PollUntil([&] {
+      bool all = true;
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        for (uint64_t ticket = 0; ticket < ops.size(); ++ticket) publish_some(rank, ticket);
+        all = all && ranks[rank].ended_count(kGroup) == ops.size();
+      }
+      return all;
+    })) << "seed "
+        << seed;
+    for (OpUnderTest& op : under_test) op.ExpectResults();
+  }
+
+  // Numbers that pass the op's wire unchanged, as a result of the servers does.
+  static Bytes ResultOfAllNodes(const LocalOp& op, std::mt19937_64* random) {
+    const DataType shared = TypeOnWire(op.wire, op.dtype);
+    Bytes result = RandomBytes(op.element_count * DataTypeSize(shared), random);
+    if (shared == op.dtype) return result;
+    Bytes wide(op.element_count * DataTypeSize(op.dtype));
+    WidenToFloat32(shared, result.data(), wide.data(), op.element_count);
+    return wide;
+  }
+
+  static LocalOp PartOp(uint64_t ticket, uint64_t elements, DataType dtype = DataType::kFloat32,
+                        ReduceOp reduce_op = ReduceOp::kSum) {
+    LocalOp op = Op(ticket, elements, dtype, reduce_op);
+    op.other_nodes = true;
+    op.premul_factor = 0.75;
+    return op;
+  }
+};
+
+TEST_P(LocalParts, TheNodesSumComesPieceByPieceAndWhatIsPublishedReachesAll) {
+  for (uint32_t size = 1; size <= 8; ++size) {
+    for (const uint64_t elements : {1u, 64u, 65u, 500u, 30'000u, 700'001u}) {
+      ASSERT_NO_FATAL_FAILURE(Reduce(size, {PartOp(0, elements)}, size));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(LocalParts, L3TheNodesSumHasTheBitsOfReduceAndNeverDividesByTheRanksOfTheNode) {
+  for (const DataType dtype : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32}) {
+    for (const ReduceOp reduce_op : kAllOps)
+      ASSERT_NO_FATAL_FAILURE(Reduce(3, {PartOp(0, 9'999, dtype, reduce_op)}, 3));
+  }
+}
+
+TEST_P(LocalParts, L3ANarrowWireIsUsedOnTheWayInAndOut) {
+  for (const WireFormat wire : {WireFormat::kFloat16, WireFormat::kBfloat16}) {
+    for (const uint64_t elements : {10u, 250'000u}) {
+      LocalOp op = PartOp(0, elements);
+      op.wire = wire;
+      ASSERT_NO_FATAL_FAILURE(Reduce(4, {op}, 4));
+    }
+  }
+}
+
+TEST_P(LocalParts, L1OpsWithAndWithoutOtherNodesFollowEachOther) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<LocalOp> ops;
+    for (uint64_t ticket = 0; ticket < 12; ++ticket) {
+      ops.push_back(PartOp(ticket, 1 + random() % (ticket % 3 == 0 ? 250'000 : 900)));
+      ops.back().other_nodes = random() % 2 == 0;
+    }
+    ASSERT_NO_FATAL_FAILURE(Reduce(2 + static_cast<uint32_t>(seed % 4), ops, seed));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(LocalParts, TheNextOpIsReducedWhileTheFirstWaitsForOtherNodes) {
+  RanksUnderTest ranks = MakeRanks(2);
+  ranks.OpenAll(kGroup);
+  std::deque<OpUnderTest> ops;
+  std::array<std::array<uint64_t, 3>, 2> reduced{};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ranks[rank].on_part_reduced = [&, rank](const LocalPartReduced& event) {
+      reduced[rank][event.ticket] += event.element_count;
+    };
+  }
+  for (uint64_t ticket = 0; ticket < 3; ++ticket) ops.emplace_back(&ranks, PartOp(ticket, 500'032)).StartAll();
+  ASSERT_TRUE(ranks.PollUntil([&] { return reduced[0][2] == 250'048 && reduced[1][2] == 249'984; }));
+  EXPECT_EQ(ranks[0].ended_count(kGroup), 0u);
+  for (uint64_t ticket = 0; ticket < 3; ++ticket) {
+    ranks[0].port().PublishPart(kGroup, ticket, 0, 250'048);
+    ranks[1].port().PublishPart(kGroup, ticket, 250'048, 249'984);
+    ASSERT_TRUE(ops[ticket].HasEnded());
+    ops[ticket].ExpectResults();
+  }
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_CONFORMANCE_LOCAL_REDUCE_LOCAL_REDUCE_PARTS_H_
