@@ -123,7 +123,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
   state.shards = plan.map->shards();
   saves_.NoteChange();
   AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
-  Record("group-moved", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""),
+  Record("group-moved", job.Describe(state),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
   group->trouble.pace.Note(now);
   group->trouble.wish.clear();
@@ -148,7 +148,7 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
                                "\": ", absl::StrJoin(refusals, "; "));
   saves_.NoteChange();
   if (std::optional<GroupMap> map = MapOf(state); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
-  Record("group-failed", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""), state.failure, now);
+  Record("group-failed", job.Describe(state), state.failure, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
