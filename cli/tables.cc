@@ -70,8 +70,19 @@ std::string GroupsText(const v1::JobStatus& job) {
   const auto on_one_node = std::count_if(job.groups().begin(), job.groups().end(), [](const v1::GroupStatus& group) {
     return group.node_reduce() == NodeReduceModeName(NodeReduceMode::kNodeAlone);
   });
-  if (on_one_node == 0) return absl::StrCat(job.groups_size());
-  return absl::StrCat(job.groups_size(), " (", on_one_node, " on one node)");
+  // The rails of a group are listed one by one, under its name.
+  std::set<std::string> with_rails;
+  int rails = 0;
+  for (const v1::GroupStatus& group : job.groups()) {
+    if (group.rails() == 0) continue;
+    with_rails.insert(group.name());
+    ++rails;
+  }
+  std::vector<std::string> kinds;
+  if (on_one_node > 0) kinds.push_back(absl::StrCat(on_one_node, " on one node"));
+  if (rails > 0) kinds.push_back(absl::StrCat(rails, " rails"));
+  const std::string count = absl::StrCat(static_cast<size_t>(job.groups_size() - rails) + with_rails.size());
+  return kinds.empty() ? count : absl::StrCat(count, " (", absl::StrJoin(kinds, ", "), ")");
 }
 
 // Which jobs a server serves.

@@ -136,7 +136,7 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     server_flags, perf_flags = [], []
     if has_flag(programs / "shoal-perf", COLOCATE):
         perf_flags.append(f"--{COLOCATE}=off")
-    shares_memory = name.startswith("shoal-shm")
+    shares_memory = name.startswith("shoal-shm") or name == WITHIN_NODE
     if not shares_memory and has_flag(programs / "shoal-server", NETWORK_ONLY):
         server_flags.append(f"--{NETWORK_ONLY}")
     if not shares_memory and has_flag(programs / "shoal-perf", NETWORK_ONLY):

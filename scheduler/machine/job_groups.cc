@@ -17,7 +17,7 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {
   for (const GroupState& group : groups) {
-    if (group.gone.size() < group.ranks.size()) Add(group);
+    if (group.gone.size() < group.ranks.size()) Insert(group);
   }
 }
 
@@ -36,9 +36,20 @@ JobGroup* JobGroups::Find(GroupId id) {
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-const JobGroup* JobGroups::FindByName(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : Find(found->second);
+bool JobGroups::HasRoomFor(const std::string& name, size_t count) const {
+  const auto replaced = by_name_.find(name);
+  const size_t gone = replaced == by_name_.end() ? 0 : replaced->second.size();
+  return groups_.size() - gone + count <= kMaxGroupsPerJob;
+}
+
+const JobGroup* JobGroups::FindByName(const std::string& name, JobRank rank) const {
+  const auto named = by_name_.find(name);
+  if (named == by_name_.end()) return nullptr;
+  for (const GroupId id : named->second) {
+    const JobGroup& group = groups_.at(id);
+    if (std::ranges::find(group.state.ranks, rank) != group.state.ranks.end()) return &group;
+  }
+  return nullptr;
 }
 
 const JobGroup* JobGroups::FindOpenedBy(JobRank rank, const GroupRequestId& request) const {
@@ -67,9 +78,16 @@ std::vector<GroupMap> JobGroups::Maps() const {
   return maps;
 }
 
-void JobGroups::Add(GroupState group) {
-  if (const auto old = by_name_.find(group.name); old != by_name_.end()) Remove(GroupId(old->second));
-  by_name_[group.name] = group.id;
+void JobGroups::Add(std::vector<GroupState> rails) {
+  if (const auto old = by_name_.find(rails.front().name); old != by_name_.end()) {
+    const std::set<GroupId> replaced = old->second;
+    for (const GroupId id : replaced) Remove(id);
+  }
+  for (GroupState& rail : rails) Insert(std::move(rail));
+}
+
+void JobGroups::Insert(GroupState group) {
+  by_name_[group.name].insert(group.id);
   for (const JobRank rank : group.ranks) {
     if (!group.gone.contains(rank)) of_rank_[rank].insert(group.id);
   }
@@ -94,7 +112,9 @@ void JobGroups::CloseAllOf(JobRank rank) {
 void JobGroups::Remove(GroupId id) {
   const auto found = groups_.find(id);
   const GroupState& group = found->second.state;
-  by_name_.erase(group.name);
+  const auto named = by_name_.find(group.name);
+  named->second.erase(id);
+  if (named->second.empty()) by_name_.erase(named);
   for (const JobRank rank : group.ranks) {
     const auto of_rank = of_rank_.find(rank);
     if (of_rank == of_rank_.end()) continue;

@@ -1,7 +1,8 @@
 // The open groups of one job. Part of the machine: pure, one thread.
 //
 // A group is open until every rank has closed it or left the job; then it is gone: from maps, the saved state, what is
-// published, and the limit. Its id is given to no other.
+// published, and the limit. Its id is given to no other. The rails of a group are groups of their own here, under one
+// name.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_
 
@@ -47,22 +48,24 @@ class JobGroups {
   bool empty() const { return groups_.empty(); }
   // Whether any of them needs servers.
   bool AnyUsesServers() const;
-  // Another one is to be refused.
-  bool full() const { return groups_.size() >= kMaxGroupsPerJob; }
+  // Whether so many more, all of this name, are within the limit; each rail counts.
+  bool HasRoomFor(const std::string& name, size_t count) const;
   const std::map<GroupId, JobGroup>& all() const { return groups_; }
   std::map<GroupId, JobGroup>& all() { return groups_; }
   // nullptr: no such group is open.
   const JobGroup* Find(GroupId id) const;
   JobGroup* Find(GroupId id);
-  const JobGroup* FindByName(const std::string& name) const;
+  // The group, or the rail of a group, of that name which has the rank.
+  const JobGroup* FindByName(const std::string& name, JobRank rank) const;
+  bool HasName(const std::string& name) const { return by_name_.contains(name); }
   // The group that this request opened; nullptr: none that is open.
   const JobGroup* FindOpenedBy(JobRank rank, const GroupRequestId& request) const;
   std::vector<GroupState> States() const;
   // What a watcher of the job is told first.
   std::vector<GroupMap> Maps() const;
 
-  // It takes the place of an open group of its name, which is gone then.
-  void Add(GroupState group);
+  // A group, or all rails of one. It takes the place of an open group of its name, which is gone then.
+  void Add(std::vector<GroupState> rails);
 
   // The rank has closed the group, which is gone if all others have. False: it is not in such a group, or closed it
   // before.
@@ -71,10 +74,11 @@ class JobGroups {
   void CloseAllOf(JobRank rank);
 
  private:
+  void Insert(GroupState group);
   void Remove(GroupId id);
 
   std::map<GroupId, JobGroup> groups_;
-  std::map<std::string, GroupId> by_name_;
+  std::map<std::string, std::set<GroupId>> by_name_;
   std::map<JobRank, std::set<GroupId>> of_rank_;  // those that it has not closed
 };
 

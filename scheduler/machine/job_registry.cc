@@ -17,6 +17,11 @@ std::string Job::Describe(JobRank rank) const {
   return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
 }
 
+std::string Job::Describe(const GroupState& group) const {
+  const std::string rail = group.rail.has_value() ? absl::StrCat("rail ", group.rail->index, " of ") : "";
+  return absl::StrCat(rail, "group \"", group.name, "\" of job \"", name, "\"");
+}
+
 std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
   std::vector<std::string> nodes;
   nodes.reserve(ranks.size());

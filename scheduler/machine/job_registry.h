@@ -55,6 +55,8 @@ struct Job {
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;
+  // "group "world" of job "gpt"", or "rail 1 of group ...".
+  std::string Describe(const GroupState& group) const;
   // By rank of a group whose ranks have all joined the job.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<RankLost> LostRanks() const;

@@ -1,43 +1,91 @@
 #include "scheduler/machine/node_reduce_decision.h"
 
+#include <algorithm>
+#include <map>
+
 #include "absl/strings/str_cat.h"
 
 namespace shoal::scheduler {
 namespace {
 
-std::string WhereApart(const NodeReduceMember& first, const NodeReduceMember& other) {
-  const std::string node(other.node);
-  if (first.node == other.node) {
-    return absl::StrCat("ranks ", first.rank.value(), " and ", other.rank.value(), " are both on node ", node,
-                        " but can't meet there: they differ in network namespace, user or kernel");
-  }
-  return absl::StrCat("rank ", other.rank.value(), " is on another node (", node, ") than rank ", first.rank.value(),
-                      " (", std::string(first.node), ")");
-}
+// Places of members, in group order, that can meet.
+using Node = std::vector<Rank>;
 
-// "": the rank can reduce with the first one on their node.
-std::string WhatHinders(const NodeReduceMember& first, const NodeReduceMember& member) {
+std::string NodeName(const NodeReduceMember& member) { return std::string(member.node); }
+
+// "": the rank can reduce with others on its node.
+std::string WhatHinders(const NodeReduceMember& member) {
   const std::string rank = absl::StrCat("rank ", member.rank.value());
   if (member.request == nullptr) return absl::StrCat(rank, "'s process is older than that");
   if (member.request->choice == static_cast<uint32_t>(NodeReduceChoice::kOff)) return "node_reduce is off";
   if (!member.request->possible) return absl::StrCat(rank, "'s process can't");
-  if (member.request->node_identity.empty()) {
-    return absl::StrCat(rank, "'s process (on node ", std::string(member.node), ") does not know for sure where it is");
+  if (!member.request->node_identity.empty()) return "";
+  return absl::StrCat(rank, "'s process (on node ", NodeName(member), ") does not know for sure where it is");
+}
+
+// In the order of their first ranks.
+std::vector<Node> NodesOf(const std::vector<NodeReduceMember>& members) {
+  std::map<std::string_view, size_t> index_of_identity;
+  std::vector<Node> nodes;
+  for (uint32_t i = 0; i < members.size(); ++i) {
+    const auto [entry, added] = index_of_identity.try_emplace(members[i].request->node_identity, nodes.size());
+    if (added) nodes.emplace_back();
+    nodes[entry->second].emplace_back(i);
   }
-  return member.request->node_identity == first.request->node_identity ? "" : WhereApart(first, member);
+  return nodes;
+}
+
+std::string WhereApart(const NodeReduceMember& first, const NodeReduceMember& other) {
+  if (first.node == other.node) {
+    return absl::StrCat("ranks ", first.rank.value(), " and ", other.rank.value(), " are both on node ",
+                        NodeName(other), " but can't meet there: they differ in network namespace, user or kernel");
+  }
+  return absl::StrCat("rank ", other.rank.value(), " is on another node (", NodeName(other), ") than rank ",
+                      first.rank.value(), " (", NodeName(first), ")");
+}
+
+std::string RanksOn(const NodeReduceMember& first, size_t count) {
+  return absl::StrCat(count, count == 1 ? " rank" : " ranks", " where rank ", first.rank.value(), " is (node ",
+                      NodeName(first), ")");
+}
+
+// "": the ranks, which are on several nodes, make up rails.
+std::string WhyNoRails(const std::vector<NodeReduceMember>& members, const std::vector<Node>& nodes) {
+  const auto unable =
+      std::ranges::find_if(members, [](const NodeReduceMember& member) { return !member.request->can_rails; });
+  if (unable != members.end()) {
+    return absl::StrCat("rank ", unable->rank.value(), "'s process can't reduce within several nodes of one group");
+  }
+  const Node& first = nodes.front();
+  const auto unequal = std::ranges::find_if(nodes, [&](const Node& node) { return node.size() != first.size(); });
+  if (unequal != nodes.end()) {
+    return absl::StrCat("the group has ", RanksOn(members[first[0].value()], first.size()), " and ",
+                        RanksOn(members[(*unequal)[0].value()], unequal->size()));
+  }
+  return first.size() == 1 ? "no node has two of its ranks" : "";
 }
 
 }  // namespace
 
 NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceMember>& members) {
-  if (group_size < 2) return {NodeReduceMode::kFlat, "it has one rank"};
-  if (members.empty()) return {NodeReduceMode::kFlat, "none of its ranks is known"};
+  if (group_size < 2) return {NodeReduceMode::kFlat, "it has one rank", {}};
+  if (members.empty()) return {NodeReduceMode::kFlat, "none of its ranks is known", {}};
   for (const NodeReduceMember& member : members) {
-    if (std::string hindrance = WhatHinders(members.front(), member); !hindrance.empty()) {
-      return {NodeReduceMode::kFlat, std::move(hindrance)};
+    if (std::string hindrance = WhatHinders(member); !hindrance.empty()) {
+      return {NodeReduceMode::kFlat, std::move(hindrance), {}};
     }
   }
-  return {NodeReduceMode::kNodeAlone, ""};
+  const std::vector<Node> nodes = NodesOf(members);
+  if (nodes.size() == 1) return {NodeReduceMode::kNodeAlone, "", {}};
+  if (const std::string why = WhyNoRails(members, nodes); !why.empty()) {
+    return {NodeReduceMode::kFlat,
+            absl::StrCat(WhereApart(members.front(), members[nodes[1].front().value()]), ", and ", why),
+            {}};
+  }
+  NodeReduceDecision decision{NodeReduceMode::kRails, "", {}};
+  decision.rails.ranks_per_node = static_cast<uint32_t>(nodes.front().size());
+  for (const Node& node : nodes) decision.rails.by_node.insert(decision.rails.by_node.end(), node.begin(), node.end());
+  return decision;
 }
 
 }  // namespace shoal::scheduler

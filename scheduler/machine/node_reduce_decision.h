@@ -12,6 +12,7 @@
 
 #include "core/ids.h"
 #include "core/node_reduce.h"
+#include "scheduler/machine/rail_layout.h"
 #include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
@@ -25,6 +26,7 @@ struct NodeReduceMember {
 struct NodeReduceDecision {
   NodeReduceMode mode = NodeReduceMode::kFlat;
   std::string reason;  // of kFlat, for operators
+  RailLayout rails;    // of kRails; ranks are places among the members
 };
 
 // `members`: those of the group's ranks that are known, in group order; what it says holds as long as no other comes.

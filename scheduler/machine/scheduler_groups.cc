@@ -16,12 +16,23 @@ namespace {
 
 // Ids of groups are not used twice in a cluster, and clusters draw theirs: no two groups that are open anywhere on a
 // node have the same.
-std::string MeetingName(const std::string& cluster_id, const Job& job, const GroupState& group) {
-  return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", group.id.value());
+// With rails the ranks of each node meet apart from others: `rank` of the group, or of the rail, says on which node.
+std::string MeetingName(const std::string& cluster_id, const Job& job, const GroupState& group, Rank rank) {
+  if (group.node_reduce == NodeReduceMode::kFlat) return "";
+  const GroupId id = group.rail.has_value() ? group.rail->first_rail : group.id;
+  const std::string node = group.rail.has_value() ? absl::StrCat("-", rank.value()) : "";
+  return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", id.value(), node);
 }
 
-std::string Subject(const Job& job, const GroupState& group) {
-  return absl::StrCat("group \"", group.name, "\" of job \"", job.name, "\"");
+// The group as a whole, its rails included.
+std::string Subject(const Job& job, const std::string& group_name) {
+  return absl::StrCat("group \"", group_name, "\" of job \"", job.name, "\"");
+}
+
+std::string RanksText(const GroupRound& round, const NodeReduceDecision& decision) {
+  const std::string ranks = absl::StrCat(round.ranks.size(), " ranks");
+  if (decision.mode != NodeReduceMode::kRails) return ranks;
+  return absl::StrCat(ranks, " as ", decision.rails.ranks_per_node, " rails x ", decision.rails.node_count(), " nodes");
 }
 
 }  // namespace
@@ -37,7 +48,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const JoinGroup& request, No
 }
 
 bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now) {
-  const JobGroup* const found = request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name);
+  const JobGroup* const found =
+      request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name, request.rank);
   if (found == nullptr) return false;
   const GroupState& group = found->state;
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
@@ -62,24 +74,44 @@ void SchedulerMachine::CompleteGroups(Now now) {
 
 void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
   const Job* const job = jobs_.Find(round.job);
-  if (job->groups.full() && job->groups.FindByName(round.name) == nullptr) {
+  const NodeReduceDecision decision = round.NodeReduce(*job);
+  const bool has_rails = decision.mode == NodeReduceMode::kRails;
+  if (!job->groups.HasRoomFor(round.name, has_rails ? decision.rails.ranks_per_node : 1)) {
     const absl::Status full = absl::ResourceExhaustedError(
-        absl::StrCat("job \"", job->name, "\" has ", kMaxGroupsPerJob,
-                     " groups open, which is the limit; close some before the next is made"));
+        absl::StrCat("job \"", job->name, "\" has ", kMaxGroupsPerJob, " groups open, which is the limit",
+                     has_rails ? " (each rail of a group counts)" : "", "; close some before the next is made"));
     for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, full);
     return;
   }
+  saves_.NoteChange();
+  if (decision.mode == NodeReduceMode::kNodeAlone) {
+    return OpenOnNode(round, *job, NewGroup(round, round.ranks), now);
+  }
+  OpenOnServers(round, *job, decision, now);
+}
+
+GroupState SchedulerMachine::NewGroup(const GroupRound& round, std::vector<JobRank> ranks) {
   GroupState group{.id = GroupId(next_group_id_++),
                    .name = round.name,
                    .epoch = map_->epoch(),
-                   .ranks = round.ranks,
+                   .ranks = std::move(ranks),
                    .wire = round.wire};
   group.opening.epoch = map_->epoch();
-  for (const JobRank rank : round.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
-  saves_.NoteChange();
-  const NodeReduceDecision decision = round.NodeReduce(*job);
-  if (decision.mode == NodeReduceMode::kNodeAlone) return OpenOnNode(round, *job, std::move(group), now);
-  OpenOnServers(round, *job, std::move(group), decision.reason, now);
+  for (const JobRank rank : group.ranks) group.opening.answered.push_back(round.waiters.at(rank).request);
+  return group;
+}
+
+std::vector<GroupState> SchedulerMachine::NewRails(const GroupRound& round, const RailLayout& layout) {
+  std::vector<GroupState> rails;
+  const GroupId first(next_group_id_);
+  for (uint32_t index = 0; index < layout.ranks_per_node; ++index) {
+    std::vector<JobRank> ranks;
+    for (const Rank rank : layout.RanksOfRail(index)) ranks.push_back(round.ranks[rank.value()]);
+    GroupState& rail = rails.emplace_back(NewGroup(round, std::move(ranks)));
+    rail.node_reduce = NodeReduceMode::kRails;
+    rail.rail = {.first_rail = first, .index = index, .group_ranks = round.ranks, .layout = layout};
+  }
+  return rails;
 }
 
 void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now) {
@@ -88,15 +120,15 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
   group.max_chunk_bytes = round.max_chunk_bytes == 0 ? kMaxChunkBytes : round.max_chunk_bytes;
   TellAllOpened(round, job, group, std::make_shared<const ShardMap>(*ShardMap::Make(group.epoch, {})), now);
   Record(
-      "group-opened", Subject(job, group),
+      "group-opened", Subject(job, round.name),
       absl::StrCat(round.ranks.size(), " ranks reduce among themselves on node ",
                    job.workers.at(round.ranks.front()).state.node, ", wire ", std::string(WireFormatName(round.wire))),
       now);
-  jobs_.GroupsOf(job.id).Add(std::move(group));
+  jobs_.GroupsOf(job.id).Add({std::move(group)});
 }
 
-void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, GroupState group,
-                                     const std::string& why_not_on_node, Now now) {
+void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision,
+                                     Now now) {
   const absl::StatusOr<GroupPlan> plan =
       PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks));
   if (!plan.ok()) {
@@ -105,28 +137,34 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, Gr
   }
   LinkFacts link = round.Link();
   if (link == LinkFacts() && plan->within_node) link = WithinOneNode();
-  // Within one node nothing meets at a port, but at the threads that add up.
+  // Within one node nothing meets at a port, but at the threads that add up. All rails meet at the same ports.
   const PortLoad load = link.within_node ? EvenPortLoad(static_cast<uint32_t>(round.ranks.size()),
                                                         static_cast<uint32_t>(plan->map->shards().size()))
                                          : plan->load;
   const FlowPlan flow = PlanFlow(load, link, round.max_chunk_bytes);
-  group.shards = plan->map->shards();
-  group.max_chunk_bytes = flow.chunk_bytes;
-  group.opening.credit_chunks = flow.credit_chunks;
-  group.opening.look_ahead_chunks = flow.look_ahead_chunks;
-  group.opening.link = link;
-  group.opening.busiest_port = load.busiest_port;
-  TellAllOpened(round, job, group, plan->map, now);
+  const bool has_rails = decision.mode == NodeReduceMode::kRails;
+  std::vector<GroupState> groups;
+  if (has_rails) groups = NewRails(round, decision.rails);
+  if (!has_rails) groups.push_back(NewGroup(round, round.ranks));
+  for (GroupState& group : groups) {
+    group.shards = plan->map->shards();
+    group.max_chunk_bytes = flow.chunk_bytes;
+    group.opening.credit_chunks = flow.credit_chunks;
+    group.opening.look_ahead_chunks = flow.look_ahead_chunks;
+    group.opening.link = link;
+    group.opening.busiest_port = load.busiest_port;
+    TellAllOpened(round, job, group, plan->map, now);
+  }
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
-  Record("group-opened", Subject(job, group),
-         absl::StrCat(round.ranks.size(), " ranks, ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
+  const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
+  Record("group-opened", Subject(job, round.name),
+         absl::StrCat(RanksText(round, decision), ", ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
-                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(),
-                      "; not within a node: ", why_not_on_node),
+                      std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(), why_flat),
          now);
-  jobs_.GroupsOf(job.id).Add(std::move(group));
+  jobs_.GroupsOf(job.id).Add(std::move(groups));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, Now now) {
@@ -163,23 +201,23 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
 void SchedulerMachine::PublishFailure(const Job& job, const GroupState& group, Now now) {
   saves_.NoteChange();
   if (std::optional<GroupMap> map = MapOf(group); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
-  Record("group-failed", absl::StrCat("group \"", group.name, "\" of job \"", job.name, "\""), group.failure, now);
+  Record("group-failed", job.Describe(group), group.failure, now);
 }
 
 void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {
   const JobGroup* const group = job.groups.Find(id);
   if (group == nullptr) return;  // said again, or another group has taken its name
-  const std::string subject = Subject(job, group->state);
+  const std::string name = group->state.name;
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
-  if (job.groups.Find(id) != nullptr) return;
-  Record("group-closed", subject, "all its ranks closed it", now);
+  if (job.groups.HasName(name)) return;
+  Record("group-closed", Subject(job, name), "all its ranks closed it", now);
 }
 
 void SchedulerMachine::TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,
                                      const std::shared_ptr<const ShardMap>& map, Now now) {
-  for (uint32_t i = 0; i < round.ranks.size(); ++i) {
-    TellOpened(round.waiters.at(round.ranks[i]).handle, job, group, Rank(i), map, now);
+  for (uint32_t i = 0; i < group.ranks.size(); ++i) {
+    TellOpened(round.waiters.at(group.ranks[i]).handle, job, group, Rank(i), map, now);
   }
 }
 
@@ -195,19 +233,23 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
   token.group_size = static_cast<uint32_t>(group.ranks.size());
   token.max_chunk_bytes = group.max_chunk_bytes;
   token.credit_chunks = opening.credit_chunks;
+  if (group.rail.has_value()) token.ranks_per_member = group.rail->layout.ranks_per_node;
   token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
   SignToken(token_key_, &token);
-  const bool meets = group.node_reduce != NodeReduceMode::kFlat;
-  const std::string meeting_name = meets ? MeetingName(cluster_id_, job, group) : "";
-  AfterSave(Reply{handle, Response(GroupJoined{.group = group.id,
-                                               .token = EncodeToken(token),
-                                               .map = map,
-                                               .nodes = job.NodesOf(group.ranks),
-                                               .look_ahead_chunks = opening.look_ahead_chunks,
-                                               .link = opening.link,
-                                               .busiest_port = opening.busiest_port,
-                                               .node_reduce = group.node_reduce,
-                                               .meeting_name = meeting_name})});
+  GroupJoined answer{.group = group.id,
+                     .token = EncodeToken(token),
+                     .map = map,
+                     .nodes = job.NodesOf(group.rail.has_value() ? group.rail->group_ranks : group.ranks),
+                     .look_ahead_chunks = opening.look_ahead_chunks,
+                     .link = opening.link,
+                     .busiest_port = opening.busiest_port,
+                     .node_reduce = group.node_reduce,
+                     .meeting_name = MeetingName(cluster_id_, job, group, rank)};
+  if (group.rail.has_value()) {
+    answer.local_ranks = group.rail->layout.RanksOfNode(rank.value());
+    answer.rail_ranks = group.rail->layout.RanksOfRail(group.rail->index);
+  }
+  AfterSave(Reply{handle, Response(std::move(answer))});
 }
 
 }  // namespace shoal::scheduler

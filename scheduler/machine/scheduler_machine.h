@@ -128,13 +128,16 @@ class SchedulerMachine {
   void OpenGroup(const GroupRound& round, Now now);
   // Without servers: all its ranks are on one node.
   void OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now);
-  void OpenOnServers(const GroupRound& round, const Job& job, GroupState group, const std::string& why_not_on_node,
-                     Now now);
+  // With rails, or flat.
+  void OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision, Now now);
+  // Not opened yet: a group, or a rail of one, with a part of the round's ranks; and all rails of a group.
+  GroupState NewGroup(const GroupRound& round, std::vector<JobRank> ranks);
+  std::vector<GroupState> NewRails(const GroupRound& round, const RailLayout& layout);
   // True: the request opened a group of the job already, and gets the same answer once more.
   bool AnswerAgain(RequestHandle handle, const JoinGroup& request, const Job& job, Now now);
   void TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,
                      const std::shared_ptr<const ShardMap>& map, Now now);
-  // `rank` in the group; `map` is its newest.
+  // `rank` in the group, or in the rail; `map` is its newest.
   void TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,
                   const std::shared_ptr<const ShardMap>& map, Now now);
 

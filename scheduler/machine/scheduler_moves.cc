@@ -123,7 +123,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
   state.shards = plan.map->shards();
   saves_.NoteChange();
   AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
-  Record("group-moved", absl::StrCat("group \"", state.name, "\" of job \"", job.name, "\""),
+  Record("group-moved", job.Describe(state),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
   group->trouble.pace.Note(now);
   group->trouble.wish.clear();

@@ -20,6 +20,7 @@
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "core/wire_format.h"
+#include "scheduler/machine/rail_layout.h"
 
 namespace shoal::scheduler {
 
@@ -105,13 +106,24 @@ struct GroupOpening {
   friend bool operator==(const GroupOpening&, const GroupOpening&) = default;
 };
 
+// Of a rail: the group that it is a part of.
+struct RailState {
+  GroupId first_rail;                // names the whole group, also when that rail is closed
+  uint32_t index = 0;                // of the rail
+  std::vector<JobRank> group_ranks;  // of the whole group, in group order
+  RailLayout layout;
+
+  friend bool operator==(const RailState&, const RailState&) = default;
+};
+
+// A group, or one rail of a group: rails share a name and differ in all else.
 struct GroupState {
   GroupId id;
   std::string name;
   Epoch epoch;                // of its map
   std::vector<Shard> shards;  // of its map; none if it uses no servers
   std::vector<ExcludedServer> excluded;
-  std::vector<JobRank> ranks;  // in group order
+  std::vector<JobRank> ranks;  // in group order; of a rail: node by node
   std::set<JobRank> gone;      // of these: have closed it, or left the job
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
@@ -119,6 +131,7 @@ struct GroupState {
   std::string failure;            // not empty: given up, since no server that is left has the memory for it,
   bool given_up_by_rank = false;  // or by one of its ranks
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
+  std::optional<RailState> rail;  // of kRails alone
 
   // False: it has no map, and what becomes of servers is nothing to it.
   bool UsesServers() const { return node_reduce != NodeReduceMode::kNodeAlone; }

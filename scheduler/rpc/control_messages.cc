@@ -81,6 +81,10 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
   message->set_wire(std::string(WireFormatName(view.state.wire)));
   for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
   if (view.open) message->set_node_reduce(std::string(NodeReduceModeName(view.state.node_reduce)));
+  if (view.state.rail.has_value()) {
+    message->set_rail(view.state.rail->index);
+    message->set_rails(view.state.rail->layout.ranks_per_node);
+  }
 }
 
 }  // namespace

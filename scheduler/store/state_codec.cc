@@ -55,6 +55,14 @@ void Encode(const GroupOpening& opening, v1::StoredOpening* stored) {
   }
 }
 
+void Encode(const RailState& rail, v1::StoredRail* stored) {
+  stored->set_first_group_id(rail.first_rail.value());
+  stored->set_index(rail.index);
+  for (const JobRank rank : rail.group_ranks) stored->add_group_ranks(rank.value());
+  stored->set_ranks_per_node(rail.layout.ranks_per_node);
+  for (const Rank rank : rail.layout.by_node) stored->add_by_node(rank.value());
+}
+
 void Encode(const GroupState& group, v1::StoredGroup* stored) {
   stored->set_group_id(group.id.value());
   stored->set_name(group.name);
@@ -74,6 +82,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   stored->set_node_reduce(static_cast<uint32_t>(group.node_reduce));
   stored->set_given_up_by_rank(group.given_up_by_rank);
   Encode(group.opening, stored->mutable_opening());
+  if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
 
 void Encode(const JobState& job, v1::StoredJob* stored) {
@@ -129,6 +138,29 @@ GroupOpening Decode(const v1::StoredOpening& stored) {
   return opening;
 }
 
+RailState Decode(const v1::StoredRail& stored) {
+  RailState rail;
+  rail.first_rail = GroupId(stored.first_group_id());
+  rail.index = stored.index();
+  rail.group_ranks = std::vector<JobRank>(stored.group_ranks().begin(), stored.group_ranks().end());
+  rail.layout.ranks_per_node = stored.ranks_per_node();
+  rail.layout.by_node = std::vector<Rank>(stored.by_node().begin(), stored.by_node().end());
+  return rail;
+}
+
+// A rail has the ranks that the layout of its group gives it, and no other group is a rail.
+bool RailFits(const GroupState& group) {
+  if (!group.rail.has_value()) return group.node_reduce != NodeReduceMode::kRails;
+  const RailState& rail = *group.rail;
+  if (group.node_reduce != NodeReduceMode::kRails || !rail.layout.IsOf(rail.group_ranks.size()) ||
+      rail.index >= rail.layout.ranks_per_node) {
+    return false;
+  }
+  std::vector<JobRank> ranks;
+  for (const Rank rank : rail.layout.RanksOfRail(rail.index)) ranks.push_back(rail.group_ranks[rank.value()]);
+  return ranks == group.ranks;
+}
+
 absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::string& of_job) {
   const std::optional<WireFormat> wire = WireFormatFromNumber(stored.wire());
   if (!wire.has_value()) {
@@ -161,6 +193,11 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.opening = Decode(stored.opening());
   group.failure = stored.failure();
   group.given_up_by_rank = stored.given_up_by_rank();
+  if (stored.has_rail()) group.rail = Decode(stored.rail());
+  if (!RailFits(group)) {
+    return Contradiction(
+        absl::StrCat("group \"", group.name, "\" of ", of_job, " does not fit the rails that it is one of"));
+  }
   return group;
 }
 
@@ -189,8 +226,9 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
   for (const v1::StoredGroup& group : stored.groups()) {
     absl::StatusOr<GroupState> state = Decode(group, who);
     if (!state.ok()) return state.status();
-    const bool all_joined =
-        std::all_of(state->ranks.begin(), state->ranks.end(), [&](JobRank rank) { return job.ranks.contains(rank); });
+    const auto has_joined = [&](JobRank rank) { return job.ranks.contains(rank); };
+    const bool all_joined = std::all_of(state->ranks.begin(), state->ranks.end(), has_joined) &&
+                            (!state->rail.has_value() || std::ranges::all_of(state->rail->group_ranks, has_joined));
     const size_t answered = state->opening.answered.size();
     if (!all_joined || (answered != 0 && answered != state->ranks.size())) {
       return Contradiction(absl::StrCat("group \"", state->name, "\" of ", who, " has ranks that never joined it"));

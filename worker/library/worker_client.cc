@@ -22,14 +22,10 @@ constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
-// Whether this library can reduce within the nodes of a group that has several. The one switch: what the scheduler is
-// told.
-constexpr bool kCanRails = false;
-
 NodeReduceOffer OfferOf(NodeReduceChoice choice, const WorkerClientOptions& options) {
   return {.choice = choice,
           .possible = !options.network_only,
-          .can_rails = kCanRails && !options.network_only,
+          .can_rails = !options.network_only,
           .node_identity = NodeIdentity()};
 }
 

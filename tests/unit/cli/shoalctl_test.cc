@@ -278,5 +278,20 @@ TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
   EXPECT_THAT(JobsText(jobs), HasSubstr("3 (1 on one node)"));
 }
 
+TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->add_groups()->set_name("other");
+  // The first rail is closed already.
+  for (const uint32_t rail : {1, 2, 3}) {
+    v1::GroupStatus* group = job->add_groups();
+    group->set_name("world");
+    group->set_node_reduce("rails");
+    group->set_rail(rail);
+    group->set_rails(4);
+  }
+  EXPECT_THAT(JobsText(jobs), HasSubstr("2 (3 rails)"));
+}
+
 }  // namespace
 }  // namespace shoal::cli

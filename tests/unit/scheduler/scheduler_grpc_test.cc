@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/node_reduce.h"
 #include "core/token.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
@@ -154,6 +155,45 @@ TEST_F(SchedulerGrpcTest, AJobOfFourFormsAGroupOverTwoServers) {
   EXPECT_EQ(cluster.servers_live(), 2u);
   EXPECT_EQ(cluster.workers(), kRanks);
   EXPECT_EQ(cluster.store(), "memory");
+}
+
+// Ranks 0 and 1 are on one node, 2 and 3 on another.
+TEST_F(SchedulerGrpcTest, AGroupOfTwoNodesIsToldItsRailsAndTheyAreListed) {
+  Start();
+  RegisterServer("a", 1001);
+  constexpr uint32_t kRanks = 4;
+  std::vector<v1::JoinGroupResponse> joined(kRanks);
+  std::vector<grpc::Status> statuses(kRanks);
+  std::vector<std::thread> ranks;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] {
+      v1::JoinGroupRequest request = GroupRequest(JoinJob("gpt", kRanks, rank), rank, kRanks);
+      request.mutable_node_reduce()->set_possible(true);
+      request.mutable_node_reduce()->set_can_rails(true);
+      request.mutable_node_reduce()->set_node_identity(rank < 2 ? "boot 1" : "boot 2");
+      statuses[rank] = stub_->JoinGroup(Context().get(), request, &joined[rank]);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    ASSERT_TRUE(statuses[rank].ok()) << statuses[rank].error_message();
+    const v1::NodeReduce& node_reduce = joined[rank].node_reduce();
+    EXPECT_EQ(node_reduce.mode(), static_cast<uint32_t>(NodeReduceMode::kRails));
+    EXPECT_EQ(node_reduce.meeting_name(), joined[rank < 2 ? 0 : 2].node_reduce().meeting_name());
+    EXPECT_THAT(node_reduce.local_ranks(), ::testing::ElementsAre(rank < 2 ? 0 : 2, rank < 2 ? 1 : 3));
+    EXPECT_THAT(node_reduce.rail_ranks(), ::testing::ElementsAre(rank % 2, rank % 2 + 2));
+    EXPECT_EQ(joined[rank].group_id(), joined[rank % 2].group_id());
+  }
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(status_->ListJobs(Context().get(), v1::ListJobsRequest(), &jobs).ok());
+  ASSERT_EQ(jobs.jobs(0).groups_size(), 2);
+  for (uint32_t rail = 0; rail < 2; ++rail) {
+    const v1::GroupStatus& group = jobs.jobs(0).groups(static_cast<int>(rail));
+    EXPECT_EQ(group.node_reduce(), "rails");
+    EXPECT_EQ(group.rail(), rail);
+    EXPECT_EQ(group.rails(), 2u);
+    EXPECT_THAT(group.ranks(), ::testing::ElementsAre(rail, rail + 2));
+  }
 }
 
 TEST_F(SchedulerGrpcTest, AWatcherSeesMapsAsTheyComeAndALossWithinTheLease) {

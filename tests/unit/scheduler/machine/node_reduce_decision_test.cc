@@ -10,6 +10,7 @@
 namespace shoal::scheduler {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // What the ranks 3, 4, 5, ... of a job say. `nullopt` among them: an older process.
@@ -70,7 +71,10 @@ TEST(NodeReduceDecision, ARankElsewhereIsNamedWithBothNodes) {
   Ranks ranks(3);
   ranks.SetNode("node-b");
   ranks[2].node_identity = "there";
-  ExpectFlat(ranks.Decide(), "rank 5 is on another node (node-b) than rank 3 (node-a)");
+  ExpectFlat(
+      ranks.Decide(),
+      "rank 5 is on another node (node-b) than rank 3 (node-a), and rank 3's process can't reduce within several "
+      "nodes of one group");
 }
 
 TEST(NodeReduceDecision, TheNodesNameDecidesNothing) {
@@ -94,6 +98,79 @@ TEST(NodeReduceDecision, WhoDoesNotKnowWhereItIsIsWithNobody) {
 TEST(NodeReduceDecision, WhileRanksAreMissingItHoldsForThoseThatAreThere) {
   EXPECT_EQ(Ranks(1).Decide(/*group_size=*/2).mode, NodeReduceMode::kNodeAlone);
   EXPECT_EQ(Ranks(0).Decide(/*group_size=*/2).mode, NodeReduceMode::kFlat);
+}
+
+// By the letters of their nodes, in group order; all can have rails.
+NodeReduceDecision DecideFor(const std::string& nodes, const std::string& unable = "") {
+  std::vector<NodeReduceRequest> requests;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    names.push_back(std::string("node-") + nodes[i]);
+    requests.push_back({.possible = true,
+                        .node_identity = std::string("boot of ") + nodes[i],
+                        .can_rails = unable.find(std::to_string(i)) == std::string::npos});
+  }
+  std::vector<NodeReduceMember> members;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    members.push_back({JobRank(static_cast<uint32_t>(i)), names[i], &requests[i]});
+  return DecideNodeReduce(members.size(), members);
+}
+
+TEST(NodeReduceDecision, NodesWithAsManyRanksEachMakeUpRails) {
+  const NodeReduceDecision decision = DecideFor("aabb");
+  EXPECT_EQ(decision.mode, NodeReduceMode::kRails);
+  EXPECT_EQ(decision.rails.ranks_per_node, 2u);
+  EXPECT_EQ(decision.rails.node_count(), 2u);
+  EXPECT_TRUE(decision.rails.IsOf(4));
+  EXPECT_THAT(decision.rails.RanksOfNode(0), ElementsAre(Rank(0), Rank(1)));
+  EXPECT_THAT(decision.rails.RanksOfNode(1), ElementsAre(Rank(2), Rank(3)));
+  EXPECT_THAT(decision.rails.RanksOfRail(0), ElementsAre(Rank(0), Rank(2)));
+  EXPECT_THAT(decision.rails.RanksOfRail(1), ElementsAre(Rank(1), Rank(3)));
+}
+
+TEST(NodeReduceDecision, NodesComeInTheOrderOfTheirFirstRanksAndRanksInGroupOrder) {
+  const RailLayout rails = DecideFor("cabbca").rails;
+  EXPECT_THAT(rails.RanksOfNode(0), ElementsAre(Rank(0), Rank(4)));
+  EXPECT_THAT(rails.RanksOfNode(1), ElementsAre(Rank(1), Rank(5)));
+  EXPECT_THAT(rails.RanksOfNode(2), ElementsAre(Rank(2), Rank(3)));
+  EXPECT_THAT(rails.RanksOfRail(0), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  EXPECT_THAT(rails.RanksOfRail(1), ElementsAre(Rank(4), Rank(5), Rank(3)));
+}
+
+TEST(NodeReduceDecision, WithoutRailsTheReasonNamesWhoseNodesAreUnequal) {
+  ExpectFlat(DecideFor("aaabb"),
+             "rank 3 is on another node (node-b) than rank 0 (node-a), and the group has 3 ranks where rank 0 is (node "
+             "node-a) and 2 ranks where rank 3 is (node node-b)");
+  ExpectFlat(DecideFor("aabcc"),
+             "rank 2 is on another node (node-b) than rank 0 (node-a), and the group has 2 ranks where rank 0 is (node "
+             "node-a) and 1 rank where rank 2 is (node node-b)");
+}
+
+TEST(NodeReduceDecision, OneRankOnEachNodeIsFlat) {
+  ExpectFlat(DecideFor("abc"),
+             "rank 1 is on another node (node-b) than rank 0 (node-a), and no node has two of its ranks");
+}
+
+TEST(NodeReduceDecision, OneProcessThatCannotHaveRailsMakesAllFlatUnlessTheyAreOnOneNode) {
+  ExpectFlat(
+      DecideFor("aabb", "3"),
+      "rank 2 is on another node (node-b) than rank 0 (node-a), and rank 3's process can't reduce within several "
+      "nodes of one group");
+  EXPECT_EQ(DecideFor("aaaa", "3").mode, NodeReduceMode::kNodeAlone);
+}
+
+TEST(RailLayout, OnlyTwoNodesOrMoreWithEachRankOnceAreALayout) {
+  const auto is_of = [](uint32_t ranks_per_node, const std::vector<uint32_t>& by_node, size_t size) {
+    return RailLayout{ranks_per_node, std::vector<Rank>(by_node.begin(), by_node.end())}.IsOf(size);
+  };
+  EXPECT_TRUE(is_of(2, {3, 0, 1, 2}, 4));
+  EXPECT_FALSE(is_of(2, {3, 0, 1, 2}, 5));
+  EXPECT_FALSE(is_of(2, {3, 0, 1, 1}, 4));
+  EXPECT_FALSE(is_of(2, {3, 0, 1, 4}, 4));
+  EXPECT_FALSE(is_of(4, {0, 1, 2, 3}, 4)) << "one node";
+  EXPECT_FALSE(is_of(1, {0, 1, 2, 3}, 4)) << "one rail";
+  EXPECT_FALSE(is_of(3, {0, 1, 2, 3}, 4));
+  EXPECT_FALSE(is_of(0, {}, 0));
 }
 
 }  // namespace

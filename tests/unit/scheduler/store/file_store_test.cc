@@ -144,7 +144,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.world_size = 4;
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
-  job.ranks[JobRank(0)] = {.incarnation = Incarnation(8), .node = "g"};
+  for (const uint32_t rank : {0, 1, 2}) job.ranks[JobRank(rank)] = {.incarnation = Incarnation(8), .node = "g"};
   job.ranks[JobRank(3)] = {
       .incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
@@ -165,11 +165,40 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                  .name = "node",
                  .epoch = Epoch(2),
                  .ranks = {JobRank(3), JobRank(0)},
-                 .node_reduce = NodeReduceMode::kNodeAlone}};
+                 .node_reduce = NodeReduceMode::kNodeAlone},
+                {.id = GroupId(8),
+                 .name = "rails",
+                 .epoch = Epoch(2),
+                 .ranks = {JobRank(2), JobRank(1)},
+                 .node_reduce = NodeReduceMode::kRails,
+                 .rail = RailState{.first_rail = GroupId(7),
+                                   .index = 1,
+                                   .group_ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)},
+                                   .layout = {.ranks_per_node = 2, .by_node = {Rank(0), Rank(2), Rank(3), Rank(1)}}}}};
   state.jobs = {job};
   const auto decoded = DecodeState(EncodeState(state));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(*decoded, state);
+}
+
+// The first rail of ranks 0 to 3, of which two are on each node.
+RailState FirstRail() {
+  return {.first_rail = GroupId(1),
+          .index = 0,
+          .group_ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)},
+          .layout = {.ranks_per_node = 2, .by_node = {Rank(0), Rank(1), Rank(2), Rank(3)}}};
+}
+
+JobState JobWithRail(const std::optional<RailState>& rail) {
+  JobState job;
+  job.world_size = 4;
+  for (uint32_t rank = 0; rank < 4; ++rank) job.ranks[JobRank(rank)] = {.incarnation = Incarnation(8)};
+  job.groups = {{.id = GroupId(1),
+                 .name = "world",
+                 .ranks = {JobRank(0), JobRank(2)},
+                 .node_reduce = NodeReduceMode::kRails,
+                 .rail = rail}};
+  return job;
 }
 
 TEST(StateCodecTest, NonsenseIsRefused) {
@@ -190,6 +219,33 @@ TEST(StateCodecTest, NonsenseIsRefused) {
       {"never joined it", [](PersistedState* s) { s->jobs.emplace_back().groups = {{.opening = {.answered = {{}}}}}; }},
       {"unknown way 3",
        [](PersistedState* s) { s->jobs.emplace_back().groups = {{.node_reduce = static_cast<NodeReduceMode>(3)}}; }},
+      {"does not fit the rails", [](PersistedState* s) { s->jobs = {JobWithRail({})}; }},
+      {"does not fit the rails", [](PersistedState* s) { s->jobs = {JobWithRail(RailState())}; }},
+      {"does not fit the rails",
+       [](PersistedState* s) {
+         s->jobs = {JobWithRail(FirstRail())};
+         s->jobs[0].groups[0].rail->index = 2;
+       }},
+      {"does not fit the rails",
+       [](PersistedState* s) {
+         s->jobs = {JobWithRail(FirstRail())};
+         s->jobs[0].groups[0].rail->index = 1;
+       }},
+      {"does not fit the rails",
+       [](PersistedState* s) {
+         s->jobs = {JobWithRail(FirstRail())};
+         s->jobs[0].groups[0].rail->layout.by_node[3] = Rank(9);
+       }},
+      {"does not fit the rails",
+       [](PersistedState* s) {
+         s->jobs = {JobWithRail(FirstRail())};
+         s->jobs[0].groups[0].node_reduce = NodeReduceMode::kFlat;
+       }},
+      {"never joined it",
+       [](PersistedState* s) {
+         s->jobs = {JobWithRail(FirstRail())};
+         s->jobs[0].ranks.erase(JobRank(3));
+       }},
   };
   for (const Case& c : cases) {
     PersistedState state = good;
