@@ -434,8 +434,8 @@ MUTATIONS = [
         "ranks whose options differ are refused by name",
         (
             "scheduler/machine/group_rounds.cc",
-            "if (rank == request.rank || !waiter.options.has_value() || waiter.options == request.options) continue;",
-            "if (rank == request.rank || !waiter.options.has_value() || waiter.options != request.options) continue;",
+            "if (waiter.options.has_value() && request.options.has_value()) {",
+            "if (waiter.options.has_value() && !request.options.has_value()) {",
         ),
     ),
     mutation(
@@ -493,8 +493,8 @@ MUTATIONS = [
         "F12: a rank that could not hear which group it is in asks again",
         (
             "scheduler/machine/scheduler_groups.cc",
-            "request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name);",
-            "request.request_number != 0 ? nullptr : job.groups.FindByName(request.group_name);",
+            "request.request_number == 0 ? nullptr : job.groups.FindByName(",
+            "request.request_number != 0 ? nullptr : job.groups.FindByName(",
         ),
     ),
     mutation(
