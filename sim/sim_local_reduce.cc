@@ -56,16 +56,16 @@ std::string NameOf(const SimMeeting& meeting, size_t rank) {
 }
 
 std::string Describe(const LocalOp& op) {
-  return absl::StrCat(std::string(ReduceOpName(op.reduce_op)), " of ", op.element_count, " elements of ",
-                      std::string(DataTypeName(op.dtype)), " (factor ", op.premul_factor, ", bits ",
-                      absl::Hex(std::bit_cast<uint64_t>(op.premul_factor)), ", wire ",
+  return absl::StrCat("call ", op.number.value(), ": ", std::string(ReduceOpName(op.reduce_op)), " of ",
+                      op.element_count, " elements of ", std::string(DataTypeName(op.dtype)), " (factor ",
+                      op.premul_factor, ", bits ", absl::Hex(std::bit_cast<uint64_t>(op.premul_factor)), ", wire ",
                       std::string(WireFormatName(op.wire)),
                       op.other_nodes ? ", with other nodes)" : ", on this node alone)");
 }
 
 bool Agree(const LocalOp& a, const LocalOp& b) {
-  return a.element_count == b.element_count && a.dtype == b.dtype && a.reduce_op == b.reduce_op && a.wire == b.wire &&
-         a.other_nodes == b.other_nodes &&
+  return a.number == b.number && a.element_count == b.element_count && a.dtype == b.dtype &&
+         a.reduce_op == b.reduce_op && a.wire == b.wire && a.other_nodes == b.other_nodes &&
          (a.reduce_op != ReduceOp::kPremulSum ||
           std::bit_cast<uint64_t>(a.premul_factor) == std::bit_cast<uint64_t>(b.premul_factor));
 }

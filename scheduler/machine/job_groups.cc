@@ -9,7 +9,7 @@
 namespace shoal::scheduler {
 
 std::optional<GroupMap> MapOf(const GroupState& group) {
-  if (!group.UsesServers()) return std::nullopt;
+  if (!group.UsesServers() && group.failure.empty()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
   return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.given_up_by_rank};
@@ -29,6 +29,14 @@ bool JobGroups::AnyUsesServers() const {
 const JobGroup* JobGroups::Find(GroupId id) const {
   const auto found = groups_.find(id);
   return found == groups_.end() ? nullptr : &found->second;
+}
+
+std::vector<JobGroup*> JobGroups::RailsOf(const std::string& name) {
+  std::vector<JobGroup*> rails;
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return rails;
+  for (const GroupId id : found->second) rails.push_back(Find(id));
+  return rails;
 }
 
 JobGroup* JobGroups::Find(GroupId id) {

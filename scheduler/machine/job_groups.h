@@ -38,7 +38,8 @@ struct JobGroup {
   GroupTrouble trouble = {};
 };
 
-// nullopt: the group uses no servers, or the state's shards make no map.
+// What its ranks are told of it. nullopt: nothing, since the group uses no servers and has not failed, or the state's
+// shards make no map.
 std::optional<GroupMap> MapOf(const GroupState& group);
 
 class JobGroups {
@@ -57,6 +58,8 @@ class JobGroups {
   JobGroup* Find(GroupId id);
   // The group, or the rail of a group, of that name which has the rank.
   const JobGroup* FindByName(const std::string& name, JobRank rank) const;
+  // All rails of the group of that name; of a group without rails itself alone.
+  std::vector<JobGroup*> RailsOf(const std::string& name);
   bool HasName(const std::string& name) const { return by_name_.contains(name); }
   // The group that this request opened; nullptr: none that is open.
   const JobGroup* FindOpenedBy(JobRank rank, const GroupRequestId& request) const;

@@ -186,22 +186,31 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
   for (const GroupFailure& failure : failures) {
     JobGroup* const group = jobs_.GroupsOf(job.id).Find(failure.group);
     if (group == nullptr) continue;  // all have closed it, or another has taken its name
-    GroupState& state = group->state;
-    const auto place = std::find(state.ranks.begin(), state.ranks.end(), rank);
+    const GroupState& state = group->state;
+    const std::vector<JobRank>& ranks = state.rail.has_value() ? state.rail->group_ranks : state.ranks;
+    const auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The first reason counts. A rank that is done with the group has no say in it.
-    if (place == state.ranks.end() || state.gone.contains(rank) || !state.failure.empty()) continue;
-    const auto rank_of_group = Rank(static_cast<uint32_t>(place - state.ranks.begin()));
-    state.failure =
-        absl::StrCat(RankOnNode(rank_of_group, state.ranks, job.NodesOf(state.ranks)), ": ", CleanText(failure.reason));
-    state.given_up_by_rank = true;
-    PublishFailure(job, state, now);
+    const bool is_member = std::find(state.ranks.begin(), state.ranks.end(), rank) != state.ranks.end();
+    if (!is_member || place == ranks.end() || state.gone.contains(rank) || !state.failure.empty()) continue;
+    const auto rank_of_group = Rank(static_cast<uint32_t>(place - ranks.begin()));
+    const std::string who = RankOnNode(rank_of_group, ranks, job.NodesOf(ranks));
+    FailGroup(job, state, absl::StrCat(who, ": ", CleanText(failure.reason)), /*by_rank=*/true, now);
   }
 }
 
-void SchedulerMachine::PublishFailure(const Job& job, const GroupState& group, Now now) {
+void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool by_rank,
+                                 Now now) {
   saves_.NoteChange();
-  if (std::optional<GroupMap> map = MapOf(group); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
-  Record("group-failed", job.Describe(group), group.failure, now);
+  Record("group-failed", job.Describe(group), failure, now);
+  for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
+    GroupState& state = rail->state;
+    if (!state.failure.empty()) continue;
+    state.failure = failure;
+    state.given_up_by_rank = by_rank;
+    if (std::optional<GroupMap> map = MapOf(state); map.has_value()) {
+      AfterSave(PublishGroupMap{job.id, *std::move(map)});
+    }
+  }
 }
 
 void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {

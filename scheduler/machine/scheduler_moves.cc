@@ -130,7 +130,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
 }
 
 void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
-  GroupState& state = group->state;
+  const GroupState& state = group->state;
   if (group->trouble.wish.empty()) return;
   const std::vector<std::string> nodes = job.NodesOf(state.ranks);
   std::vector<std::string> refusals;
@@ -144,9 +144,9 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   // A server that was lost may be back by then, and others may have got memory.
   const uint64_t give_up_ns = group->trouble.since_ns + lease_ttl_ns();
   if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
-  state.failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
-                               "\": ", absl::StrJoin(refusals, "; "));
-  PublishFailure(job, state, now);
+  const std::string failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
+                                           "\": ", absl::StrJoin(refusals, "; "));
+  FailGroup(job, state, failure, /*by_rank=*/false, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {

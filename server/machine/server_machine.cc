@@ -220,8 +220,10 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
     ForgetInputs(group, token.slot, actions);
     return SendResult(token, Rank(r), now, actions);
   }
+  // A node's sum has the factor in it; that all ranks gave the same was checked.
+  const bool has_factor = record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() > 1;
   actions->push_back(ReduceAction{.spec = {.dtype = record->dtype,
-                                           .op = record->reduce_op,
+                                           .op = has_factor ? ReduceOp::kSum : record->reduce_op,
                                            .premul_factor = record->premul_factor,
                                            .ranks_per_input = group.ranks_per_member()},
                                   .offset = group.BufferOffset(token.slot, Rank(0)),

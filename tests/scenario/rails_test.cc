@@ -245,6 +245,22 @@ TEST(Invariant, I8ARankThatDiesInTheMiddleIsNamedToAllRanksOfAllRails) {
   }
 }
 
+// Each node agrees with itself, so only a server can see it.
+TEST(Rails, NodesThatDisagreeOnTheFactorAreNotSummed) {
+  Cluster cluster(Rails(2, 2));
+  cluster.OpenGroup(1, 0);
+  std::vector<Bytes> tensors = Tensors(4, DataType::kFloat32, 5000, 1);
+  for (uint32_t w = 0; w < 4; ++w) {
+    cluster.Submit(w, 0, 1, tensors[w], DataType::kFloat32, ReduceOp::kPremulSum, w < 2 ? 0.5 : 0.25);
+  }
+  cluster.AdvanceBy(kNsPerS);
+  for (uint32_t w = 0; w < 4; ++w) {
+    const OpDone* const done = cluster.Done(w, 1);
+    ASSERT_NE(done, nullptr) << "worker " << w;
+    EXPECT_TRUE(absl::IsAborted(done->status)) << done->status;
+  }
+}
+
 TEST(Rails, ARankThatMakesNoCallIsNamedAtTheDeadlineAndToAllRanks) {
   ClusterOptions options = Rails(2, 2);
   Cluster cluster(options);

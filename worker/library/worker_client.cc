@@ -22,11 +22,8 @@ constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
-NodeReduceOffer OfferOf(NodeReduceChoice choice, const WorkerClientOptions& options) {
-  return {.choice = choice,
-          .possible = !options.network_only,
-          .can_rails = !options.network_only,
-          .node_identity = NodeIdentity()};
+NodeReduceOffer OfferOf(NodeReduceChoice choice, bool possible) {
+  return {.choice = choice, .possible = possible, .can_rails = possible, .node_identity = NodeIdentity()};
 }
 
 bool IsOfThisNode(const std::string& address) {
@@ -43,10 +40,12 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptio
   return MakeDataPlaneTransport(data_plane);
 }
 
-// nullptr: this process is to use the network alone (and says so in its offer).
+// nullptr: this process is to use the network alone, or its kernel can't share memory safely (and its offer says so).
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientOptions& options) {
   if (options.network_only) return nullptr;
-  return MakeHostLocalReduce();
+  absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeHostLocalReduce();
+  if (absl::IsUnimplemented(local_reduce.status())) return nullptr;
+  return local_reduce;
 }
 
 }  // namespace
@@ -69,6 +68,7 @@ absl::Status WorkerClient::Start() {
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
   if (!local_reduce.ok()) return local_reduce.status();
+  can_node_reduce_ = *local_reduce != nullptr;
   absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), *std::move(local_reduce),
                                                                  {.survive_server_loss = !options_.fail_on_server_loss},
                                                                  &completions_, &member_queue_, notices_.get());
@@ -83,7 +83,7 @@ absl::Status WorkerClient::Start() {
                                                    .node = options_.node_name,
                                                    .colocation = options_.colocation,
                                                    .colocates_without_servers = options_.colocate_without_servers,
-                                                   .node_reduce = OfferOf(options_.node_reduce, options_)},
+                                                   .node_reduce = OfferOf(options_.node_reduce, can_node_reduce_)},
                                         .min_servers = options_.min_servers,
                                         .timeout_ms = options_.timeout_ms,
                                         .jitter_seed = incarnation->value()};
@@ -159,7 +159,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
                                 .checksums = options_.checksums,
-                                .node_reduce = OfferOf(group.node_reduce, options_)};
+                                .node_reduce = OfferOf(group.node_reduce, can_node_reduce_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {

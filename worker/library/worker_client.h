@@ -119,6 +119,7 @@ class WorkerClient {
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;
   MemberQueue member_queue_;
+  bool can_node_reduce_ = false;  // set by Start
   std::unique_ptr<IoThread> io_;  // null: never joined
   std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;

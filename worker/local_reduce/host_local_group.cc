@@ -24,8 +24,8 @@ std::string Describe(const OpRecord& record) {
   const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(record.reduce_op);
   const std::optional<WireFormat> wire = WireFormatFromNumber(record.wire);
   if (!dtype.has_value() || !reduce_op.has_value() || !wire.has_value()) return "what is no op";
-  std::string text = absl::StrCat(std::string(ReduceOpName(*reduce_op)), " of ", record.element_count, " elements of ",
-                                  std::string(DataTypeName(*dtype)));
+  std::string text = absl::StrCat("call ", record.call, ": ", std::string(ReduceOpName(*reduce_op)), " of ",
+                                  record.element_count, " elements of ", std::string(DataTypeName(*dtype)));
   if (reduce_op == ReduceOp::kPremulSum) {
     absl::StrAppend(&text, " with factor ", std::bit_cast<double>(record.premul_factor_bits), " (bits ",
                     absl::Hex(record.premul_factor_bits), ")");
@@ -268,6 +268,7 @@ OpRecord HostLocalGroup::RecordOf(const Op& op) const {
   const LocalOp& asked = op.op;
   const bool has_factor = asked.reduce_op == ReduceOp::kPremulSum;
   return {.number = op.number,
+          .call = asked.number.value(),
           .element_count = asked.element_count,
           .premul_factor_bits = has_factor ? std::bit_cast<uint64_t>(asked.premul_factor) : 0,
           .dtype = static_cast<uint8_t>(asked.dtype),

@@ -8,10 +8,12 @@
 #include <map>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "net/shm/same_node_socket.h"
+#include "net/shm/shared_memory.h"
 #include "worker/local_reduce/host_local_group.h"
 
 namespace shoal {
@@ -42,6 +44,9 @@ class HostLocalReduce : public LocalReduce {
   void Close(GroupHandle group) override {
     groups_.at(group)->Close();
     groups_.erase(group);
+    // Another group may have its handle by the next Poll.
+    const auto is_of_it = [&](const auto& event) { return event.group == group; };
+    std::erase_if(pending_, [&](const LocalReduceEvent& event) { return std::visit(is_of_it, event); });
   }
 
   std::vector<LocalRank> Missing(GroupHandle group) const override { return groups_.at(group)->Missing(); }
@@ -101,6 +106,9 @@ class HostLocalReduce : public LocalReduce {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce() {
+  // Groups that are to be reduced elsewhere must know it before they are made.
+  const absl::StatusOr<std::unique_ptr<OwnedMemory>> probe = OwnedMemory::Make("shoal-probe", 1);
+  if (!probe.ok()) return probe.status();
   FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) {
     return absl::ResourceExhaustedError(

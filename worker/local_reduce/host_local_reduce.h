@@ -20,6 +20,7 @@ namespace shoal {
 // memory or descriptors; Unimplemented, this kernel can't share memory safely; FailedPrecondition, ranks of different
 // releases; InvalidArgument, ranks that disagree; Unavailable, a rank died, or closed the group while others have ops
 // that it did not start; and what another rank gave Fail.
+// ResourceExhausted: no memory or descriptors. Unimplemented: this kernel can't share memory safely.
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce();
 
 }  // namespace shoal

@@ -6,8 +6,9 @@
 // Rules, for every implementation (tests/conformance/local_reduce):
 //   L1 Every op that Start took ends with exactly one LocalOpEnded, and its memory is not touched after that. Ops of a
 //      group end in the order of their Start.
-//   L2 The ops of a group's ranks match by the order of their Start. Ranks that disagree (elements, type, operation,
-//      factor, wire format) fail the group on all ranks with InvalidArgument, which names what each of two ranks said.
+//   L2 The ops of a group's ranks match by the order of their Start. Ranks that disagree (number of the call, elements,
+//      type, operation, factor, wire format) fail the group on all ranks with InvalidArgument, which names what each of
+//      two ranks said.
 //   L3 The bits of an element depend on the contributions and the op alone: they are those of reduce/reduce.h over the
 //      contributions in the order of the local ranks. With a 16-bit wire, contributions are rounded to it first.
 //   L4 A rank that dies, or fails its local group, ends the group on all ranks: LocalGroupFailed names it within a

@@ -31,7 +31,8 @@ constexpr uint64_t PlaceBytes(uint32_t ranks) {
 
 // What a rank says of an op, before its first contribution to it.
 struct OpRecord {
-  uint64_t number = 0;  // 0, 1, 2, ... in the group
+  uint64_t number = 0;  // 0, 1, 2, ... of those that come here
+  uint64_t call = 0;    // of the op in its group
   uint64_t element_count = 0;
   uint64_t premul_factor_bits = 0;  // of kPremulSum; else 0
   uint8_t dtype = 0;

@@ -28,6 +28,8 @@ struct LocalGroup {
 struct LocalOp {
   GroupHandle group;
   uint64_t ticket = 0;  // given back in events; not used by another open op of the group
+  // Of the op in its group. Ranks whose numbers differ disagree: some of them made calls without elements between.
+  OpNumber number;
   std::byte* data = nullptr;
   uint64_t element_count = 0;  // at least 1
   DataType dtype = DataType::kFloat32;

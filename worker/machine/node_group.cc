@@ -48,6 +48,7 @@ absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActi
   if (!opening()) next_line_ns_ = std::min(next_line_ns_, op.wait().due_ns());
   actions->push_back(LocalStartAction{{.group = handle_,
                                        .ticket = command.ticket,
+                                       .number = op.number(),
                                        .data = command.data,
                                        .element_count = op.layout().element_count(),
                                        .dtype = op.layout().dtype(),
@@ -134,8 +135,13 @@ void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* act
 void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   const absl::Status why = WhatFailed(event);
-  // The rail's ranks on other nodes hear it from this one.
-  if (rail_ != nullptr) rail_->group().Fail(why, now, actions);
+  // The rail's ranks on other nodes hear it from this one. What is no rank's fault, other ranks of the node may not
+  // know.
+  if (rail_ != nullptr) {
+    rail_->group().Fail(why, now, actions);
+  } else if (!event.culprit.has_value() && info_->size() > 1) {
+    actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+  }
   BreakOff(why, now, actions);
 }
 
@@ -242,6 +248,8 @@ std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missin
 
 absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const bool is_known = event.culprit.has_value() && event.culprit->value() < info_->local_size();
+  // As through servers: ranks that disagree have broken their group.
+  if (!is_known && absl::IsInvalidArgument(event.status)) return absl::AbortedError(event.status.message());
   // What a rank passes on after it was told names whom it was about.
   if (!is_known || absl::IsAborted(event.status)) return event.status;
   const Rank culprit = info_->RankOfLocal(event.culprit->value());
@@ -249,9 +257,9 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const std::string& node = info_->nodes[culprit.value()];
   const absl::string_view why = event.status.message();
   if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
-  // What ranks disagree on is the caller's to mend; with all else it is enough to know that the group has ended.
+  // Want of memory is what it is; all else means that another rank ended the group.
   const absl::StatusCode code =
-      absl::IsInvalidArgument(event.status) ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted;
+      absl::IsResourceExhausted(event.status) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted;
   return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
 }
 

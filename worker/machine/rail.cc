@@ -30,11 +30,6 @@ absl::Status Rail::Submit(const SubmitCommand& whole, Now now, WorkerActions* ac
   command.data = whole.data + part.first * DataTypeSize(dtype);
   command.layout = *layout;
   command.deadline_ns = kNoDeadline;
-  if (whole.reduce_op == ReduceOp::kPremulSum) {
-    // The node's sum has the factor in it.
-    command.reduce_op = ReduceOp::kSum;
-    command.premul_factor = 1.0;
-  }
   if (absl::Status taken = group_.Submit(command, now, actions); !taken.ok()) return taken;
   parts_.push_back({.ticket = whole.ticket, .elements = part});
   if (WorkerOp* const op = group_.FindOp(OpNumber(first_ + parts_.size() - 1)); op != nullptr) op->SetReadyElements(0);

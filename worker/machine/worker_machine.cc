@@ -89,6 +89,7 @@ void WorkerMachine::OnEvent(const GiveGroupUpCommand& command, Now now, WorkerAc
   GroupHandle handle;
   AnyGroup* const group = FindGroup(command.group, &handle);
   if (group == nullptr) {
+    std::erase_if(early_failures_, [&](const GiveGroupUpCommand& each) { return each.group == command.group; });
     if (early_failures_.size() >= kMaxEarlyNews) early_failures_.pop_front();
     early_failures_.push_back(command);
     return;

@@ -216,6 +216,7 @@ TEST_P(LocalReduceSuite, L2RanksThatDisagreeFailTheGroupEverywhereAndAreNamedWit
     more.insert(more.end(), ranks.begin(), ranks.end());
     return more;
   };
+  disagree([](LocalOp* op) { op->number = OpNumber(2); }, with({"call 2"}));
   disagree([](LocalOp* op) { op->element_count = 39'999; }, with({"40000", "39999"}));
   disagree([](LocalOp* op) { op->element_count = 10; }, with({"40000 elements", "10 elements"}));
   disagree([](LocalOp* op) { op->dtype = DataType::kInt32; }, with({"float32", "int32"}));

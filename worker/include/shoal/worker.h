@@ -47,7 +47,7 @@ typedef enum shoal_code {
   SHOAL_PERMISSION_DENIED = 7,
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child */
-  SHOAL_ABORTED = 10,            /* a rank was lost or the ranks disagree: the group is broken, make a new one */
+  SHOAL_ABORTED = 10, /* a rank was lost or gave the group up, or ranks disagree: it is broken, make a new one */
   SHOAL_OUT_OF_RANGE = 11,
   SHOAL_UNIMPLEMENTED = 12,
   SHOAL_INTERNAL = 13,
@@ -112,9 +112,10 @@ typedef enum shoal_without_servers {
       1 /* this process may be asked to run a colocated server, as may one process on each other node */
 } shoal_without_servers;
 
-/* Whether the ranks of a group reduce among themselves on their node, without reduction servers. That is decided for
- * each group by the scheduler, which sees where its ranks are: so far it is done for groups of two ranks and more whose
- * ranks are all on one node. The sum has the same bits either way. Must be equal on all ranks of a group: else it is
+/* Whether the ranks of a node reduce among themselves. That is decided for each group by the scheduler, which sees
+ * where its ranks are. A group on one node does without reduction servers, and its sums have the same bits either way.
+ * A group with as many ranks on each of several nodes sums within the nodes first, and each rank pushes its part: the
+ * layout then counts in the last bits of floats (docs/numerics.md). Must be equal on all ranks of a group: else it is
  * not made, and the message names two ranks and what each has. */
 typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: as the worker's options say; of a worker: as the scheduler finds best */
@@ -187,7 +188,7 @@ typedef struct shoal_group_options {
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
  * the message names the ranks that did not call. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
  * wires, or differ in an option that all must have alike. RESOURCE_EXHAUSTED: a server has no memory for the group's
- * slots (the message names the server). */
+ * slots (the message names the server). ABORTED: a rank was lost, or gave the group up before it was open. */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 
@@ -236,10 +237,11 @@ typedef struct shoal_all_reduce_options {
  * All ranks must make the same calls in the same order. It returns at once, and many ops may be in flight. An op of 0
  * elements completes at once. `op` may be NULL if `notify` is set.
  * RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is broken or closed.
- * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost, or if sizes, dtypes or
- * ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the ranks or servers
- * that are missing); or with UNAVAILABLE (with fail_on_server_loss: a server was lost). After an error the content of
- * `data` is undefined. */
+ * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
+ * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
+ * ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server that is left has the memory for the group;
+ * with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more; or with UNAVAILABLE (with
+ * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined. */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);
 
@@ -279,7 +281,7 @@ typedef struct shoal_statistics {
   uint32_t shard_count; /* I/O threads of servers in the map */
   uint32_t server_count;
   uint64_t waits_reported; /* lines about all-reduces and groups that waited long (option quiet) */
-  uint64_t bytes_on_node;  /* of tensors that were reduced within the node, without servers */
+  uint64_t bytes_on_node;  /* of tensors that were reduced within the node, wholly or before the servers */
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

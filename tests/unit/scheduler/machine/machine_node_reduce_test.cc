@@ -61,6 +61,20 @@ class MachineNodeReduceTest : public ::testing::Test {
   JobId job_;
 };
 
+TEST_F(MachineNodeReduceTest, WhatEndsOneIsToldToItsRanks) {
+  const GroupId group = Open().group;
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  CloseGroups giving_up{job_, JobRank(2), Incarnation(102), {}, {}};
+  giving_up.failures = {{group, "no shared memory is left"}};
+  harness_.Ask<Done>(giving_up);
+  std::vector<std::string> told;
+  for (const SendWatch& update : harness_.watched(watcher)) {
+    for (const GroupMap& map : update.groups) told.push_back(map.failure);
+  }
+  EXPECT_THAT(told, ::testing::ElementsAre("rank 0 (rank 2 of the job) on node-a: no shared memory is left"));
+}
+
 TEST_F(MachineNodeReduceTest, TheyOpenWithoutServersAndAreToldWhereToMeet) {
   const std::vector<RequestHandle> handles = SendAll();
   const std::vector<uint32_t> rank_in_group = {1, 2, 0};

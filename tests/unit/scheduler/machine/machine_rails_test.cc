@@ -146,6 +146,25 @@ TEST_F(MachineRailsTest, OneNodeOfFourAmongTwoRanksEachMakesAllFlat) {
   EXPECT_THAT(Events("group-opened")[0].reason, HasSubstr("; not within a node: rank 1 is on another node (node-1)"));
 }
 
+TEST_F(MachineRailsTest, WhatEndsOneRailIsToldToAll) {
+  const std::vector<GroupJoined> answers = Open();
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  CloseGroups giving_up{job_, JobRank(3), Incarnation(103), {}, {}};
+  giving_up.failures = {{answers[3].group, "all-reduce 1 is late"}};
+  harness_.Ask<Done>(giving_up);
+  std::set<GroupId> told;
+  for (const SendWatch& update : harness_.watched(watcher)) {
+    for (const GroupMap& group : update.groups) {
+      told.insert(group.group);
+      EXPECT_EQ(group.failure, "rank 3 on node-1: all-reduce 1 is late");
+      EXPECT_TRUE(group.given_up_by_rank);
+    }
+  }
+  EXPECT_THAT(told, UnorderedElementsAre(answers[0].group, answers[3].group));
+  EXPECT_THAT(Events("group-failed"), SizeIs(1));
+}
+
 // The flow plan is that of a flat group of the same ranks: their connections meet at the same ports.
 TEST_F(MachineRailsTest, TheyArePlannedAsOneGroup) {
   const auto open = [&](bool rails) {

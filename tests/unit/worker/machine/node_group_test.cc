@@ -296,15 +296,14 @@ TEST_F(NodeGroupTest, ARankThatFailsTheGroupIsNamedWithItsReason) {
             absl::AbortedError(std::string("rank 4 of the job on node-a: all-reduce 1 is late; ") + kFirstOp));
 }
 
-TEST_F(NodeGroupTest, ADisagreementIsTheCallersToMend) {
+TEST_F(NodeGroupTest, ADisagreementEndsItAsThroughServers) {
   OpenAll();
   worker.Submit(1, 100);
   worker.GiveLocal(LocalGroupFailed{kGroup, absl::InvalidArgumentError("99 elements here, 100 there"), LocalRank(3)});
   EndOp(&worker, 1, absl::InvalidArgumentError("99 elements here, 100 there"));
   ASSERT_THAT(worker.done, SizeIs(1));
-  EXPECT_EQ(
-      worker.done[0].status,
-      absl::InvalidArgumentError(std::string("rank 7 of the job on node-a: 99 elements here, 100 there; ") + kFirstOp));
+  EXPECT_EQ(worker.done[0].status,
+            absl::AbortedError(std::string("rank 7 of the job on node-a: 99 elements here, 100 there; ") + kFirstOp));
 }
 
 TEST_F(NodeGroupTest, AFailureOfNoRankIsPassedOnAsItIs) {
@@ -314,6 +313,8 @@ TEST_F(NodeGroupTest, AFailureOfNoRankIsPassedOnAsItIs) {
   EndOp(&worker, 1, absl::ResourceExhaustedError("no shared memory is left"));
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].status, absl::ResourceExhaustedError(std::string("no shared memory is left; ") + kFirstOp));
+  // A rank that has not met this one hears it by way of the scheduler.
+  EXPECT_THAT(worker.failures_told, ElementsAre("no shared memory is left"));
 }
 
 TEST_F(NodeGroupTest, AResultThatCameDespiteAFailureIsAResult) {

@@ -200,8 +200,8 @@ TEST_F(RailsTest, TheNodeAppliesAFactorAndTheServersDivideAnAverage) {
   ASSERT_THAT(worker.local_starts, SizeIs(2));
   EXPECT_EQ(worker.local_starts[0].reduce_op, ReduceOp::kPremulSum);
   EXPECT_EQ(worker.local_starts[0].premul_factor, 0.25);
-  EXPECT_EQ(pushed[0].reduce_op, ReduceOp::kSum);
-  EXPECT_EQ(pushed[0].premul_factor, 1.0);
+  EXPECT_EQ(pushed[0].reduce_op, ReduceOp::kPremulSum) << "so that a server sees whether nodes disagree";
+  EXPECT_EQ(pushed[0].premul_factor, 0.25);
   EXPECT_EQ(worker.local_starts[1].reduce_op, ReduceOp::kAvg);
   EXPECT_EQ(pushed[1].reduce_op, ReduceOp::kAvg);
 }
