@@ -50,15 +50,17 @@ def judge(failure: Failure, world: World, gone_since: dict[int, float] | None = 
     """`gone_since`: ranks of the job that have ended by themselves, after an earlier failure of this job was judged."""
     job = world.shape.job(failure.job)
     begin = failure.began - 2 * world.shape.lease_s - 2
+    # F20; a rank that heard it first gives the group up, and the others hear it from that one (F21).
+    lacks_memory = failure.code == "RESOURCE_EXHAUSTED" or "(no-slot-memory)" in failure.text
+    if lacks_memory and any(name in failure.text for name in world.shape.server_names):
+        small = [name for name, _ in world.shape.server_options if name in failure.text]
+        return Verdict(bool(small), "a server that is too small is named" if small else "no server is too small")
     if failure.code == "ABORTED":
         return judge_aborted(failure, world, job, begin, gone_since or {})
     if failure.code == "DEADLINE_EXCEEDED":
         return judge_deadline(failure, world, job)
     if failure.code == "UNAVAILABLE" and failure.where == "join":
         return judge_unreachable(failure, world, job)
-    if failure.code == "RESOURCE_EXHAUSTED" and any(name in failure.text for name in world.shape.server_names):
-        small = [name for name, _ in world.shape.server_options if name in failure.text]
-        return Verdict(bool(small), "a server that is too small is named" if small else "no server is too small")
     return Verdict(False, f"failover.md knows no {failure.code} in {failure.where}")
 
 

@@ -137,6 +137,9 @@ def test_a_small_server_may_refuse_and_is_named():
     text = "RESOURCE_EXHAUSTED: server {} has 2 MiB of slot memory; the group needs 4 MiB"
     assert judge(failure(text.format("server-1")), World(small)).allowed
     assert not judge(failure(text.format("server-0")), World(small)).allowed
+    told = "ABORTED: rank 1 on worker-1: server {} refused group '0.0' (no-slot-memory): it needs 4194304 bytes"
+    assert judge(failure(told.format("server-1")), World(small)).allowed
+    assert not judge(failure(told.format("server-0")), World(small)).allowed
 
 
 def test_ranks_are_found_in_messages():
