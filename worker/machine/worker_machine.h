@@ -102,7 +102,7 @@ class WorkerMachine {
   // nullptr: no such group is open.
   AnyGroup* Group(GroupHandle handle) { return groups_[handle.value()].group.get(); }
   NodeGroup* NodeGroupOf(GroupHandle handle) { return groups_[handle.value()].on_node; }
-  // One that goes through servers, which know it by its id.
+  // By the id that scheduler and servers know; nullptr: no such group is open, or it uses no servers.
   AnyGroup* FindGroup(GroupId id, GroupHandle* handle);
   WorkerGroup* FindGroupOnServers(GroupId id, GroupHandle* handle);
   // The newest map that the scheduler told before the group was open.
