@@ -13,14 +13,15 @@ using Node = std::vector<Rank>;
 
 std::string NodeName(const NodeReduceMember& member) { return std::string(member.node); }
 
-// "": the rank can reduce with others on its node.
+// "": the rank can reduce with others on its node. Asked of every member at each poll for servers, so no text is made
+// before one is needed.
 std::string WhatHinders(const NodeReduceMember& member) {
-  const std::string rank = absl::StrCat("rank ", member.rank.value());
-  if (member.request == nullptr) return absl::StrCat(rank, "'s process is older than that");
+  const auto process = [&] { return absl::StrCat("rank ", member.rank.value(), "'s process"); };
+  if (member.request == nullptr) return absl::StrCat(process(), " is older than that");
   if (member.request->choice == static_cast<uint32_t>(NodeReduceChoice::kOff)) return "node_reduce is off";
-  if (!member.request->possible) return absl::StrCat(rank, "'s process can't");
+  if (!member.request->possible) return absl::StrCat(process(), " can't");
   if (!member.request->node_identity.empty()) return "";
-  return absl::StrCat(rank, "'s process (on node ", NodeName(member), ") does not know for sure where it is");
+  return absl::StrCat(process(), " (on node ", NodeName(member), ") does not know for sure where it is");
 }
 
 // In the order of their first ranks.

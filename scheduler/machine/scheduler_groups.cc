@@ -187,11 +187,12 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
     JobGroup* const group = jobs_.GroupsOf(job.id).Find(failure.group);
     if (group == nullptr) continue;  // all have closed it, or another has taken its name
     const GroupState& state = group->state;
-    const std::vector<JobRank>& ranks = state.rail.has_value() ? state.rail->group_ranks : state.ranks;
-    const auto place = std::find(ranks.begin(), ranks.end(), rank);
     // The first reason counts. A rank that is done with the group has no say in it.
     const bool is_member = std::find(state.ranks.begin(), state.ranks.end(), rank) != state.ranks.end();
-    if (!is_member || place == ranks.end() || state.gone.contains(rank) || !state.failure.empty()) continue;
+    if (!is_member || state.gone.contains(rank) || !state.failure.empty()) continue;
+    // The number that the rank itself knows: a rail's members are among those of the whole group.
+    const std::vector<JobRank>& ranks = state.rail.has_value() ? state.rail->group_ranks : state.ranks;
+    const auto place = std::find(ranks.begin(), ranks.end(), rank);
     const auto rank_of_group = Rank(static_cast<uint32_t>(place - ranks.begin()));
     const std::string who = RankOnNode(rank_of_group, ranks, job.NodesOf(ranks));
     FailGroup(job, state, absl::StrCat(who, ": ", CleanText(failure.reason)), /*by_rank=*/true, now);
