@@ -73,7 +73,7 @@ class Experiment:
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
         self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
-        self.memory = MemoryWatch()
+        self.memory = MemoryWatch(sum(job.most_in_flight_bytes for job in schedule.shape.jobs))
         self.moves = MoveWatch()
         self.starvation = Starvation()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended

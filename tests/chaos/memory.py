@@ -8,6 +8,8 @@ MIB = 1 << 20
 # A process has what it needs after this time; then it may grow by no more than this, however long it runs.
 WARM_UP_S = 30.0
 MOST_GROWTH_BYTES = 48 * MIB
+# UCX takes a message into a segment of its pool, where a server lets it lie until it is its turn, and a pool keeps its
+# pages. A server may have grown by what all ranks can have in flight, however late it came to that (after a move).
 LEAST_SAMPLES = 20
 
 
@@ -37,7 +39,8 @@ def growth(samples: list[tuple[float, int]]) -> int | None:
 class MemoryWatch:
     """By process: a restarted one is another."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_flight_bytes: int) -> None:
+        self.in_flight_bytes = in_flight_bytes  # of all jobs
         self.samples: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
 
     def sample(self, name: str, pid: int, now: float) -> None:
@@ -49,7 +52,8 @@ class MemoryWatch:
         found = []
         for (name, pid), samples in self.samples.items():
             more = growth(samples)
-            if more is not None and more > MOST_GROWTH_BYTES:
+            held_bytes = self.in_flight_bytes if name.startswith("server-") else 0
+            if more is not None and more > MOST_GROWTH_BYTES + held_bytes:
                 found.append(f"{name} (pid {pid}) grew by {more / MIB:.0f} MiB, to {samples[-1][1] / MIB:.0f} MiB")
         return found
 

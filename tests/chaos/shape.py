@@ -28,6 +28,11 @@ class Job:
     def ranks(self) -> range:
         return range(len(self.nodes))
 
+    @property
+    def most_in_flight_bytes(self) -> int:
+        """What all its ranks together may have sent without having its sum."""
+        return len(self.nodes) * self.group_slots * self.in_flight * self.most_bytes
+
     def rank_name(self, rank: int) -> str:
         return f"{self.name}/{rank}"
 

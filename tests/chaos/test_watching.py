@@ -9,7 +9,7 @@ from chaos import report
 from chaos.experiment import Outcome
 from chaos.fault import Fault
 from chaos.left_behind import Before
-from chaos.memory import MIB, growth
+from chaos.memory import MIB, MemoryWatch, growth
 from chaos.moves import MoveWatch
 from chaos.progress import Progress
 from chaos.promises import MOST_MOVES_IN_10_S
@@ -29,6 +29,19 @@ def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
     assert growth(peak) == 0
     warming = [(when, (100 if when > 20 else 10) * MIB) for when, _ in flat]
     assert growth(warming) == 0
+
+
+def test_a_server_may_have_grown_by_what_ranks_have_in_flight_and_nobody_else():
+    def named_after_growing_by(bytes_more: int) -> list[str]:
+        watch = MemoryWatch(in_flight_bytes=40 * MIB)
+        for name in ("server-0", "scheduler-0", "a/0"):
+            for number in range(100):
+                watch.samples[name, 1].append((2.0 * number, 10 * MIB + (bytes_more if number > 60 else 0)))
+        return [line.split()[0] for line in watch.grown()]
+
+    assert named_after_growing_by(40 * MIB) == []
+    assert named_after_growing_by(80 * MIB) == ["scheduler-0", "a/0"]
+    assert named_after_growing_by(100 * MIB) == ["server-0", "scheduler-0", "a/0"]
 
 
 def test_a_group_that_is_moved_too_often_is_named_once():
