@@ -64,14 +64,39 @@ def met(pairs: dict[tuple[str, str, str], int], one: str, other: str) -> int:
     return sum(pairs.get((one, other, phase), 0) for phase in PHASES)
 
 
-def page(record: dict, date: str) -> str:
+def together(records: list[dict]) -> dict:
+    """What several runs, of different seeds or shapes, came to, as if they were one."""
+    summed: dict[str, Counter] = {name: Counter() for name in ("kinds", "counts", "allowed", "pauses")}
+    pairs: Counter[tuple[str, str, str]] = Counter()
+    memory: dict[str, dict[str, float]] = {}
+    for record in records:
+        for name, counter in summed.items():
+            counter.update(record[name])
+        pairs.update({tuple(pair): count for *pair, count in record["pairs"]})
+        for role, values in record["memory_mib"].items():
+            most = memory.setdefault(role, dict.fromkeys(values, 0.0))
+            for name, value in values.items():
+                most[name] = max(most[name], value)
+    never = [{tuple(pair) for pair in record["pairs_never_met"]} for record in records]
+    possible = {pair for each in never for pair in each} | {(one, other) for one, other, _ in pairs}
+    return {
+        **{name: dict(sorted(counter.items())) for name, counter in summed.items()},
+        "pairs": [[*pair, count] for pair, count in sorted(pairs.items())],
+        "pairs_never_met": sorted(pair for pair in possible if not met(pairs, *pair)),
+        "memory_mib": memory,
+        "violations": [violation for record in records for violation in record["violations"]],
+        **{name: sum(record[name] for record in records) for name in ("void", "moves", "wall_s", "cpu_s")},
+        **{name: max(record[name] for record in records) for name in ("longest_pause_s", "worst_noise_s")},
+    }
+
+
+def page(records: list[dict]) -> str:
+    record = together(records)
     counts = record["counts"]
     lines = [
-        f"# Chaos on the real programs, {date}",
+        "# Chaos on the real programs",
         "",
-        f"`tests/chaos/run.py {record['command']}` on {record['commit']}; {record['machine']}.",
-        "",
-        f"- {counts.get('faults', 0)} faults in {record['wall_s'] / 60:.1f} minutes:"
+        f"- {counts.get('faults', 0)} faults in {duration_text(record['wall_s'])}:"
         f" **{len(record['violations'])} violations**.",
         f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups"
         " made"
@@ -83,9 +108,31 @@ def page(record: dict, date: str) -> str:
         f"- {record['cpu_s'] / record['wall_s']:.2f} processors were used; this program was late by"
         f" {record['worst_noise_s']:.2f} s at most.",
         "",
+        "## Runs",
+        "",
+        *table(
+            ["`tests/chaos/run.py` with", "minutes", "faults", "violations", "date", "commit", "machine"],
+            [
+                [
+                    f"`{run['command']}`",
+                    f"{run['wall_s'] / 60:.1f}",
+                    str(run["counts"].get("faults", 0)),
+                    str(len(run["violations"])),
+                    run["date"],
+                    run["commit"][:10],
+                    run["machine"],
+                ]
+                for run in records
+            ],
+        ),
+        "",
+        "## Faults",
+        "",
         *table(["fault", "times"], [[kind, str(count)] for kind, count in record["kinds"].items()]),
         "",
         *pair_lines(record),
+        "",
+        "## Memory",
         "",
         *table(
             ["memory of", "most (MiB)", "most growth after warming up (MiB)"],
@@ -98,6 +145,10 @@ def page(record: dict, date: str) -> str:
         *violation_lines(record),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def duration_text(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} hours"
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -137,11 +188,13 @@ def violation_lines(record: dict) -> list[str]:
 
 
 def write(outcome: Outcome, folder: pathlib.Path, command: str) -> str:
-    """Says where it is."""
-    folder.mkdir(exist_ok=True)
-    date = datetime.date.today().isoformat()
-    record = make_record(outcome, command, git_commit(), machine())
-    name = f"chaos_{date}_seed{outcome.schedule.seed}"
-    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (folder / f"{name}.md").write_text(page(record, date), encoding="utf-8")
-    return f"results in {folder / name}.md"
+    """The record of this run, and the page of all runs whose records are in the folder. Says where that is."""
+    records = folder / "records"
+    records.mkdir(parents=True, exist_ok=True)
+    now = datetime.datetime.now(datetime.UTC)
+    record = {"date": now.date().isoformat(), **make_record(outcome, command, git_commit(), machine())}
+    name = f"{now.strftime('%Y-%m-%d_%H-%M')}_seed{outcome.schedule.seed}.json"
+    (records / name).write_text(json.dumps(record) + "\n", encoding="utf-8")
+    every = [json.loads(each.read_text(encoding="utf-8")) for each in sorted(records.glob("*.json"))]
+    (folder / "chaos.md").write_text(page(every), encoding="utf-8")
+    return f"results in {folder / 'chaos.md'}, of {len(every)} runs"

@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--without", default="", help=f"checkers that are left out, separated by commas, of: {checkers}"
     )
     parser.add_argument("--write", type=pathlib.Path, help="the drawn (or shrunk) schedule, to this file")
-    parser.add_argument("--results", action="store_true", help=f"a result page in {RESULTS.name}/")
+    parser.add_argument("--results", action="store_true", help=f"a record, and the page of all, in {RESULTS.name}/")
     parser.add_argument("--logs", type=pathlib.Path, help="a folder for what every process said")
     parser.add_argument(
         "--patience", type=float, default=0.0, help="seconds more for everything: how long does it last?"

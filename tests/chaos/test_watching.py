@@ -109,6 +109,17 @@ def test_the_page_has_what_was_done_and_what_met():
     record = report.make_record(outcome, "--seed 7", "abc", "a machine")
     assert ["node-silent", "server-kill", "noticing", 1] in record["pairs"]
     assert ["server-kill", "node-silent"] in record["pairs_never_met"]
-    page = report.page(record, "2026-11-22")
+    page = report.page([{"date": "2026-11-22", **record}])
     assert "2 faults in 10.0 minutes: **0 violations**" in page
     assert "1234 all-reduces" in page and "| node-silent | 0 | 1 |" in page and "0.50 processors" in page
+    assert "| `--seed 7` | 10.0 | 2 | 0 | 2026-11-22 | abc | a machine |" in page
+
+    other = {**record, "date": "2026-11-23", "memory_mib": {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5}}}
+    other["pairs"] = [["server-kill", "node-silent", "open", 2]]
+    other["pairs_never_met"] = [["node-silent", "server-kill"]]
+    both = report.together([{"date": "2026-11-22", **record}, other])
+    assert both["counts"]["ops"] == 2468 and both["wall_s"] == 1200.0 and both["longest_pause_s"] == 4.2
+    assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0}
+    never = both["pairs_never_met"]
+    assert ("server-kill", "node-silent") not in never and ("node-silent", "server-kill") not in never
+    assert ("node-silent", "node-silent") in never
