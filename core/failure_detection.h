@@ -37,9 +37,9 @@ constexpr uint64_t HeartbeatPeriodNs(uint64_t lease_ttl_ns) { return lease_ttl_n
 inline constexpr uint64_t kRankProbePeriodNs = kNsPerS;
 inline constexpr uint64_t kServerProbePeriodNs = 3 * kNsPerS;
 inline constexpr uint64_t kUnansweredProbes = 3;
-// An attempt to connect is repeated so often, after a second and after as long again as since the first; then it has
-// failed, and the rank begins another one. (Left to the kernel, attempts come ever more rarely: a path that was silent
-// for 18 s would be found mended up to 16 s late.)
+// The kernel repeats an attempt to connect this many times, the first time after a second and then after pauses that
+// double; then the attempt has failed, and the rank begins another one. (Left to the kernel, attempts come ever more
+// rarely: a path that was silent for 18 s would be found mended up to 16 s late.)
 inline constexpr uint64_t kConnectRepeats = 1;
 // A rank notices a silent path within this time; an idle server's kernel later.
 inline constexpr uint64_t kRankNoticesWithinNs = (1 + kUnansweredProbes) * kRankProbePeriodNs;
@@ -90,7 +90,7 @@ static_assert(kRankNoticesWithinNs + kReachPatienceNs < kUnansweredProbes * kSer
 static_assert(kTakeOverPatienceNs < kProcessEndedPatienceNs,
               "a process that comes for a rank is evidence that its holder has ended");
 static_assert(kStreamOfLivingNs < kControlProbePeriodNs + kControlProbeTimeoutNs,
-              "a stream that silence ends has had its last sign of life before");
+              "a stream that the probes' timeout closed must not be taken for one whose process has ended");
 
 }  // namespace shoal
 

@@ -17,9 +17,9 @@
 // What a port holds can't be measured. Every port that we know of holds 256 KiB, and faster ones hold at least a
 // quarter of a millisecond of their bandwidth. More than 4 MiB are never under way to a server: they would leave its
 // cache before they are summed. A chunk is not so small that the cost of a message, as measured, is more than a quarter
-// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where that
-// decides, there are so many ranks on links so fast that no buffer holds what meets at a port: links must be lossless
-// there, or slow down senders.
+// of its time on the link; so a tensor is never spread over more servers than its bytes are worth messages. Where
+// this limit applies, many ranks on fast links fill the buffer of any port: the network must be lossless, or slow its
+// senders down.
 //
 // Pure; all ranks and servers must use the same answer, so the scheduler asks once for a group.
 #ifndef SHOAL_CORE_FLOW_PLAN_H_

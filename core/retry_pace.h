@@ -1,5 +1,5 @@
-// How long to wait before something is tried again: twice as long each time, up to a limit, and never quite as long as
-// others wait. Pure: what is random comes from a seed.
+// How long to wait before something is tried again: twice as long each time, up to a limit, with random jitter, so that
+// processes do not try together. Pure: what is random comes from a seed.
 #ifndef SHOAL_CORE_RETRY_PACE_H_
 #define SHOAL_CORE_RETRY_PACE_H_
 

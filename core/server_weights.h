@@ -9,8 +9,8 @@
 //   server apart, link rate b : server on a rank's node  =  b (n - 2 + m) : (n - kappa)
 //
 // which for m = n is the optimum of BytePS (Jiang et al., OSDI 2020, theorem 1) for any n, kappa and b. From kappa = n
-// on nothing is left for the ranks' nodes. A job on one node needs no link at all if a server is there too. Several
-// ranks on a node push as many times as much and take as many results, so nodes are what counts.
+// on nothing is left for the ranks' nodes. A job on one node needs no link at all if a server is there too. What
+// the ranks of a node push and take both grow with their number, so only the number of nodes matters.
 //
 // Pure; any thread.
 #ifndef SHOAL_CORE_SERVER_WEIGHTS_H_

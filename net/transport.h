@@ -16,10 +16,11 @@
 //   T6  What a peer sends can't harm: too long, too short or garbage is dropped or offered with its true size.
 //   T7  Limits are fixed at construction; beyond them Send and SendNote return ResourceExhausted and nothing was
 //       sent. No traffic within its credit meets the defaults (net/transport_limits.h).
-//   T8  Silence is NOT promised to become kPeerDown. A lease ends it; Close must then still keep T1.
+//   T8  A peer that falls silent need not be reported as kPeerDown. Whoever watches its lease calls Close, which must
+//       still keep T1.
 //   T9  is that of lending: net/lending.h.
-//   T10 An Accept of an offer that AcceptsAtOnce copies before it returns, whatever becomes of the sender. Its kLanded
-//       is OK unless the sender closed the connection meanwhile, and comes with the next Poll.
+//   T10 If AcceptsAtOnce(offer) is true, Accept copies the payload before it returns, even if the sender has died. Its
+//       kLanded comes with the next Poll, and is OK unless the sender closed the connection meanwhile.
 //   T11 No payload waits until another one is taken or returned. Between two sides that poll, every payload is
 //       offered and every accepted one lands, whatever either of them or anybody else leaves unanswered or keeps
 //       borrowed, and whoever else stands still. That no group deadlocks rests on this (docs/adr/0001, docs/adr/0018).

@@ -2,10 +2,10 @@
 //
 // Limits count per peer where one slow or hostile peer could otherwise use up what the others need.
 //
-// What keeps the rules never meets one: between a worker and a shard there are at most 256 groups (kMaxWorkerGroups),
-// each with a window of kMaxCreditChunks that is open, one of an earlier epoch that the network still has, and as many
-// results again as a server has slots, which are two windows. A late rank, or a server that stands still, can bring all
-// of that about.
+// A peer that follows the protocol never reaches a limit: between a worker and a shard there are at most 256 groups
+// (kMaxWorkerGroups), each with a window of kMaxCreditChunks that is open, one of an earlier epoch that the network
+// still has, and as many results again as a server has slots, which are two windows. A late rank, or a server that
+// stands still, can cause all of that.
 #ifndef SHOAL_NET_TRANSPORT_LIMITS_H_
 #define SHOAL_NET_TRANSPORT_LIMITS_H_
 

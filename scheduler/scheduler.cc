@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "process/start_thread.h"
 #include "scheduler/leading/scheduler_roles.h"
 #include "scheduler/leading/scheduler_term.h"
 #include "scheduler/store/file_store.h"
@@ -41,12 +42,19 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) 
 // A scheduler that is alone, and always leads; or one of several.
 class Scheduler::Parts {
  public:
-  explicit Parts(std::unique_ptr<SchedulerTerm> term) : address_(term->address()), term_(std::move(term)) {
-    thread_ = std::thread([this] { term_->Run([] { return kNoDeadline; }); });
-  }
+  explicit Parts(std::unique_ptr<SchedulerTerm> term) : address_(term->address()), term_(std::move(term)) {}
   explicit Parts(std::unique_ptr<SchedulerRoles> roles) : address_(roles->address()), roles_(std::move(roles)) {}
 
   ~Parts() { Stop(); }
+
+  // Of the one that is alone. ResourceExhausted: StartThread.
+  absl::Status Lead() {
+    absl::StatusOr<std::thread> started =
+        StartThread("shoal-scheduler", [this] { term_->Run([] { return kNoDeadline; }); });
+    if (!started.ok()) return started.status();
+    thread_ = *std::move(started);
+    return absl::OkStatus();
+  }
 
   const std::string& address() const { return address_; }
 
@@ -54,7 +62,7 @@ class Scheduler::Parts {
     roles_.reset();
     if (term_ == nullptr) return;
     term_->Stop();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     term_.reset();
   }
 
@@ -76,7 +84,9 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
   if (!store.ok()) return store.status();
   auto term = SchedulerTerm::Start(config, config.listen, *std::move(store));
   if (!term.ok()) return term.status();
-  return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(term))));
+  auto parts = std::make_unique<Parts>(*std::move(term));
+  if (absl::Status status = parts->Lead(); !status.ok()) return status;
+  return std::unique_ptr<Scheduler>(new Scheduler(std::move(parts)));
 }
 
 Scheduler::Scheduler(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

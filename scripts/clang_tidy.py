@@ -23,7 +23,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STAMPS = ROOT / "build/clang_tidy.json"
 PROGRAM = "clang-tidy-19"
-FOLDERS = ("core", "reduce", "net", "process", "server", "scheduler", "worker", "sim", "cli", "perf")
+FOLDERS = (
+    "core", "process", "reduce", "net", "proto", "server", "scheduler", "worker", "sim", "cli", "perf", "examples"
+)  # fmt: skip
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 INCLUDE_ROOTS = (ROOT, ROOT / "worker/include")
 # GCC's warnings that clang does not know are no findings.

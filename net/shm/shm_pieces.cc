@@ -56,7 +56,7 @@ void ShmTransportImpl::AskFor(Peer& peer, uint64_t send_number, const Landing& l
 absl::Status ShmTransportImpl::OnAsked(Peer& peer, uint64_t send_number) {
   const auto found = peer.kept.find(send_number);
   if (found == peer.kept.end() || found->second.asked) {
-    return absl::InvalidArgumentError("it asks for what was not kept for it");
+    return absl::InvalidArgumentError("it asks for a payload that is not kept for it");
   }
   found->second.asked = true;
   peer.asked.push_back(send_number);
@@ -65,7 +65,7 @@ absl::Status ShmTransportImpl::OnAsked(Peer& peer, uint64_t send_number) {
 
 absl::Status ShmTransportImpl::OnPiece(Peer& peer, const OutboxReader::Record& record) {
   const auto found = peer.landings.find(record.fixed.send_number);
-  if (found == peer.landings.end()) return absl::InvalidArgumentError("it sends what it was not asked for");
+  if (found == peer.landings.end()) return absl::InvalidArgumentError("it sends a piece that nobody asked for");
   Landing& landing = found->second;
   const std::span<std::byte> left = landing.buffer.subspan(landing.landed_bytes);
   if (record.payload.empty() || record.payload.size() > left.size()) {
@@ -86,7 +86,7 @@ absl::Status ShmTransportImpl::OnPiece(Peer& peer, const OutboxReader::Record& r
 absl::Status ShmTransportImpl::OnUnwanted(Peer& peer, uint64_t send_number) {
   const auto found = peer.kept.find(send_number);
   if (found == peer.kept.end() || found->second.asked) {
-    return absl::InvalidArgumentError("it returns what it was not lent");
+    return absl::InvalidArgumentError("it returns a payload that was not lent to it");
   }
   const uint64_t token = found->second.token;
   peer.kept.erase(found);

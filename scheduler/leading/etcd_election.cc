@@ -4,6 +4,7 @@
 
 #include "core/now.h"
 #include "process/clock.h"
+#include "process/start_thread.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -61,9 +62,15 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
     Resign();
     return standing;
   }
-  leads_until_ns_.store(LeadsUntil(asked_ns, lease->ttl_ms), std::memory_order_release);
   stop_keeping_ = false;
-  keeper_ = std::thread([this, id = lease_, ttl_ms = lease->ttl_ms] { KeepLease(id, ttl_ms); });
+  absl::StatusOr<std::thread> keeper =
+      StartThread("shoal-lease", [this, id = lease_, ttl_ms = lease->ttl_ms] { KeepLease(id, ttl_ms); });
+  if (!keeper.ok()) {
+    Resign();
+    return keeper.status();
+  }
+  keeper_ = *std::move(keeper);
+  leads_until_ns_.store(LeadsUntil(asked_ns, lease->ttl_ms), std::memory_order_release);
   return standing;
 }
 

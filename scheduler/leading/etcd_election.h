@@ -37,7 +37,8 @@ class EtcdElection {
   EtcdElection& operator=(const EtcdElection&) = delete;
 
   // Takes the lead if no scheduler has it, and says which one has. Blocks for a few seconds at most. Errors of
-  // EtcdClient: ask again later. Not while this one leads.
+  // EtcdClient, and ResourceExhausted if the process can't have another thread: ask again later. Not while this one
+  // leads.
   absl::StatusOr<Standing> Stand();
 
   // This process leads until then (monotonic clock), or longer if the lease is renewed meanwhile. 0: it does not.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "process/start_thread.h"
 #include "scheduler/store/etcd_store.h"
 
 namespace shoal::scheduler {
@@ -28,7 +29,9 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
   auto forwarding = ForwardingHost::Listen(config.listen);
   if (!forwarding.ok()) return forwarding.status();
   std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding)));
-  roles->thread_ = std::thread([raw = roles.get()] { raw->Run(); });
+  absl::StatusOr<std::thread> started = StartThread("shoal-scheduler", [raw = roles.get()] { raw->Run(); });
+  if (!started.ok()) return started.status();
+  roles->thread_ = *std::move(started);
   return roles;
 }
 
@@ -47,7 +50,7 @@ SchedulerRoles::~SchedulerRoles() {
     if (term_ != nullptr) term_->Stop();
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void SchedulerRoles::Run() {

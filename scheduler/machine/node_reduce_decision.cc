@@ -17,11 +17,12 @@ std::string NodeName(const NodeReduceMember& member) { return std::string(member
 // before one is needed.
 std::string WhatHinders(const NodeReduceMember& member) {
   const auto process = [&] { return absl::StrCat("rank ", member.rank.value(), "'s process"); };
-  if (member.request == nullptr) return absl::StrCat(process(), " is older than that");
+  if (member.request == nullptr) return absl::StrCat(process(), " has a version without reduction within nodes");
   if (member.request->choice == static_cast<uint32_t>(NodeReduceChoice::kOff)) return "node_reduce is off";
-  if (!member.request->possible) return absl::StrCat(process(), " can't");
+  if (!member.request->possible) return absl::StrCat(process(), " can't reduce within its node");
   if (!member.request->node_identity.empty()) return "";
-  return absl::StrCat(process(), " (on node ", NodeName(member), ") does not know for sure where it is");
+  return absl::StrCat(process(), " (on node ", NodeName(member),
+                      ") can't tell which node it is on (boot id, namespaces)");
 }
 
 // In the order of their first ranks.

@@ -20,7 +20,7 @@ namespace shoal::scheduler {
 struct NodeReduceMember {
   JobRank rank;
   std::string_view node;                       // its name, for the reason
-  const NodeReduceRequest* request = nullptr;  // null: the process is older than that
+  const NodeReduceRequest* request = nullptr;  // null: a version without reduction within nodes
 };
 
 struct NodeReduceDecision {

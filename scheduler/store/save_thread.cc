@@ -2,9 +2,19 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "process/start_thread.h"
+
 namespace shoal::scheduler {
 
-SaveThread::SaveThread(Write write) : write_(std::move(write)), writer_([this] { WriteOrders(); }) {}
+SaveThread::SaveThread(Write write) : write_(std::move(write)) {
+  absl::StatusOr<std::thread> started = StartThread("shoal-save", [this] { WriteOrders(); });
+  if (started.ok()) {
+    writer_ = *std::move(started);
+  } else {
+    not_started_ = started.status();
+  }
+}
 
 SaveThread::~SaveThread() {
   {
@@ -12,10 +22,20 @@ SaveThread::~SaveThread() {
     closing_ = true;
   }
   changed_.notify_all();
-  writer_.join();
+  if (writer_.joinable()) writer_.join();
 }
 
 void SaveThread::StartSave(uint64_t number, std::string state) {
+  if (!not_started_.ok()) {
+    std::function<void()> wake;
+    {
+      const std::lock_guard<std::mutex> guard(mutex_);
+      saved_ = Store::Saved{number, not_started_};
+      wake = wake_;
+    }
+    if (wake) wake();
+    return;
+  }
   {
     const std::lock_guard<std::mutex> guard(mutex_);
     order_ = Order{number, std::move(state)};

@@ -21,6 +21,7 @@ class SaveThread {
  public:
   using Write = std::function<absl::Status(const std::string& state)>;  // blocks
 
+  // Every save fails with ResourceExhausted if the process can't have another thread.
   explicit SaveThread(Write write);
   ~SaveThread();  // after the save under way
   SaveThread(const SaveThread&) = delete;
@@ -46,6 +47,7 @@ class SaveThread {
   std::optional<Store::Saved> saved_;
   std::function<void()> wake_;
   bool closing_ = false;
+  absl::Status not_started_;
   std::thread writer_;
 };
 

@@ -26,8 +26,8 @@ class Reducer {
  public:
   virtual ~Reducer() = default;
   virtual void Start(const ReduceJob& job) = 0;
-  // A reducer that sums on the caller's thread works here: it reads contributions while *budget_bytes lasts, and takes
-  // what it read off; its last step may read a little more than was left.
+  // A reducer that sums on the caller's thread works here. It subtracts the bytes that it reads from *budget_bytes and
+  // stops when nothing is left; its last step may read slightly more.
   virtual void Work(uint64_t* budget_bytes) = 0;
   // Work() is to be called again, without sleeping before.
   virtual bool HasWork() const = 0;

@@ -87,15 +87,16 @@ MemoryNodes MemoryNodes::Read(const std::string& sysfs, const std::string& net_d
   for (const MemoryNode& node : nodes) {
     if (node.number != of_device) continue;
     result.nodes_ = {node};
-    result.description_ = absl::StrCat(count, "threads and slots are on node ", node.number, ", where ", device, " is");
+    result.description_ =
+        absl::StrCat(count, "threads and slots are on memory node ", node.number, ", where ", device, " is");
     return result;
   }
   result.nodes_ = std::move(nodes);
   const std::string numbers = absl::StrJoin(
       result.nodes_, ", ", [](std::string* out, const MemoryNode& node) { absl::StrAppend(out, node.number); });
-  result.description_ = absl::StrCat(count, "threads, each with its slots, are on nodes ", numbers,
-                                     " in turn (the node of the network device ", device, device.empty() ? "" : " ",
-                                     "is unknown, or not usable by this process)");
+  result.description_ = absl::StrCat(count, "threads, each with its slots, are on memory nodes ", numbers,
+                                     " in turn (the memory node of the network device ", device,
+                                     device.empty() ? "" : " ", "is unknown, or not usable by this process)");
   return result;
 }
 

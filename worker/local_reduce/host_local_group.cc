@@ -23,7 +23,7 @@ std::string Describe(const OpRecord& record) {
   const std::optional<DataType> dtype = DataTypeFromWire(record.dtype);
   const std::optional<ReduceOp> reduce_op = ReduceOpFromWire(record.reduce_op);
   const std::optional<WireFormat> wire = WireFormatFromNumber(record.wire);
-  if (!dtype.has_value() || !reduce_op.has_value() || !wire.has_value()) return "what is no op";
+  if (!dtype.has_value() || !reduce_op.has_value() || !wire.has_value()) return "an invalid op";
   std::string text = absl::StrCat("call ", record.call, ": ", std::string(ReduceOpName(*reduce_op)), " of ",
                                   record.element_count, " elements of ", std::string(DataTypeName(*dtype)));
   if (reduce_op == ReduceOp::kPremulSum) {

@@ -44,8 +44,8 @@ class LocalReduce {
   // Starts an op of an open group. In a failed group it ends with that failure.
   virtual void Start(const LocalOp& op) = 0;
 
-  // The result of these elements of the own part lies in the op's tensor. Ranges in order and without a gap, no faster
-  // than LocalPartReduced told of them.
+  // Says that the op's tensor has the result of these elements of the own part. Call it with consecutive ranges, and
+  // only for elements that LocalPartReduced has reported.
   virtual void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) = 0;
 
   // Ends the group here and on the other ranks; all hear of `why` with this rank as the culprit, the others also if

@@ -279,7 +279,7 @@ void NodePeers::OnMessage(Connection& peer, std::span<const std::byte> message) 
     return;
   }
   if (message.size() != sizeof(news) || news.kind != kFailed || news.text_bytes > news.text.size()) {
-    return SetFailure(absl::InvalidArgumentError(absl::StrCat(NameOf(peer.rank), " sent what is no message")),
+    return SetFailure(absl::InvalidArgumentError(absl::StrCat(NameOf(peer.rank), " sent an invalid message")),
                       peer.rank);
   }
   const auto code =

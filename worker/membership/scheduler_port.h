@@ -15,7 +15,7 @@ namespace shoal {
 
 class SchedulerPort {
  public:
-  // Calls and streams that are still open end without a word.
+  // Calls and streams that are still open are dropped; no event of them follows.
   virtual ~SchedulerPort() = default;
 
   // Starts a call under an id that was never used before. Exactly one CallEnded follows, with the answer or
@@ -39,7 +39,7 @@ class SchedulerPort {
   virtual void CloseWatch(WatchId watch) = 0;
 
   // Calls and streams that start from now on use new connections, to schedulers that answer now; those under way stay
-  // where they are. The way to leave a connection to a node that is gone without a word.
+  // where they are. Use this to leave a connection to a node that has disappeared.
   virtual void UseNewConnections() = 0;
 
   // What happened since the last call, in order. Valid until the next call.

@@ -114,11 +114,11 @@ typedef enum shoal_without_servers {
 
 /* Whether the ranks of a node reduce among themselves. That is decided for each group by the scheduler, which sees
  * where its ranks are. A group on one node does without reduction servers, and its sums have the same bits either way.
- * A group with as many ranks on each of several nodes sums within the nodes first, and each rank pushes its part: the
- * layout then counts in the last bits of floats (docs/numerics.md). Must be equal on all ranks of a group: else it is
- * not made, and the message names two ranks and what each has. */
+ * If every node has the same number of ranks, two or more, each node sums first and every rank pushes its part of that
+ * sum: the last bits of sums of floats then depend on which ranks share a node (docs/numerics.md). Must be equal on all
+ * ranks of a group: else the group is not made, and the message names two ranks and what each has. */
 typedef enum shoal_node_reduce {
-  SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: as the worker's options say; of a worker: as the scheduler finds best */
+  SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: the worker's setting; of a worker: the scheduler decides */
   SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
   SHOAL_NODE_REDUCE_HOST = 2  /* wherever it is possible, through the memory of the node */
 } shoal_node_reduce;

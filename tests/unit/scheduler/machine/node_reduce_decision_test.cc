@@ -61,10 +61,10 @@ TEST(NodeReduceDecision, OffMeansFlat) {
 TEST(NodeReduceDecision, AnOlderProcessOrOneThatCannotIsNamed) {
   Ranks older(3);
   older.MakeOlder(2);
-  ExpectFlat(older.Decide(), "rank 5's process is older than that");
+  ExpectFlat(older.Decide(), "rank 5's process has a version without reduction within nodes");
   Ranks unable(3);
   unable[1].possible = false;
-  ExpectFlat(unable.Decide(), "rank 4's process can't");
+  ExpectFlat(unable.Decide(), "rank 4's process can't reduce within its node");
 }
 
 TEST(NodeReduceDecision, ARankElsewhereIsNamedWithBothNodes) {
