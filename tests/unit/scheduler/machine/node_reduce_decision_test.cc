@@ -92,7 +92,7 @@ TEST(NodeReduceDecision, WhoDoesNotKnowWhereItIsIsWithNobody) {
   ranks[0].node_identity = "";
   ranks[1].node_identity = "";
   EXPECT_EQ(ranks.Decide().mode, NodeReduceMode::kFlat);
-  EXPECT_THAT(ranks.Decide().reason, HasSubstr("rank 3's process (on node node-a) does not know"));
+  EXPECT_THAT(ranks.Decide().reason, HasSubstr("rank 3's process (on node node-a) can't tell which node"));
 }
 
 TEST(NodeReduceDecision, WhileRanksAreMissingItHoldsForThoseThatAreThere) {

@@ -90,7 +90,7 @@ TEST_F(MemoryNodesTest, ThreadsAreSpreadWhereTheDevicesNodeIsNotKnown) {
   for (const char* device : {"", "eth0", "eth7", "../eth0"}) {
     const MemoryNodes nodes = Read(device);
     EXPECT_THAT(NodesOfThreads(nodes), ElementsAre(0, 1, 0, 1)) << device;
-    EXPECT_THAT(nodes.description(), HasSubstr("on nodes 0, 1 in turn"));
+    EXPECT_THAT(nodes.description(), HasSubstr("on memory nodes 0, 1 in turn"));
   }
 }
 
