@@ -19,7 +19,8 @@ TransportKind SimKind(const std::string& name, const NetworkProfile& profile) {
                 "peer", setup.listen, [] {}, setup.limits);
           },
           .idle = [network] { network->world.RunUntil(network->world.now_ns() + 10'000); },
-          .lends = profile.lend_per_million != 0};
+          .lends = profile.lend_per_million != 0,
+          .accepts_at_once = profile.eager_per_million > 0};
 }
 
 INSTANTIATE_TEST_SUITE_P(Sim, TransportSuite,

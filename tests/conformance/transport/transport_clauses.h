@@ -1,4 +1,5 @@
-// The clauses T1 to T8 of net/transport.h, one or more tests each. (T9: transport_loans.h, T11: transport_progress.h.)
+// The clauses T1 to T8 and T10 of net/transport.h, one or more tests each. (T9: transport_loans.h, T11:
+// transport_progress.h.)
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_CLAUSES_H_
 
@@ -341,6 +342,32 @@ TEST_P(TransportSuite, T8CloseOfASilentPeerKeepsT1) {
   ASSERT_TRUE(PollUntil("the end", [&] { return a.IsDown(*peer); }));
   a.ExpectEachSentOnce(20);
   a.ExpectPeerOrder();
+}
+
+TEST_P(TransportSuite, T10IsCopiedWhenAcceptReturnsAndLandsWithTheNextPoll) {
+  Node& a = MakeNode();
+  Node& b = MakeNode();
+  const Link link = ConnectNodes(a, b);
+  ASSERT_NO_FATAL_FAILURE(SendSomeSizes(a, link.to_b, b));
+  std::set<uint64_t> at_once = AcceptSomeSizes(b);
+  EXPECT_EQ(!at_once.empty(), GetParam().accepts_at_once);
+  for (const TransportEvent& event : b.transport().Poll()) {
+    if (event.kind != TransportEventKind::kLanded || at_once.erase(event.token) == 0) continue;
+    EXPECT_TRUE(event.status.ok()) << event.status;
+  }
+  EXPECT_TRUE(at_once.empty()) << at_once.size() << " have not landed";
+  // The others may be written to until the end.
+  b.Destroy();
+}
+
+TEST_P(TransportSuite, T10IsCopiedAlsoFromASenderThatIsGone) {
+  Node& a = MakeNode();
+  Node& b = MakeNode();
+  const Link link = ConnectNodes(a, b);
+  ASSERT_NO_FATAL_FAILURE(SendSomeSizes(a, link.to_b, b));
+  a.Destroy();
+  AcceptSomeSizes(b);
+  b.Destroy();
 }
 
 }  // namespace shoal

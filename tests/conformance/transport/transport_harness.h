@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct TransportKind {
   std::function<void()> idle = [] { sched_yield(); };
   // Whether Borrow gives some of the payloads of kSomeSizes.
   bool lends = false;
+  // Whether AcceptsAtOnce is true of some of the payloads of kSomeSizes.
+  bool accepts_at_once = true;
 
   friend std::ostream& operator<<(std::ostream& out, const TransportKind& kind) { return out << kind.name; }
 };
@@ -264,6 +267,33 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
     }
     EXPECT_EQ(loans.empty(), !GetParam().lends);
     return loans;
+  }
+
+  // Sends kSomeSizes from one node to the other and waits for all offers there.
+  void SendSomeSizes(Node& from, PeerId to_peer, Node& to) {
+    for (size_t i = 0; i < kSomeSizes.size(); ++i) {
+      const Bytes& payload = Keep(Pattern(kSomeSizes[i], i));
+      ASSERT_TRUE(from.transport().Send(to_peer, AsBytes(std::to_string(i)), payload, i + 1).ok());
+    }
+    ASSERT_TRUE(PollUntil("offers", [&] { return to.Count(TransportEventKind::kOffered) == kSomeSizes.size(); }));
+  }
+
+  // Accepts every offer of SendSomeSizes, each under its number as token. Fails the test if one that is accepted at
+  // once is not there when Accept returns. The numbers of those.
+  std::set<uint64_t> AcceptSomeSizes(Node& to) {
+    std::set<uint64_t> at_once;
+    for (const Node::Seen& offer : to.All(TransportEventKind::kOffered)) {
+      const uint64_t number = std::stoul(AsText(offer.bytes));
+      Bytes& buffer = kept_.emplace_back(kSomeSizes[number]);
+      const bool copies = to.transport().AcceptsAtOnce(offer.event.offer);
+      const absl::Status status = to.transport().Accept(offer.event.offer, buffer, number);
+      if (!copies) continue;
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(buffer == Pattern(kSomeSizes[number], number)) << kSomeSizes[number] << " bytes";
+      EXPECT_FALSE(to.transport().AcceptsAtOnce(offer.event.offer)) << "an offer that was taken";
+      at_once.insert(number);
+    }
+    return at_once;
   }
 
   static void ExpectIntact(const std::vector<Loan>& loans) {

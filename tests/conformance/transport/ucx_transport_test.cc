@@ -33,7 +33,8 @@ TransportKind UcxKind(const std::string& name, size_t rendezvous_threshold_bytes
               },
           .many = ManyPeersUnderTest(),
           .many_rounds = ManyRoundsUnderTest(),
-          .lends = rendezvous_threshold_bytes > 0};
+          .lends = rendezvous_threshold_bytes > 0,
+          .accepts_at_once = rendezvous_threshold_bytes > 0};
 }
 
 const auto kKinds =
