@@ -56,8 +56,7 @@ WorkerCounters WorkerLoop::counters() const {
 void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
   const auto execute = Overloaded{
       [this](WorkerConnectAction& action) {
-        connects_started_.push_back(
-            {action.connection, transport_->Connect(machine_.ConnectionAddress(action.connection))});
+        connects_started_.push_back({action.connection, transport_->Connect(action.address)});
       },
       // A note to a peer that is already gone needs no answer: its kPeerDown follows. A server that takes no notes
       // any more is as good as gone.

@@ -37,7 +37,7 @@ void Connections::TryDue(Now now, absl::FunctionRef<bool(uint32_t)> is_wanted, W
     connection.state = State::kConnecting;
     connection.bye_sent = false;
     connection.bye_received = false;
-    actions->push_back(WorkerConnectAction{index});
+    actions->push_back(WorkerConnectAction{.connection = index, .address = connection.address});
   }
 }
 

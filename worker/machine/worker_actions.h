@@ -25,7 +25,8 @@ namespace shoal {
 
 // Starts a connection; ConnectStarted answers.
 struct WorkerConnectAction {
-  uint32_t connection = 0;  // WorkerMachine::ConnectionAddress tells where to
+  uint32_t connection = 0;
+  std::string address;
 };
 
 // Writes float32 numbers of a tensor to a place of the staging memory, as numbers of `type`. A send may follow.

@@ -67,7 +67,6 @@ class WorkerMachine {
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
 
-  const std::string& ConnectionAddress(uint32_t connection) const { return connections_.address(connection); }
   WorkerCounters counters() const;
 
  private:
