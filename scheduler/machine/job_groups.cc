@@ -21,9 +21,9 @@ void JobGroups::Restore(const std::vector<GroupState>& groups) {
   }
 }
 
-bool JobGroups::AnyUsesServers() const {
+bool JobGroups::AnyNeedsServers() const {
   return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second.state.UsesServers(); });
+                     [](const auto& entry) { return entry.second.state.NeedsServers(); });
 }
 
 const JobGroup* JobGroups::Find(GroupId id) const {

@@ -144,7 +144,7 @@ class SchedulerMachine {
 
   // scheduler_drain.cc
   void Answer(RequestHandle handle, const DrainServer& request, Now now);
-  // Open groups whose map has this life of the server.
+  // Open groups that need servers, whose map has this life of the server.
   uint32_t GroupsWith(const ServerState& server) const;
 
   // scheduler_colocation.cc

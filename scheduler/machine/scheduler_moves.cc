@@ -106,7 +106,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   GroupTrouble& trouble = group->trouble;
   trouble.look_again_ns = kNoDeadline;
   // Of a job that has failed, groups without the lost rank go on.
-  if (job.live_count == 0 || !group->state.failure.empty() || !group->state.UsesServers()) return;
+  if (job.live_count == 0 || !group->state.NeedsServers()) return;
   std::optional<NextMap> next = FindNextMap(job, *group);
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);

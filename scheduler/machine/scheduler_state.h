@@ -137,6 +137,8 @@ struct GroupState {
   bool UsesServers() const { return node_reduce != NodeReduceMode::kNodeAlone; }
 
   // The request by which a rank got the group; nullopt: not known.
+  // It has not failed, either: nothing keeps it on the servers of its map.
+  bool NeedsServers() const { return UsesServers() && failure.empty(); }
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     const auto index = static_cast<size_t>(place - ranks.begin());
