@@ -12,7 +12,7 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
   if (!group.UsesServers() && group.failure.empty()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
-  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.given_up_by_rank};
+  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.ends_with_aborted};
 }
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {

@@ -146,7 +146,7 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
   const std::string failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
                                            "\": ", absl::StrJoin(refusals, "; "));
-  FailGroup(job, state, failure, /*by_rank=*/false, now);
+  FailGroup(job, state, failure, /*lacks_memory=*/true, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
