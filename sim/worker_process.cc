@@ -301,6 +301,12 @@ bool WorkerProcess::RunLoops(Now now) {
   return progress || !commands_.empty() || !membership_commands_.empty();
 }
 
+bool WorkerProcess::HasChunkGatheringAfterMove() const {
+  return std::any_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+    return group.opened && !group.closed && ports_.audit->GathersAfterMove(group.id);
+  });
+}
+
 size_t WorkerProcess::groups_open() const {
   return static_cast<size_t>(std::count_if(groups_.begin(), groups_.end(),
                                            [](const Group& group) { return group.info != nullptr && !group.closed; }));
