@@ -144,6 +144,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
 
 void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
+  ports_.checkers->CheckCode(absl::StrCat(name(), ", ", why), status);
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
   given_up_ = true;
   if (refused_memory_) ports_.checkers->Excuse(ExcusableCheck::kIsolation, place_.run);
