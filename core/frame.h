@@ -63,7 +63,8 @@ inline constexpr size_t kMaxMissingRanks = 8;
   X(kNoSlotMemory, 12, "no-slot-memory")             /* the server's slot memory can't hold the group */   \
   X(kGroupFailedBefore, 13, "group-failed-before")   /* the group was given up already */                  \
   X(kDraining, 14, "draining")                       /* the server takes no new groups */                  \
-  X(kPreempted, 15, "preempted")                     /* an older chunk needed the slot: push it again */
+  X(kPreempted, 15, "preempted")                     /* an older chunk needed the slot: push it again */   \
+  X(kGroupLackedMemory, 16, "group-lacked-memory")   /* the group was given up for want of memory */
 // clang-format on
 
 enum class FrameType : uint8_t {
@@ -104,8 +105,8 @@ struct FrameHeader {
   Rank rank;  // of the worker that this message is from or for
   DataType dtype = DataType::kFloat32;
   ReduceOp reduce_op = ReduceOp::kSum;
-  Refusal refusal = Refusal::kNone;
-  double premul_factor = 1.0;   // kPremulSum only
+  Refusal refusal = Refusal::kNone;  // kGroupFailed: kGroupLackedMemory, or none
+  double premul_factor = 1.0;        // kPremulSum only
   uint32_t contributors = 0;    // how many contributions are in the payload; kPush: 0, or all: a result handed over
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
   bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as

@@ -23,6 +23,12 @@ PROGRAM = ROOT / "build" / "bin" / "shoal-sim"
 SCHEDULES_FOR_PAIRS = 100_000
 LEAST_MEETINGS = 20
 MOST_EXCUSED_PERCENT = 5
+# Of each of these as many as of each pair.
+MEETINGS_OF_GROUPS = {
+    "hellos_to_ended_groups": "hellos to a server where the group had ended",
+    "reports_without_move": "reports of a server that moved nothing",
+    "deaths_while_gathering": "deaths while a chunk was gathered after a move",
+}
 SEEDS_PER_BATCH = 500  # a batch is one process: what a crash can take along, and how often progress is said
 
 
@@ -110,6 +116,9 @@ def shortcomings(total: dict) -> list[str]:
         if 100 * runs >= MOST_EXCUSED_PERCENT * total["runs"]:
             found.append(f"the check of {check} looked away in {runs} of {total['runs']} runs of jobs")
     if total.get("seeds", 0) >= SCHEDULES_FOR_PAIRS:
+        for key, what in MEETINGS_OF_GROUPS.items():
+            if total.get(key, 0) < LEAST_MEETINGS:
+                found.append(f"there were only {total.get(key, 0)} {what}")
         for first, seconds in total["meetings"].items():
             for second, phases in seconds.items():
                 if sum(phases) < LEAST_MEETINGS:
@@ -149,6 +158,7 @@ def write(total: dict, first: int, count: int, wall_seconds: float, command: str
         f"- {total.get('virtual_seconds', 0) / 3600:.0f} hours of virtual time, {total.get('events', 0)} events; "
         f"{total.get('refusals', 0)} messages refused, {total.get('hand_overs', 0)} results handed over after a move, "
         f"{total.get('preemptions', 0)} pushes preempted, {total.get('loans', 0)} payloads lent.",
+        "- " + ", ".join(f"{total.get(key, 0)} {what}" for key, what in MEETINGS_OF_GROUPS.items()) + ".",
         "",
         f"- Checks that looked away, of {total.get('runs', 0)} runs of jobs: "
         + ", ".join(f"{check} in {runs}" for check, runs in total["excuses"].items())

@@ -60,6 +60,13 @@ void Checkers::CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns
                     " ms after all ranks had called it, the one before it had ended, and so had all faults (healing)"));
 }
 
+// What a rank says at its op's deadline may tell of a refusal as well.
+void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
+  if (!absl::IsAborted(status) || !absl::StrContains(status.message(), kNoMemory)) return;
+  if (absl::StrContains(status.message(), "is not done after")) return;
+  Fail(absl::StrCat(where, ": want of memory came as ABORTED (message): ", status.message()));
+}
+
 void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
                        const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
                        const std::vector<std::byte>& memory) {
@@ -82,6 +89,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
                      [&](const std::string& text) { return absl::StrContains(status.message(), text); })) {
       Fail(absl::StrCat(where(), ": the error does not name what is at fault (message): ", status.message()));
     }
+    CheckCode(where(), status);
     const auto given_up = given_up_by_ns_.find({job, group});
     if (given_up != given_up_by_ns_.end() && world_->now_ns() > given_up->second) {
       Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - given_up->second) / kNsPerMs,

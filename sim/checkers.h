@@ -9,7 +9,8 @@
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
 //   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, not at their deadline (I8)
-//   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
+//   message       the error of an op that fails names the rank that a fault hit, or says what was done to it; want of
+//                 memory has the code for it on all ranks
 //   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
 //   have
 //                 called ends within that time, or after the one before it
@@ -71,6 +72,8 @@ class Checkers {
                const std::vector<std::byte>& memory);
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
   static constexpr char kNoMemory[] = "has no memory for the slots";
+  // Of a group, or an op, that has failed: want of memory is what it is on all ranks, whoever heard it first (F21).
+  void CheckCode(const std::string& where, const absl::Status& status);
   // Ops of the job may fail now, with an error that has this text.
   void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
   bool MayFail(uint32_t job) const { return texts_.contains(job); }

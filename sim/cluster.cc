@@ -138,11 +138,20 @@ void Cluster::WaitForColocatedServer(size_t worker, size_t server, uint64_t unti
   rank->ColocatedServerStarted(absl::DeadlineExceededError("the colocated server was not registered in time"));
 }
 
+void Cluster::KillServer(Server* server, bool silently) {
+  const std::vector<std::string>& addresses = server->process->addresses();
+  const bool gathers = std::any_of(addresses.begin(), addresses.end(),
+                                   [this](const std::string& address) { return audit_.GathersAfterMove(address); });
+  if (gathers) ++deaths_while_gathering_;
+  if (silently) server->process->FallSilent();
+  server->process.reset();
+}
+
 void Cluster::KillWorker(Worker* worker, bool silently) {
+  if (worker->process->HasChunkGatheringAfterMove()) ++deaths_while_gathering_;
   for (Server& server : servers_) {
     if (server.process == nullptr || IsDedicated(server) || server.place.node != worker->process->name()) continue;
-    if (silently) server.process->FallSilent();
-    server.process.reset();
+    KillServer(&server, silently);
   }
   const std::string name = worker->process->name();
   if (silently) worker->process->FallSilent();

@@ -49,6 +49,9 @@ class Cluster {
   const Checkers& checkers() const { return checkers_; }
   Checkers& checkers() { return checkers_; }
   uint64_t hand_overs() const { return hand_overs_; }
+  uint64_t hellos_to_ended_groups() const { return audit_.hellos_to_ended_groups(); }
+  uint64_t reports_without_move() const { return control_.reports_without_move(); }
+  uint64_t deaths_while_gathering() const { return deaths_while_gathering_; }
   const FaultLog& fault_log() const { return fault_log_; }
   // Of jobs.
   uint32_t runs() const { return runs_; }
@@ -75,6 +78,7 @@ class Cluster {
   void StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns);
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
+  void KillServer(Server* server, bool silently);
   bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
   // Whether another server for all jobs is left if one of them leaves.
   bool OneOfMany() const;
@@ -137,6 +141,7 @@ class Cluster {
   uint32_t restarts_due_ = 0;
   std::set<uint32_t> runs_restarted_;  // or about to be
   uint64_t hand_overs_ = 0;
+  uint64_t deaths_while_gathering_ = 0;  // of ranks and servers that had to do with a chunk after a move
   uint64_t next_retained_check_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
   std::vector<std::string> victims_;  // of the fault that is about to begin

@@ -222,12 +222,11 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kServerCrash:
     case FaultKind::kServerSilent:
       if (!OneOfMany() || !IsDedicated(server)) return false;
-      if (fault.kind == FaultKind::kServerSilent) server.process->FallSilent();
-      server.process.reset();
+      KillServer(&server, fault.kind == FaultKind::kServerSilent);
       return true;
     case FaultKind::kServerRestart:
       if (!IsDedicated(server)) return false;
-      server.process.reset();
+      KillServer(&server, /*silently=*/false);
       world_.At(end_ns, [this, index] {
         if (servers_[index].process == nullptr) StartServer(index);
       });
@@ -247,7 +246,7 @@ bool Cluster::CrashEveryServer(uint64_t back_ns) {
     if (!IsDedicated(servers_[index]) || servers_[index].process == nullptr) continue;
     hit = true;
     victims_.push_back(servers_[index].place.name);
-    servers_[index].process.reset();
+    KillServer(&servers_[index], /*silently=*/false);
     world_.At(back_ns, [this, index] {
       if (servers_[index].process == nullptr) StartServer(index);
     });

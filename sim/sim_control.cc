@@ -280,6 +280,8 @@ void SimControlHost::Execute(const scheduler::Reply& reply) {
   SimControl* const control = control_;
   const auto call = control->calls_.find(reply.handle);
   if (call == control->calls_.end()) return;
+  const auto* const reported = reply.response.ok() ? std::get_if<scheduler::ServerReported>(&*reply.response) : nullptr;
+  if (reported != nullptr && !reported->newer.has_value()) ++control->reports_without_move_;
   const auto lost = control->answers_lost_.find(call->second.caller.name);
   if (lost != control->answers_lost_.end() && control->world_->now_ns() < lost->second) {
     return control->Break(reply.handle, kReset);

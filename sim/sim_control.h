@@ -57,6 +57,9 @@ class SimControl {
   // Until then nothing from the caller reaches a scheduler (true) or nothing from a scheduler the caller (false).
   void Cut(const std::string& caller, bool from_caller, uint64_t until_ns);
   // Until then a scheduler hears the caller's calls, and their answers are lost: the calls break.
+  // Of ranks, on servers, that were answered while the group stayed where it was.
+  uint64_t reports_without_move() const { return reports_without_move_; }
+
   void LoseAnswers(const std::string& caller, uint64_t until_ns) { answers_lost_[caller] = until_ns; }
   // Until then streams tell the caller nothing; its calls are answered.
   void HoldStreams(const std::string& caller, uint64_t until_ns) { streams_held_[caller] = until_ns; }
@@ -124,6 +127,7 @@ class SimControl {
   std::map<std::string, uint64_t> cut_to_;
   std::map<std::string, uint64_t> answers_lost_;
   std::map<std::string, uint64_t> streams_held_;
+  uint64_t reports_without_move_ = 0;
 };
 
 // A process that may stand still for a while: connections to it stay, and it says nothing.

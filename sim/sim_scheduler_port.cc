@@ -52,7 +52,9 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
 
 std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>& failures) {
   std::vector<scheduler::GroupFailure> list;
-  for (const GroupFailure& failure : failures) list.push_back({failure.group, failure.reason});
+  for (const GroupFailure& failure : failures) {
+    list.push_back({.group = failure.group, .reason = failure.reason, .lacks_memory = failure.lacks_memory});
+  }
   return list;
 }
 
@@ -103,7 +105,7 @@ void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* 
   if (group.failure.empty()) {
     moved->push_back({.group = group.group, .map = group.map});
   } else {
-    const auto code = group.given_up_by_rank ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
+    const auto code = group.ends_with_aborted ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = group.group, .reason = absl::Status(code, group.failure)});
   }
 }

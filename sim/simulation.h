@@ -24,6 +24,9 @@ struct Report {
   uint64_t loans = 0;                                   // payloads that servers borrowed
   uint64_t hand_overs = 0;                              // results that ranks handed over after a move
   uint64_t preemptions = 0;                             // pushes that made room for an older chunk
+  uint64_t hellos_to_ended_groups = 0;                  // of ranks, to servers where their group had ended
+  uint64_t reports_without_move = 0;                    // of servers, whose answer was no newer map
+  uint64_t deaths_while_gathering = 0;                  // of who had to do with a chunk that was gathered after a move
   std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
   uint64_t runs = 0;                                    // of jobs
   std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from

@@ -26,6 +26,9 @@ void Tally::Add(const Report& report) {
   loans += report.loans;
   hand_overs += report.hand_overs;
   preemptions += report.preemptions;
+  hellos_to_ended_groups += report.hellos_to_ended_groups;
+  reports_without_move += report.reports_without_move;
+  deaths_while_gathering += report.deaths_while_gathering;
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
   runs += report.runs;
   for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];
@@ -38,7 +41,9 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       "{\"first\": ", first, ", \"seeds\": ", seeds, ", \"cpu_seconds\": ", cpu_seconds, ", \"events\": ", events,
       ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
       ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
-      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions, ", \"runs\": ", runs, ",\n \"excuses\": {");
+      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
+      ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,
+      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"runs\": ", runs, ",\n \"excuses\": {");
   for (size_t i = 0; i < excuses.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))),
                     ": ", excuses[i]);

@@ -17,6 +17,29 @@ GroupId WireAudit::AnyGroup(uint64_t random) const {
   return std::next(groups_.begin(), static_cast<int64_t>(random % groups_.size()))->first;
 }
 
+bool WireAudit::GathersAfterMove(GroupId group, const Shard& shard) const {
+  const auto first = first_epochs_.find(group);
+  const auto known = groups_.find(group);
+  if (first == first_epochs_.end() || known == groups_.end() || shard.ended || shard.epoch <= first->second) {
+    return false;
+  }
+  return std::any_of(shard.chunks.begin(), shard.chunks.end(), [&](const auto& chunk) {
+    return !chunk.second.tickets.empty() && chunk.second.landed.size() < known->second.ranks.size();
+  });
+}
+
+bool WireAudit::GathersAfterMove(GroupId group) const {
+  return std::any_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
+    return entry.first.second == group && GathersAfterMove(group, entry.second);
+  });
+}
+
+bool WireAudit::GathersAfterMove(const std::string& server) const {
+  return std::any_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
+    return entry.first.first == server && GathersAfterMove(entry.first.second, entry.second);
+  });
+}
+
 void WireAudit::OpEnded(GroupId group, Rank rank, OpNumber op) {
   const auto found = groups_.find(group);
   if (found == groups_.end()) return;
@@ -34,6 +57,8 @@ void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<
     Epoch& newest = worker_epochs_[{who, header->group}];
     newest = std::max(newest, header->epoch);
     links_[{connection, header->group}] = {.epoch = header->epoch, .rank = header->rank};
+    Epoch& first = first_epochs_.try_emplace(header->group, header->epoch).first->second;
+    first = std::min(first, header->epoch);
   } else if (header->type == FrameType::kWelcome) {
     const absl::StatusOr<Welcome> welcome = DecodeWelcome(note.subspan(kFrameHeaderBytes));
     if (!welcome.ok()) return Fail(who, *header, "an unreadable welcome");
@@ -41,11 +66,19 @@ void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<
   } else if (header->type == FrameType::kRefuse && header->refusal == Refusal::kPreempted) {
     // The ranks that pushed to it are asked to push again.
     shards_[{who, header->group}].chunks.erase({header->op, header->chunk});
+  } else if (header->type == FrameType::kRefuse && header->chunk_elements == 0 &&
+             (header->refusal == Refusal::kGroupFailedBefore || header->refusal == Refusal::kGroupLackedMemory)) {
+    ++hellos_to_ended_groups_;
+  } else if (const auto shard = shards_.find({who, header->group});
+             shard != shards_.end() && shard->second.epoch == header->epoch &&
+             (header->type == FrameType::kGroupFailed || header->type == FrameType::kRankLost)) {
+    shard->second.ended = true;
   }
 }
 
 void WireAudit::Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit) {
   Shard& shard = shards_[{server, header.group}];
+  if (shard.ended) ++hellos_to_ended_groups_;
   // A rank that is welcomed twice: the group had come to its end there and was opened anew.
   if (shard.epoch != header.epoch || shard.welcomed.contains(header.rank)) shard = {.epoch = header.epoch};
   shard.welcomed.insert(header.rank);

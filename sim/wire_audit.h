@@ -35,6 +35,12 @@ class WireAudit {
   void GroupOpened(GroupId group, uint32_t ranks) { groups_.try_emplace(group, ranks); }
   // One of them; 0 if there is none.
   GroupId AnyGroup(uint64_t random) const;
+  // Whether a server gathers a chunk of the group in an epoch that is not its first; whether this server does of any.
+  bool GathersAfterMove(GroupId group) const;
+  bool GathersAfterMove(const std::string& server) const;
+  // Of ranks, to servers where their group had ended in this epoch or an older one.
+  uint64_t hellos_to_ended_groups() const { return hellos_to_ended_groups_; }
+
   // The rank got the op's result.
   void OpEnded(GroupId group, Rank rank, OpNumber op);
 
@@ -66,6 +72,7 @@ class WireAudit {
   // A group on a server.
   struct Shard {
     Epoch epoch;
+    bool ended = false;  // in that epoch: its ranks were told
     std::set<Rank> welcomed;
     std::map<ChunkKey, Gathered> chunks;
   };
@@ -81,11 +88,14 @@ class WireAudit {
   void Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit);
   void ResultSent(const std::string& server, uint64_t connection, const FrameHeader& header);
   void Pushed(const std::string& worker, uint64_t connection, const FrameHeader& header);
+  bool GathersAfterMove(GroupId group, const Shard& shard) const;
   void Fail(const std::string& who, const FrameHeader& header, const std::string& what);
 
   std::function<void(const std::string&)> fail_;
   uint64_t next_ticket_ = 1;
+  uint64_t hellos_to_ended_groups_ = 0;
   std::map<GroupId, Group> groups_;
+  std::map<GroupId, Epoch> first_epochs_;
   std::map<std::pair<std::string, GroupId>, Shard> shards_;
   std::map<std::pair<std::string, GroupId>, Epoch> worker_epochs_;
   std::map<std::pair<uint64_t, GroupId>, Link> links_;

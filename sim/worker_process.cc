@@ -144,6 +144,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
 
 void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   world().TraceText(name(), ": ", why, ": ", status.ToString());
+  ports_.checkers->CheckCode(absl::StrCat(name(), ", ", why), status);
   refused_memory_ = refused_memory_ || absl::IsResourceExhausted(status);
   given_up_ = true;
   if (refused_memory_) ports_.checkers->Excuse(ExcusableCheck::kIsolation, place_.run);
@@ -299,6 +300,12 @@ bool WorkerProcess::RunLoops(Now now) {
   progress = loop_->RunOnce(now, commands, &outcomes) || progress;
   for (const WorkerOutcome& outcome : outcomes) Take(outcome);
   return progress || !commands_.empty() || !membership_commands_.empty();
+}
+
+bool WorkerProcess::HasChunkGatheringAfterMove() const {
+  return std::any_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+    return group.opened && !group.closed && ports_.audit->GathersAfterMove(group.id);
+  });
 }
 
 size_t WorkerProcess::groups_open() const {

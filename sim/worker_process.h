@@ -67,6 +67,8 @@ class WorkerProcess : public SimProcess {
   bool refused_memory() const { return refused_memory_; }
   // Groups that it has joined and not closed.
   size_t groups_open() const;
+  // One of them has a chunk that a server gathers after a move.
+  bool HasChunkGatheringAfterMove() const;
   std::string Describe() const;
   void ColocatedServerStarted(const absl::Status& status);
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }

@@ -12,7 +12,7 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
   if (!group.UsesServers() && group.failure.empty()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
-  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.given_up_by_rank};
+  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.ends_with_aborted};
 }
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {
@@ -21,9 +21,9 @@ void JobGroups::Restore(const std::vector<GroupState>& groups) {
   }
 }
 
-bool JobGroups::AnyUsesServers() const {
+bool JobGroups::AnyNeedsServers() const {
   return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second.state.UsesServers(); });
+                     [](const auto& entry) { return entry.second.state.NeedsServers(); });
 }
 
 const JobGroup* JobGroups::Find(GroupId id) const {

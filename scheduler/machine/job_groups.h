@@ -47,8 +47,8 @@ class JobGroups {
   void Restore(const std::vector<GroupState>& groups);
 
   bool empty() const { return groups_.empty(); }
-  // Whether any of them needs servers.
-  bool AnyUsesServers() const;
+  // Whether any of them needs servers, which those that were given up do not.
+  bool AnyNeedsServers() const;
   // Whether so many more, all of this name, are within the limit; each rail counts.
   bool HasRoomFor(const std::string& name, size_t count) const;
   const std::map<GroupId, JobGroup>& all() const { return groups_; }

@@ -10,7 +10,7 @@
 namespace shoal::scheduler {
 
 std::optional<ColocationRequest> SchedulerMachine::ColocationWanted(const Job& job) const {
-  if (!job.open() || !job.groups.AnyUsesServers() || !servers_.ServersOf(job.id).empty()) return std::nullopt;
+  if (!job.open() || !job.groups.AnyNeedsServers() || !servers_.ServersOf(job.id).empty()) return std::nullopt;
   ColocationRequest request;
   std::set<std::string> nodes;
   for (const auto& [rank, worker] : job.workers) {

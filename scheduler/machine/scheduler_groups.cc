@@ -24,6 +24,8 @@ std::string MeetingName(const std::string& cluster_id, const Job& job, const Gro
   return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", id.value(), node);
 }
 
+constexpr char kRequestGivenUp[] = "it got no usable answer of the scheduler to its request for the group";
+
 // The group as a whole, its rails included.
 std::string Subject(const Job& job, const std::string& group_name) {
   return absl::StrCat("group \"", group_name, "\" of job \"", job.name, "\"");
@@ -55,7 +57,7 @@ bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& reques
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
   if (!group.failure.empty()) {
     ReplyNow(handle,
-             group.given_up_by_rank ? absl::AbortedError(group.failure) : absl::ResourceExhaustedError(group.failure));
+             group.ends_with_aborted ? absl::AbortedError(group.failure) : absl::ResourceExhaustedError(group.failure));
     return true;
   }
   const absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
@@ -177,7 +179,11 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
     const GroupRequestId id{request.incarnation, number};
     ReplyNow(rounds_.GiveUp(request.job, request.rank, id));
     const JobGroup* const opened = (*job)->groups.FindOpenedBy(request.rank, id);
-    if (opened != nullptr) CloseGroup(**job, opened->state.id, request.rank, now);
+    if (opened == nullptr) continue;
+    const GroupId group = opened->state.id;
+    // The others may have it open, and would wait for this rank.
+    if (opened->state.ranks.size() > 1) GiveGroupsUp(**job, request.rank, {{group, kRequestGivenUp}}, now);
+    CloseGroup(**job, group, request.rank, now);
   }
   AfterSave(Reply{handle, Response(Done())});
 }
@@ -195,11 +201,11 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     const auto rank_of_group = Rank(static_cast<uint32_t>(place - ranks.begin()));
     const std::string who = RankOnNode(rank_of_group, ranks, job.NodesOf(ranks));
-    FailGroup(job, state, absl::StrCat(who, ": ", CleanText(failure.reason)), /*by_rank=*/true, now);
+    FailGroup(job, state, absl::StrCat(who, ": ", CleanText(failure.reason)), failure.lacks_memory, now);
   }
 }
 
-void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool by_rank,
+void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory,
                                  Now now) {
   saves_.NoteChange();
   Record("group-failed", job.Describe(group), failure, now);
@@ -207,7 +213,7 @@ void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const 
     GroupState& state = rail->state;
     if (!state.failure.empty()) continue;
     state.failure = failure;
-    state.given_up_by_rank = by_rank;
+    state.ends_with_aborted = !lacks_memory;
     if (std::optional<GroupMap> map = MapOf(state); map.has_value()) {
       AfterSave(PublishGroupMap{job.id, *std::move(map)});
     }

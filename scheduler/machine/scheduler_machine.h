@@ -123,7 +123,7 @@ class SchedulerMachine {
   // Notes why the rank has given groups up, and tells the others.
   void GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
   // Ends the group with that reason, and its other rails, which can't go on without it.
-  void FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool by_rank, Now now);
+  void FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory, Now now);
   void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
@@ -144,7 +144,7 @@ class SchedulerMachine {
 
   // scheduler_drain.cc
   void Answer(RequestHandle handle, const DrainServer& request, Now now);
-  // Open groups whose map has this life of the server.
+  // Open groups that need servers, whose map has this life of the server.
   uint32_t GroupsWith(const ServerState& server) const;
 
   // scheduler_colocation.cc

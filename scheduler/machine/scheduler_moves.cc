@@ -106,7 +106,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   GroupTrouble& trouble = group->trouble;
   trouble.look_again_ns = kNoDeadline;
   // Of a job that has failed, groups without the lost rank go on.
-  if (job.live_count == 0 || !group->state.failure.empty() || !group->state.UsesServers()) return;
+  if (job.live_count == 0 || !group->state.NeedsServers()) return;
   std::optional<NextMap> next = FindNextMap(job, *group);
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
@@ -146,7 +146,7 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
   const std::string failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
                                            "\": ", absl::StrJoin(refusals, "; "));
-  FailGroup(job, state, failure, /*by_rank=*/false, now);
+  FailGroup(job, state, failure, /*lacks_memory=*/true, now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {

@@ -118,6 +118,7 @@ struct JoinGroup {
 struct GroupFailure {
   GroupId group;
   std::string reason;
+  bool lacks_memory = false;  // then that is how the others' ops end, too
 };
 
 // The rank is done with these groups of its own.

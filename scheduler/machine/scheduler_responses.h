@@ -75,8 +75,8 @@ struct WorkerRenewed {
 struct GroupMap {
   GroupId group;
   std::shared_ptr<const ShardMap> map;
-  std::string failure = "";       // not empty: the group is given up, and why
-  bool given_up_by_rank = false;  // and not for want of memory
+  std::string failure = "";        // not empty: the group is given up, and why
+  bool ends_with_aborted = false;  // its ops, and not with RESOURCE_EXHAUSTED
 };
 
 struct ServerReported {

@@ -128,13 +128,17 @@ struct GroupState {
   uint32_t max_chunk_bytes = 0;
   WireFormat wire = WireFormat::kAsIs;
   GroupOpening opening;
-  std::string failure;            // not empty: given up, since no server that is left has the memory for it,
-  bool given_up_by_rank = false;  // or by one of its ranks
+  // Not empty: given up by one of its ranks, or since no server that is left has the memory for it. Its ops end with
+  // RESOURCE_EXHAUSTED then, or with ABORTED.
+  std::string failure;
+  bool ends_with_aborted = false;
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::optional<RailState> rail;  // of kRails alone
 
   // False: it has no map, and what becomes of servers is nothing to it.
   bool UsesServers() const { return node_reduce != NodeReduceMode::kNodeAlone; }
+  // It has not failed, either: nothing keeps it on the servers of its map.
+  bool NeedsServers() const { return UsesServers() && failure.empty(); }
 
   // The request by which a rank got the group; nullopt: not known.
   std::optional<GroupRequestId> RequestOf(JobRank rank) const {

@@ -14,7 +14,8 @@ template <typename Message>
 std::vector<GroupFailure> FailuresOf(const Message& message) {
   std::vector<GroupFailure> failures;
   for (const v1::GroupFailure& failure : message.failures()) {
-    failures.push_back({GroupId(failure.group_id()), failure.reason()});
+    failures.push_back(
+        {.group = GroupId(failure.group_id()), .reason = failure.reason(), .lacks_memory = failure.lacks_memory()});
   }
   return failures;
 }
@@ -328,7 +329,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   message->set_group_id(group.group.value());
   ToMessage(*group.map, message->mutable_map());
   message->set_failure(group.failure);
-  message->set_given_up_by_rank(group.given_up_by_rank);
+  message->set_ends_with_aborted(group.ends_with_aborted);
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

@@ -80,7 +80,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   for (const JobRank rank : group.gone) stored->add_gone(rank.value());
   stored->set_failure(group.failure);
   stored->set_node_reduce(static_cast<uint32_t>(group.node_reduce));
-  stored->set_given_up_by_rank(group.given_up_by_rank);
+  stored->set_ends_with_aborted(group.ends_with_aborted);
   Encode(group.opening, stored->mutable_opening());
   if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
@@ -192,7 +192,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   }
   group.opening = Decode(stored.opening());
   group.failure = stored.failure();
-  group.given_up_by_rank = stored.given_up_by_rank();
+  group.ends_with_aborted = stored.ends_with_aborted();
   if (stored.has_rail()) group.rail = Decode(stored.rail());
   if (!RailFits(group)) {
     return Contradiction(

@@ -198,10 +198,11 @@ bool ServerGroup::TakeCommitsWaitedFor() {
   return any;
 }
 
-void ServerGroup::Fail(FailureOf of, std::string why) {
+void ServerGroup::Fail(FailureOf of, Refusal refusal, std::string why) {
   if (failed_ && (failure_of_ == FailureOf::kGroup || of == FailureOf::kConnections)) return;
   failed_ = true;
   failure_of_ = of;
+  failure_refusal_ = refusal;
   failure_ = std::move(why);
 }
 

@@ -165,10 +165,11 @@ class ServerGroup {
   }
   bool FailureBinds(Epoch epoch) const { return failed_ && Binds(failure_of_, epoch_, epoch); }
   FailureOf failure_of() const { return failure_of_; }
-  // Why it failed, for ranks that come later.
+  // Why it failed, for ranks that come later, and how they are refused.
   const std::string& failure() const { return failure_; }
+  Refusal failure_refusal() const { return failure_refusal_; }
   // The group can't go on. A second call counts only where it makes the failure the group's own.
-  void Fail(FailureOf of, std::string why);
+  void Fail(FailureOf of, Refusal refusal, std::string why);
   // When the members that are still in the failed group are taken for gone; `patience_ns` after the first call.
   uint64_t ReleaseTimeNs(Now now, uint64_t patience_ns);
 
@@ -195,6 +196,7 @@ class ServerGroup {
   bool unknown_to_scheduler_ = false;
   bool failed_ = false;
   FailureOf failure_of_ = FailureOf::kGroup;
+  Refusal failure_refusal_ = Refusal::kGroupFailedBefore;
   std::string failure_;
   uint64_t release_at_ns_ = kNoDeadline;
 };

@@ -20,7 +20,8 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
       continue;
     }
     if (!peer.closed_because.empty()) {
-      FailGroup(membership.group_index, FrameType::kRankLost, membership.rank, ServerGroup::FailureOf::kGroup,
+      FailGroup(membership.group_index, {.type = FrameType::kRankLost, .rank = membership.rank},
+                ServerGroup::FailureOf::kGroup,
                 absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
                 actions);
     } else if (!peer.said_bye) {
@@ -69,8 +70,8 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
         next_loss_ns_ = std::min(next_loss_ns_, give_up_ns);
         continue;
       }
-      FailGroup(index, FrameType::kRankLost, Rank(r), ServerGroup::FailureOf::kConnections, group.GiveUp(Rank(r)),
-                actions);
+      FailGroup(index, {.type = FrameType::kRankLost, .rank = Rank(r)}, ServerGroup::FailureOf::kConnections,
+                group.GiveUp(Rank(r)), actions);
     }
     ReleaseIfOver(index, actions);
   }

@@ -100,7 +100,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   ServerGroup& group = *groups_[group_index].group;
   if (group.failed()) {
-    return RefuseOffer(event.peer, event.offer, *header, Refusal::kGroupFailedBefore, group.failure(), actions);
+    return RefuseOffer(event.peer, event.offer, *header, group.failure_refusal(), group.failure(), actions);
   }
   group.NoteWatermarks(rank, *header);
   AnnounceCommit(&group, actions);
@@ -112,7 +112,8 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   if (refusal == Refusal::kLayoutMismatch) {
     const std::string text = DescribeMismatch(*record, *header);
     RefuseOffer(event.peer, event.offer, *header, refusal, text, actions);
-    return FailGroup(group_index, FrameType::kGroupFailed, rank, ServerGroup::FailureOf::kGroup, text, actions);
+    return FailGroup(group_index, {.type = FrameType::kGroupFailed, .rank = rank}, ServerGroup::FailureOf::kGroup, text,
+                     actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;

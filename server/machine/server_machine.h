@@ -92,6 +92,7 @@ class ServerMachine {
     GroupId id;
     Epoch epoch;
     ServerGroup::FailureOf failure_of;
+    Refusal refusal;
     std::string why;
 
     bool Binds(Epoch newer) const { return ServerGroup::Binds(failure_of, epoch, newer); }
@@ -142,7 +143,8 @@ class ServerMachine {
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
   std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
 
-  void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, ServerGroup::FailureOf of, std::string text,
+  // `told`: its type, the rank that it is about, and kGroupLackedMemory if that is why; the ranks are told.
+  void FailGroup(uint32_t group_index, FrameHeader told, ServerGroup::FailureOf of, std::string text,
                  ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);

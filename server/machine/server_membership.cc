@@ -43,8 +43,11 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       Rank rank;
       const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
-      return FailGroup(group_index, FrameType::kGroupFailed, rank, ServerGroup::FailureOf::kGroup, DecodeText(body),
-                       actions);
+      const bool lacked_memory = header->refusal == Refusal::kGroupLackedMemory;
+      const FrameHeader told = {.type = FrameType::kGroupFailed,
+                                .rank = rank,
+                                .refusal = lacked_memory ? Refusal::kGroupLackedMemory : Refusal::kNone};
+      return FailGroup(group_index, told, ServerGroup::FailureOf::kGroup, DecodeText(body), actions);
     }
     default:
       return CloseMalformed(event.peer, OfferId(0),
@@ -67,7 +70,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
       return group.id == token.group && group.Binds(header.epoch);
     });
     if (ended != ended_groups_.end()) {
-      *refusal = Refusal::kGroupFailedBefore;
+      *refusal = ended->refusal;
       return absl::AbortedError(ended->why);
     }
     if (!draining_) return absl::OkStatus();
@@ -79,7 +82,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
     return absl::InvalidArgumentError("the token describes the group differently from the other ranks' tokens");
   }
   if (group.FailureBinds(header.epoch)) {
-    *refusal = Refusal::kGroupFailedBefore;
+    *refusal = group.failure_refusal();
     return absl::AbortedError(group.failure());
   }
   if (header.epoch > group.epoch()) return absl::OkStatus();
@@ -257,20 +260,21 @@ void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Statu
   if (const auto found = peers_.find(peer); found != peers_.end()) found->second.closed_because = std::string(text);
 }
 
-void ServerMachine::FailGroup(uint32_t group_index, FrameType type, Rank rank, ServerGroup::FailureOf of,
-                              std::string text, ServerActions* actions) {
+void ServerMachine::FailGroup(uint32_t group_index, FrameHeader told, ServerGroup::FailureOf of, std::string text,
+                              ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
   const bool failed_before = group.failed();
-  group.Fail(of, std::move(text));
+  group.Fail(of, told.refusal == Refusal::kNone ? Refusal::kGroupFailedBefore : told.refusal, std::move(text));
   if (failed_before) return;
   ++counters_.groups_failed;
   next_release_ns_ = 0;
   for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
-  const FrameHeader header{.type = type, .group = group.id(), .epoch = group.epoch(), .rank = rank};
+  told.group = group.id();
+  told.epoch = group.epoch();
   for (uint32_t r = 0; r < group.size(); ++r) {
     if (!group.IsPresent(Rank(r))) continue;
-    actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeTextNote(header, group.failure())});
+    actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeTextNote(told, group.failure())});
   }
 }
 

@@ -36,7 +36,8 @@ void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) 
   if (cell.group == nullptr || cell.group->AnyPresent() || !cell.group->AllSlotsIdle()) return;
   if (cell.group->failed()) {
     if (ended_groups_.size() >= kMaxEndedGroups) ended_groups_.pop_front();
-    ended_groups_.push_back({cell.group->id(), cell.group->epoch(), cell.group->failure_of(), cell.group->failure()});
+    ended_groups_.push_back({cell.group->id(), cell.group->epoch(), cell.group->failure_of(),
+                             cell.group->failure_refusal(), cell.group->failure()});
   }
   actions->push_back(ForgetInputsAction{.offset = cell.group->slot_region(), .bytes = cell.group->region_bytes()});
   pool_.Free(cell.group->slot_region());

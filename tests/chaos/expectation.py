@@ -9,6 +9,9 @@ from chaos.shape import Job
 from chaos.world import World
 
 RANK = re.compile(r"\brank (\d+)\b")
+# What a rank that gives its group up at a deadline says to the others (F21): of an op, and of a request for a group.
+NOT_DONE = re.compile(r"\bis not done after ([\d.]+) s\b")
+NO_ANSWER = "no usable answer of the scheduler to its request for the group"
 RANKS = re.compile(r"\branks ((?:\d+(?:, | and )?)+)")
 
 
@@ -50,18 +53,31 @@ def judge(failure: Failure, world: World, gone_since: dict[int, float] | None = 
     """`gone_since`: ranks of the job that have ended by themselves, after an earlier failure of this job was judged."""
     job = world.shape.job(failure.job)
     begin = failure.began - 2 * world.shape.lease_s - 2
-    # F20; a rank that heard it first gives the group up, and the others hear it from that one (F21).
-    lacks_memory = failure.code == "RESOURCE_EXHAUSTED" or "(no-slot-memory)" in failure.text
-    if lacks_memory and any(name in failure.text for name in world.shape.server_names):
+    # F20; the others hear it with the same code from the rank that heard it first (F21).
+    if failure.code == "RESOURCE_EXHAUSTED" and any(name in failure.text for name in world.shape.server_names):
         small = [name for name, _ in world.shape.server_options if name in failure.text]
         return Verdict(bool(small), "a server that is too small is named" if small else "no server is too small")
     if failure.code == "ABORTED":
-        return judge_aborted(failure, world, job, begin, gone_since or {})
+        told = told_deadline(failure, world)
+        if told is None:
+            return judge_aborted(failure, world, job, begin, gone_since or {})
+        verdict = judge_deadline(told, world, job)
+        return dataclasses.replace(verdict, why=f"F21, told by another rank: {verdict.why}")
     if failure.code == "DEADLINE_EXCEEDED":
         return judge_deadline(failure, world, job)
     if failure.code == "UNAVAILABLE" and failure.where == "join":
         return judge_unreachable(failure, world, job)
     return Verdict(False, f"failover.md knows no {failure.code} in {failure.where}")
+
+
+def told_deadline(failure: Failure, world: World) -> Failure | None:
+    """What another rank said that gave the group up at its deadline (F21), after which time; None: it was not that."""
+    not_done = NOT_DONE.search(failure.text)
+    if not_done:  # before that stands who says it
+        return dataclasses.replace(failure, waited_s=float(not_done[1]), text=failure.text[not_done.end() :])
+    if NO_ANSWER in failure.text:
+        return dataclasses.replace(failure, waited_s=world.shape.op_timeout_ms / 1000)
+    return None
 
 
 def judge_aborted(failure: Failure, world: World, job: Job, begin: float, gone_since: dict[int, float]) -> Verdict:

@@ -124,6 +124,27 @@ def test_a_deadline_may_pass_only_while_something_is_missing_and_names_it():
     assert not judge(failure(text, waited_s=60), mended).allowed, "I10: for 30 s all was there"
 
 
+TOLD = "ABORTED: rank 1 on worker-1: all-reduce 5 of group '0.0' (9 float32) is not done after {} s: {}; all-reduce 4"
+
+
+def test_f21_a_deadline_that_another_rank_tells_is_judged_by_the_time_that_it_waited():
+    away = world(("node-silent", "server-0", 62, 0), ("server-kill", "server-1", 62, 0))
+    assert judge(failure(TOLD.format("60.0", "no answer from server-0"), waited_s=3), away).allowed
+    early = judge(failure(TOLD.format("20", "no answer from server-0")), away)
+    assert not early.allowed and "F21" in early.why and "was not over" in early.why
+    assert not judge(failure(TOLD.format("60", "no answer from server-7")), away).allowed, "names nobody at fault"
+    mended = world(("node-silent", "server-0", 62, 30), ("server-kill", "server-1", 62, 30))
+    assert not judge(failure(TOLD.format("60", "no answer from server-0")), mended).allowed, "I10"
+    assert not judge(failure(TOLD.format("60", "no answer from server-0")), world()).allowed
+
+
+def test_f21_a_rank_that_heard_nothing_of_its_group_is_named_and_so_is_the_scheduler():
+    text = "ABORTED: rank 1 on worker-1: it got no usable answer of the scheduler to its request for the group"
+    assert judge(failure(text), world(("node-silent", "control-0", 70, 0), ("etcd-stop", "etcd-1", 70, 0))).allowed
+    assert judge(failure(text), world(("path-silent", "worker-1", 70, 0, "control-0"))).allowed is False
+    assert not judge(failure(text), world()).allowed
+
+
 def test_joining_may_fail_while_no_scheduler_is_reached():
     text = "UNAVAILABLE: no scheduler answers"
     away = world(("node-silent", "worker-0", 30, 0))
@@ -137,9 +158,10 @@ def test_a_small_server_may_refuse_and_is_named():
     text = "RESOURCE_EXHAUSTED: server {} has 2 MiB of slot memory; the group needs 4 MiB"
     assert judge(failure(text.format("server-1")), World(small)).allowed
     assert not judge(failure(text.format("server-0")), World(small)).allowed
-    told = "ABORTED: rank 1 on worker-1: server {} refused group '0.0' (no-slot-memory): it needs 4194304 bytes"
-    assert judge(failure(told.format("server-1")), World(small)).allowed
-    assert not judge(failure(told.format("server-0")), World(small)).allowed
+    told = "rank 1 on worker-1: server {} refused group '0.0' (no-slot-memory): it needs 4194304 bytes"
+    assert judge(failure("RESOURCE_EXHAUSTED: " + told.format("server-1")), World(small)).allowed
+    assert not judge(failure("RESOURCE_EXHAUSTED: " + told.format("server-0")), World(small)).allowed
+    assert not judge(failure("ABORTED: " + told.format("server-1")), World(small)).allowed, "the code is kept"
 
 
 def test_ranks_are_found_in_messages():

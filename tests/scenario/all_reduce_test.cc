@@ -199,6 +199,29 @@ TEST(AllReduce, AnAbortInTheMiddleEndsTheOpOnAllRanksWithTheReason) {
   }
 }
 
+// F20: some ranks are refused by that server, others hear of it from the other servers, before their hello or after it.
+TEST(AllReduce, AServerWithoutMemoryForAGroupIsNamedToEveryRankWithTheSameCode) {
+  size_t told = 0;
+  size_t refused_as_failed_before = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Cluster cluster({.workers = 4, .servers = 3, .slot_memory_of_last_server_bytes = 64, .seed = seed});
+    cluster.OpenGroup(1, 0);
+    cluster.RunUntilQuiet();
+    for (uint32_t w = 0; w < 4; ++w) {
+      ASSERT_NE(cluster.Opened(w, 0), nullptr) << "seed " << seed << " rank " << w;
+      const absl::Status& status = cluster.Opened(w, 0)->status;
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << "seed " << seed << " rank " << w << ": " << status;
+      const std::string text(status.message());
+      EXPECT_THAT(text, HasSubstr("server server-2 has no memory for the slots of a group of 4 ranks"));
+      if (text.starts_with("rank ")) ++told;
+      if (text.find("(group-lacked-memory)") != std::string::npos) ++refused_as_failed_before;
+    }
+    for (uint32_t k = 0; k < 3; ++k) EXPECT_EQ(cluster.server_counters(k).slot_memory_used_bytes, 0u) << seed;
+  }
+  EXPECT_GT(told, 0u);
+  EXPECT_GT(refused_as_failed_before, 0u);
+}
+
 TEST(AllReduce, AServerThatGoesAwayIsNamedToEveryRank) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Cluster cluster({.workers = 3, .servers = 2, .survive_server_loss = false, .seed = seed});

@@ -34,14 +34,17 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
     server.transport = MakeTransport(true);
     server.address = server.transport->listen_address();
     server.reducer = std::make_unique<InlineReducer>();
-    server.memory = std::make_unique_for_overwrite<std::byte[]>(options.slot_memory_bytes);
+    const bool is_last = k + 1 == options.servers;
+    const uint64_t memory_bytes = is_last ? options.slot_memory_of_last_server_bytes.value_or(options.slot_memory_bytes)
+                                          : options.slot_memory_bytes;
+    server.memory = std::make_unique_for_overwrite<std::byte[]>(memory_bytes);
     ServerMachineOptions machine;
     machine.server_name = absl::StrCat("server-", k);
     machine.incarnation = Incarnation(k + 1);
     machine.token_key = key_;
-    machine.slot_memory_bytes = options.slot_memory_bytes;
+    machine.slot_memory_bytes = memory_bytes;
     server.loop = std::make_unique<ServerLoop>(machine, server.transport.get(), server.reducer.get(),
-                                               std::span(server.memory.get(), options.slot_memory_bytes));
+                                               std::span(server.memory.get(), memory_bytes));
   }
   workers_.resize(options.workers);
   for (Worker& worker : workers_) {

@@ -41,6 +41,9 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.loans, 30'000u);
   EXPECT_GT(tally.hand_overs, 300u);
   EXPECT_GT(tally.preemptions, 5u);
+  EXPECT_GT(tally.hellos_to_ended_groups, 0u);
+  EXPECT_GT(tally.reports_without_move, 0u);
+  EXPECT_GT(tally.deaths_while_gathering, 0u);
   for (size_t i = 0; i < kFaultKindCount; ++i) {
     EXPECT_GT(tally.faults[i], 10u) << FaultName(static_cast<FaultKind>(i));
   }

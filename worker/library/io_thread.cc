@@ -63,9 +63,12 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr
   {
     const std::lock_guard lock(mutex_);
     if (handles_in_use_.all()) {
-      TellGroupEnded(info->id);
-      return absl::ResourceExhaustedError(
-          absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next"));
+      const std::string full =
+          absl::StrCat("this worker has ", kMaxWorkerGroups, " groups open; close one before the next");
+      // The other ranks would wait for this one.
+      if (info->size() > 1) Tell(GroupFailure{.group = info->id, .reason = full});
+      Tell(GroupEnded{info->id});
+      return absl::ResourceExhaustedError(full);
     }
     uint16_t free = 0;
     while (handles_in_use_[free]) ++free;
@@ -218,9 +221,9 @@ void IoThread::Deliver(const WorkerOutcomes& outcomes) {
     } else if (const auto* measured = std::get_if<LinkMeasured>(&outcome)) {
       Deliver(*measured);
     } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
-      member_->PushAlways(*trouble).IgnoreError();  // refused by a worker that has left its job
+      Tell(*trouble);
     } else if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
-      member_->PushAlways(*failure).IgnoreError();  // likewise
+      Tell(*failure);
     } else if (const auto* waiting = std::get_if<WaitReported>(&outcome)) {
       notices_->Say(waiting->line);
     } else {
@@ -251,13 +254,13 @@ void IoThread::Deliver(const GroupClosed& outcome) {
     const std::lock_guard lock(mutex_);
     handles_in_use_.reset(outcome.group.value());
   }
-  TellGroupEnded(group->info().id);
+  Tell(GroupEnded{group->info().id});
   group->SetClosed();
   group.reset();
 }
 
-void IoThread::TellGroupEnded(GroupId group) {
-  member_->PushAlways(GroupEnded{group}).IgnoreError();  // refused by a worker that has left its job
+void IoThread::Tell(MembershipCommand command) {
+  member_->PushAlways(std::move(command)).IgnoreError();  // refused by a worker that has left its job
 }
 
 void IoThread::Deliver(const LinkMeasured& outcome) {

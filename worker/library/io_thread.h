@@ -82,7 +82,7 @@ class IoThread {
   void Deliver(const OpDone& outcome);
   void Deliver(const GroupClosed& outcome);
   // So that the scheduler hears of it.
-  void TellGroupEnded(GroupId group);
+  void Tell(MembershipCommand command);
   void Deliver(const LinkMeasured& outcome);
   void Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns);
   // Under turn_. False if something waits: the thread must not sleep.

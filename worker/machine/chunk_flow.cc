@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/machine/group_description.h"
+#include "worker/machine/group_words.h"
 
 namespace shoal {
 namespace {
@@ -283,7 +284,9 @@ absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
 void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
   failure_ = std::move(why);
   const absl::string_view text = failure_.message();
-  const Note note = MakeTextNote(Header(FrameType::kGroupFailed), std::string_view(text.data(), text.size()));
+  FrameHeader header = Header(FrameType::kGroupFailed);
+  if (LacksMemory(failure_)) header.refusal = Refusal::kGroupLackedMemory;
+  const Note note = MakeTextNote(header, std::string_view(text.data(), text.size()));
   for (ShardLink& link : links_) {
     if (link.in_use() && connections_.IsUp(link.connection())) {
       actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), note});

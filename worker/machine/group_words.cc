@@ -38,6 +38,12 @@ std::string OpNotDone(const GroupInfo& group, const WorkerOp& op, Now now) {
   return absl::StrCat(OpOfGroup(group, op), " is not done after ", Seconds(op.command().DurationNs(now.monotonic_ns)));
 }
 
+bool LacksMemory(const absl::Status& why) { return absl::IsResourceExhausted(why); }
+
+GroupFailure FailureToTell(GroupId group, const absl::Status& why) {
+  return {.group = group, .reason = std::string(why.message()), .lacks_memory = LacksMemory(why)};
+}
+
 absl::Status RankLostError(JobRank rank, absl::string_view node, absl::string_view reason) {
   return absl::AbortedError(absl::StrCat(JobRankOnNode(rank, node), " was lost: ", reason));
 }

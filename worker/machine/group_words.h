@@ -10,6 +10,7 @@
 #include "core/now.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_op.h"
+#include "worker/machine/worker_outcomes.h"
 
 namespace shoal {
 
@@ -25,6 +26,11 @@ std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op);
 // "all-reduce 7 of group 'world' (100 float32) is not done after 5 s"
 std::string OpNotDone(const GroupInfo& group, const WorkerOp& op, Now now);
 
+// Whether a rank gave a group up for want of memory. That is what it is for all ranks; any other reason is ABORTED for
+// the others (docs/failover.md, F21).
+bool LacksMemory(const absl::Status& why);
+// What the scheduler is told.
+GroupFailure FailureToTell(GroupId group, const absl::Status& why);
 // Aborted: a rank is gone.
 absl::Status RankLostError(JobRank rank, absl::string_view node, absl::string_view reason);
 // The error of an op whose group has failed. `what` names the op, and says how far it came.

@@ -65,7 +65,7 @@ void NodeGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (rail_ != nullptr) {
     rail_->group().Fail(why, now, actions);
   } else if (info_->size() > 1) {
-    actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+    actions->push_back(FailureToTell(info_->id, why));
   }
   FailAsOthers(std::move(why), now, actions);
 }
@@ -140,7 +140,7 @@ void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* 
   if (rail_ != nullptr) {
     rail_->group().Fail(why, now, actions);
   } else if (!event.culprit.has_value() && info_->size() > 1) {
-    actions->push_back(GroupFailure{info_->id, std::string(why.message())});
+    actions->push_back(FailureToTell(info_->id, why));
   }
   BreakOff(why, now, actions);
 }
@@ -257,9 +257,7 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const std::string& node = info_->nodes[culprit.value()];
   const absl::string_view why = event.status.message();
   if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
-  // Want of memory is what it is; all else means that another rank ended the group.
-  const absl::StatusCode code =
-      absl::IsResourceExhausted(event.status) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted;
+  const absl::StatusCode code = LacksMemory(event.status) ? event.status.code() : absl::StatusCode::kAborted;
   return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
 }
 

@@ -9,6 +9,7 @@ absl::StatusCode CodeOf(Refusal refusal) {
   switch (refusal) {
     case Refusal::kNoSlotMemory:
     case Refusal::kNoSlot:
+    case Refusal::kGroupLackedMemory:
       return absl::StatusCode::kResourceExhausted;
     case Refusal::kBadToken:
       return absl::StatusCode::kUnauthenticated;

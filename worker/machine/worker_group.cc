@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/machine/group_words.h"
 #include "worker/machine/refusal_error.h"
 
 namespace shoal {
@@ -166,7 +167,9 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }
-  if (header.refusal == Refusal::kGroupFailedBefore) return FailAsOthers(error, now, actions);
+  if (header.refusal == Refusal::kGroupFailedBefore || header.refusal == Refusal::kGroupLackedMemory) {
+    return FailAsOthers(error, now, actions);
+  }
   Fail(error, now, actions);
 }
 
@@ -212,10 +215,13 @@ void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, N
   // Of an epoch that is over: a server that was left behind sees connections end.
   if (header.epoch != epoch()) return;
   const bool was_lost = header.type == FrameType::kRankLost;
-  const absl::Status why =
-      absl::AbortedError(absl::StrCat(RankOnNode(info(), header.rank), was_lost ? " was lost: " : ": ", text));
+  const bool lacked_memory = header.refusal == Refusal::kGroupLackedMemory;
+  const absl::Status why(lacked_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted,
+                         absl::StrCat(RankOnNode(info(), header.rank), was_lost ? " was lost: " : ": ", text));
   // A server found that it differs from the others, which may not all hear that server.
-  if (!was_lost && header.rank == info().rank && !failed()) actions->push_back(GroupFailure{info().id, text});
+  if (!was_lost && header.rank == info().rank && !failed()) {
+    actions->push_back(GroupFailure{.group = info().id, .reason = text, .lacks_memory = lacked_memory});
+  }
   FailAsOthers(why, now, actions);
 }
 
@@ -295,7 +301,7 @@ void WorkerGroup::Tell(WorkerAction outcome, WorkerActions* actions) const {
 
 void WorkerGroup::Fail(absl::Status why, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
-  if (info().size() > 1) actions->push_back(GroupFailure{info().id, std::string(why.message())});
+  if (info().size() > 1) actions->push_back(FailureToTell(info().id, why));
   FailAsOthers(std::move(why), now, actions);
 }
 

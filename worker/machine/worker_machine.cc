@@ -16,6 +16,7 @@ WorkerMachine::WorkerMachine(const WorkerMachineOptions& options)
 
 void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions) {
   if (absl::Status status = CheckOpening(*command.info); !status.ok()) {
+    if (command.info->size() > 1) actions->push_back(FailureToTell(command.info->id, status));
     actions->push_back(GroupOpened{command.group, std::move(status)});
     return;
   }

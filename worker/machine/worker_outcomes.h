@@ -51,6 +51,7 @@ struct ServerTrouble {
 struct GroupFailure {
   GroupId group;
   std::string reason;
+  bool lacks_memory = false;  // then ops of the other ranks end with RESOURCE_EXHAUSTED, else with ABORTED
 };
 
 // A wait has lasted long enough for a line in the log, which names what is waited for (core/wait_report.h).

@@ -28,12 +28,14 @@ void ClosedGroups::AddGivenUp(const std::vector<uint64_t>& requests) {
   given_up_.insert(given_up_.end(), requests.begin(), requests.end());
 }
 
-void ClosedGroups::OnAnswer(const absl::Status& status, Now now) {
+void ClosedGroups::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
   call_ = CallId();
-  if (absl::IsUnavailable(status)) {
-    retry_ns_ = now.monotonic_ns + pace_.Next(jitter_);
+  if (!refusals_.Note(status) && !status.ok()) {
+    retry_ns_ = now.monotonic_ns +
+                (IsRefusal(status) ? jitter_->Of(RepeatAfterNs(/*answers=*/1, lease_ttl_ms)) : pace_.Next(jitter_));
     return;
   }
+  refusals_ = RefusalsInARow();
   pace_.Reset();
   retry_ns_ = 0;
   DropTold(&groups_, groups_told_);

@@ -1,6 +1,6 @@
 // Tells the scheduler which groups this process is done with, so that they are gone there when all ranks are, and which
 // ones it has given up, so that the other ranks hear it: one call after the other, each for all that are known by then,
-// until it is answered. Pure.
+// until it is answered, or refused for good. Pure.
 #ifndef SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
 #define SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
 
@@ -13,6 +13,7 @@
 #include "core/now.h"
 #include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
+#include "worker/membership/repeated_calls.h"
 
 namespace shoal {
 
@@ -28,7 +29,7 @@ class ClosedGroups {
   void AddFailure(const GroupFailure& failure) { failures_.push_back(failure); }
   // Those that the scheduler may not have heard.
   std::vector<GroupFailure> UntoldFailures() const { return {failures_.begin(), failures_.end()}; }
-  void OnAnswer(const absl::Status& status, Now now);
+  void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);
   // Of a process that leaves its job the scheduler keeps no group.
   void Stop(MembershipActions* actions);
   // Calls are made while there is a membership.
@@ -48,6 +49,7 @@ class ClosedGroups {
   size_t given_up_told_ = 0;
   size_t failures_told_ = 0;
   CallId call_;
+  RefusalsInARow refusals_;
   uint64_t retry_ns_ = 0;
   RetryPace pace_{100 * kNsPerMs, 2 * kNsPerS};
 };

@@ -154,7 +154,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       groups_.OnAnswer(event, now, actions);
       break;
     case CallOwner::kClosedGroups:
-      closed_groups_.OnAnswer(event.answer.status(), now);
+      closed_groups_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now);
       break;
     case CallOwner::kReports:
       reports_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now, actions);

@@ -11,12 +11,6 @@ namespace {
 
 constexpr uint64_t kRetryNs = 100 * kNsPerMs;
 
-// How long after its `answers`th answer a report is repeated: from a twelfth of the lease to half of it.
-uint64_t RepeatAfterNs(uint32_t answers, uint64_t lease_ttl_ms) {
-  const uint64_t lease_ns = lease_ttl_ms * kNsPerMs;
-  return std::min((lease_ns / 12) << std::min(answers - 1, 8u), lease_ns / 2);
-}
-
 }  // namespace
 
 void ServerReports::Add(const ServerTrouble& trouble) {
@@ -54,8 +48,7 @@ void ServerReports::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, 
   report->is_asked = false;
   if (absl::IsUnavailable(status)) return;
   report->due_ns = now.monotonic_ns + jitter_->Of(RepeatAfterNs(++report->answers, lease_ttl_ms));
-  // A scheduler that led, stood still and goes on may refuse once, before it learns that another one leads.
-  if (!std::exchange(report->is_refused, !status.ok()) || status.ok()) return;
+  if (!report->refusals.Note(status)) return;
   const ServerTrouble trouble = report->trouble;
   OnEnded(trouble.group);
   actions->emplace_back(GiveGroupUpCommand{trouble.group, NeverMoved(trouble, status)});

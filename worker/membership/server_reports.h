@@ -12,6 +12,7 @@
 #include "core/now.h"
 #include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
+#include "worker/membership/repeated_calls.h"
 
 namespace shoal {
 
@@ -39,8 +40,8 @@ class ServerReports {
     ServerTrouble trouble;
     uint64_t due_ns = 0;
     uint32_t answers = 0;
-    bool is_refused = false;  // by the last answer
-    bool is_asked = false;    // the call under way is for it
+    RefusalsInARow refusals;
+    bool is_asked = false;  // the call under way is for it
   };
 
   absl::Status NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const;

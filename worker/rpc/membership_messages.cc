@@ -39,6 +39,7 @@ void AddFailures(const std::vector<GroupFailure>& failures, Message* message) {
     v1::GroupFailure* added = message->add_failures();
     added->set_group_id(failure.group.value());
     added->set_reason(failure.reason);
+    added->set_lacks_memory(failure.lacks_memory);
   }
 }
 
@@ -46,7 +47,7 @@ void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   const GroupId id(group.group_id());
   if (!group.failure().empty()) {
-    const auto code = group.given_up_by_rank() ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
+    const auto code = group.ends_with_aborted() ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = id, .reason = absl::Status(code, group.failure())});
   } else if (absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map()); map.ok()) {
     moved->push_back({.group = id, .map = *std::move(map)});

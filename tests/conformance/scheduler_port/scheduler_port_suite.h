@@ -321,6 +321,44 @@ TEST_P(SchedulerPortSuite, AWatchTellsOfLossesInTheirOrder) {
   Until([&] { return LostRanks(later).size() == 2; }, "a later stream tells of both");
 }
 
+TEST_P(SchedulerPortSuite, AGroupThatARankGivesUpIsToldWithItsReasonAndCode) {
+  Join(0);
+  Join(1);
+  const auto open = [&](const std::string& name, uint64_t number) {
+    JoinGroupCall call = GroupOfTwo(/*wait_ms=*/15'000);
+    call.request_number = number;
+    call.group.name = name;
+    call.group.node_reduce = {.possible = true, .node_identity = "boot 1"};
+    const CallId first = Start(call);
+    call.member = Id(1);
+    const Answer second = Ask(call);
+    EXPECT_TRUE(End(first).ok() && second.ok()) << second.status();
+    return second.ok() ? std::get<JoinedGroup>(*second).id : GroupId();
+  };
+  const GroupId refused = open("refused", 1);
+  const GroupId aborted = open("aborted", 2);
+  const WatchId watch = Watch();
+  Until([&] { return HasNews(watch); }, "the first news come");
+  const auto given_up = [&] {
+    std::map<GroupId, absl::Status> reasons;
+    for (const WatchNews& news : news_.at(watch)) {
+      for (const GiveGroupUpCommand& group : news.given_up_groups) reasons[group.group] = group.reason;
+    }
+    return reasons;
+  };
+  EXPECT_TRUE(
+      Ask(CloseGroupsCall{.member = Id(1),
+                          .groups = {},
+                          .given_up_requests = {},
+                          .failures = {{.group = refused, .reason = "server b has no memory", .lacks_memory = true}}})
+          .ok());
+  EXPECT_TRUE(
+      Ask(LeaveJobCall{.member = Id(1), .reason = "done", .failures = {{.group = aborted, .reason = "enough"}}}).ok());
+  Until([&] { return given_up().size() == 2; }, "both are told");
+  EXPECT_EQ(given_up().at(refused), absl::ResourceExhaustedError("rank 1 on node: server b has no memory"));
+  EXPECT_EQ(given_up().at(aborted), absl::AbortedError("rank 1 on node: enough"));
+}
+
 TEST_P(SchedulerPortSuite, AWatchEndsOnceWhenTheSchedulerGoes) {
   Join(0);
   const WatchId watch = Watch();

@@ -78,9 +78,9 @@ TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
   };
   for (const auto& [type, number] : types) EXPECT_EQ(static_cast<int>(type), number) << FrameTypeName(type);
   const std::vector<std::string> refusals = {
-      "none",           "malformed",           "wire-version",    "bad-token", "unknown-group", "wrong-rank",
-      "rank-taken",     "stale-epoch",         "layout-mismatch", "duplicate", "stale-op",      "no-slot",
-      "no-slot-memory", "group-failed-before", "draining",        "preempted"};
+      "none",           "malformed",           "wire-version",    "bad-token", "unknown-group",      "wrong-rank",
+      "rank-taken",     "stale-epoch",         "layout-mismatch", "duplicate", "stale-op",           "no-slot",
+      "no-slot-memory", "group-failed-before", "draining",        "preempted", "group-lacked-memory"};
   ASSERT_EQ(refusals.size(), static_cast<size_t>(kRefusalCount));
   for (size_t i = 0; i < refusals.size(); ++i) EXPECT_EQ(RefusalName(static_cast<Refusal>(i)), refusals[i]);
   EXPECT_EQ(FrameTypeName(static_cast<FrameType>(77)), "unknown");
@@ -149,7 +149,7 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {0, 14, 255}) EXPECT_THAT(ComplaintAboutByte(5, static_cast<uint8_t>(value)), HasSubstr("type"));
   for (int value : {0, 10, 255}) EXPECT_THAT(ComplaintAboutByte(6, static_cast<uint8_t>(value)), HasSubstr("dtype"));
   for (int value : {0, 7, 255}) EXPECT_THAT(ComplaintAboutByte(7, static_cast<uint8_t>(value)), HasSubstr("reduce op"));
-  for (int value : {16, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
+  for (int value : {17, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
   // 1 stands for a 16-bit dtype only, and the frame's is float32.
   for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
 }

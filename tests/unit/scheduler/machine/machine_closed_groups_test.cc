@@ -54,7 +54,7 @@ class MachineClosedGroupsTest : public ::testing::Test {
     for (const SendWatch& update : harness->watched(watcher)) {
       for (const GroupMap& group : update.groups) {
         if (!group.failure.empty()) failures.push_back(group.failure);
-        EXPECT_EQ(group.given_up_by_rank, !group.failure.empty());
+        EXPECT_EQ(group.ends_with_aborted, !group.failure.empty());
       }
     }
     harness->watched(watcher).clear();
@@ -176,6 +176,22 @@ TEST_F(MachineClosedGroupsTest, ARequestThatWasGivenUpLeavesNoGroupBehind) {
   EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
 }
 
+// The others may have the group open, and would wait for a rank that never comes.
+TEST_F(MachineClosedGroupsTest, F21AGroupWhoseRequestWasGivenUpAfterItWasOpenedIsGivenUpForAll) {
+  const GroupId group = Make("world", 7);
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  CloseGroups given_up = Closing(0, {});
+  given_up.given_up_requests = {7};
+  harness_.Ask<Done>(given_up);
+  EXPECT_THAT(FailuresTold(&harness_, watcher),
+              ElementsAre("rank 0 on node0: it got no usable answer of the scheduler to its request for the group"));
+  harness_.Ask<Done>(given_up);
+  EXPECT_THAT(FailuresTold(&harness_, watcher), IsEmpty());
+  harness_.Ask<Done>(Closing(1, {group}));
+  EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
 // No server may hear of it.
 TEST_F(MachineClosedGroupsTest, AGroupThatARankGivesUpIsToldToTheOthersWithItsReason) {
   const GroupId group = Make("world", 7);
@@ -200,6 +216,24 @@ TEST_F(MachineClosedGroupsTest, AGroupThatARankGivesUpIsToldToTheOthersWithItsRe
   MachineHarness after(harness_.last_saved());
   const WatcherId late = after.Watch(job_);
   EXPECT_THAT(FailuresTold(&after, late), ElementsAre("rank 1 on node1: out of?patience"));
+}
+
+TEST_F(MachineClosedGroupsTest, WantOfMemoryThatARankReportsIsToldAsWhatItIs) {
+  const GroupId group = Make("world", 7);
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  CloseGroups request = GivingUp(1, group, "server b needs 64 bytes, 2 are free");
+  request.failures[0].lacks_memory = true;
+  harness_.Ask<Done>(request);
+  ASSERT_EQ(harness_.watched(watcher).size(), 1u);
+  const GroupMap told = harness_.watched(watcher)[0].groups.at(0);
+  EXPECT_EQ(told.failure, "rank 1 on node1: server b needs 64 bytes, 2 are free");
+  EXPECT_FALSE(told.ends_with_aborted);
+  MachineHarness after(harness_.last_saved());
+  JoinGroup again = Group(job_, 0, 100, {0, 1});
+  again.group_name = "world";
+  again.request_number = 7;
+  EXPECT_EQ(after.StatusOf(after.Send(again)), absl::ResourceExhaustedError(told.failure));
 }
 
 TEST_F(MachineClosedGroupsTest, ARankThatLeavesSaysWhichGroupsItGaveUp) {

@@ -94,6 +94,19 @@ TEST_F(MachineDrainTest, TheLastServerKeepsItsGroupsUntilAnotherComes) {
   EXPECT_THAT(TakeMove(), ElementsAre("c"));
 }
 
+TEST_F(MachineDrainTest, AGroupThatWasGivenUpKeepsNoServer) {
+  Drain("a");
+  EXPECT_EQ(Drain("b").groups_kept, 1u);
+  const GroupId group = harness_.Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
+  harness_.Ask<Done>(CloseGroups{.job = job_,
+                                 .rank = JobRank(1),
+                                 .incarnation = Incarnation(101),
+                                 .groups = {},
+                                 .given_up_requests = {},
+                                 .failures = {{.group = group, .reason = "no"}}});
+  EXPECT_EQ(Drain("b").groups_kept, 0u);
+}
+
 TEST_F(MachineDrainTest, ANewGroupWaitsForAServerThatDoesNotLeave) {
   Drain("a");
   Drain("b");

@@ -158,7 +158,7 @@ TEST_F(MachineRailsTest, WhatEndsOneRailIsToldToAll) {
     for (const GroupMap& group : update.groups) {
       told.insert(group.group);
       EXPECT_EQ(group.failure, "rank 3 on node-1: all-reduce 1 is late");
-      EXPECT_TRUE(group.given_up_by_rank);
+      EXPECT_TRUE(group.ends_with_aborted);
     }
   }
   EXPECT_THAT(told, UnorderedElementsAre(answers[0].group, answers[3].group));

@@ -99,6 +99,19 @@ TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByAScheduler
   EXPECT_THAT(after.watched(later)[0].colocation->ranks, ElementsAre(JobRank(1), JobRank(2)));
 }
 
+TEST_F(MachineColocationRequestTest, NobodyIsAskedForTheSakeOfAGroupThatWasGivenUp) {
+  StartJob(true);
+  const GroupId group = harness_.Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
+  harness_.Ask<Done>(CloseGroups{.job = job_,
+                                 .rank = JobRank(1),
+                                 .incarnation = Incarnation(101),
+                                 .groups = {},
+                                 .given_up_requests = {},
+                                 .failures = {{.group = group, .reason = "no"}}});
+  LoseServer();
+  EXPECT_TRUE(TakeRequests().empty());
+}
+
 TEST_F(MachineColocationRequestTest, AJobWithNothingOpenIsLeftAlone) {
   JoinJob request = Join("gpt", 2, 0, 100);
   request.colocates_without_servers = true;

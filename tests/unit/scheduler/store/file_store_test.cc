@@ -160,7 +160,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
                              .busiest_port = 1.5,
                              .answered = {{Incarnation(9), 1}, {Incarnation(8), UINT64_MAX}}},
                  .failure = "rank 1 on h: aborted",
-                 .given_up_by_rank = true},
+                 .ends_with_aborted = true},
                 {.id = GroupId(6),
                  .name = "node",
                  .epoch = Epoch(2),

@@ -309,6 +309,36 @@ TEST(ServerRefusal, AHelloToAGroupThatFailedIsToldWhy) {
   EXPECT_EQ(note.text(), "rank 0 gave up");
 }
 
+TEST(ServerRefusal, WantOfMemoryIsPassedOnAsWhatItIs) {
+  ServerDriver server;
+  const std::vector<PeerId> peers = server.JoinAll(2);
+  FrameHeader failed = ServerDriver::Header(FrameType::kGroupFailed, 1);
+  failed.refusal = Refusal::kGroupLackedMemory;
+  server.GiveNote(peers[1], MakeTextNote(failed, "server b has no memory"));
+  ASSERT_EQ(server.notes.size(), 2u);
+  EXPECT_EQ(server.notes[0].header.refusal, Refusal::kGroupLackedMemory);
+  EXPECT_EQ(server.notes[0].header.rank, Rank(1));
+  server.Clear();
+  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 100));
+  EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kGroupLackedMemory);
+}
+
+TEST(ServerRefusal, AHelloToAGroupThatLackedMemoryHearsThatWhetherItIsOverOrNot) {
+  for (const bool is_over : {false, true}) {
+    ServerDriver server;
+    const PeerId first = server.Join(0, 2);
+    FrameHeader failed = ServerDriver::Header(FrameType::kGroupFailed, 0);
+    failed.refusal = Refusal::kGroupLackedMemory;
+    server.GiveNote(first, MakeTextNote(failed, "server b has no memory"));
+    if (is_over) server.Down(first);
+    server.Clear();
+    server.Join(1, 2);
+    const SeenNote note = server.TakeRefusal();
+    EXPECT_EQ(note.header.refusal, Refusal::kGroupLackedMemory);
+    EXPECT_EQ(note.text(), "server b has no memory");
+  }
+}
+
 // The late rank would wait for its deadline in a group of its own, and blame ranks that did nothing wrong.
 TEST(ServerRefusal, AHelloToAGroupThatFailedAndIsOverIsToldWhy) {
   ServerDriver server;

@@ -52,6 +52,16 @@ class NodeRank {
     group_ = *std::move(group);
     return absl::OkStatus();
   }
+  // Of the same ranks.
+  absl::Status OpenAnother() {
+    auto info = std::make_shared<GroupInfo>(*info_);
+    info->id = GroupId(info_->id.value() + 1 + others_.size());
+    absl::StrAppend(&info->meeting_name, "-", info->id.value());
+    absl::StatusOr<std::shared_ptr<CallerGroup>> group = io_->OpenGroup(info, DeadlineIn(kTimeoutMs));
+    if (!group.ok()) return group.status();
+    others_.push_back(*std::move(group));
+    return absl::OkStatus();
+  }
   std::shared_ptr<CallerOp> Start(std::vector<float>* data, uint64_t timeout_ms = kTimeoutMs) {
     const uint64_t deadline_ns = DeadlineIn(timeout_ms);
     const uint64_t bytes = data->size() * sizeof(float);
@@ -80,6 +90,8 @@ class NodeRank {
 
   uint32_t rank() const { return rank_; }
   IoThread& io() { return *io_; }
+  // What the scheduler is to hear, since the last call.
+  std::vector<MembershipCommand> TakeTold() { return member_.Take(); }
 
  private:
   const uint32_t rank_;
@@ -90,6 +102,7 @@ class NodeRank {
   std::shared_ptr<GroupInfo> info_;
   std::unique_ptr<IoThread> io_;
   std::shared_ptr<CallerGroup> group_;
+  std::vector<std::shared_ptr<CallerGroup>> others_;
   uint64_t last_ticket_ = 0;
 };
 
@@ -177,6 +190,25 @@ TEST(IoThreadNode, I8ARankThatEndsBeforeAnOpIsNamedToTheOthers) {
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 of the job on node-a was lost: "));
     EXPECT_THAT(std::string(status.message()), HasSubstr("all-reduce 2 of group 'world' (1000 float32)"));
+  });
+}
+
+// The others, which may have room, would wait for it.
+TEST(IoThreadNode, F21AGroupBeyondTheLimitOfAWorkerIsGivenUp) {
+  RunRanks(2, [](NodeRank& rank) {
+    for (size_t i = 0; i < kMaxWorkerGroups; ++i) ASSERT_EQ(rank.OpenAnother(), absl::OkStatus());
+    EXPECT_TRUE(rank.TakeTold().empty());
+    const absl::Status status = rank.OpenAnother();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    const std::vector<MembershipCommand> told = rank.TakeTold();
+    ASSERT_EQ(told.size(), 2u);
+    const auto* const failure = std::get_if<GroupFailure>(&told[0]);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->reason, status.message());
+    EXPECT_THAT(failure->reason, HasSubstr("256 groups open"));
+    const auto* const ended = std::get_if<GroupEnded>(&told[1]);
+    ASSERT_NE(ended, nullptr);
+    EXPECT_EQ(ended->group, failure->group);
   });
 }
 

@@ -141,8 +141,10 @@ TEST_F(WorkerLoopNodeTest, AWaitThatLastsIsReportedInTheRunInWhichItsLineIsDue) 
 TEST_F(WorkerLoopNodeTest, ALoopWithoutThePortRefusesTheGroup) {
   WorkerLoop loop({}, transport_.get(), /*local_reduce=*/nullptr);
   loop.RunOnce(now_, std::vector<WorkerCommand>{Open()}, &outcomes_);
-  ASSERT_THAT(outcomes_, SizeIs(1));
-  EXPECT_TRUE(absl::IsUnimplemented(std::get<GroupOpened>(outcomes_[0]).status));
+  ASSERT_THAT(outcomes_, SizeIs(2));
+  const absl::Status& refusal = std::get<GroupOpened>(outcomes_[1]).status;
+  EXPECT_TRUE(absl::IsUnimplemented(refusal)) << refusal;
+  EXPECT_EQ(std::get<GroupFailure>(outcomes_[0]).reason, refusal.message()) << "the other ranks are told";
   EXPECT_THAT(local_reduce_.calls, IsEmpty());
 }
 

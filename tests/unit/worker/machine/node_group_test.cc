@@ -128,6 +128,8 @@ TEST(NodeGroup, AWorkerWithoutThePortRefusesItAndOneWithThePortRefusesRails) {
             absl::UnimplementedError("the scheduler wants group 'world' reduced within nodes (node alone), which this "
                                      "worker can't do; update the workers and the scheduler together"));
   EXPECT_THAT(without.local_opens, IsEmpty());
+  EXPECT_THAT(without.failures_told, ElementsAre(std::string(without.opened[0].status.message())))
+      << "the others would wait for it";
   WorkerDriver with(kOptions);
   std::shared_ptr<GroupInfo> info = WorkerDriver::Info(1, 4, 1);
   info->node_reduce = NodeReduceMode::kRails;

@@ -238,6 +238,7 @@ class WorkerDriver {
   std::vector<LinkFacts> measured;
   std::vector<ServerTrouble> troubles;
   std::vector<std::string> failures_told;  // why this rank gave its groups up
+  bool lacks_memory_told = false;          // with the newest of them
   std::vector<std::string> waits;
   int shutdowns = 0;
 
@@ -297,7 +298,10 @@ class WorkerDriver {
     if (const auto* group = std::get_if<GroupClosed>(&outcome)) closed.push_back(*group);
     if (const auto* link = std::get_if<LinkMeasured>(&outcome)) measured.push_back(link->link);
     if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) troubles.push_back(*trouble);
-    if (const auto* failure = std::get_if<GroupFailure>(&outcome)) failures_told.push_back(failure->reason);
+    if (const auto* failure = std::get_if<GroupFailure>(&outcome)) {
+      failures_told.push_back(failure->reason);
+      lacks_memory_told = failure->lacks_memory;
+    }
     if (const auto* wait = std::get_if<WaitReported>(&outcome)) waits.push_back(wait->line);
     if (std::holds_alternative<ShutdownDone>(outcome)) ++shutdowns;
   }

@@ -76,6 +76,38 @@ TEST(WorkerFailure, WhatThisRankGivesUpIsToldAndWhatOthersGaveUpIsNot) {
   EXPECT_THAT(alone.failures_told, IsEmpty()) << "nobody is to hear it";
 }
 
+// F20 and F21: who lacks how much memory is the same for all ranks, whoever heard it first and whoever passes it on.
+TEST(WorkerFailure, WantOfMemoryIsToldAndHeardAsWhatItIs) {
+  WorkerDriver refused;
+  refused.Open(WorkerDriver::Info(0, 2, 2));
+  for (uint32_t server = 0; server < 2; ++server) refused.Up(server);
+  FrameHeader refusal = WorkerDriver::Header(FrameType::kRefuse);
+  refusal.refusal = Refusal::kNoSlotMemory;
+  refused.GiveNote(1, MakeTextNote(refusal, "it needs 64 bytes, 2 are free"));
+  EXPECT_TRUE(refused.lacks_memory_told);
+  for (const SentNote& note : refused.NotesOf(FrameType::kGroupFailed)) {
+    EXPECT_EQ(note.header.refusal, Refusal::kGroupLackedMemory);
+  }
+  EXPECT_FALSE(refused.NotesOf(FrameType::kGroupFailed).empty());
+
+  WorkerDriver hears;
+  hears.OpenAll(3, 1, 4);
+  hears.Submit(1, 100);
+  hears.Sent(hears.sends.at(0));
+  FrameHeader failed = WorkerDriver::Header(FrameType::kGroupFailed, 2);
+  failed.refusal = Refusal::kGroupLackedMemory;
+  hears.GiveNote(0, MakeTextNote(failed, "server b needs 64 bytes, 2 are free"));
+  ASSERT_EQ(hears.done.size(), 1u);
+  EXPECT_EQ(hears.done[0].status, absl::ResourceExhaustedError(
+                                      absl::StrCat("rank 2 on node-2: server b needs 64 bytes, 2 are free", kLacked)));
+
+  WorkerDriver aborts;
+  aborts.OpenAll(3, 1, 4);
+  aborts.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "no more"});
+  EXPECT_FALSE(aborts.lacks_memory_told);
+  EXPECT_EQ(aborts.NotesOf(FrameType::kGroupFailed).at(0).header.refusal, Refusal::kNone);
+}
+
 TEST(WorkerFailure, ARankOfASubGroupIsNamedWithItsNumberInTheJob) {
   WorkerDriver worker;
   std::shared_ptr<GroupInfo> info = WorkerDriver::Info(0, 2, 1);
@@ -124,6 +156,7 @@ TEST(WorkerFailure, RefusalsOfAHelloEndTheOpeningWithTheRightCode) {
       {Refusal::kBadToken, absl::StatusCode::kUnauthenticated},
       {Refusal::kRankTaken, absl::StatusCode::kAlreadyExists},
       {Refusal::kGroupFailedBefore, absl::StatusCode::kAborted},
+      {Refusal::kGroupLackedMemory, absl::StatusCode::kResourceExhausted},
   };
   for (const auto& [reason, code] : cases) {
     WorkerDriver worker;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -195,6 +196,28 @@ class MembershipDriver {
   std::vector<MembershipAction> seen_;
   std::map<CallId, Call> calls_;
   WatchId watch_;
+};
+
+inline std::shared_ptr<const ShardMap> Map(uint64_t epoch) {
+  return std::make_shared<const ShardMap>(*ShardMap::Make(
+      Epoch(epoch), {{.server = ServerId(1), .incarnation = Incarnation(1), .server_name = "a", .address = "h:1"}}));
+}
+
+inline JoinGroupCommand Asks(uint64_t ticket, uint64_t deadline_ns) {
+  return {.ticket = ticket, .request = {.name = "even", .ranks = {0, 2}}, .deadline_ns = deadline_ns};
+}
+
+// A member whose group requests end at deadline_ns_.
+class MembershipTest : public testing::Test {
+ protected:
+  MembershipTest() {
+    driver_.JoinJob();
+    deadline_ns_ = driver_.now_ns() + 20 * kNsPerS;
+  }
+  void News(WatchNews news) { driver_.Do(WatchNewsCame{driver_.watch(), std::move(news)}); }
+
+  MembershipDriver driver_;
+  uint64_t deadline_ns_ = 0;
 };
 
 }  // namespace shoal

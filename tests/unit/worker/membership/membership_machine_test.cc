@@ -1,4 +1,4 @@
-// Groups, the Watch stream, reports and colocated servers of a member.
+// Groups, the Watch stream and colocated servers of a member.
 #include "worker/membership/membership_machine.h"
 
 #include <gmock/gmock.h>
@@ -15,11 +15,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Call = MembershipDriver::Call;
 
-std::shared_ptr<const ShardMap> Map(uint64_t epoch) {
-  return std::make_shared<const ShardMap>(*ShardMap::Make(
-      Epoch(epoch), {{.server = ServerId(1), .incarnation = Incarnation(1), .server_name = "a", .address = "h:1"}}));
-}
-
 GroupToken Token() {
   return {.job = JobId(9),
           .group = GroupId(50),
@@ -35,23 +30,7 @@ JoinedGroup Group(const GroupToken& token = Token()) {
   return {.id = GroupId(50), .token = {bytes.begin(), bytes.end()}, .map = Map(3), .nodes = {"node-a", "node-b"}};
 }
 
-JoinGroupCommand Asks(uint64_t ticket, uint64_t deadline_ns) {
-  return {.ticket = ticket, .request = {.name = "even", .ranks = {0, 2}}, .deadline_ns = deadline_ns};
-}
-
 const JoinGroupCall& GroupCall(const Call& call) { return std::get<JoinGroupCall>(call.what); }
-
-class MembershipTest : public testing::Test {
- protected:
-  MembershipTest() {
-    driver_.JoinJob();
-    deadline_ns_ = driver_.now_ns() + 20 * kNsPerS;
-  }
-  void News(WatchNews news) { driver_.Do(WatchNewsCame{driver_.watch(), std::move(news)}); }
-
-  MembershipDriver driver_;
-  uint64_t deadline_ns_ = 0;
-};
 
 TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
   driver_.Do(Asks(7, deadline_ns_));
@@ -307,171 +286,6 @@ TEST_F(MembershipTest, NewsOfAStreamThatWasGivenUpAreNone) {
   EXPECT_THAT(driver_.All<MapPublished>(), IsEmpty());
   driver_.Advance(100 * kNsPerMs);
   EXPECT_NE(driver_.watch(), WatchId());
-}
-
-ServerTrouble Trouble(uint64_t group, uint64_t epoch, bool reachable = false) {
-  return {.group = GroupId(group), .epoch = Epoch(epoch), .server = ServerId(1), .reachable = reachable};
-}
-
-TEST_F(MembershipTest, AReportIsRepeatedUntilTheSchedulerAnswers) {
-  driver_.Do(Trouble(50, 3));
-  driver_.Do(Trouble(51, 3));
-  for (int i = 0; i < 3; ++i) {
-    driver_.AnswerNext<ReportServerCall>(absl::UnavailableError("Connection refused"), 100 * kNsPerMs);
-  }
-  const Call call = driver_.Await<ReportServerCall>(100 * kNsPerMs);
-  EXPECT_EQ(std::get<ReportServerCall>(call.what).trouble.group, GroupId(50)) << "one after the other";
-  driver_.Answer(call, ReportAnswer{.moved_groups = {{.group = GroupId(50), .map = Map(4)}}});
-  EXPECT_EQ(driver_.Only<MoveGroupCommand>().group, GroupId(50));
-  EXPECT_EQ(std::get<ReportServerCall>(driver_.Find<ReportServerCall>()->what).trouble.group, GroupId(51));
-  driver_.AnswerNext<ReportServerCall>(ReportAnswer{.moved_groups = {{.group = GroupId(51), .map = Map(4)}}});
-  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "those are answers";
-}
-
-// Of a rank that was declared lost, or a job that the scheduler has forgotten, no group is ever moved.
-TEST_F(MembershipTest, AGroupWhoseReportsAreRefusedForGoodIsGivenUpWithTheReason) {
-  driver_.Do(
-      ServerTrouble{.group = GroupId(50), .epoch = Epoch(3), .server = ServerId(1), .reason = "nothing is heard"});
-  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
-  EXPECT_THAT(driver_.All<GiveGroupUpCommand>(), IsEmpty()) << "a deposed leader may say so once";
-  driver_.RenewUntil(driver_.now_ns() + kLeaseNs / 6);
-  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
-  driver_.RenewUntil(driver_.now_ns() + kLeaseNs / 2);
-  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
-  EXPECT_THAT(driver_.All<GiveGroupUpCommand>(), IsEmpty()) << "one that was taken in between begins anew";
-  driver_.RenewUntil(driver_.now_ns() + kLeaseNs);
-  driver_.AnswerNext<ReportServerCall>(absl::NotFoundError("no job has id 7 here"));
-  const GiveGroupUpCommand given_up = driver_.Only<GiveGroupUpCommand>();
-  EXPECT_EQ(given_up.group, GroupId(50));
-  EXPECT_EQ(
-      given_up.reason,
-      absl::FailedPreconditionError(
-          "it can't go on with one of its servers (nothing is heard), and the scheduler at sched:7070 gives rank 2 "
-          "of job 'gpt' on node node-b no other: no job has id 7 here"));
-  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
-}
-
-TEST_F(MembershipTest, AGroupThatThisRankGaveUpIsToldAtOnceAndUntilTheSchedulerAnswers) {
-  driver_.Do(Trouble(50, 3));
-  driver_.Do(GroupFailure{GroupId(50), "out of patience"});
-  const Call first = *driver_.Find<CloseGroupsCall>();
-  const auto failures_of = [](const Call& call) { return std::get<CloseGroupsCall>(call.what).failures; };
-  ASSERT_EQ(failures_of(first).size(), 1u);
-  EXPECT_EQ(failures_of(first)[0].group, GroupId(50));
-  EXPECT_EQ(failures_of(first)[0].reason, "out of patience");
-  EXPECT_THAT(std::get<CloseGroupsCall>(first.what).groups, IsEmpty()) << "it is not done with it";
-  driver_.Do(GroupEnded{GroupId(50)});
-  driver_.Answer(first, absl::UnavailableError("Connection refused"));
-  const Call second = driver_.Await<CloseGroupsCall>(200 * kNsPerMs);
-  EXPECT_EQ(failures_of(second).size(), 1u);
-  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).groups, ElementsAre(GroupId(50)));
-  driver_.Do(GroupFailure{GroupId(51), "aborted"});
-  driver_.Answer(second, CallDone{});
-  const Call third = *driver_.Find<CloseGroupsCall>();
-  ASSERT_EQ(failures_of(third).size(), 1u);
-  EXPECT_EQ(failures_of(third)[0].group, GroupId(51));
-  driver_.Answer(third, CallDone{});
-  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
-  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
-  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value()) << "a group that has failed needs no other server";
-}
-
-TEST_F(MembershipTest, AProcessThatLeavesSaysWhichGroupsItGaveUpIfThatWasNotHeard) {
-  driver_.Do(GroupFailure{GroupId(50), "aborted"});
-  driver_.Do(GroupEnded{GroupId(50)});
-  driver_.Do(LeaveCommand{.reason = "done"});
-  const Call leave = *driver_.Find<LeaveJobCall>();
-  const std::vector<GroupFailure> failures = std::get<LeaveJobCall>(leave.what).failures;
-  ASSERT_EQ(failures.size(), 1u);
-  EXPECT_EQ(failures[0].group, GroupId(50));
-  EXPECT_EQ(failures[0].reason, "aborted");
-}
-
-// The scheduler may keep a report that it can't act on yet, and may be another one soon: it is told again, ever later.
-TEST_F(MembershipTest, AReportIsRepeatedAtASlowPaceUntilTheGroupHasANewerMap) {
-  driver_.Do(Trouble(50, 3));
-  std::vector<uint64_t> times_ns;
-  while (times_ns.size() < 8) {
-    if (const auto call = driver_.Find<ReportServerCall>(); call.has_value()) {
-      times_ns.push_back(driver_.now_ns());
-      driver_.Answer(*call, ReportAnswer{});
-    }
-    driver_.RenewUntil(driver_.now_ns() + kNsPerMs);
-  }
-  for (size_t i = 1; i < times_ns.size(); ++i) EXPECT_LE(times_ns[i] - times_ns[i - 1], kLeaseNs / 2 + 2 * kNsPerMs);
-  EXPECT_GT(times_ns.back() - times_ns.front(), 4 * kLeaseNs / 4);
-  News({.moved_groups = {{.group = GroupId(51), .map = Map(4)}, {.group = GroupId(50), .map = Map(3)}}});
-  driver_.RenewUntil(driver_.now_ns() + kLeaseNs);
-  EXPECT_TRUE(driver_.Find<ReportServerCall>().has_value()) << "another group moved, and this one's map is not newer";
-  News({.moved_groups = {{.group = GroupId(50), .map = Map(4)}}});
-  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
-  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
-}
-
-TEST_F(MembershipTest, NoMoreIsReportedOfAGroupThatEndedOrWasGivenUp) {
-  driver_.Do(Trouble(50, 3));
-  driver_.Do(Trouble(51, 3));
-  driver_.Do(GroupEnded{GroupId(50)});
-  News({.given_up_groups = {{.group = GroupId(51), .reason = absl::AbortedError("rank 1: aborted")}}});
-  EXPECT_EQ(driver_.Only<GiveGroupUpCommand>().reason, absl::AbortedError("rank 1: aborted"));
-  driver_.AnswerNext<ReportServerCall>(ReportAnswer{});
-  driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
-  EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
-}
-
-TEST_F(MembershipTest, ANewerReportOfAServerTakesThePlaceOfOneThatWaits) {
-  driver_.Do(Trouble(50, 3));  // under way
-  driver_.Do(Trouble(50, 3, true));
-  driver_.Do(Trouble(50, 4));
-  std::vector<uint64_t> epochs;
-  while (driver_.Find<ReportServerCall>().has_value()) {
-    const Call call = *driver_.Find<ReportServerCall>();
-    epochs.push_back(std::get<ReportServerCall>(call.what).trouble.epoch.value());
-    driver_.Answer(call, ReportAnswer{});
-  }
-  EXPECT_THAT(epochs, ElementsAre(3, 4));
-}
-
-TEST_F(MembershipTest, ClosedGroupsAreToldTogetherUntilTheSchedulerAnswers) {
-  driver_.Do(GroupEnded{GroupId(50)});
-  const Call first = *driver_.Find<CloseGroupsCall>();
-  EXPECT_THAT(std::get<CloseGroupsCall>(first.what).groups, ElementsAre(GroupId(50)));
-  driver_.Do(GroupEnded{GroupId(51)});
-  driver_.Answer(first, absl::UnavailableError("Connection refused"));
-  const Call second = driver_.Await<CloseGroupsCall>(200 * kNsPerMs);
-  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).groups, ElementsAre(GroupId(50), GroupId(51)));
-  driver_.Do(GroupEnded{GroupId(52)});
-  driver_.Answer(second, CallDone{});
-  const Call third = *driver_.Find<CloseGroupsCall>();
-  EXPECT_THAT(std::get<CloseGroupsCall>(third.what).groups, ElementsAre(GroupId(52)));
-  // A scheduler that is too old to know the call keeps its groups: that is an answer.
-  driver_.Answer(third, absl::FailedPreconditionError("not a scheduler of this version"));
-  driver_.RenewUntil(driver_.now_ns() + 5 * kNsPerS);
-  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
-}
-
-TEST_F(MembershipTest, AGroupThatNobodyWaitsForAnyMoreIsClosedByTheNumberOfItsRequest) {
-  driver_.Do(Asks(7, driver_.now_ns() + kNsPerS));
-  while (driver_.All<GroupJoined>().empty()) {
-    if (driver_.Find<JoinGroupCall>().has_value()) {
-      driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::UnavailableError("Connection refused"));
-    }
-    driver_.RenewUntil(driver_.now_ns() + 50 * kNsPerMs);
-  }
-  const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
-  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).groups, IsEmpty());
-  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests, ElementsAre(1));
-}
-
-TEST_F(MembershipTest, AProcessThatLeavesHasNoMoreToSayOfItsGroups) {
-  driver_.Do(GroupEnded{GroupId(50)});
-  driver_.Do(LeaveCommand{.reason = "done"});
-  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value());
-  EXPECT_TRUE(driver_.Find<LeaveJobCall>().has_value());
 }
 
 WatchNews Colocate(std::vector<uint32_t> ranks) {
