@@ -61,8 +61,8 @@ void Checkers::CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns
 }
 
 void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
-                       const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
-                       const std::vector<std::byte>& memory) {
+                       const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
+                       const absl::Status& status, const std::vector<std::byte>& memory) {
   const auto ranks = static_cast<uint32_t>(job_ranks.size());
   Truth& truth = truths_[{job, group, op}];
   const auto where = [&] { return absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank); };
@@ -98,7 +98,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   ++ops_ok_;
   const uint64_t digest = DigestOf(memory);
   if (truth.told++ == 0) {
-    truth.expected = ExpectedResult(plan, ranks);
+    truth.expected = ExpectedResult(plan, order);
     truth.told_digest = digest;
   }
   if (memory != truth.expected) {

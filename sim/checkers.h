@@ -1,7 +1,10 @@
 // What must hold in every simulation, checked from outside.
 //
 //   exactly once  a result that a rank gets is right: every rank's contribution is in it once (I2), summed in rank
-//                 order (I1); contributions differ by rank and position, so a missing, doubled or misplaced one shows
+//                 order, with rails node by node (I1); contributions differ by rank and position, so a missing, doubled
+//                 or misplaced one shows
+//   layout        a group reduces within its nodes where it is to, and nowhere else
+//   local memory  what ranks share on a node is given up when they have closed their groups or are gone
 //   agreement     all ranks that get a result of an op have the same bits (I1)
 //   one map       all ranks that hear of a group's epoch hear of the same shards in it (I4)
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
@@ -67,8 +70,8 @@ class Checkers {
   void OpCalled(uint32_t job, const std::string& group, uint64_t op);
   // `rank` in the group, whose ranks in the job are `job_ranks`.
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
-               const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
-               const std::vector<std::byte>& memory);
+               const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
+               const absl::Status& status, const std::vector<std::byte>& memory);
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
   static constexpr char kNoMemory[] = "has no memory for the slots";
   // Ops of the job may fail now, with an error that has this text.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,7 @@
 #include "sim/scheduler_process.h"
 #include "sim/server_process.h"
 #include "sim/sim_control.h"
+#include "sim/sim_local_reduce.h"
 #include "sim/sim_store.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
@@ -63,6 +65,7 @@ class Cluster {
   struct Server {
     ServerProcess::Place place;
     std::unique_ptr<ServerProcess> process;  // likewise
+    std::string worker;                      // of a colocated server: the process that it is in
   };
 
   // ---- cluster.cc: processes ----
@@ -75,6 +78,10 @@ class Cluster {
   void StartRun(const std::string& job_name, const JobProfile& job, uint64_t after_ns);
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
+  // What ranks on that node share.
+  SimLocalNode* LocalNode(const std::string& node);
+  // Those that run on the node and have not finished.
+  std::vector<Worker*> WorkersOn(const std::string& node);
   bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
   // Whether another server for all jobs is left if one of them leaves.
   bool OneOfMany() const;
@@ -94,9 +101,13 @@ class Cluster {
   void Happen(const Fault& fault);
   bool Hit(const Fault& fault, uint64_t end_ns);
   bool HitNetwork(const Fault& fault, uint64_t end_ns);
-  // What a fault cuts that hits nodes.
   bool HitNodes(const Fault& fault, uint64_t end_ns);
   void CutNode(const std::string& node, uint64_t end_ns);
+  // All that runs on the node.
+  void AddVictims(const std::string& node);
+  // Ops of the run may fail, with an error that names the rank.
+  void MayFailFor(const WorkerProcess::Place& place);
+  void PowerIsCut(const std::string& node);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
   bool CrashEveryServer(uint64_t back_ns);
@@ -123,6 +134,7 @@ class Cluster {
   WireAudit audit_;
   SimNetwork network_;
   std::unique_ptr<SameNode> same_node_;  // null: processes are on nodes of their own
+  std::map<std::string, std::unique_ptr<SimLocalNode>> local_nodes_;  // by name
   SimControl control_;
   SimDisk disk_;
   std::unique_ptr<SchedulerProcess> scheduler_;

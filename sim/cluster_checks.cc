@@ -52,7 +52,9 @@ void Cluster::CheckRetained() {
   for (const Worker& worker : workers_) {
     if (worker.process == nullptr || worker.place.job.short_groups == 0) continue;
     size_t& most = open[worker.place.job_name];
-    most = std::max(most, worker.process->groups_open());
+    // The scheduler counts each rail.
+    const size_t rails = std::max(worker.place.job.nodes.ranks_per_node, 1u);
+    most = std::max(most, rails * worker.process->groups_open());
   }
   if (open.empty() || world_.now_ns() < fault_log_.last_end_ns() + HealingNs(profile_)) return;
   if (scheduler_ == nullptr || !disk_.state().has_value()) return;
@@ -62,6 +64,10 @@ void Cluster::CheckRetained() {
 void Cluster::CheckEnd() {
   scheduler_audit_.CheckEnd();
   CheckRuns();
+  for (const auto& [name, node] : local_nodes_) {
+    if (!WorkersOn(name).empty() || node->groups_open() == 0) continue;
+    checkers_.Fail(absl::StrCat(node->groups_open(), " groups of ", name, " hold memory there (local memory)"));
+  }
   rogues_.clear();
   workers_.clear();
   world_.RunUntil(world_.now_ns() + kNsPerS);

@@ -28,9 +28,10 @@ std::string JobOf(const std::string& subject) {
 
 }  // namespace
 
-void SchedulerAudit::RankStarted(const std::string& job, const std::string& node, bool colocates) {
+void SchedulerAudit::RankStarted(const std::string& job, const std::string& process, const std::string& node,
+                                 bool colocates) {
   ProcessStarted();
-  nodes_[job].insert(node);
+  places_[job].insert({process, node});
   if (colocates) jobs_with_servers_.insert(job);
 }
 
@@ -46,13 +47,13 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   moves.newest_ns.push_back(now_ns);
   while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
   const std::string job = JobOf(event.subject);
-  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? nodes_[job].size() : 0;
+  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? places_[job].size() : 0;
   const uint64_t reasons = faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }
   if (!all_started_ || jobs_with_servers_.contains(job)) return;
-  if (!faults_->Concerns(nodes_[job]) && !faults_->ConcernsServers()) {
+  if (!faults_->Concerns(places_[job]) && !faults_->ConcernsServers()) {
     fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));
   }
 }

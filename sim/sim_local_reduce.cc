@@ -104,7 +104,8 @@ void ReduceInto(const SimMeeting& meeting, uint64_t number, const LocalOp& op, E
 
 class SimLocalReduce : public LocalReduce {
  public:
-  SimLocalReduce(SimLocalNode* node, std::function<void()> wake) : node_(node), wake_(std::move(wake)) {}
+  SimLocalReduce(SimLocalNode* node, std::function<void()> wake, SimLocalNode::OnPublish on_publish)
+      : node_(node), wake_(std::move(wake)), on_publish_(std::move(on_publish)) {}
 
   ~SimLocalReduce() override {
     for (auto& [handle, place] : places_) {
@@ -140,6 +141,7 @@ class SimLocalReduce : public LocalReduce {
   }
 
   void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
+    on_publish_(ticket, first_element, element_count);
     const Place& place = places_.at(group);
     SimMember& member = place.member();
     for (uint64_t number = member.ended; number < member.ops.size() && !member.failure.has_value(); ++number) {
@@ -325,13 +327,14 @@ class SimLocalReduce : public LocalReduce {
 
   SimLocalNode* const node_;
   const std::function<void()> wake_;
+  const SimLocalNode::OnPublish on_publish_;
   std::map<GroupHandle, Place> places_;
   std::vector<LocalReduceEvent> pending_;
   std::vector<LocalReduceEvent> returned_;
 };
 
-std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake) {
-  return std::make_unique<SimLocalReduce>(this, std::move(wake));
+std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake, OnPublish on_publish) {
+  return std::make_unique<SimLocalReduce>(this, std::move(wake), std::move(on_publish));
 }
 
 void SimLocalNode::Stir(const std::shared_ptr<SimMeeting>& meeting) {

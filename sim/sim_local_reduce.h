@@ -25,8 +25,15 @@ class SimLocalNode {
  public:
   SimLocalNode(World* world, uint64_t max_delay_ns) : world_(world), max_delay_ns_(max_delay_ns) {}
 
+  // A rank gives its part of a result to the others: PublishPart.
+  using OnPublish = std::function<void(uint64_t ticket, uint64_t first_element, uint64_t element_count)>;
+
   // One process's. Its end is its destruction. `wake` is called when Poll has something.
-  std::unique_ptr<LocalReduce> Make(std::function<void()> wake);
+  std::unique_ptr<LocalReduce> Make(
+      std::function<void()> wake, OnPublish on_publish = [](uint64_t, uint64_t, uint64_t) {});
+
+  // Groups that somebody has opened and not closed.
+  size_t groups_open() const { return meetings_.size(); }
 
  private:
   friend class SimLocalReduce;

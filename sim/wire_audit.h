@@ -35,7 +35,7 @@ class WireAudit {
   void GroupOpened(GroupId group, uint32_t ranks) { groups_.try_emplace(group, ranks); }
   // One of them; 0 if there is none.
   GroupId AnyGroup(uint64_t random) const;
-  // The rank got the op's result.
+  // The rank has the op's result; with rails, that of its part.
   void OpEnded(GroupId group, Rank rank, OpNumber op);
 
   // ---- what transports see; `who` is the transport's address, headers and notes are whole frames ----

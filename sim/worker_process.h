@@ -16,6 +16,7 @@
 #include "sim/profile.h"
 #include "sim/same_node.h"
 #include "sim/sim_control.h"
+#include "sim/sim_local_reduce.h"
 #include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
 #include "sim/sim_transport.h"
@@ -33,10 +34,15 @@ class WorkerProcess : public SimProcess {
     std::string job_name;
     JobProfile job;
     uint32_t rank = 0;
+    std::string node;
+
+    // One of these is in every error that names the rank.
+    std::vector<std::string> Names() const;
   };
   struct Ports {
     SimNetwork* network;
-    SameNode* same_node;  // not null: used in place of the network
+    SameNode* same_node;       // not null: used in place of the network
+    SimLocalNode* local_node;  // not null: where the rank can reduce with others
     SimControl* control;
     Checkers* checkers;
     WireAudit* audit;
@@ -94,6 +100,7 @@ class WorkerProcess : public SimProcess {
     GroupId id;
     std::shared_ptr<const GroupInfo> info;  // null: not joined
     std::vector<uint32_t> ranks;            // of the job
+    SumOrder order;
     uint32_t rank = 0;                      // of this worker in it
     bool opened = false;
     bool was_opened = false;
@@ -108,6 +115,7 @@ class WorkerProcess : public SimProcess {
     size_t group = 0;
     uint64_t number = 0;
     OpPlan plan;
+    uint64_t published = 0;  // elements of the own part, with rails
     std::vector<std::byte> memory;
   };
 
@@ -126,6 +134,10 @@ class WorkerProcess : public SimProcess {
   // A round of each loop. True if anything happened.
   bool RunLoops(Now now);
   std::unique_ptr<Transport> MakeTransport();
+  std::unique_ptr<LocalReduce> MakeLocalReduce();
+  NodeReduceOffer Offer() const;
+  // So many more elements of this rank's part of the result are there for its node.
+  void NotePublished(OpenOp* op, uint64_t elements);
 
   const Profile& profile_;
   const Place place_;
@@ -133,6 +145,7 @@ class WorkerProcess : public SimProcess {
   ColocateServer colocate_server_;
   SimTransport* simulated_ = nullptr;  // the transport, unless it is a real one
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LocalReduce> local_reduce_;  // null: there is nobody to reduce with
   std::unique_ptr<WorkerLoop> loop_;
   SimSchedulerPort scheduler_;
   MembershipLoop membership_;
