@@ -107,6 +107,8 @@ class Cluster {
   void AddVictims(const std::string& node);
   // Ops of the run may fail, with an error that names the rank.
   void MayFailFor(const WorkerProcess::Place& place);
+  // A rank that makes no call: with rails, other ranks know only whom they wait for, who may wait in turn.
+  void MayWaitFor(const WorkerProcess::Place& place);
   void PowerIsCut(const std::string& node);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
@@ -133,7 +135,7 @@ class Cluster {
   SchedulerAudit scheduler_audit_;
   WireAudit audit_;
   SimNetwork network_;
-  std::unique_ptr<SameNode> same_node_;  // null: processes are on nodes of their own
+  std::unique_ptr<SameNode> same_node_;                               // null: processes are on nodes of their own
   std::map<std::string, std::unique_ptr<SimLocalNode>> local_nodes_;  // by name
   SimControl control_;
   SimDisk disk_;

@@ -38,9 +38,9 @@ void DrawNetwork(Random& random, NetworkProfile* network) {
   network->straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
 }
 
-// In a quarter of all runs jobs have nodes with several ranks: mostly as many on each, so that groups have rails; else all
-// on one, or as many as there happen to be. Drawn last: a seed without has the meaning that it had before there were
-// such nodes.
+// In a quarter of all runs jobs have nodes with several ranks: mostly as many on each, so that groups have rails; else
+// all on one, or as many as there happen to be. Drawn last: a seed without has the meaning that it had before there
+// were such nodes.
 void DrawNodes(Random& random, Profile* profile) {
   if (profile->arena_bytes > 0 || !random.Chance(250'000)) return;
   profile->node_delay_ns = Pick<uint64_t>(random, {1'000, 50'000, 2'000'000});

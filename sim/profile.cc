@@ -26,15 +26,14 @@ bool Profile::moves() const {
 }
 
 std::string Profile::Describe() const {
-  std::string text =
-      absl::StrCat("servers=", servers, "x", io_threads, " schedulers=", schedulers, " slot_memory=", slot_memory_bytes,
-                   added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
-                   arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "", " window=", window_bytes,
-                   " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
-                   " node_delay_ns=", node_delay_ns,
-                   " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
-                   " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
-                   " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
+  std::string text = absl::StrCat(
+      "servers=", servers, "x", io_threads, " schedulers=", schedulers, " slot_memory=", slot_memory_bytes,
+      added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
+      arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "", " window=", window_bytes,
+      " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
+      " node_delay_ns=", node_delay_ns, " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
+      " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
+      " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
   for (const JobProfile& job : jobs) {
     absl::StrAppend(&text, "[", job.ranks, " ranks, ");
     if (job.until_ns > 0) {

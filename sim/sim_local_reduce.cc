@@ -111,7 +111,9 @@ class SimLocalReduce : public LocalReduce {
     for (auto& [handle, place] : places_) {
       SimMember& member = place.member();
       if (!member.failure.has_value()) {
-        Spread(place, absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died")), place.rank);
+        const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died"));
+        member.failure = LocalGroupFailed{handle, why, LocalRank(place.rank)};
+        Spread(place, why, LocalRank(place.rank));
       }
       Go(place);
     }
@@ -159,14 +161,15 @@ class SimLocalReduce : public LocalReduce {
   void Fail(GroupHandle group, const absl::Status& why) override {
     const Place& place = places_.at(group);
     if (place.member().failure.has_value()) return;
-    Spread(place, why, place.rank);
-    FailMember(place.member(), why, place.rank);
+    Spread(place, why, LocalRank(place.rank));
+    FailMember(place.member(), why, LocalRank(place.rank));
   }
 
   void Close(GroupHandle group) override {
     const Place place = places_.at(group);
     places_.erase(group);
-    place.member().left = true;
+    // A rank of a failed group does not leave it: it has told the others why it can't go on.
+    place.member().left = !place.member().failure.has_value();
     Go(place);
   }
 
@@ -225,10 +228,9 @@ class SimLocalReduce : public LocalReduce {
     node_->Stir(place.meeting);
   }
 
-  static void FailMember(SimMember& member, const absl::Status& why, std::optional<uint32_t> culprit) {
+  static void FailMember(SimMember& member, const absl::Status& why, std::optional<LocalRank> culprit) {
     if (member.port == nullptr || member.failure.has_value()) return;
-    member.failure = LocalGroupFailed{member.handle, why};
-    if (culprit.has_value()) member.failure->culprit = LocalRank(*culprit);
+    member.failure = LocalGroupFailed{member.handle, why, culprit};
     member.port->Tell(*member.failure);
     for (uint64_t number = member.ended; number < member.ops.size(); ++number) {
       member.port->Tell(LocalOpEnded{member.handle, member.ops[number].op.ticket, why});
@@ -236,7 +238,7 @@ class SimLocalReduce : public LocalReduce {
   }
 
   // The others hear of it in a while.
-  void Spread(const Place& place, const absl::Status& why, std::optional<uint32_t> culprit) {
+  void Spread(const Place& place, const absl::Status& why, std::optional<LocalRank> culprit) {
     for (uint32_t rank = 0; rank < place.meeting->members.size(); ++rank) {
       if (rank == place.rank) continue;
       node_->world_->After(
@@ -249,7 +251,13 @@ class SimLocalReduce : public LocalReduce {
   bool Advance(const Place& place) {
     SimMember& own = place.member();
     const SimMeeting& meeting = *place.meeting;
-    if (own.failure.has_value() || !meeting.HaveAllCome()) return false;
+    if (own.failure.has_value()) return false;
+    for (const SimMember& member : meeting.members) {
+      if (!member.failure.has_value()) continue;
+      FailMember(own, member.failure->status, member.failure->culprit);
+      return true;
+    }
+    if (!meeting.HaveAllCome()) return false;
     if (!own.met) {
       own.met = true;
       Tell(LocalGroupMet{own.handle});
@@ -259,8 +267,8 @@ class SimLocalReduce : public LocalReduce {
       const SimMember& member = meeting.members[rank];
       if (!member.left || member.ops.size() >= own.ops.size()) continue;
       const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(meeting, rank), " has closed the group"));
-      Spread(place, why, rank);
-      FailMember(own, why, rank);
+      Spread(place, why, LocalRank(rank));
+      FailMember(own, why, LocalRank(rank));
       return true;
     }
     for (uint64_t number = own.ended; number < own.ops.size() && meeting.HaveAllStarted(number); ++number) {

@@ -20,7 +20,8 @@ std::vector<std::string> WorkerProcess::Place::Names() const {
   // A node that it has to itself names it as well.
   if (!job.nodes.shares_nodes()) return {node};
   return {absl::StrCat("rank ", rank, " on ", node), absl::StrCat("rank ", rank, " of the job on ", node),
-          absl::StrCat("rank ", rank, " of the job) on ", node)};
+          absl::StrCat("rank ", rank, " of the job) on ", node),
+          absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node)};
 }
 
 WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& place, const Ports& ports,
@@ -63,10 +64,9 @@ std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
 
 std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
   if (ports_.local_node == nullptr) return nullptr;
-  return ports_.local_node->Make([this] { Wake(); },
-                                 [this](uint64_t ticket, uint64_t, uint64_t element_count) {
-                                   NotePublished(&ops_.at(ticket), element_count);
-                                 });
+  return ports_.local_node->Make(
+      [this] { Wake(); },
+      [this](uint64_t ticket, uint64_t, uint64_t element_count) { NotePublished(&ops_.at(ticket), element_count); });
 }
 
 NodeReduceOffer WorkerProcess::Offer() const {

@@ -101,7 +101,7 @@ class WorkerProcess : public SimProcess {
     std::shared_ptr<const GroupInfo> info;  // null: not joined
     std::vector<uint32_t> ranks;            // of the job
     SumOrder order;
-    uint32_t rank = 0;                      // of this worker in it
+    uint32_t rank = 0;  // of this worker in it
     bool opened = false;
     bool was_opened = false;
     bool over = false;  // no op will be submitted any more
