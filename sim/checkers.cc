@@ -73,6 +73,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
     truth.failed = true;
     ++ops_failed_;
     first_errors_.try_emplace(job, std::string(status.message()));
+    if (failed_groups_.insert({job, group}).second) on_group_failed_(job, group);
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
     const auto texts = texts_.find(job);
     // F20 can end a job that another fault hit, and its message names what is at fault: the servers that are too small.

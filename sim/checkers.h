@@ -11,7 +11,8 @@
 //   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
-//   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, not at their deadline (I8)
+//   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, or the first failure of an
+//                 op of the group on any rank, not at their deadline (I8)
 //   message       the error of an op that fails names the rank that a fault hit, or says what was done to it
 //   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
 //   have
@@ -25,6 +26,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -81,7 +83,11 @@ class Checkers {
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
-  // A rank gives the group up: its ops must have ended on all ranks by then.
+  // Called when the first op of a group has failed on a rank: they are to fail on all.
+  void SetOnGroupFailed(std::function<void(uint32_t job, const std::string& group)> on_group_failed) {
+    on_group_failed_ = std::move(on_group_failed);
+  }
+  // A rank gives the group up, or has lost it: its ops must have ended on all ranks by then.
   void GroupGivenUp(uint32_t job, const std::string& group, uint64_t all_know_by_ns) {
     given_up_by_ns_.try_emplace({job, group}, all_know_by_ns);
   }
@@ -126,8 +132,10 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;           // by job and rank
-  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;        // by job and group
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
+  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group
+  std::set<std::pair<uint32_t, std::string>> failed_groups_;             // likewise
+  std::function<void(uint32_t, const std::string&)> on_group_failed_ = [](uint32_t, const std::string&) {};
   std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by job, group and its rank
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;

@@ -34,6 +34,7 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       disk_(&world_) {
   world_.KeepText(trace_lines);
   if (profile_.arena_bytes > 0) same_node_ = std::make_unique<SameNode>(&world_, profile_.arena_bytes);
+  checkers_.SetOnGroupFailed([this](uint32_t run, const std::string& group) { GroupIsGivenUp(run, group); });
   disk_.SetOnSave([this] { scheduler_audit_.OnSave(); });
   network_.SetOnBroken([this](const std::string& node, const std::string& other) {
     fault_log_.Noticed(absl::StrCat(node, " ", other));

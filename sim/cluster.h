@@ -122,7 +122,8 @@ class Cluster {
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
-  void GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group);
+  void GroupIsGivenUp(uint32_t run, const std::string& group);
+  uint64_t LeaseRunsOutNs() const;
   // As much later than `known_ns` from now as other faults may take; nullopt: a scheduler that forgets may never tell.
   std::optional<uint64_t> AllKnowByNs(uint64_t known_ns) const;
   Worker* PickWorker(uint32_t target);

@@ -337,7 +337,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       process.DisagreeOnce();
       return true;
     case FaultKind::kAbort:
-      if (process.AbortGroup()) GroupIsGivenUp(worker->place, WorkerProcess::kAllRanks);
+      if (process.AbortGroup()) GroupIsGivenUp(run, WorkerProcess::kAllRanks);
       return true;
     case FaultKind::kMissingRank:
       process.StopCalling();
@@ -389,20 +389,23 @@ void Cluster::ExcuseRunsThatAreJoining() {
 // The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
 // closed the connections of its groups, or as much later as other faults may take.
 void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
-  const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
-  const uint64_t known_ns = connections_closed
-                                ? kProcessEndedPatienceNs
-                                : lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + kNsPerS;
+  const uint64_t known_ns = connections_closed ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;
   const std::optional<uint64_t> known_by_ns = AllKnowByNs(known_ns);
   if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
   checkers_.RankDied(place.run, place.rank, *known_by_ns);
 }
 
 // Its ranks are to hear it by a server or by the scheduler, even if the rank that gives it up reaches only one of them.
-void Cluster::GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group) {
-  const std::optional<uint64_t> known_by_ns = AllKnowByNs(profile_.lease_ttl_ms * kNsPerMs);
-  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
-  checkers_.GroupGivenUp(place.run, group, *known_by_ns);
+void Cluster::GroupIsGivenUp(uint32_t run, const std::string& group) {
+  const std::optional<uint64_t> known_by_ns = AllKnowByNs(LeaseRunsOutNs());
+  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, run);
+  checkers_.GroupGivenUp(run, group, *known_by_ns);
+}
+
+// By the slowest and the fastest clock.
+uint64_t Cluster::LeaseRunsOutNs() const {
+  const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
+  return lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000;
 }
 
 std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
