@@ -357,7 +357,7 @@ void Cluster::RestartJob(uint32_t run, bool first_was_in) {
     if (worker.place.run != run) continue;
     place = &worker.place;
     if (worker.process == nullptr || worker.process->finished()) continue;
-    if (worker.process->opened_all()) ++were_in;
+    if (worker.process->opened_all() && !worker.process->leaves()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
   StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);

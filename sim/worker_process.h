@@ -66,6 +66,8 @@ class WorkerProcess : public SimProcess {
   bool did_everything() const;
   // Its job.
   bool joined() const { return in_job_; }
+  // The scheduler may have heard that it leaves.
+  bool leaves() const { return shutting_down_; }
   bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
