@@ -107,8 +107,6 @@ class Cluster {
   void AddVictims(const std::string& node);
   // Ops of the run may fail, with an error that names the rank.
   void MayFailFor(const WorkerProcess::Place& place);
-  // A rank that makes no call: with rails, other ranks know only whom they wait for, who may wait in turn.
-  void MayWaitFor(const WorkerProcess::Place& place);
   void PowerIsCut(const std::string& node);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);

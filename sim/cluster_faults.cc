@@ -144,16 +144,6 @@ void Cluster::MayFailFor(const WorkerProcess::Place& place) {
   for (const std::string& name : place.Names()) checkers_.MayFailFor(place.run, name);
 }
 
-void Cluster::MayWaitFor(const WorkerProcess::Place& place) {
-  if (!place.job.nodes.shares_nodes()) return;
-  for (const Worker& other : workers_) {
-    if (other.place.run != place.run) continue;
-    for (const std::string& name : other.place.Names()) {
-      checkers_.MayFailFor(place.run, absl::StrCat(name, ", which made fewer calls, stopped, or waits for a"));
-    }
-  }
-}
-
 void Cluster::PowerIsCut(const std::string& node) {
   victims_.clear();
   for (Worker* const worker : WorkersOn(node)) {
@@ -300,7 +290,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
   if (IsDestructive(fault.kind)) {
     MayFailFor(worker->place);
-    if (fault.kind == FaultKind::kMissingRank) MayWaitFor(worker->place);
+    if (fault.kind == FaultKind::kMissingRank) process.MayBeWaitedFor();
     if (fault.kind == FaultKind::kDisagree) checkers_.MayFailFor(run, "rank ");
     if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
   }

@@ -186,12 +186,19 @@ void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   given_up_ = true;
   if (refused_memory_) ports_.checkers->Excuse(ExcusableCheck::kIsolation, place_.run);
   // It calls no op any more, and others that have may wait for it.
-  if (ports_.checkers->MayFail(place_.run)) ports_.checkers->MayFailFor(place_.run, name());
+  if (ports_.checkers->MayFail(place_.run)) MayBeWaitedFor();
   for (Group& group : groups_) {
     group.over = true;
     if (!group.opened) group.closed = true;
   }
   Wake();
+}
+
+void WorkerProcess::MayBeWaitedFor() {
+  for (const std::string& each : place_.Names()) ports_.checkers->MayFailFor(place_.run, each);
+  // With rails, others know only whom they wait for, who may wait in turn: the error says so.
+  if (!place_.job.nodes.shares_nodes()) return;
+  ports_.checkers->MayFailFor(place_.run, "which made fewer calls, stopped, or waits for a");
 }
 
 void WorkerProcess::StopCalling() {

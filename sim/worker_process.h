@@ -80,6 +80,8 @@ class WorkerProcess : public SimProcess {
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
 
   // ---- faults ----
+  // Ops of its job may fail now, with an error that says that they wait for it.
+  void MayBeWaitedFor();
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   // The group of all ranks. False: it is not open.
