@@ -217,6 +217,14 @@ bool Cluster::AllWorkersEnded() const {
          });
 }
 
+NodeStageCounts Cluster::node_deaths() const {
+  NodeStageCounts sum = {};
+  for (const auto& [name, node] : local_nodes_) {
+    for (size_t stage = 0; stage < kNodeStages; ++stage) sum[stage] += node->deaths()[stage];
+  }
+  return sum;
+}
+
 uint64_t Cluster::SettleNs() const {
   const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
   return silence ? kSettleAfterSilenceNs : kSettleNs;

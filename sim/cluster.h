@@ -52,6 +52,7 @@ class Cluster {
   Checkers& checkers() { return checkers_; }
   uint64_t hand_overs() const { return hand_overs_; }
   const FaultLog& fault_log() const { return fault_log_; }
+  NodeStageCounts node_deaths() const;
   // Of jobs.
   uint32_t runs() const { return runs_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }

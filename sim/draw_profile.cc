@@ -38,6 +38,26 @@ void DrawNetwork(Random& random, NetworkProfile* network) {
   network->straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
 }
 
+// A rank of a node with rails dies while many of its ops are under way: some are being summed on the node, some are with
+// the other nodes, some are on their way to the other ranks.
+void DrawDeathOnNode(Random& random, Profile* profile) {
+  profile->window_bytes = 2 * profile->max_chunk_bytes;
+  profile->think_ns = 2 * kNsPerMs;
+  profile->node_delay_ns = Pick<uint64_t>(random, {50'000, 2'000'000});
+  profile->network.straggle_per_million = 200'000;
+  profile->network.straggle_ns = Pick<uint64_t>(random, {2'000'000, 20'000'000});
+  profile->jobs.resize(1);
+  JobProfile& job = profile->jobs[0];
+  job.ops = 100;
+  job.in_flight = Pick<uint32_t>(random, {4, 8});
+  job.start_ns = 0;
+  const FaultKind kind = Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash,
+                                       FaultKind::kWorkerSilent, FaultKind::kAbort});
+  profile->faults.push_back({.kind = kind,
+                             .at_ns = kNsPerS + random.Between(170, 260) * kNsPerMs,
+                             .target = static_cast<uint32_t>(random.Below(1 << 16))});
+}
+
 // In a quarter of all runs jobs have nodes with several ranks: mostly as many on each, so that groups have rails; else
 // all on one, or as many as there happen to be. Drawn last: a seed without has the meaning that it had before there
 // were such nodes.
@@ -60,6 +80,7 @@ void DrawNodes(Random& random, Profile* profile) {
     job.nodes.choice = Pick(random, {NodeReduceChoice::kAuto, NodeReduceChoice::kAuto, NodeReduceChoice::kAuto,
                                      NodeReduceChoice::kAuto, NodeReduceChoice::kHost, NodeReduceChoice::kOff});
   }
+  if (profile->seed % 2 == 1 && random.Chance(500'000)) DrawDeathOnNode(random, profile);
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ class SimLocalReduce : public LocalReduce {
       SimMember& member = place.member();
       if (!member.failure.has_value()) {
         const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died"));
+        CountDeath(place);
         member.failure = LocalGroupFailed{handle, why, LocalRank(place.rank)};
         Spread(place, why, LocalRank(place.rank));
       }
@@ -218,6 +219,21 @@ class SimLocalReduce : public LocalReduce {
   void Tell(LocalReduceEvent event) {
     pending_.push_back(std::move(event));
     wake_();
+  }
+
+  void CountDeath(const Place& place) {
+    const SimMember& own = place.member();
+    for (uint64_t number = own.ended; number < own.ops.size(); ++number) {
+      const SimOp& op = own.ops[number];
+      if (!op.op.other_nodes) continue;
+      const auto ranks = static_cast<uint32_t>(place.meeting->members.size());
+      const bool is_published =
+          op.published_elements == NodePart(op.op.element_count, ranks, place.rank).count;
+      const NodeStage stage = !op.reduced     ? NodeStage::kReduceScatter
+                              : !is_published ? NodeStage::kOtherNodes
+                                              : NodeStage::kAllGather;
+      ++node_->deaths_[static_cast<size_t>(stage)];
+    }
   }
 
   // The port is gone from the meeting, whose name is free when all are.

@@ -35,6 +35,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .loans = cluster.network().loans_taken(),
           .hand_overs = cluster.hand_overs(),
           .preemptions = checkers.preemptions(),
+          .node_deaths = cluster.node_deaths(),
           .faults = cluster.faults(),
           .runs = cluster.runs(),
           .excuses = checkers.excuses(),

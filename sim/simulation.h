@@ -10,6 +10,7 @@
 #include "sim/checkers.h"
 #include "sim/fault_log.h"
 #include "sim/profile.h"
+#include "sim/sim_local_reduce.h"
 
 namespace shoal::sim {
 
@@ -24,6 +25,7 @@ struct Report {
   uint64_t loans = 0;                                   // payloads that servers borrowed
   uint64_t hand_overs = 0;                              // results that ranks handed over after a move
   uint64_t preemptions = 0;                             // pushes that made room for an older chunk
+  NodeStageCounts node_deaths = {};                     // ops over rails in which ranks died
   std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
   uint64_t runs = 0;                                    // of jobs
   std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from

@@ -26,6 +26,7 @@ void Tally::Add(const Report& report) {
   loans += report.loans;
   hand_overs += report.hand_overs;
   preemptions += report.preemptions;
+  for (size_t i = 0; i < kNodeStages; ++i) node_deaths[i] += report.node_deaths[i];
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
   runs += report.runs;
   for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];

@@ -26,6 +26,7 @@ struct Tally {
   uint64_t loans = 0;
   uint64_t hand_overs = 0;
   uint64_t preemptions = 0;
+  NodeStageCounts node_deaths = {};
   std::array<uint64_t, kFaultKindCount> faults = {};
   uint64_t runs = 0;
   std::array<uint64_t, kExcusableChecks> excuses = {};
