@@ -38,8 +38,8 @@ void DrawNetwork(Random& random, NetworkProfile* network) {
   network->straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
 }
 
-// A rank of a node with rails dies while many of its ops are under way: some are being summed on the node, some are with
-// the other nodes, some are on their way to the other ranks.
+// A rank of a node with rails dies while many of its ops are under way: some are being summed on the node, some are
+// with the other nodes, some are on their way to the other ranks.
 void DrawDeathOnNode(Random& random, Profile* profile) {
   profile->window_bytes = 2 * profile->max_chunk_bytes;
   profile->think_ns = 2 * kNsPerMs;

@@ -35,8 +35,8 @@ class SchedulerAudit {
   void AllStarted() { all_started_ = true; }
   void OnEvent(const scheduler::EventRecord& event, uint64_t now_ns);
   void OnSave() { ++saves_; }
-  // `open`: of the jobs to check, how many groups each has at the rank that has most.
-  void CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& open);
+  // `most`: of the jobs to check, how many groups each may have there.
+  void CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& most);
   void CheckEnd();
 
   uint64_t moves() const { return moves_; }

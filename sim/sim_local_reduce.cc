@@ -227,8 +227,7 @@ class SimLocalReduce : public LocalReduce {
       const SimOp& op = own.ops[number];
       if (!op.op.other_nodes) continue;
       const auto ranks = static_cast<uint32_t>(place.meeting->members.size());
-      const bool is_published =
-          op.published_elements == NodePart(op.op.element_count, ranks, place.rank).count;
+      const bool is_published = op.published_elements == NodePart(op.op.element_count, ranks, place.rank).count;
       const NodeStage stage = !op.reduced     ? NodeStage::kReduceScatter
                               : !is_published ? NodeStage::kOtherNodes
                                               : NodeStage::kAllGather;
