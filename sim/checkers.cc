@@ -75,6 +75,9 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
     first_errors_.try_emplace(job, std::string(status.message()));
     if (failed_groups_.insert({job, group}).second) on_group_failed_(job, group);
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
+    if (absl::StrContains(status.message(), " was lost: ") && !absl::IsAborted(status)) {
+      Fail(absl::StrCat(where(), ": a lost rank ends ops with ABORTED, and not so (message): ", status.ToString()));
+    }
     const auto texts = texts_.find(job);
     // F20 can end a job that another fault hit, and its message names what is at fault: the servers that are too small.
     if (texts != texts_.end() && !IsExcused(ExcusableCheck::kIsolation, job) &&
