@@ -51,6 +51,7 @@ void DrawDeathOnNode(Random& random, Profile* profile) {
   job.ops = 100;
   job.in_flight = Pick<uint32_t>(random, {4, 8});
   job.start_ns = 0;
+  if (random.Chance(500'000)) profile->faults.clear();
   const FaultKind kind = Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash,
                                        FaultKind::kWorkerSilent, FaultKind::kAbort});
   profile->faults.push_back({.kind = kind,

@@ -32,6 +32,7 @@ struct SimMember {
   bool came = false;
   bool met = false;
   bool left = false;
+  bool may_advance = false;  // there may be something to do at its next Poll
   std::optional<LocalGroupFailed> failure;
   uint64_t ended = 0;     // ops
   std::deque<SimOp> ops;  // all of them: others read the contributions
@@ -104,8 +105,7 @@ void ReduceInto(const SimMeeting& meeting, uint64_t number, const LocalOp& op, E
 
 class SimLocalReduce : public LocalReduce {
  public:
-  SimLocalReduce(SimLocalNode* node, std::function<void()> wake, SimLocalNode::OnPublish on_publish)
-      : node_(node), wake_(std::move(wake)), on_publish_(std::move(on_publish)) {}
+  SimLocalReduce(SimLocalNode* node, std::function<void()> wake) : node_(node), wake_(std::move(wake)) {}
 
   ~SimLocalReduce() override {
     for (auto& [handle, place] : places_) {
@@ -144,7 +144,6 @@ class SimLocalReduce : public LocalReduce {
   }
 
   void PublishPart(GroupHandle group, uint64_t ticket, uint64_t first_element, uint64_t element_count) override {
-    on_publish_(ticket, first_element, element_count);
     const Place& place = places_.at(group);
     SimMember& member = place.member();
     for (uint64_t number = member.ended; number < member.ops.size() && !member.failure.has_value(); ++number) {
@@ -198,6 +197,9 @@ class SimLocalReduce : public LocalReduce {
   }
 
   std::span<const LocalReduceEvent> Poll() override {
+    for (const auto& [handle, place] : places_) {
+      if (std::exchange(place.member().may_advance, false) && Advance(place)) node_->Stir(place.meeting);
+    }
     returned_.clear();
     returned_.swap(pending_);
     return returned_;
@@ -350,21 +352,21 @@ class SimLocalReduce : public LocalReduce {
 
   SimLocalNode* const node_;
   const std::function<void()> wake_;
-  const SimLocalNode::OnPublish on_publish_;
   std::map<GroupHandle, Place> places_;
   std::vector<LocalReduceEvent> pending_;
   std::vector<LocalReduceEvent> returned_;
 };
 
-std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake, OnPublish on_publish) {
-  return std::make_unique<SimLocalReduce>(this, std::move(wake), std::move(on_publish));
+std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake) {
+  return std::make_unique<SimLocalReduce>(this, std::move(wake));
 }
 
 void SimLocalNode::Stir(const std::shared_ptr<SimMeeting>& meeting) {
   for (uint32_t rank = 0; rank < meeting->members.size(); ++rank) {
-    world_->After(world_->random().Below(max_delay_ns_ + 1), [this, meeting, rank] {
-      SimLocalReduce* const port = meeting->members[rank].port;
-      if (port != nullptr && port->Advance({meeting, rank})) Stir(meeting);
+    world_->After(world_->random().Below(max_delay_ns_ + 1), [meeting, rank] {
+      SimMember& member = meeting->members[rank];
+      member.may_advance = true;
+      if (member.port != nullptr) member.port->wake_();
     });
   }
 }

@@ -1,7 +1,8 @@
 // The LocalReduce port under virtual time: ranks of one node that reach each other in memory.
 //
 // A contribution is copied when its op starts. Meeting, sums, results and bad news each take a while, drawn anew for
-// every rank. Sums come in pieces. One thread (the world's).
+// every rank. Sums come in pieces. A rank that stands still does not poll, and the others wait for what is its to do.
+// One thread (the world's).
 #ifndef SHOAL_SIM_SIM_LOCAL_REDUCE_H_
 #define SHOAL_SIM_SIM_LOCAL_REDUCE_H_
 
@@ -32,12 +33,8 @@ class SimLocalNode {
  public:
   SimLocalNode(World* world, uint64_t max_delay_ns) : world_(world), max_delay_ns_(max_delay_ns) {}
 
-  // A rank gives its part of a result to the others: PublishPart.
-  using OnPublish = std::function<void(uint64_t ticket, uint64_t first_element, uint64_t element_count)>;
-
   // One process's. Its end is its destruction. `wake` is called when Poll has something.
-  std::unique_ptr<LocalReduce> Make(
-      std::function<void()> wake, OnPublish on_publish = [](uint64_t, uint64_t, uint64_t) {});
+  std::unique_ptr<LocalReduce> Make(std::function<void()> wake);
 
   // Groups that somebody has opened and not closed.
   size_t groups_open() const { return meetings_.size(); }

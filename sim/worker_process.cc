@@ -65,9 +65,7 @@ std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
 
 std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
   if (ports_.local_node == nullptr) return nullptr;
-  return ports_.local_node->Make(
-      [this] { Wake(); },
-      [this](uint64_t ticket, uint64_t, uint64_t element_count) { NotePublished(&ops_.at(ticket), element_count); });
+  return ports_.local_node->Make([this] { Wake(); });
 }
 
 NodeReduceOffer WorkerProcess::Offer() const {
@@ -252,19 +250,20 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
       ports_.checkers->OpCalled(place_.run, group.name, op.number);
-      NotePublished(&ops_.emplace(command.ticket, std::move(op)).first->second, 0);
+      NoteRailOp(group, op);
+      ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
     }
   }
   return deadline;
 }
 
-void WorkerProcess::NotePublished(OpenOp* op, uint64_t elements) {
-  const GroupInfo& info = *groups_[op->group].info;
+void WorkerProcess::NoteRailOp(const Group& group, const OpenOp& op) {
+  const GroupInfo& info = *group.info;
   if (info.rail == nullptr) return;
-  op->published += elements;
-  if (op->published < NodePart(op->plan.elements, info.local_size(), info.local_rank()).count) return;
-  ports_.audit->OpEnded(info.id, info.rail->rank, OpNumber(op->number));
+  const ElementRange part = NodePart(op.plan.elements, info.local_size(), info.local_rank());
+  const OpLayout layout = OpLayout::Make(*info.rail, part.count, op.plan.dtype).value();
+  ports_.audit->RailOpCalled(info.id, info.rail->rank, OpNumber(op.number), layout.plan().chunk_count);
 }
 
 void WorkerProcess::Take(const WorkerOutcome& outcome) {

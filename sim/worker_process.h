@@ -119,7 +119,6 @@ class WorkerProcess : public SimProcess {
     size_t group = 0;
     uint64_t number = 0;
     OpPlan plan;
-    uint64_t published = 0;  // elements of the own part, with rails
     std::vector<std::byte> memory;
   };
 
@@ -132,6 +131,8 @@ class WorkerProcess : public SimProcess {
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
+  // Where there are rails, the audit has to know how much of the op crosses the wire.
+  void NoteRailOp(const Group& group, const OpenOp& op);
   void Take(const WorkerOutcome& outcome);
   void Take(const MembershipOutcome& outcome, Now now);
   void CloseIfOver(Now now);
@@ -140,8 +141,6 @@ class WorkerProcess : public SimProcess {
   std::unique_ptr<Transport> MakeTransport();
   std::unique_ptr<LocalReduce> MakeLocalReduce();
   NodeReduceOffer Offer() const;
-  // So many more elements of this rank's part of the result are there for its node.
-  void NotePublished(OpenOp* op, uint64_t elements);
 
   const Profile& profile_;
   const Place place_;
