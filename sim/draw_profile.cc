@@ -40,7 +40,7 @@ void DrawNetwork(Random& random, NetworkProfile* network) {
 
 // A rank of a node with rails dies while many of its ops are under way: some are being summed on the node, some are
 // with the other nodes, some are on their way to the other ranks.
-void DrawDeathOnNode(Random& random, Profile* profile) {
+void DrawEndOnNode(Random& random, Profile* profile) {
   profile->window_bytes = 2 * profile->max_chunk_bytes;
   profile->think_ns = 2 * kNsPerMs;
   profile->node_delay_ns = Pick<uint64_t>(random, {50'000, 2'000'000});
@@ -52,8 +52,10 @@ void DrawDeathOnNode(Random& random, Profile* profile) {
   job.in_flight = Pick<uint32_t>(random, {4, 8});
   job.start_ns = 0;
   if (random.Chance(500'000)) profile->faults.clear();
-  const FaultKind kind = Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash,
-                                       FaultKind::kWorkerSilent, FaultKind::kAbort});
+  profile->op_timeout_ns = 40 * kNsPerS;
+  const FaultKind kind =
+      Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kDisagree,
+                    FaultKind::kDisagree, FaultKind::kWorkerSilent, FaultKind::kAbort});
   profile->faults.push_back({.kind = kind,
                              .at_ns = kNsPerS + random.Between(170, 260) * kNsPerMs,
                              .target = static_cast<uint32_t>(random.Below(1 << 16))});
@@ -81,7 +83,7 @@ void DrawNodes(Random& random, Profile* profile) {
     job.nodes.choice = Pick(random, {NodeReduceChoice::kAuto, NodeReduceChoice::kAuto, NodeReduceChoice::kAuto,
                                      NodeReduceChoice::kAuto, NodeReduceChoice::kHost, NodeReduceChoice::kOff});
   }
-  if (profile->seed % 2 == 1 && random.Chance(500'000)) DrawDeathOnNode(random, profile);
+  if (profile->seed % 2 == 1 && random.Chance(500'000)) DrawEndOnNode(random, profile);
 }
 
 }  // namespace
