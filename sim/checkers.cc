@@ -68,8 +68,8 @@ void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
 }
 
 void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
-                       const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
-                       const std::vector<std::byte>& memory) {
+                       const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
+                       const absl::Status& status, const std::vector<std::byte>& memory) {
   const auto ranks = static_cast<uint32_t>(job_ranks.size());
   Truth& truth = truths_[{job, group, op}];
   const auto where = [&] { return absl::StrCat("job ", job, " group ", group, " op ", op, " rank ", rank); };
@@ -80,7 +80,11 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
     truth.failed = true;
     ++ops_failed_;
     first_errors_.try_emplace(job, std::string(status.message()));
+    if (failed_groups_.insert({job, group}).second) on_group_failed_(job, group);
     if (status.message().empty()) Fail(absl::StrCat(where(), ": failed without a reason"));
+    if (absl::StrContains(status.message(), " was lost: ") && !absl::IsAborted(status)) {
+      Fail(absl::StrCat(where(), ": a lost rank ends ops with ABORTED, and not so (message): ", status.ToString()));
+    }
     const auto texts = texts_.find(job);
     // F20 can end a job that another fault hit, and its message names what is at fault: the servers that are too small.
     if (texts != texts_.end() && !IsExcused(ExcusableCheck::kIsolation, job) &&
@@ -106,7 +110,7 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
   ++ops_ok_;
   const uint64_t digest = DigestOf(memory);
   if (truth.told++ == 0) {
-    truth.expected = ExpectedResult(plan, ranks);
+    truth.expected = ExpectedResult(plan, order);
     truth.told_digest = digest;
   }
   if (memory != truth.expected) {

@@ -1,14 +1,18 @@
 // What must hold in every simulation, checked from outside.
 //
 //   exactly once  a result that a rank gets is right: every rank's contribution is in it once (I2), summed in rank
-//                 order (I1); contributions differ by rank and position, so a missing, doubled or misplaced one shows
+//                 order, with rails node by node (I1); contributions differ by rank and position, so a missing, doubled
+//                 or misplaced one shows
+//   layout        a group reduces within its nodes where it is to, and nowhere else
+//   local memory  what ranks share on a node is given up when they have closed their groups or are gone
 //   agreement     all ranks that get a result of an op have the same bits (I1)
 //   one map       all ranks that hear of a group's epoch hear of the same shards in it (I4)
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
 //   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its
 //                 kSent
 //   isolation     a job that no destructive fault hit succeeds (I8); with benign faults alone, every job does
-//   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, not at their deadline (I8)
+//   lost rank     the survivors' ops end soon after a rank's death, or its end of the group, or the first failure of an
+//                 op of the group on any rank, not at their deadline (I8)
 //   message       the error of an op that fails names the rank that a fault hit, or says what was done to it; want of
 //                 memory has the code for it on all ranks
 //   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
@@ -23,6 +27,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -68,8 +73,8 @@ class Checkers {
   void OpCalled(uint32_t job, const std::string& group, uint64_t op);
   // `rank` in the group, whose ranks in the job are `job_ranks`.
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
-               const std::vector<uint32_t>& job_ranks, const OpPlan& plan, const absl::Status& status,
-               const std::vector<std::byte>& memory);
+               const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
+               const absl::Status& status, const std::vector<std::byte>& memory);
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
   static constexpr char kNoMemory[] = "has no memory for the slots";
   // Of a group, or an op, that has failed: want of memory is what it is on all ranks, whoever heard it first (F21).
@@ -81,7 +86,11 @@ class Checkers {
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
-  // A rank gives the group up: its ops must have ended on all ranks by then.
+  // Called when the first op of a group has failed on a rank: they are to fail on all.
+  void SetOnGroupFailed(std::function<void(uint32_t job, const std::string& group)> on_group_failed) {
+    on_group_failed_ = std::move(on_group_failed);
+  }
+  // A rank gives the group up, or has lost it: its ops must have ended on all ranks by then.
   void GroupGivenUp(uint32_t job, const std::string& group, uint64_t all_know_by_ns) {
     given_up_by_ns_.try_emplace({job, group}, all_know_by_ns);
   }
@@ -126,8 +135,10 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;           // by job and rank
-  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;        // by job and group
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
+  std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group
+  std::set<std::pair<uint32_t, std::string>> failed_groups_;             // likewise
+  std::function<void(uint32_t, const std::string&)> on_group_failed_ = [](uint32_t, const std::string&) {};
   std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by job, group and its rank
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;

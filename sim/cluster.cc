@@ -34,6 +34,7 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       disk_(&world_) {
   world_.KeepText(trace_lines);
   if (profile_.arena_bytes > 0) same_node_ = std::make_unique<SameNode>(&world_, profile_.arena_bytes);
+  checkers_.SetOnGroupFailed([this](uint32_t run, const std::string& group) { GroupIsGivenUp(run, group); });
   disk_.SetOnSave([this] { scheduler_audit_.OnSave(); });
   network_.SetOnBroken([this](const std::string& node, const std::string& other) {
     fault_log_.Noticed(absl::StrCat(node, " ", other));
@@ -49,8 +50,9 @@ void Cluster::Start() {
   }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back(
-        {.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes}, .process = nullptr});
+    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes},
+                        .process = nullptr,
+                        .worker = ""});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -90,7 +92,11 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
   if (stale_leader) checkers_.Excuse(ExcusableCheck::kIsolation, run);
   if (stale_leader || has_begun(FaultKind::kSchedulerAmnesia)) checkers_.Excuse(ExcusableCheck::kHealing, run);
   for (uint32_t rank = 0; rank < job.ranks; ++rank) {
-    workers_.push_back({.place = {.run = run, .job_name = job_name, .job = job, .rank = rank}, .process = nullptr});
+    const std::string node = job.nodes.shares_nodes()
+                                 ? absl::StrCat("run-", run, "-node-", job.nodes.NodeOf(rank, job.ranks))
+                                 : absl::StrCat("run-", run, "-rank-", rank);
+    workers_.push_back(
+        {.place = {.run = run, .job_name = job_name, .job = job, .rank = rank, .node = node}, .process = nullptr});
     const size_t index = workers_.size() - 1;
     world_.After(after_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
   }
@@ -101,12 +107,13 @@ void Cluster::StartWorker(size_t index) {
   worker.started = true;
   const JobProfile& shape = worker.place.job;
   scheduler_audit_.RankStarted(worker.place.job_name,
-                               absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank),
+                               absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank), worker.place.node,
                                shape.has_colocated_servers || shape.colocates_without_servers);
   worker.process = std::make_unique<WorkerProcess>(
       &world_, profile_, worker.place,
       WorkerProcess::Ports{.network = &network_,
                            .same_node = same_node_.get(),
+                           .local_node = shape.nodes.shares_nodes() ? LocalNode(worker.place.node) : nullptr,
                            .control = &control_,
                            .checkers = &checkers_,
                            .audit = &audit_,
@@ -115,13 +122,20 @@ void Cluster::StartWorker(size_t index) {
       [this, index](JobId job, uint64_t timeout_ms) { StartColocatedServer(index, job, timeout_ms); });
 }
 
+SimLocalNode* Cluster::LocalNode(const std::string& node) {
+  std::unique_ptr<SimLocalNode>& found = local_nodes_[node];
+  if (found == nullptr) found = std::make_unique<SimLocalNode>(&world_, profile_.node_delay_ns);
+  return found.get();
+}
+
 void Cluster::StartColocatedServer(size_t worker, JobId job, uint64_t timeout_ms) {
-  const std::string& node = workers_[worker].process->name();
-  servers_.push_back({.place = {.name = absl::StrCat(node, "-server"),
-                                .node = node,
+  const std::string& process = workers_[worker].process->name();
+  servers_.push_back({.place = {.name = absl::StrCat(process, "-server"),
+                                .node = workers_[worker].place.node,
                                 .slot_memory_bytes = profile_.slot_memory_bytes,
                                 .job = job},
-                      .process = nullptr});
+                      .process = nullptr,
+                      .worker = process});
   StartServer(servers_.size() - 1);
   WaitForColocatedServer(worker, servers_.size() - 1, world_.now_ns() + timeout_ms * kNsPerMs);
 }
@@ -150,7 +164,7 @@ void Cluster::KillServer(Server* server, bool silently) {
 void Cluster::KillWorker(Worker* worker, bool silently) {
   if (worker->process->HasChunkGatheringAfterMove()) ++deaths_while_gathering_;
   for (Server& server : servers_) {
-    if (server.process == nullptr || IsDedicated(server) || server.place.node != worker->process->name()) continue;
+    if (server.process == nullptr || server.worker != worker->process->name()) continue;
     KillServer(&server, silently);
   }
   const std::string name = worker->process->name();
@@ -174,7 +188,7 @@ void Cluster::Tend() {
     }
     const bool rank_has_ended =
         !IsDedicated(server) && std::any_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-          return worker.process != nullptr && worker.process->finished() && worker.process->name() == server.place.node;
+          return worker.process != nullptr && worker.process->finished() && worker.process->name() == server.worker;
         });
     if (rank_has_ended && !server.process->draining()) {
       server.process->Drain();
@@ -210,6 +224,14 @@ bool Cluster::AllWorkersEnded() const {
   return restarts_due_ == 0 && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
            return worker.started && (worker.process == nullptr || worker.process->finished());
          });
+}
+
+NodeStageCounts Cluster::node_deaths() const {
+  NodeStageCounts sum = {};
+  for (const auto& [name, node] : local_nodes_) {
+    for (size_t stage = 0; stage < kNodeStages; ++stage) sum[stage] += node->deaths()[stage];
+  }
+  return sum;
 }
 
 uint64_t Cluster::SettleNs() const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,7 @@
 #include "sim/scheduler_process.h"
 #include "sim/server_process.h"
 #include "sim/sim_control.h"
+#include "sim/sim_local_reduce.h"
 #include "sim/sim_store.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
@@ -53,6 +55,7 @@ class Cluster {
   uint64_t reports_without_move() const { return control_.reports_without_move(); }
   uint64_t deaths_while_gathering() const { return deaths_while_gathering_; }
   const FaultLog& fault_log() const { return fault_log_; }
+  NodeStageCounts node_deaths() const;
   // Of jobs.
   uint32_t runs() const { return runs_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
@@ -66,6 +69,7 @@ class Cluster {
   struct Server {
     ServerProcess::Place place;
     std::unique_ptr<ServerProcess> process;  // likewise
+    std::string worker;                      // of a colocated server: the process that it is in
   };
 
   // ---- cluster.cc: processes ----
@@ -79,6 +83,10 @@ class Cluster {
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
   void KillServer(Server* server, bool silently);
+  // What ranks on that node share.
+  SimLocalNode* LocalNode(const std::string& node);
+  // Those that run on the node and have not finished.
+  std::vector<Worker*> WorkersOn(const std::string& node);
   bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
   // Whether another server for all jobs is left if one of them leaves.
   bool OneOfMany() const;
@@ -98,9 +106,13 @@ class Cluster {
   void Happen(const Fault& fault);
   bool Hit(const Fault& fault, uint64_t end_ns);
   bool HitNetwork(const Fault& fault, uint64_t end_ns);
-  // What a fault cuts that hits nodes.
   bool HitNodes(const Fault& fault, uint64_t end_ns);
   void CutNode(const std::string& node, uint64_t end_ns);
+  // All that runs on the node.
+  void AddVictims(const std::string& node);
+  // Ops of the run may fail, with an error that names the rank.
+  void MayFailFor(const WorkerProcess::Place& place);
+  void PowerIsCut(const std::string& node);
   bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
   bool CrashEveryServer(uint64_t back_ns);
@@ -113,7 +125,8 @@ class Cluster {
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
-  void GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group);
+  void GroupIsGivenUp(uint32_t run, const std::string& group);
+  uint64_t LeaseRunsOutNs() const;
   // As much later than `known_ns` from now as other faults may take; nullopt: a scheduler that forgets may never tell.
   std::optional<uint64_t> AllKnowByNs(uint64_t known_ns) const;
   Worker* PickWorker(uint32_t target);
@@ -126,7 +139,8 @@ class Cluster {
   SchedulerAudit scheduler_audit_;
   WireAudit audit_;
   SimNetwork network_;
-  std::unique_ptr<SameNode> same_node_;  // null: processes are on nodes of their own
+  std::unique_ptr<SameNode> same_node_;                               // null: processes are on nodes of their own
+  std::map<std::string, std::unique_ptr<SimLocalNode>> local_nodes_;  // by name
   SimControl control_;
   SimDisk disk_;
   std::unique_ptr<SchedulerProcess> scheduler_;

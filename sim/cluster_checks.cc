@@ -11,6 +11,8 @@ namespace shoal::sim {
 namespace {
 
 constexpr uint64_t kRetainedEveryNs = 500 * kNsPerMs;
+// Whose end the scheduler may not have heard of.
+constexpr size_t kGroupsJustClosed = 3;
 
 }  // namespace
 
@@ -48,20 +50,26 @@ void Cluster::CheckRuns() {
 void Cluster::CheckRetained() {
   if (world_.now_ns() < next_retained_check_ns_) return;
   next_retained_check_ns_ = world_.now_ns() + kRetainedEveryNs;
-  std::map<std::string, size_t> open;
+  std::map<std::string, size_t> most;
   for (const Worker& worker : workers_) {
     if (worker.process == nullptr || worker.place.job.short_groups == 0) continue;
-    size_t& most = open[worker.place.job_name];
-    most = std::max(most, worker.process->groups_open());
+    // The scheduler counts each rail.
+    const size_t rails = std::max(worker.place.job.nodes.ranks_per_node, 1u);
+    size_t& of_job = most[worker.place.job_name];
+    of_job = std::max(of_job, rails * (worker.process->groups_open() + kGroupsJustClosed));
   }
-  if (open.empty() || world_.now_ns() < fault_log_.last_end_ns() + HealingNs(profile_)) return;
+  if (most.empty() || world_.now_ns() < fault_log_.last_end_ns() + HealingNs(profile_)) return;
   if (scheduler_ == nullptr || !disk_.state().has_value()) return;
-  scheduler_audit_.CheckRetained(*scheduler::DecodeState(*disk_.state()), open);
+  scheduler_audit_.CheckRetained(*scheduler::DecodeState(*disk_.state()), most);
 }
 
 void Cluster::CheckEnd() {
   scheduler_audit_.CheckEnd();
   CheckRuns();
+  for (const auto& [name, node] : local_nodes_) {
+    if (!WorkersOn(name).empty() || node->groups_open() == 0) continue;
+    checkers_.Fail(absl::StrCat(node->groups_open(), " groups of ", name, " hold memory there (local memory)"));
+  }
   rogues_.clear();
   workers_.clear();
   world_.RunUntil(world_.now_ns() + kNsPerS);

@@ -51,18 +51,19 @@ bool Cluster::Hit(const Fault& fault, uint64_t end_ns) {
 bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
   const std::unique_ptr<ServerProcess>& server = servers_[fault.target % servers_.size()].process;
   const Worker* const worker = PickWorker(fault.target / 2);
-  const std::string worker_node = worker == nullptr ? "" : worker->process->name();
+  const std::string worker_node = worker == nullptr ? "" : worker->place.node;
   switch (fault.kind) {
     case FaultKind::kClog:
       if (worker == nullptr) return false;
-      victims_ = {worker_node};
+      AddVictims(worker_node);
       network_.Cut(worker_node, server != nullptr && fault.target % 2 == 0 ? server->addresses().front() : "",
                    /*one_way=*/false, end_ns);
       return true;
     case FaultKind::kOneWay:
     case FaultKind::kPathCut: {
       if (server == nullptr || worker == nullptr) return false;
-      victims_ = {worker_node, server->name()};
+      AddVictims(worker_node);
+      victims_.push_back(server->name());
       const std::string& address = server->addresses().back();
       const bool from_worker = fault.target % 2 == 0;
       network_.Cut(from_worker ? worker_node : address, from_worker ? address : worker_node,
@@ -71,7 +72,7 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
     }
     case FaultKind::kRankDataCut:
       if (worker == nullptr) return false;
-      victims_ = {worker_node};
+      AddVictims(worker_node);
       network_.Cut(worker_node, "", /*one_way=*/false, end_ns);
       return true;
     case FaultKind::kReset:
@@ -95,9 +96,11 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
   if (fault.kind == FaultKind::kWorkerNodeCut) {
     const Worker* const worker = PickWorker(fault.target);
     if (worker == nullptr) return false;
-    checkers_.MayFailFor(worker->place.run, worker->process->name());
-    if (worker->process->joined()) RankDies(worker->place, /*connections_closed=*/false);
-    CutNode(worker->process->name(), end_ns);
+    for (const Worker* const each : WorkersOn(worker->place.node)) {
+      MayFailFor(each->place);
+      if (each->process->joined()) RankDies(each->place, /*connections_closed=*/false);
+    }
+    CutNode(worker->place.node, end_ns);
     return true;
   }
   const Server& server = servers_[fault.target % servers_.size()];
@@ -115,16 +118,39 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
 
 void Cluster::CutNode(const std::string& node, uint64_t end_ns) {
   network_.Cut(node, "", /*one_way=*/false, end_ns);
-  std::vector<std::string> processes = {node};
-  for (const Server& server : servers_) {
-    if (server.process != nullptr && server.place.node == node && server.place.name != node) {
-      processes.push_back(server.place.name);
-    }
-  }
-  for (const std::string& process : processes) {
+  AddVictims(node);
+  for (const std::string& process : victims_) {
     control_.Cut(process, /*from_caller=*/true, end_ns);
     control_.Cut(process, /*from_caller=*/false, end_ns);
-    victims_.push_back(process);
+  }
+}
+
+void Cluster::AddVictims(const std::string& node) {
+  for (const Worker* const worker : WorkersOn(node)) victims_.push_back(worker->process->name());
+  for (const Server& server : servers_) {
+    if (server.process != nullptr && server.place.node == node) victims_.push_back(server.place.name);
+  }
+}
+
+std::vector<Cluster::Worker*> Cluster::WorkersOn(const std::string& node) {
+  std::vector<Worker*> found;
+  for (Worker& worker : workers_) {
+    if (worker.place.node == node && worker.process != nullptr && !worker.process->finished()) found.push_back(&worker);
+  }
+  return found;
+}
+
+void Cluster::MayFailFor(const WorkerProcess::Place& place) {
+  for (const std::string& name : place.Names()) checkers_.MayFailFor(place.run, name);
+}
+
+void Cluster::PowerIsCut(const std::string& node) {
+  victims_.clear();
+  for (Worker* const worker : WorkersOn(node)) {
+    victims_.push_back(worker->process->name());
+    MayFailFor(worker->place);
+    RankDies(worker->place, /*connections_closed=*/false);
+    KillWorker(worker, /*silently=*/true);
   }
 }
 
@@ -187,7 +213,8 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
     const std::string name = absl::StrCat("server-", servers_.size());
     const uint64_t memory_bytes =
         profile_.added_slot_memory_bytes > 0 ? profile_.added_slot_memory_bytes : profile_.slot_memory_bytes;
-    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = memory_bytes}, .process = nullptr});
+    servers_.push_back(
+        {.place = {.name = name, .node = name, .slot_memory_bytes = memory_bytes}, .process = nullptr, .worker = ""});
     StartServer(servers_.size() - 1);
     victims_ = {name};
     return true;
@@ -261,7 +288,9 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   const uint32_t run = worker->place.run;
   if (fault.kind == FaultKind::kJobRestart && runs_restarted_.contains(run)) return false;
   if (IsDestructive(fault.kind)) {
-    checkers_.MayFailFor(run, fault.kind == FaultKind::kDisagree ? "rank " : process.name());
+    MayFailFor(worker->place);
+    if (fault.kind == FaultKind::kMissingRank) process.MayBeWaitedFor();
+    if (fault.kind == FaultKind::kDisagree) checkers_.MayFailFor(run, "rank ");
     if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
   }
   victims_ = {process.name()};
@@ -280,9 +309,11 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       control_.HoldStreams(process.name(), end_ns);
       return true;
     case FaultKind::kWorkerCrash:
+      RankDies(worker->place, process.opened_all());
+      KillWorker(worker, /*silently=*/false);
+      return true;
     case FaultKind::kWorkerSilent:
-      RankDies(worker->place, fault.kind == FaultKind::kWorkerCrash && process.opened_all());
-      KillWorker(worker, fault.kind == FaultKind::kWorkerSilent);
+      PowerIsCut(worker->place.node);
       return true;
     case FaultKind::kJobRestart:
       runs_restarted_.insert(run);
@@ -295,7 +326,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       process.DisagreeOnce();
       return true;
     case FaultKind::kAbort:
-      if (process.AbortGroup()) GroupIsGivenUp(worker->place, WorkerProcess::kAllRanks);
+      if (process.AbortGroup()) GroupIsGivenUp(run, WorkerProcess::kAllRanks);
       return true;
     case FaultKind::kMissingRank:
       process.StopCalling();
@@ -315,7 +346,7 @@ void Cluster::RestartJob(uint32_t run, bool first_was_in) {
     if (worker.place.run != run) continue;
     place = &worker.place;
     if (worker.process == nullptr || worker.process->finished()) continue;
-    if (worker.process->opened_all()) ++were_in;
+    if (worker.process->opened_all() && !worker.process->leaves()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
   StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
@@ -347,20 +378,23 @@ void Cluster::ExcuseRunsThatAreJoining() {
 // The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
 // closed the connections of its groups, or as much later as other faults may take.
 void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
-  const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
-  const uint64_t known_ns = connections_closed
-                                ? kProcessEndedPatienceNs
-                                : lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000 + kNsPerS;
+  const uint64_t known_ns = connections_closed ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;
   const std::optional<uint64_t> known_by_ns = AllKnowByNs(known_ns);
   if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
   checkers_.RankDied(place.run, place.rank, *known_by_ns);
 }
 
 // Its ranks are to hear it by a server or by the scheduler, even if the rank that gives it up reaches only one of them.
-void Cluster::GroupIsGivenUp(const WorkerProcess::Place& place, const std::string& group) {
-  const std::optional<uint64_t> known_by_ns = AllKnowByNs(profile_.lease_ttl_ms * kNsPerMs);
-  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
-  checkers_.GroupGivenUp(place.run, group, *known_by_ns);
+void Cluster::GroupIsGivenUp(uint32_t run, const std::string& group) {
+  const std::optional<uint64_t> known_by_ns = AllKnowByNs(LeaseRunsOutNs());
+  if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, run);
+  checkers_.GroupGivenUp(run, group, *known_by_ns);
+}
+
+// By the slowest and the fastest clock.
+uint64_t Cluster::LeaseRunsOutNs() const {
+  const uint64_t lease_ns = profile_.lease_ttl_ms * kNsPerMs;
+  return lease_ns + lease_ns * profile_.clock_drift_per_million / 500'000;
 }
 
 std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {

@@ -38,6 +38,54 @@ void DrawNetwork(Random& random, NetworkProfile* network) {
   network->straggle_ns = Pick<uint64_t>(random, {200'000, 2'000'000, 20'000'000});
 }
 
+// A rank of a node with rails dies while many of its ops are under way: some are being summed on the node, some are
+// with the other nodes, some are on their way to the other ranks.
+void DrawEndOnNode(Random& random, Profile* profile) {
+  profile->window_bytes = 2 * profile->max_chunk_bytes;
+  profile->think_ns = 2 * kNsPerMs;
+  profile->node_delay_ns = Pick<uint64_t>(random, {50'000, 2'000'000});
+  profile->network.straggle_per_million = 200'000;
+  profile->network.straggle_ns = Pick<uint64_t>(random, {2'000'000, 20'000'000});
+  profile->jobs.resize(1);
+  JobProfile& job = profile->jobs[0];
+  job.ops = 100;
+  job.in_flight = Pick<uint32_t>(random, {4, 8});
+  job.start_ns = 0;
+  if (random.Chance(500'000)) profile->faults.clear();
+  profile->op_timeout_ns = 40 * kNsPerS;
+  const FaultKind kind =
+      Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kDisagree,
+                    FaultKind::kDisagree, FaultKind::kWorkerSilent, FaultKind::kAbort});
+  profile->faults.push_back({.kind = kind,
+                             .at_ns = kNsPerS + random.Between(170, 260) * kNsPerMs,
+                             .target = static_cast<uint32_t>(random.Below(1 << 16))});
+}
+
+// In a quarter of all runs jobs have nodes with several ranks: mostly as many on each, so that groups have rails; else
+// all on one, or as many as there happen to be. Drawn last: a seed without has the meaning that it had before there
+// were such nodes.
+void DrawNodes(Random& random, Profile* profile) {
+  if (profile->arena_bytes > 0 || !random.Chance(250'000)) return;
+  profile->node_delay_ns = Pick<uint64_t>(random, {1'000, 50'000, 2'000'000});
+  for (JobProfile& job : profile->jobs) {
+    const uint64_t kind = random.Below(8);
+    if (kind < 5) {
+      job.nodes.ranks_per_node = Pick<uint32_t>(random, {2, 2, 2, 3, 4});
+      const uint32_t nodes = job.nodes.ranks_per_node == 2 ? Pick<uint32_t>(random, {2, 2, 3}) : 2;
+      job.ranks = nodes * job.nodes.ranks_per_node;
+    } else if (kind < 6) {
+      job.ranks = std::max(job.ranks, 2u);
+      job.nodes.ranks_per_node = job.ranks;
+    } else {
+      job.nodes.ranks_per_node = Pick<uint32_t>(random, {2, 3});
+    }
+    job.nodes.dealt = random.Chance(300'000);
+    job.nodes.choice = Pick(random, {NodeReduceChoice::kAuto, NodeReduceChoice::kAuto, NodeReduceChoice::kAuto,
+                                     NodeReduceChoice::kAuto, NodeReduceChoice::kHost, NodeReduceChoice::kOff});
+  }
+  if (profile->seed % 2 == 1 && random.Chance(500'000)) DrawEndOnNode(random, profile);
+}
+
 }  // namespace
 
 uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns, uint64_t longest_ns) {
@@ -90,6 +138,7 @@ Profile DrawProfile(uint64_t seed) {
   } else {
     DrawShortRun(random, &profile);
   }
+  DrawNodes(random, &profile);
   if (!profile.moves()) {
     profile.min_servers = profile.servers;
     return profile;

@@ -122,10 +122,14 @@ int RunRange(const Options& options) {
   const double cpu_seconds = CpuSeconds();
   std::printf(
       "%llu seeds, %llu failed; ops ok %llu, ended with an error as they should %llu; results handed over %llu, "
-      "pushes preempted %llu; %.2f ms of CPU a seed\n",
+      "pushes preempted %llu; ops in which a rank of a node died in the reduce-scatter %llu, the other nodes' turn "
+      "%llu, "
+      "the all-gather %llu; %.2f ms of CPU a seed\n",
       static_cast<unsigned long long>(tally.seeds), static_cast<unsigned long long>(tally.violations.size()),
       static_cast<unsigned long long>(tally.ops_ok), static_cast<unsigned long long>(tally.ops_failed),
       static_cast<unsigned long long>(tally.hand_overs), static_cast<unsigned long long>(tally.preemptions),
+      static_cast<unsigned long long>(tally.node_deaths[0]), static_cast<unsigned long long>(tally.node_deaths[1]),
+      static_cast<unsigned long long>(tally.node_deaths[2]),
       1e3 * cpu_seconds / static_cast<double>(tally.seeds == 0 ? 1 : tally.seeds));
   if (!options.report.empty()) {
     std::ofstream file(options.report);

@@ -110,15 +110,42 @@ std::vector<std::byte> FillWithAnyBits(const OpPlan& plan, uint32_t rank) {
   return bytes;
 }
 
-std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, uint32_t ranks) {
-  std::vector<std::vector<std::byte>> contributions;
+std::vector<std::byte> ReduceAll(const ReduceSpec& spec, const std::vector<std::vector<std::byte>>& contributions) {
   std::vector<const std::byte*> inputs;
-  for (uint32_t rank = 0; rank < ranks; ++rank) contributions.push_back(FillWithAnyBits(plan, rank));
   for (const std::vector<std::byte>& contribution : contributions) inputs.push_back(contribution.data());
   std::vector<std::byte> result(contributions.front().size());
-  Reduce({.dtype = plan.dtype, .op = plan.reduce_op, .premul_factor = plan.premul_factor}, inputs, result.data(),
-         plan.elements);
+  Reduce(spec, inputs, result.data(), result.size() / DataTypeSize(spec.dtype));
   return result;
+}
+
+std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) {
+  const ReduceSpec whole{.dtype = plan.dtype, .op = plan.reduce_op, .premul_factor = plan.premul_factor};
+  const bool has_rails = order.sums.size() > 1;
+  // The factor is in the sums of the nodes, and an average is divided in the end, by the number of all ranks.
+  ReduceSpec of_node = whole;
+  if (has_rails && plan.reduce_op == ReduceOp::kAvg) of_node.op = ReduceOp::kSum;
+  std::vector<std::vector<std::byte>> sums;
+  for (const std::vector<uint32_t>& ranks : order.sums) {
+    std::vector<std::vector<std::byte>> contributions;
+    for (const uint32_t rank : ranks) contributions.push_back(FillWithAnyBits(plan, rank));
+    sums.push_back(ReduceAll(of_node, contributions));
+  }
+  if (!has_rails) return sums.front();
+  ReduceSpec of_nodes = {.dtype = plan.dtype, .op = plan.reduce_op};
+  of_nodes.ranks_per_input = static_cast<uint32_t>(order.sums.front().size());
+  if (plan.reduce_op == ReduceOp::kPremulSum) of_nodes.op = ReduceOp::kSum;
+  return ReduceAll(of_nodes, sums);
+}
+
+float SumInOrder(const OpPlan& plan, const SumOrder& order, uint64_t index) {
+  const auto of_node = [&](const std::vector<uint32_t>& ranks) {
+    float sum = AnySize(Bits(plan.base, ranks[0], index));
+    for (size_t i = 1; i < ranks.size(); ++i) sum += AnySize(Bits(plan.base, ranks[i], index));
+    return sum;
+  };
+  float sum = of_node(order.sums[0]);
+  for (size_t node = 1; node < order.sums.size(); ++node) sum += of_node(order.sums[node]);
+  return sum;
 }
 
 int Combine(ReduceOp reduce_op, int a, int b) {
@@ -167,15 +194,14 @@ std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank) {
   return FillAs(plan.dtype, plan.elements, [&](uint64_t i) { return SmallInteger(Bits(plan.base, rank, i)); });
 }
 
-std::vector<std::byte> ExpectedResult(const OpPlan& plan, uint32_t ranks) {
-  if (plan.any_bits) return ReduceAnyBits(plan, ranks);
+std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order) {
+  if (plan.elements == 0) return {};
+  if (plan.any_bits) return ReduceAnyBits(plan, order);
   if (plan.order_matters) {
-    return Fill<float>(plan.elements, [&](uint64_t i) {
-      float sum = AnySize(Bits(plan.base, 0, i));
-      for (uint32_t rank = 1; rank < ranks; ++rank) sum += AnySize(Bits(plan.base, rank, i));
-      return sum;
-    });
+    return Fill<float>(plan.elements, [&](uint64_t i) { return SumInOrder(plan, order, i); });
   }
+  uint32_t ranks = 0;
+  for (const std::vector<uint32_t>& sum : order.sums) ranks += static_cast<uint32_t>(sum.size());
   return FillAs(plan.dtype, plan.elements, [&](uint64_t i) {
     int result = SmallInteger(Bits(plan.base, 0, i));
     for (uint32_t rank = 1; rank < ranks; ++rank) {

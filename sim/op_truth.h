@@ -2,7 +2,7 @@
 //
 // Ops have one of three kinds of values. Small whole numbers, whose results this file works out itself, exact in every
 // dtype and order. Float32 sums that depend on the order of the ranks, summed here in that order. Any bits at all (NaN,
-// infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in rank order, which its own
+// infinities, denormals, -0) in any dtype and op: what reduce/ makes of the contributions in that order, which its own
 // tests compare with a reference.
 #ifndef SHOAL_SIM_OP_TRUTH_H_
 #define SHOAL_SIM_OP_TRUTH_H_
@@ -14,6 +14,7 @@
 
 #include "core/dtype.h"
 #include "core/wire_format.h"
+#include "sim/node_layout.h"
 
 namespace shoal::sim {
 
@@ -32,7 +33,7 @@ struct OpPlan {
 OpPlan PlanOp(uint64_t seed, uint32_t job, const std::string& group, uint64_t op, WireFormat wire,
               uint64_t most_elements);
 std::vector<std::byte> Contribution(const OpPlan& plan, uint32_t rank);
-std::vector<std::byte> ExpectedResult(const OpPlan& plan, uint32_t ranks);
+std::vector<std::byte> ExpectedResult(const OpPlan& plan, const SumOrder& order);
 
 }  // namespace shoal::sim
 

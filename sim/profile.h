@@ -14,6 +14,7 @@
 #include "core/now.h"
 #include "core/wire_format.h"
 #include "sim/fault.h"
+#include "sim/node_layout.h"
 
 namespace shoal::sim {
 
@@ -47,6 +48,7 @@ struct JobProfile {
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
   bool options_differ = false;  // the last rank asks for another behaviour of its groups, so none may open
+  NodeLayout nodes;
 };
 
 // Deliberate bugs of the simulated parts, which prove that the checkers find what they are for.
@@ -74,6 +76,7 @@ struct Profile {
   uint64_t think_ns = 100'000;      // of a worker between ops, at most
   uint64_t reduce_ns = 50'000;      // of a sum, at most
   uint64_t wake_delay_ns = 20'000;  // between an event and the loop that takes it, at most
+  uint64_t node_delay_ns = 50'000;  // of each step of a reduction within a node, at most
   uint32_t clock_drift_per_million = 0;
   bool survive_server_loss = true;  // of workers
   NetworkProfile network;

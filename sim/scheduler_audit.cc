@@ -16,8 +16,6 @@ constexpr uint64_t kMovesForEach = 8;
 constexpr uint64_t kMovesInASecond = 10;
 constexpr uint64_t kSavesForEach = 40;
 constexpr uint64_t kEventsForEach = 60;
-// Groups whose end the scheduler may not have heard of.
-constexpr size_t kGroupsJustClosed = 3;
 
 // JOB of `group "GROUP" of job "JOB"`.
 std::string JobOf(const std::string& subject) {
@@ -28,9 +26,10 @@ std::string JobOf(const std::string& subject) {
 
 }  // namespace
 
-void SchedulerAudit::RankStarted(const std::string& job, const std::string& node, bool colocates) {
+void SchedulerAudit::RankStarted(const std::string& job, const std::string& process, const std::string& node,
+                                 bool colocates) {
   ProcessStarted();
-  nodes_[job].insert(node);
+  places_[job].insert({process, node});
   if (colocates) jobs_with_servers_.insert(job);
 }
 
@@ -46,22 +45,22 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   moves.newest_ns.push_back(now_ns);
   while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
   const std::string job = JobOf(event.subject);
-  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? nodes_[job].size() : 0;
+  const uint64_t servers_of_ranks = jobs_with_servers_.contains(job) ? places_[job].size() : 0;
   const uint64_t reasons = faults_->BegunSince(moves.newest_ns.front() - kNsPerS) + servers_of_ranks + kMovesInASecond;
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }
   if (!all_started_ || jobs_with_servers_.contains(job)) return;
-  if (!faults_->Concerns(nodes_[job]) && !faults_->ConcernsServers()) {
+  if (!faults_->Concerns(places_[job]) && !faults_->ConcernsServers()) {
     fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));
   }
 }
 
-void SchedulerAudit::CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& open) {
+void SchedulerAudit::CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& most) {
   for (const scheduler::JobState& job : state.jobs) {
-    const auto found = open.find(job.name);
-    if (found == open.end() || job.groups.size() <= found->second + kGroupsJustClosed) continue;
-    fail_(absl::StrCat("job ", job.name, " has ", found->second, " open groups, and the scheduler keeps ",
+    const auto found = most.find(job.name);
+    if (found == most.end() || job.groups.size() <= found->second) continue;
+    fail_(absl::StrCat("job ", job.name, " has ", found->second, " groups at most, and the scheduler keeps ",
                        job.groups.size(), " (retained)"));
   }
 }

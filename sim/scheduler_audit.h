@@ -29,14 +29,14 @@ class SchedulerAudit {
 
   // A process joins the cluster: what that takes is no fault's.
   void ProcessStarted() { ++processes_; }
-  // Of the job that is called so. `node`: where the rank runs. `colocates`: servers come and go with the job's ranks.
-  void RankStarted(const std::string& job, const std::string& node, bool colocates);
+  // Of the job that is called so. `colocates`: servers come and go with the job's ranks.
+  void RankStarted(const std::string& job, const std::string& process, const std::string& node, bool colocates);
   // From now on servers change only with faults.
   void AllStarted() { all_started_ = true; }
   void OnEvent(const scheduler::EventRecord& event, uint64_t now_ns);
   void OnSave() { ++saves_; }
-  // `open`: of the jobs to check, how many groups each has at the rank that has most.
-  void CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& open);
+  // `most`: of the jobs to check, how many groups each may have there.
+  void CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& most);
   void CheckEnd();
 
   uint64_t moves() const { return moves_; }
@@ -53,7 +53,7 @@ class SchedulerAudit {
 
   const FaultLog* const faults_;
   const std::function<void(const std::string&)> fail_;
-  std::map<std::string, std::set<std::string>> nodes_;  // by job
+  std::map<std::string, std::set<std::string>> places_;  // by job: its processes and their nodes
   std::set<std::string> jobs_with_servers_;
   std::map<std::string, Moves> moves_of_;  // by the event's subject
   bool all_started_ = false;

@@ -38,6 +38,7 @@ void AddWith(const Profile& profile, Part* (*part_of)(Profile*, size_t), size_t 
 }
 
 JobProfile* JobOf(Profile* profile, size_t index) { return &profile->jobs[index]; }
+NodeLayout* NodesOf(Profile* profile, size_t index) { return &profile->jobs[index].nodes; }
 NetworkProfile* NetworkOf(Profile* profile, size_t) { return &profile->network; }
 Profile* Itself(Profile* profile, size_t) { return profile; }
 
@@ -59,6 +60,8 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::colocates_without_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
+    AddWith(profile, NodesOf, job, &NodeLayout::ranks_per_node, 0u, smaller);
+    AddWith(profile, NodesOf, job, &NodeLayout::dealt, false, smaller);
   }
 }
 

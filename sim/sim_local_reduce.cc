@@ -32,6 +32,7 @@ struct SimMember {
   bool came = false;
   bool met = false;
   bool left = false;
+  bool may_advance = false;  // there may be something to do at its next Poll
   std::optional<LocalGroupFailed> failure;
   uint64_t ended = 0;     // ops
   std::deque<SimOp> ops;  // all of them: others read the contributions
@@ -110,7 +111,10 @@ class SimLocalReduce : public LocalReduce {
     for (auto& [handle, place] : places_) {
       SimMember& member = place.member();
       if (!member.failure.has_value()) {
-        Spread(place, absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died")), place.rank);
+        const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(*place.meeting, place.rank), " died"));
+        CountDeath(place);
+        member.failure = LocalGroupFailed{handle, why, LocalRank(place.rank)};
+        Spread(place, why, LocalRank(place.rank));
       }
       Go(place);
     }
@@ -157,14 +161,15 @@ class SimLocalReduce : public LocalReduce {
   void Fail(GroupHandle group, const absl::Status& why) override {
     const Place& place = places_.at(group);
     if (place.member().failure.has_value()) return;
-    Spread(place, why, place.rank);
-    FailMember(place.member(), why, place.rank);
+    Spread(place, why, LocalRank(place.rank));
+    FailMember(place.member(), why, LocalRank(place.rank));
   }
 
   void Close(GroupHandle group) override {
     const Place place = places_.at(group);
     places_.erase(group);
-    place.member().left = true;
+    // A rank of a failed group does not leave it: it has told the others why it can't go on.
+    place.member().left = !place.member().failure.has_value();
     Go(place);
   }
 
@@ -192,6 +197,9 @@ class SimLocalReduce : public LocalReduce {
   }
 
   std::span<const LocalReduceEvent> Poll() override {
+    for (const auto& [handle, place] : places_) {
+      if (std::exchange(place.member().may_advance, false) && Advance(place)) node_->Stir(place.meeting);
+    }
     returned_.clear();
     returned_.swap(pending_);
     return returned_;
@@ -215,6 +223,20 @@ class SimLocalReduce : public LocalReduce {
     wake_();
   }
 
+  void CountDeath(const Place& place) {
+    const SimMember& own = place.member();
+    for (uint64_t number = own.ended; number < own.ops.size(); ++number) {
+      const SimOp& op = own.ops[number];
+      if (!op.op.other_nodes) continue;
+      const auto ranks = static_cast<uint32_t>(place.meeting->members.size());
+      const bool is_published = op.published_elements == NodePart(op.op.element_count, ranks, place.rank).count;
+      const NodeStage stage = !op.reduced     ? NodeStage::kReduceScatter
+                              : !is_published ? NodeStage::kOtherNodes
+                                              : NodeStage::kAllGather;
+      ++node_->deaths_[static_cast<size_t>(stage)];
+    }
+  }
+
   // The port is gone from the meeting, whose name is free when all are.
   void Go(const Place& place) {
     place.member().port = nullptr;
@@ -223,10 +245,9 @@ class SimLocalReduce : public LocalReduce {
     node_->Stir(place.meeting);
   }
 
-  static void FailMember(SimMember& member, const absl::Status& why, std::optional<uint32_t> culprit) {
+  static void FailMember(SimMember& member, const absl::Status& why, std::optional<LocalRank> culprit) {
     if (member.port == nullptr || member.failure.has_value()) return;
-    member.failure = LocalGroupFailed{member.handle, why};
-    if (culprit.has_value()) member.failure->culprit = LocalRank(*culprit);
+    member.failure = LocalGroupFailed{member.handle, why, culprit};
     member.port->Tell(*member.failure);
     for (uint64_t number = member.ended; number < member.ops.size(); ++number) {
       member.port->Tell(LocalOpEnded{member.handle, member.ops[number].op.ticket, why});
@@ -234,7 +255,7 @@ class SimLocalReduce : public LocalReduce {
   }
 
   // The others hear of it in a while.
-  void Spread(const Place& place, const absl::Status& why, std::optional<uint32_t> culprit) {
+  void Spread(const Place& place, const absl::Status& why, std::optional<LocalRank> culprit) {
     for (uint32_t rank = 0; rank < place.meeting->members.size(); ++rank) {
       if (rank == place.rank) continue;
       node_->world_->After(
@@ -247,7 +268,13 @@ class SimLocalReduce : public LocalReduce {
   bool Advance(const Place& place) {
     SimMember& own = place.member();
     const SimMeeting& meeting = *place.meeting;
-    if (own.failure.has_value() || !meeting.HaveAllCome()) return false;
+    if (own.failure.has_value()) return false;
+    for (const SimMember& member : meeting.members) {
+      if (!member.failure.has_value()) continue;
+      FailMember(own, member.failure->status, member.failure->culprit);
+      return true;
+    }
+    if (!meeting.HaveAllCome()) return false;
     if (!own.met) {
       own.met = true;
       Tell(LocalGroupMet{own.handle});
@@ -257,8 +284,8 @@ class SimLocalReduce : public LocalReduce {
       const SimMember& member = meeting.members[rank];
       if (!member.left || member.ops.size() >= own.ops.size()) continue;
       const absl::Status why = absl::UnavailableError(absl::StrCat(NameOf(meeting, rank), " has closed the group"));
-      Spread(place, why, rank);
-      FailMember(own, why, rank);
+      Spread(place, why, LocalRank(rank));
+      FailMember(own, why, LocalRank(rank));
       return true;
     }
     for (uint64_t number = own.ended; number < own.ops.size() && meeting.HaveAllStarted(number); ++number) {
@@ -336,9 +363,10 @@ std::unique_ptr<LocalReduce> SimLocalNode::Make(std::function<void()> wake) {
 
 void SimLocalNode::Stir(const std::shared_ptr<SimMeeting>& meeting) {
   for (uint32_t rank = 0; rank < meeting->members.size(); ++rank) {
-    world_->After(world_->random().Below(max_delay_ns_ + 1), [this, meeting, rank] {
-      SimLocalReduce* const port = meeting->members[rank].port;
-      if (port != nullptr && port->Advance({meeting, rank})) Stir(meeting);
+    world_->After(world_->random().Below(max_delay_ns_ + 1), [meeting, rank] {
+      SimMember& member = meeting->members[rank];
+      member.may_advance = true;
+      if (member.port != nullptr) member.port->wake_();
     });
   }
 }

@@ -38,6 +38,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .hellos_to_ended_groups = cluster.hellos_to_ended_groups(),
           .reports_without_move = cluster.reports_without_move(),
           .deaths_while_gathering = cluster.deaths_while_gathering(),
+          .node_deaths = cluster.node_deaths(),
           .faults = cluster.faults(),
           .runs = cluster.runs(),
           .excuses = checkers.excuses(),

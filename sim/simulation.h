@@ -10,6 +10,7 @@
 #include "sim/checkers.h"
 #include "sim/fault_log.h"
 #include "sim/profile.h"
+#include "sim/sim_local_reduce.h"
 
 namespace shoal::sim {
 
@@ -27,6 +28,7 @@ struct Report {
   uint64_t hellos_to_ended_groups = 0;                  // of ranks, to servers where their group had ended
   uint64_t reports_without_move = 0;                    // of servers, whose answer was no newer map
   uint64_t deaths_while_gathering = 0;                  // of who had to do with a chunk that was gathered after a move
+  NodeStageCounts node_deaths = {};                     // ops over rails in which ranks died
   std::array<uint64_t, kFaultKindCount> faults = {};    // that hit something, by kind
   uint64_t runs = 0;                                    // of jobs
   std::array<uint64_t, kExcusableChecks> excuses = {};  // runs that each check was told to look away from

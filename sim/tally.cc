@@ -29,6 +29,7 @@ void Tally::Add(const Report& report) {
   hellos_to_ended_groups += report.hellos_to_ended_groups;
   reports_without_move += report.reports_without_move;
   deaths_while_gathering += report.deaths_while_gathering;
+  for (size_t i = 0; i < kNodeStages; ++i) node_deaths[i] += report.node_deaths[i];
   for (size_t i = 0; i < faults.size(); ++i) faults[i] += report.faults[i];
   runs += report.runs;
   for (size_t i = 0; i < excuses.size(); ++i) excuses[i] += report.excuses[i];

@@ -29,6 +29,7 @@ struct Tally {
   uint64_t hellos_to_ended_groups = 0;
   uint64_t reports_without_move = 0;
   uint64_t deaths_while_gathering = 0;
+  NodeStageCounts node_deaths = {};
   std::array<uint64_t, kFaultKindCount> faults = {};
   uint64_t runs = 0;
   std::array<uint64_t, kExcusableChecks> excuses = {};

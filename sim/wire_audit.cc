@@ -50,6 +50,23 @@ void WireAudit::OpEnded(GroupId group, Rank rank, OpNumber op) {
   }
 }
 
+void WireAudit::RailOpCalled(GroupId group, Rank rank, OpNumber op, uint32_t chunks) {
+  if (chunks == 0) return OpEnded(group, rank, op);
+  groups_.at(group).ranks[rank.value()].under_way[op].chunks = chunks;
+}
+
+void WireAudit::ResultLanded(const FrameHeader& header, Rank rank) {
+  const auto group = groups_.find(header.group);
+  if (group == groups_.end()) return;
+  std::map<OpNumber, RailOp>& under_way = group->second.ranks[rank.value()].under_way;
+  const auto op = under_way.find(header.op);
+  if (op == under_way.end()) return;
+  op->second.landed.insert(header.chunk);
+  if (op->second.landed.size() < op->second.chunks) return;
+  under_way.erase(op);
+  OpEnded(header.group, rank, header.op);
+}
+
 void WireAudit::NoteSent(const std::string& who, uint64_t connection, std::span<const std::byte> note) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(note);
   if (!header.ok()) return fail_(absl::StrCat(who, " sent garbage: ", header.status().message()));
@@ -167,9 +184,9 @@ void WireAudit::Landed(const std::string& who, uint64_t connection, std::span<co
   if (!header.ok()) return;
   if (header->type == FrameType::kResult) {
     const auto link = links_.find({connection, header->group});
-    if (ok && link != links_.end() && link->second.epoch == header->epoch) {
-      link->second.open.erase({header->op, header->chunk});
-    }
+    if (!ok || link == links_.end()) return;
+    ResultLanded(*header, link->second.rank);
+    if (link->second.epoch == header->epoch) link->second.open.erase({header->op, header->chunk});
     return;
   }
   Shard& shard = shards_[{who, header->group}];

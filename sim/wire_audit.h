@@ -43,6 +43,9 @@ class WireAudit {
 
   // The rank got the op's result.
   void OpEnded(GroupId group, Rank rank, OpNumber op);
+  // In place of OpEnded: the rank has called an op of a rail, whose result it has as soon as so many chunks have
+  // landed.
+  void RailOpCalled(GroupId group, Rank rank, OpNumber op, uint32_t chunks);
 
   // ---- what transports see; `who` is the transport's address, headers and notes are whole frames ----
   void NoteSent(const std::string& who, uint64_t connection, std::span<const std::byte> note);
@@ -56,7 +59,12 @@ class WireAudit {
  private:
   using ChunkKey = std::pair<OpNumber, ChunkNumber>;
 
+  struct RailOp {
+    uint32_t chunks = 0;
+    std::set<ChunkNumber> landed;
+  };
   struct RankProgress {
+    std::map<OpNumber, RailOp> under_way;
     std::set<OpNumber> ended;  // after `done`
     OpNumber done;             // all ops up to it have ended
   };
@@ -87,6 +95,7 @@ class WireAudit {
 
   void Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit);
   void ResultSent(const std::string& server, uint64_t connection, const FrameHeader& header);
+  void ResultLanded(const FrameHeader& header, Rank rank);
   void Pushed(const std::string& worker, uint64_t connection, const FrameHeader& header);
   bool GathersAfterMove(GroupId group, const Shard& shard) const;
   void Fail(const std::string& who, const FrameHeader& header, const std::string& what);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
+#include "core/node_parts.h"
 
 namespace shoal::sim {
 namespace {
@@ -15,6 +16,15 @@ constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
+std::vector<std::string> WorkerProcess::Place::Names() const {
+  // A node that it has to itself names it as well.
+  if (!job.nodes.shares_nodes()) return {node};
+  return {absl::StrCat("rank ", rank, " on ", node), absl::StrCat("rank ", rank, " of the job on ", node),
+          absl::StrCat("rank ", rank, " of the job) on ", node),
+          absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node),
+          absl::StrCat("rank ", rank, " of job '", job_name, "' on node ", node)};
+}
+
 WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& place, const Ports& ports,
                              ColocateServer colocate_server)
     : SimProcess(world, absl::StrCat("run-", place.run, "-rank-", place.rank), profile),
@@ -23,8 +33,9 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       ports_(ports),
       colocate_server_(std::move(colocate_server)),
       transport_(MakeTransport()),
+      local_reduce_(MakeLocalReduce()),
       loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
-                                         transport_.get(), /*local_reduce=*/nullptr)),
+                                         transport_.get(), local_reduce_.get())),
       scheduler_(
           world, ports.control, name(), [this] { return LocalNow().monotonic_ns; }, [this] { Wake(); }),
       membership_({.scheduler = "simulated",
@@ -32,9 +43,10 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
                               .rank = JobRank(place.rank),
                               .world_size = place.job.ranks,
                               .incarnation = Incarnation(world->random().Next()),
-                              .node = name(),
+                              .node = place.node,
                               .colocation = place.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff,
-                              .colocates_without_servers = place.job.colocates_without_servers},
+                              .colocates_without_servers = place.job.colocates_without_servers,
+                              .node_reduce = Offer()},
                    .min_servers = profile.min_servers,
                    .jitter_seed = world->random().Next()},
                   &scheduler_) {
@@ -46,9 +58,22 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
 std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
   const auto wake = [this] { Wake(); };
   if (ports_.same_node != nullptr) return ports_.same_node->MakeTransport(/*listen=*/false, wake);
-  auto transport = ports_.network->MakeTransport(name(), /*listen=*/false, wake);
+  auto transport = ports_.network->MakeTransport(place_.node, /*listen=*/false, wake);
   simulated_ = transport.get();
   return transport;
+}
+
+std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
+  if (ports_.local_node == nullptr) return nullptr;
+  return ports_.local_node->Make([this] { Wake(); });
+}
+
+NodeReduceOffer WorkerProcess::Offer() const {
+  const bool possible = ports_.local_node != nullptr;
+  return {.choice = place_.job.nodes.choice,
+          .possible = possible,
+          .can_rails = possible,
+          .node_identity = possible ? place_.node : ""};
 }
 
 void WorkerProcess::ListGroups() {
@@ -60,19 +85,24 @@ void WorkerProcess::ListGroups() {
     everybody.ranks.push_back(r);
     if (r % 2 == 0) every_second.ranks.push_back(r);
   }
-  groups_.push_back(everybody);
-  if (job.subgroup && place_.rank % 2 == 0) groups_.push_back(every_second);
+  const auto add = [&](Group group) {
+    group.order = OrderOfSum(job.nodes, job.ranks, group.ranks);
+    groups_.push_back(std::move(group));
+  };
+  add(everybody);
+  if (job.subgroup && place_.rank % 2 == 0) add(every_second);
   for (uint32_t i = 0; i < job.short_groups; ++i) {
-    groups_.push_back({.name = absl::StrCat("short-", i),
-                       .most_ops = i % 3,
-                       .is_short = true,
-                       .ranks = everybody.ranks,
-                       .rank = place_.rank});
+    add({.name = absl::StrCat("short-", i),
+         .most_ops = i % 3,
+         .is_short = true,
+         .ranks = everybody.ranks,
+         .rank = place_.rank});
   }
 }
 
 // What was in flight never ends for a process that died; its memory goes with it, and last: results land in the loop's.
 WorkerProcess::~WorkerProcess() {
+  local_reduce_.reset();
   transport_.reset();
   loop_.reset();
 }
@@ -100,14 +130,21 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .max_chunk_bytes = profile_.max_chunk_bytes,
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire,
-                                                                 .fail_on_server_loss = FailsOnServerLoss()},
+                                                                 .fail_on_server_loss = FailsOnServerLoss(),
+                                                                 .node_reduce = Offer()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
 }
 
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
   Group& group = groups_[index];
   group.id = info.id;
-  ports_.audit->GroupOpened(info.id, static_cast<uint32_t>(group.ranks.size()));
+  if (info.node_reduce != group.order.mode) {
+    ports_.checkers->Fail(absl::StrCat(name(), ": group ", group.name, " is ",
+                                       std::string(NodeReduceModeName(info.node_reduce)), " and not ",
+                                       std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
+  }
+  // To servers each rail is a group of its own.
+  ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size());
   ports_.checkers->SawMap(info.id, *info.map);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
@@ -149,12 +186,19 @@ void WorkerProcess::GiveUp(const std::string& why, const absl::Status& status) {
   given_up_ = true;
   if (refused_memory_) ports_.checkers->Excuse(ExcusableCheck::kIsolation, place_.run);
   // It calls no op any more, and others that have may wait for it.
-  if (ports_.checkers->MayFail(place_.run)) ports_.checkers->MayFailFor(place_.run, name());
+  if (ports_.checkers->MayFail(place_.run)) MayBeWaitedFor();
   for (Group& group : groups_) {
     group.over = true;
     if (!group.opened) group.closed = true;
   }
   Wake();
+}
+
+void WorkerProcess::MayBeWaitedFor() {
+  for (const std::string& each : place_.Names()) ports_.checkers->MayFailFor(place_.run, each);
+  // With rails, others know only whom they wait for, who may wait in turn: the error says so.
+  if (!place_.job.nodes.shares_nodes()) return;
+  ports_.checkers->MayFailFor(place_.run, "which made fewer calls, stopped, or waits for a");
 }
 
 void WorkerProcess::StopCalling() {
@@ -207,11 +251,20 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
       ports_.checkers->OpCalled(place_.run, group.name, op.number);
+      NoteRailOp(group, op);
       ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
     }
   }
   return deadline;
+}
+
+void WorkerProcess::NoteRailOp(const Group& group, const OpenOp& op) {
+  const GroupInfo& info = *group.info;
+  if (info.rail == nullptr) return;
+  const ElementRange part = NodePart(op.plan.elements, info.local_size(), info.local_rank());
+  const OpLayout layout = OpLayout::Make(*info.rail, part.count, op.plan.dtype).value();
+  ports_.audit->RailOpCalled(info.id, info.rail->rank, OpNumber(op.number), layout.plan().chunk_count);
 }
 
 void WorkerProcess::Take(const WorkerOutcome& outcome) {
@@ -234,13 +287,13 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
     if (done->status.ok()) {
       ++group.ended_well;
       ports_.fault_log->Worked(group.id);
-      ports_.audit->OpEnded(group.id, Rank(group.rank), OpNumber(op.number));
+      if (group.info->rail == nullptr) ports_.audit->OpEnded(group.id, Rank(group.rank), OpNumber(op.number));
     } else {
       group.over = true;
       world().TraceText(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString());
     }
-    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, group.ranks, op.plan, done->status,
-                             op.memory);
+    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, group.ranks, group.order, op.plan,
+                             done->status, op.memory);
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;

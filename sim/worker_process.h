@@ -16,6 +16,7 @@
 #include "sim/profile.h"
 #include "sim/same_node.h"
 #include "sim/sim_control.h"
+#include "sim/sim_local_reduce.h"
 #include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
 #include "sim/sim_transport.h"
@@ -33,10 +34,15 @@ class WorkerProcess : public SimProcess {
     std::string job_name;
     JobProfile job;
     uint32_t rank = 0;
+    std::string node;
+
+    // One of these is in every error that names the rank.
+    std::vector<std::string> Names() const;
   };
   struct Ports {
     SimNetwork* network;
-    SameNode* same_node;  // not null: used in place of the network
+    SameNode* same_node;       // not null: used in place of the network
+    SimLocalNode* local_node;  // not null: where the rank can reduce with others
     SimControl* control;
     Checkers* checkers;
     WireAudit* audit;
@@ -60,6 +66,8 @@ class WorkerProcess : public SimProcess {
   bool did_everything() const;
   // Its job.
   bool joined() const { return in_job_; }
+  // The scheduler may have heard that it leaves.
+  bool leaves() const { return shutting_down_; }
   bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
@@ -74,6 +82,8 @@ class WorkerProcess : public SimProcess {
   uint64_t results_handed_over() const { return loop_->counters().results_handed_over; }
 
   // ---- faults ----
+  // Ops of its job may fail now, with an error that says that they wait for it.
+  void MayBeWaitedFor();
   void DisagreeOnce() { disagree_ = true; }
   void StopCalling();
   // The group of all ranks. False: it is not open.
@@ -96,7 +106,8 @@ class WorkerProcess : public SimProcess {
     GroupId id;
     std::shared_ptr<const GroupInfo> info;  // null: not joined
     std::vector<uint32_t> ranks;            // of the job
-    uint32_t rank = 0;                      // of this worker in it
+    SumOrder order;
+    uint32_t rank = 0;  // of this worker in it
     bool opened = false;
     bool was_opened = false;
     bool over = false;  // no op will be submitted any more
@@ -122,12 +133,16 @@ class WorkerProcess : public SimProcess {
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
   uint64_t SubmitDue(Now now);
+  // Where there are rails, the audit has to know how much of the op crosses the wire.
+  void NoteRailOp(const Group& group, const OpenOp& op);
   void Take(const WorkerOutcome& outcome);
   void Take(const MembershipOutcome& outcome, Now now);
   void CloseIfOver(Now now);
   // A round of each loop. True if anything happened.
   bool RunLoops(Now now);
   std::unique_ptr<Transport> MakeTransport();
+  std::unique_ptr<LocalReduce> MakeLocalReduce();
+  NodeReduceOffer Offer() const;
 
   const Profile& profile_;
   const Place place_;
@@ -135,6 +150,7 @@ class WorkerProcess : public SimProcess {
   ColocateServer colocate_server_;
   SimTransport* simulated_ = nullptr;  // the transport, unless it is a real one
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<LocalReduce> local_reduce_;  // null: there is nobody to reduce with
   std::unique_ptr<WorkerLoop> loop_;
   SimSchedulerPort scheduler_;
   MembershipLoop membership_;

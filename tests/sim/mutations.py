@@ -4,35 +4,8 @@ A mutation replaces text that is in a file exactly once, so it outlives most cha
 fails test_mutations.py, and is to be written anew.
 """
 
-import dataclasses
-import pathlib
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-@dataclasses.dataclass(frozen=True)
-class Edit:
-    file: str
-    before: str
-    after: str
-
-    def apply(self, text: str) -> str:
-        count = text.count(self.before)
-        if count != 1:
-            raise ValueError(f"{self.file}: the text to replace is there {count} times, not once:\n{self.before}")
-        return text.replace(self.before, self.after)
-
-
-@dataclasses.dataclass(frozen=True)
-class Mutation:
-    name: str
-    breaks: str  # what the protocol promises (docs/architecture.md)
-    edits: tuple[Edit, ...]
-
-
-def mutation(name: str, breaks: str, *edits: tuple[str, str, str]) -> Mutation:
-    return Mutation(name, breaks, tuple(Edit(*edit) for edit in edits))
-
+from mutation import mutation
+from node_mutations import NODE_MUTATIONS
 
 MUTATIONS = [
     # ---- core ----
@@ -502,4 +475,5 @@ MUTATIONS = [
         "F12: running groups outlive the scheduler's state",
         ("scheduler/machine/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
     ),
+    *NODE_MUTATIONS,
 ]

@@ -18,7 +18,8 @@ import subprocess
 import sys
 import time
 
-from mutations import MUTATIONS, ROOT, Mutation
+from mutation import ROOT, Mutation
+from mutations import MUTATIONS
 
 TREE = ROOT / "build" / "mutants"
 TRIED = TREE / "tried.json"

@@ -44,6 +44,9 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.hellos_to_ended_groups, 0u);
   EXPECT_GT(tally.reports_without_move, 0u);
   EXPECT_GT(tally.deaths_while_gathering, 0u);
+  for (size_t stage = 0; stage < kNodeStages; ++stage) {
+    EXPECT_GT(tally.node_deaths[stage], 20u) << "ranks of a node died in the middle of too few ops, stage " << stage;
+  }
   for (size_t i = 0; i < kFaultKindCount; ++i) {
     EXPECT_GT(tally.faults[i], 10u) << FaultName(static_cast<FaultKind>(i));
   }
@@ -94,6 +97,51 @@ TEST(Checkers, FindNothingInAQuietCluster) {
   const Report report = Simulate(Quiet(), 0);
   EXPECT_EQ(FirstFailure(report), "");
   EXPECT_EQ(report.ops_ok, 90u);
+}
+
+TEST(Checkers, FindNothingWhereRanksShareNodes) {
+  for (const uint32_t ranks_per_node : {2u, 3u, 4u, 6u}) {
+    Profile profile = Quiet();
+    profile.jobs[0].ranks = 6;
+    profile.jobs[0].nodes.ranks_per_node = ranks_per_node;
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "") << ranks_per_node;
+    EXPECT_EQ(report.ops_ok, 180u) << ranks_per_node;
+  }
+}
+
+// A group on one node works where no server has ever been heard of.
+TEST(Simulation, RanksOfOneNodeNeedNoServer) {
+  Profile profile = Quiet();
+  profile.jobs[0].nodes.ranks_per_node = 3;
+  profile.slot_memory_bytes = 0;
+  const Report report = Simulate(profile, 0);
+  EXPECT_EQ(FirstFailure(report), "");
+  EXPECT_EQ(report.ops_ok, 90u);
+}
+
+// I8, on both nodes and in every stage of an op: its part is being summed, is with the other node, is being shared.
+TEST(Invariant, I8ADeathOnANodeEndsAllRails) {
+  NodeStageCounts deaths = {};
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Profile profile = Quiet();
+    profile.seed = seed;
+    profile.lease_ttl_ms = 5000;
+    profile.op_timeout_ns = 40 * kNsPerS;  // nobody is to wait for that
+    profile.think_ns = kNsPerMs;
+    profile.node_delay_ns = kNsPerMs;
+    profile.network.straggle_per_million = 200'000;
+    profile.network.straggle_ns = 5 * kNsPerMs;
+    profile.jobs[0] = {.ranks = 4, .ops = 200, .in_flight = 4, .nodes = {.ranks_per_node = 2}};
+    profile.faults.push_back({.kind = FaultKind::kWorkerCrash,
+                              .at_ns = kNsPerS + (180 + seed) * kNsPerMs,
+                              .target = static_cast<uint32_t>(seed)});
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "");
+    EXPECT_GE(report.ops_failed, 3u) << "seed " << seed << ": on some rank no op failed";
+    for (size_t stage = 0; stage < kNodeStages; ++stage) deaths[stage] += report.node_deaths[stage];
+  }
+  for (const uint64_t count : deaths) EXPECT_GT(count, 5u);
 }
 
 TEST(Checkers, FindALostContribution) {

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mutations import MUTATIONS, ROOT
+from mutation import ROOT
+from mutations import MUTATIONS
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

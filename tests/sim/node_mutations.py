@@ -1,0 +1,146 @@
+"""Deliberate bugs in the reduction within nodes and over rails; as those of mutations.py."""
+
+from mutation import mutation
+
+NODE_MUTATIONS = [
+    mutation(
+        "rail-divides-by-its-members",
+        "I1: an average over rails is divided by the number of all ranks",
+        ("server/machine/server_machine.cc", ".ranks_per_input = group.ranks_per_member()},", ".ranks_per_input = 1},"),
+    ),
+    mutation(
+        "factor-counts-on-the-node-and-on-the-server",
+        "I1: with rails the factor of a premul-sum is in the node's sum",
+        (
+            "server/machine/server_machine.cc",
+            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() > 1;",
+            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() == 0;",
+        ),
+    ),
+    mutation(
+        "nodes-in-another-order",
+        "I1: nodes are summed in the order of their first ranks",
+        (
+            "scheduler/machine/node_reduce_decision.cc",
+            "decision.rails.by_node.insert(decision.rails.by_node.end(), node.begin(), node.end());",
+            "decision.rails.by_node.insert(decision.rails.by_node.begin(), node.begin(), node.end());",
+        ),
+    ),
+    mutation(
+        "local-ranks-in-order-of-arrival",
+        "I1: the ranks of a node are summed in group order (L3)",
+        (
+            "sim/sim_local_reduce.cc",
+            "  for (const SimMember& member : meeting.members) {\n    const std::byte* const start",
+            "  std::vector<const SimMember*> arrived;\n"
+            "  for (const SimMember& member : meeting.members) arrived.push_back(&member);\n"
+            "  std::ranges::stable_sort(arrived, std::greater(),\n"
+            "                           [](const SimMember* each) { return each->ops.size(); });\n"
+            "  for (const SimMember* const each : arrived) {\n"
+            "    const SimMember& member = *each;\n"
+            "    const std::byte* const start",
+        ),
+    ),
+    mutation(
+        "rails-of-unequal-nodes",
+        "a group has rails only where all its nodes have as many ranks",
+        (
+            "scheduler/machine/node_reduce_decision.cc",
+            "  if (unequal != nodes.end()) {",
+            "  if (unequal != nodes.end() && first.empty()) {",
+        ),
+    ),
+    mutation(
+        "node-reduce-off-is-not-heard",
+        "SHOAL_NODE_REDUCE=off: the group is flat",
+        (
+            "scheduler/machine/node_reduce_decision.cc",
+            "static_cast<uint32_t>(NodeReduceChoice::kOff)) return",
+            "static_cast<uint32_t>(NodeReduceChoice::kOff) + 100) return",
+        ),
+    ),
+    mutation(
+        "part-is-cut-by-the-chunk",
+        "I1: who reduces which part follows from the tensor and the ranks alone",
+        (
+            "worker/machine/rail.cc",
+            "  const ElementRange part = NodePart(whole.layout.element_count(), local_ranks_, local_rank_);\n",
+            "  ElementRange part = NodePart(whole.layout.element_count(), local_ranks_, local_rank_);\n"
+            "  if (part.count > 0) {\n"
+            "    const uint64_t chunk = whole.layout.plan().elements_per_chunk;\n"
+            "    part.count += part.first - part.first / chunk * chunk;\n"
+            "    part.first = part.first / chunk * chunk;\n"
+            "  }\n",
+        ),
+    ),
+    mutation(
+        "push-does-not-wait-for-its-node",
+        "a part is pushed as far as the node's sum of it is there",
+        ("worker/machine/rail.cc", "op->SetReadyElements(0);", "op->SetReadyElements(part.count);"),
+    ),
+    mutation(
+        "chunk-is-pushed-when-the-node-has-begun-it",
+        "a part is pushed as far as the node's sum of it is there",
+        (
+            "worker/machine/worker_op.h",
+            "return layout().plan().FirstElement(chunk) + layout().plan().ElementCount(chunk) <= ready_elements_;",
+            "return layout().plan().FirstElement(chunk) < ready_elements_;",
+        ),
+    ),
+    mutation(
+        "result-is-shared-before-it-has-landed",
+        "the ranks of a node get of each part what has landed",
+        (
+            "worker/machine/rail.cc",
+            "  if (IsOver(op)) return elements;",
+            "  if (elements > 0) return elements;",
+        ),
+    ),
+    mutation(
+        "part-that-has-landed-is-not-shared",
+        "the ranks of a node get of each part what has landed",
+        (
+            "worker/machine/rail.cc",
+            "const uint64_t end = std::min(first_ + parts_.size(), group_.newest_result().value() + 1);",
+            "const uint64_t end = std::min(first_ + parts_.size(), group_.newest_result().value());",
+        ),
+    ),
+    mutation(
+        "failure-on-a-node-is-not-told-to-the-others",
+        "F13: what fails a group on one node fails it on all",
+        (
+            "worker/machine/node_group.cc",
+            "    rail_->group().Fail(why, now, actions);\n  } else if (!event.culprit",
+            "    rail_->group().FailAsOthers(why, now, actions);\n  } else if (!event.culprit",
+        ),
+    ),
+    mutation(
+        "failure-of-a-rail-stays-in-it",
+        "F21: with rails all rails end",
+        (
+            "worker/machine/node_group.cc",
+            "  if (!rail_->group().failure().ok()) FailAsOthers(",
+            "  if (rail_->group().closed()) FailAsOthers(",
+        ),
+    ),
+    mutation(
+        "death-on-the-node-ends-the-ops-under-way-alone",
+        "I8: a rank that dies ends its group on its node, and is named",
+        (
+            "worker/machine/node_group.cc",
+            "  if (failed() || closed()) return;\n  const absl::Status why = WhatFailed(event);",
+            "  if (failed() || closed() || absl::IsUnavailable(event.status)) return;\n"
+            "  const absl::Status why = WhatFailed(event);",
+        ),
+    ),
+    mutation(
+        "dead-local-rank-is-not-noticed",
+        "I8: the ranks of a node see each other die (L4)",
+        ("sim/sim_local_reduce.cc", "      if (!member.failure.has_value()) {\n", "      if (!member.came) {\n"),
+    ),
+    mutation(
+        "local-group-is-never-closed",
+        "what ranks share on a node is given up with the group",
+        ("worker/machine/node_group.cc", "  actions->push_back(LocalCloseAction{handle_});\n", ""),
+    ),
+]
