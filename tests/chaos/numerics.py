@@ -101,7 +101,7 @@ def expected(
     wire: str = "none",
     nodes: tuple[tuple[int, ...], ...] = (),
 ) -> numpy.ndarray:
-    """The result of the ranks' inputs (in rank order), bit by bit. `nodes`: the places of the ranks of each node, if these
+    """The result of the ranks' inputs (in rank order), bit by bit. `nodes`: the places of each node's ranks, if they
     reduce within their nodes first."""
     ranks = len(inputs)
     if nodes:

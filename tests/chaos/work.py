@@ -48,8 +48,8 @@ def generation_of(job: Job, seed: int, slot: int, number: int) -> Generation:
 
 
 def node_layout(job: Job, members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The places of the ranks by node, if they reduce within several nodes first; empty: servers or one node sum them in
-    order. (On one node the bits are those of servers.)"""
+    """The places of the ranks by node, if they reduce within several nodes first; empty: servers, or one node with the
+    same bits, sum them in order."""
     places: dict[str, list[int]] = {}
     for place, rank in enumerate(members):
         places.setdefault(job.nodes[rank], []).append(place)
