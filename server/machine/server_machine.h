@@ -140,7 +140,7 @@ class ServerMachine {
   void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
                   ServerActions* actions);
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
-  std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
+  static std::string DescribeMismatch(const ServerGroup& group, const OpRecord& record, const FrameHeader& push);
 
   void FailGroup(uint32_t group_index, FrameType type, Rank lost_rank, ServerGroup::FailureOf of, std::string text,
                  ServerActions* actions);
