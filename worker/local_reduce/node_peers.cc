@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/hash.h"
 
@@ -308,8 +308,10 @@ void NodePeers::OnMessage(Connection& peer, std::span<const std::byte> message) 
       news.code >= 1 && news.code <= 16 ? static_cast<absl::StatusCode>(news.code) : absl::StatusCode::kUnknown;
   std::optional<uint32_t> culprit;
   if (news.culprit < group_.size) culprit = news.culprit;
-  SetFailure(absl::Status(code, absl::Utf8SafeCHexEscape(absl::string_view(news.text.data(), news.text_bytes))),
-             culprit);
+  std::string text(news.text.data(), news.text_bytes);
+  std::ranges::replace_if(
+      text, [](char letter) { return !absl::ascii_isprint(static_cast<unsigned char>(letter)); }, '?');
+  SetFailure(absl::Status(code, text), culprit);
 }
 
 void NodePeers::SetOwnFailure(const absl::Status& status) {
