@@ -8,7 +8,7 @@ namespace shoal {
 
 inline constexpr char kSoftwareVersion[] = "0.1.0";
 // Of proto/shoal/v1: grows with every change that an older peer would misread.
-inline constexpr uint32_t kControlVersion = 2;
+inline constexpr uint32_t kControlVersion = 3;
 
 }  // namespace shoal
 

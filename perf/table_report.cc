@@ -20,6 +20,14 @@ std::string FormatBandwidth(double bytes_per_s) {
   return absl::StrFormat("%.*f", gigabytes >= 0.1 ? 2 : 4, gigabytes);
 }
 
+// Servers may be registered that these ranks, being on one node, do not use.
+std::string ServersAndChunks(const PerfOptions& options, const ClusterFacts& cluster) {
+  if (cluster.shards.empty()) return "";
+  return absl::StrCat(cluster.server_count, " servers (", cluster.shards.size(), " I/O threads), chunks ",
+                      options.chunk_bytes == 0 ? std::string("by the cluster") : FormatBytes(options.chunk_bytes),
+                      ", ");
+}
+
 }  // namespace
 
 std::string FormatBytes(uint64_t bytes) {
@@ -42,10 +50,8 @@ std::string TableHeader(const PerfOptions& options, const RunFacts& facts) {
                                           : absl::StrCat(" step ", FormatBytes(options.step_bytes)),
                   ", iters ", options.iterations, " after ", options.warmup_iterations, " of warm-up, check ",
                   options.check_rounds, "\n");
-  absl::StrAppend(&text, "# ", options.world_size, " ranks, ", facts.cluster.server_count, " servers (",
-                  facts.cluster.shards.size(), " I/O threads), chunks ",
-                  options.chunk_bytes == 0 ? std::string("by the cluster") : FormatBytes(options.chunk_bytes),
-                  ", wire ", options.wire_text, ", in flight ", options.in_flight, "\n");
+  absl::StrAppend(&text, "# ", options.world_size, " ranks, ", ServersAndChunks(options, facts.cluster), "wire ",
+                  options.wire_text, ", in flight ", options.in_flight, "\n");
   std::set<std::string> transports;
   for (const ServerTraffic& shard : facts.cluster.shards) transports.insert(shard.transport);
   if (transports.empty()) {

@@ -1,5 +1,6 @@
 #include "net/shm/same_node_socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace shoal {
 namespace {
@@ -36,13 +38,23 @@ AbstractName NameOf(const std::string& address) {
   return name;
 }
 
+bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+absl::Status Shortage(absl::string_view what, int error) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("can't ", what, ": ", std::strerror(error), " (raise the limit of open files, ulimit -n)"));
+}
+
 absl::StatusOr<FileDescriptor> MakeSocket() {
   FileDescriptor socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket_fd.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("can't create a Unix socket: ", std::strerror(errno),
-                                                     " (raise the limit of open files, ulimit -n)"));
-  }
+  if (!socket_fd.valid()) return Shortage("create a Unix socket", errno);
   return socket_fd;
+}
+
+// Where there are no descriptors, the kernel says so before it looks whether anybody waits.
+bool SomebodyWaits(int listener) {
+  pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
+  return poll(&waiting, 1, 0) > 0;
 }
 
 bool IsOfThisUser(int socket) {
@@ -80,9 +92,13 @@ absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address) {
   return listener;
 }
 
-FileDescriptor AcceptOnThisNode(int listener) {
+absl::StatusOr<FileDescriptor> AcceptOnThisNode(int listener) {
   for (int i = 0; i < kMaxTurnedAway; ++i) {
     FileDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const int error = errno;
+    if (!accepted.valid() && IsShortage(error) && SomebodyWaits(listener)) {
+      return Shortage("accept a connection of this node", error);
+    }
     if (!accepted.valid() || IsOfThisUser(accepted.get())) return accepted;
   }
   return FileDescriptor();
@@ -102,12 +118,14 @@ absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address) {
   return connected;
 }
 
-FileDescriptor OtherProcess(int socket) {
+absl::StatusOr<FileDescriptor> OtherProcess(int socket) {
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return FileDescriptor();
   // glibc 2.36 declares pidfd_open so that C++ can't link it. The descriptor closes itself on exec.
-  return FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!process.valid() && IsShortage(errno)) return Shortage("watch another process of this node", errno);
+  return process;
 }
 
 absl::Status SendOnThisNode(int socket, std::span<const std::byte> message, std::span<const int> descriptors) {
@@ -155,6 +173,9 @@ absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std
       received.descriptors.emplace_back(fd);
     }
   }
+  if ((header.msg_flags & MSG_CTRUNC) != 0 && received.descriptors.size() < kMaxDescriptors) {
+    return Shortage("take over memory of another process of this node", EMFILE);
+  }
   return received;
 }
 
@@ -166,6 +187,7 @@ absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket) {
   ReceivedGreeting received;
   absl::StatusOr<std::optional<ReceivedMessage>> next =
       ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&received.greeting, 1)));
+  if (absl::IsResourceExhausted(next.status())) return next.status();
   if (!next.ok()) return absl::UnavailableError("the other side closed the connection before its greeting");
   std::optional<ReceivedMessage>& message = *next;
   if (!message.has_value()) return std::nullopt;

@@ -58,17 +58,18 @@ struct ReceivedGreeting {
 // AlreadyExists: another process listens at that name. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ListenOnThisNode(const std::string& address);
 // Invalid if no process of this user waits among those looked at: call again while the listener is readable.
-FileDescriptor AcceptOnThisNode(int listener);
+// ResourceExhausted: one waits, and there are no descriptors; the listener stays readable.
+absl::StatusOr<FileDescriptor> AcceptOnThisNode(int listener);
 // NotFound: no process of this node and user listens there. ResourceExhausted: no descriptors.
 absl::StatusOr<FileDescriptor> ConnectOnThisNode(const std::string& address);
 
 // Becomes readable when the process at the other end has ended. Invalid: this kernel can't tell, or the process can't
-// be seen from here.
-FileDescriptor OtherProcess(int socket);
+// be seen from here. ResourceExhausted: no descriptors.
+absl::StatusOr<FileDescriptor> OtherProcess(int socket);
 
 absl::Status SendGreeting(int socket, const SameNodeGreeting& greeting, std::span<const int> memory);
 // nullopt: it has not come yet. Unavailable: the other side is gone. InvalidArgument: that is no greeting.
-// FailedPrecondition: the other side is of another version.
+// FailedPrecondition: the other side is of another version. ResourceExhausted: no descriptors for its memory.
 absl::StatusOr<std::optional<ReceivedGreeting>> ReceiveGreeting(int socket);
 
 // What came in one piece. Descriptors beyond kMaxDescriptors are closed, and `is_cut` then says that something is
@@ -83,6 +84,7 @@ inline constexpr size_t kMaxDescriptors = 3;
 // Any message; both sides' greetings are such. Unavailable: the socket is full, or the other side is gone.
 absl::Status SendOnThisNode(int socket, std::span<const std::byte> message, std::span<const int> descriptors);
 // nullopt: none has come yet. Unavailable: the other side is gone, and all that it sent was received.
+// ResourceExhausted: one has come whose descriptors found no room in this process; it is lost.
 absl::StatusOr<std::optional<ReceivedMessage>> ReceiveOnThisNode(int socket, std::span<std::byte> message);
 
 // Never waits; when the socket is full, enough bells are on their way.

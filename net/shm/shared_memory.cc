@@ -18,8 +18,9 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 
 absl::Status Refused(const char* what, uint64_t bytes) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the kernel refuses ", bytes, " bytes of shared memory (", what, ": ", std::strerror(errno), ")"));
+  const char* const advice = errno == EMFILE ? "; raise the limit of open files, ulimit -n" : "";
+  return absl::ResourceExhaustedError(absl::StrCat("the kernel refuses ", bytes, " bytes of shared memory (", what,
+                                                   ": ", std::strerror(errno), advice, ")"));
 }
 
 }  // namespace

@@ -175,6 +175,10 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   absl::Status Watch(int fd, uint64_t key);
   Peer* AddPeer(PeerState state, FileDescriptor socket, std::string name);
   void AcceptGuests();
+  // Without descriptors: for a moment.
+  void PauseAccepting();
+  void ResumeAccepting();
+  void WatchListener(uint32_t events);
   void ForgetGuest(Peer& peer);
   void Greet(Peer& peer);  // sends our greeting
   void OnGreeting(Peer& peer);
@@ -233,6 +237,7 @@ class ShmTransportImpl final : public ShmTransport, private PayloadLender {
   std::unique_ptr<WakeUp> wake_up_;
   FileDescriptor epoll_;
   FileDescriptor listener_;
+  FileDescriptor pause_;  // a timer; readable when accepting is to go on
   uint64_t next_id_;
   absl::flat_hash_map<PeerId, std::unique_ptr<Peer>> peers_;  // looked up; walked only at the end
   std::vector<Peer*> up_;

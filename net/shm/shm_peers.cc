@@ -1,5 +1,6 @@
 // The part of ShmTransportImpl that concerns how connections begin and end.
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,12 +18,14 @@ namespace {
 constexpr uint64_t kWakeUpKey = 0;
 // Ids are given from first_id on, which is never near the end.
 constexpr uint64_t kListenerKey = UINT64_MAX;
+constexpr uint64_t kPauseKey = UINT64_MAX - 1;
 // With a peer's id: its process, not its socket.
 constexpr uint64_t kProcessBit = uint64_t{1} << 63;
 // Connections that have not greeted yet. A greeting follows at once on what connects, so the oldest makes room.
 constexpr size_t kMaxGuests = 256;
 constexpr int kMaxAcceptsPerPoll = 64;
 constexpr int kMaxSocketEvents = 64;
+constexpr int64_t kPauseNs = 100'000'000;
 // A quarter of a process's address space on the machines that have the least.
 constexpr uint64_t kMaxMappedBytes = uint64_t{1} << 45;
 
@@ -44,6 +47,9 @@ absl::Status ShmTransportImpl::Start() {
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(options_.listen_address);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  pause_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!pause_.valid()) return absl::ResourceExhaustedError(absl::StrCat("no timer: ", std::strerror(errno)));
+  if (absl::Status status = Watch(pause_.get(), kPauseKey); !status.ok()) return status;
   return Watch(listener_.get(), kListenerKey);
 }
 
@@ -74,8 +80,10 @@ ShmTransportImpl::Peer* ShmTransportImpl::AddPeer(PeerState state, FileDescripto
   peer->name = std::move(name);
   peer->socket = std::move(socket);
   // A process that forked without exec leaves its sockets open when it dies. Without a descriptor for its process (an
-  // old kernel, another PID namespace) the sockets' end must do.
-  peer->process = OtherProcess(peer->socket.get());
+  // old kernel, another PID namespace, none left) the sockets' end must do.
+  if (absl::StatusOr<FileDescriptor> process = OtherProcess(peer->socket.get()); process.ok()) {
+    peer->process = *std::move(process);
+  }
   if (peer->process.valid() && !Watch(peer->process.get(), id.value() | kProcessBit).ok()) peer->process.Reset();
   return peers_.emplace(id, std::move(peer)).first->second.get();
 }
@@ -93,14 +101,39 @@ absl::StatusOr<PeerId> ShmTransportImpl::ConnectIfOnThisNode(const std::string& 
 
 void ShmTransportImpl::AcceptGuests() {
   for (int i = 0; i < kMaxAcceptsPerPoll; ++i) {
-    FileDescriptor socket = AcceptOnThisNode(listener_.get());
-    if (!socket.valid()) return;
-    Peer* const peer = AddPeer(PeerState::kGuest, std::move(socket), "a process of this node");
+    absl::StatusOr<FileDescriptor> socket = AcceptOnThisNode(listener_.get());
+    if (!socket.ok() && guests_.empty()) return PauseAccepting();
+    if (!socket.ok()) {
+      ForgetGuest(*peers_.at(guests_.front()));
+      continue;
+    }
+    if (!socket->valid()) return;
+    Peer* const peer = AddPeer(PeerState::kGuest, *std::move(socket), "a process of this node");
     if (peer == nullptr) return;
     if (guests_.size() >= kMaxGuests) ForgetGuest(*peers_.at(guests_.front()));
     guests_.push_back(peer->id);
     OnGreeting(*peer);  // it is there already, as a rule
   }
+}
+
+// A listener stays readable until somebody has been accepted, and would keep the loop awake.
+void ShmTransportImpl::PauseAccepting() {
+  WatchListener(0);
+  const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = kPauseNs}};
+  timerfd_settime(pause_.get(), 0, &once, nullptr);
+}
+
+void ShmTransportImpl::ResumeAccepting() {
+  uint64_t expirations = 0;
+  [[maybe_unused]] const ssize_t got = read(pause_.get(), &expirations, sizeof(expirations));
+  WatchListener(EPOLLIN);
+}
+
+void ShmTransportImpl::WatchListener(uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = kListenerKey;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
 }
 
 void ShmTransportImpl::ForgetGuest(Peer& peer) {
@@ -241,6 +274,8 @@ void ShmTransportImpl::PollSockets() {
       wake_up_->Drain();
     } else if (key == kListenerKey) {
       AcceptGuests();
+    } else if (key == kPauseKey) {
+      ResumeAccepting();
     } else if (const auto found = peers_.find(PeerId(key & ~kProcessBit)); found != peers_.end()) {
       if ((key & kProcessBit) != 0) {
         OnDeath(*found->second);

@@ -17,9 +17,13 @@ std::string Job::Describe(JobRank rank) const {
   return absl::StrCat("rank ", rank.value(), " of job \"", name, "\"", where);
 }
 
+std::string Job::DescribeGroup(const std::string& group_name) const {
+  return absl::StrCat("group \"", group_name, "\" of job \"", name, "\"");
+}
+
 std::string Job::Describe(const GroupState& group) const {
   const std::string rail = group.rail.has_value() ? absl::StrCat("rail ", group.rail->index, " of ") : "";
-  return absl::StrCat(rail, "group \"", group.name, "\" of job \"", name, "\"");
+  return absl::StrCat(rail, DescribeGroup(group.name));
 }
 
 std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
@@ -40,16 +44,6 @@ std::vector<RankLost> Job::LostRanks() const {
                     .incarnation = worker.state.incarnation});
   }
   return lost;
-}
-
-bool Job::NeedsNoServers() const {
-  if (workers.size() != world_size || live_count != world_size) return false;
-  std::vector<NodeReduceMember> members;
-  members.reserve(workers.size());
-  for (const auto& [rank, worker] : workers) {
-    members.push_back({rank, worker.state.node, worker.node_reduce.has_value() ? &*worker.node_reduce : nullptr});
-  }
-  return DecideNodeReduce(world_size, members).mode == NodeReduceMode::kNodeAlone;
 }
 
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
@@ -137,7 +131,8 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   const auto holder = job.workers.find(request.rank);
   if (holder != job.workers.end() && holder->second.state.phase == MemberPhase::kLive) {
     if (holder->second.state.incarnation == request.incarnation) {
-      holder->second.node_reduce = request.node_reduce;
+      if (holder->second.state.node_reduce != request.node_reduce) job.needs_no_servers.reset();
+      holder->second.state.node_reduce = request.node_reduce;
       GrantLease(&holder->second, now);
     } else {
       joined.held = true;
@@ -150,7 +145,8 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   worker.state.node = CleanText(request.node);
   worker.state.pid = request.pid;
   worker.state.colocates_without_servers = request.colocates_without_servers;
-  worker.node_reduce = request.node_reduce;
+  worker.state.node_reduce = request.node_reduce;
+  job.needs_no_servers.reset();
   GrantLease(&worker, now);
   ++job.live_count;
   ++live_workers_;
@@ -177,6 +173,20 @@ bool JobRegistry::AssignServer(JobId id, JobRank rank, bool wanted) {
 void JobRegistry::NoteColocatedServers(JobId id, const std::vector<JobRank>& ranks) {
   Job& job = jobs_.at(id);
   for (const JobRank rank : ranks) job.workers.at(rank).has_colocated_server = true;
+}
+
+bool JobRegistry::NeedsNoServers(JobId id) {
+  Job& job = jobs_.at(id);
+  if (job.workers.size() != job.world_size || job.live_count != job.world_size) return false;
+  if (job.needs_no_servers.has_value()) return *job.needs_no_servers;
+  std::vector<NodeReduceMember> members;
+  members.reserve(job.workers.size());
+  for (const auto& [rank, worker] : job.workers) {
+    const std::optional<NodeReduceRequest>& request = worker.state.node_reduce;
+    members.push_back({rank, worker.state.node, request.has_value() ? &*request : nullptr});
+  }
+  job.needs_no_servers = DecideNodeReduce(job.world_size, members).mode == NodeReduceMode::kNodeAlone;
+  return *job.needs_no_servers;
 }
 
 absl::Status JobRegistry::HolderError(const JoinJob& request, Now now) const {

@@ -37,8 +37,7 @@ struct Worker {
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
-  bool has_colocated_server = false;                            // it was told to run one
-  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // as it said when it joined; not saved
+  bool has_colocated_server = false;  // it was told to run one
 };
 
 struct Job {
@@ -51,17 +50,18 @@ struct Job {
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
   size_t live_count = 0;
+  std::optional<bool> needs_no_servers = std::nullopt;  // see JobRegistry; nullopt: to be found out for these ranks
 
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;
-  // "group "world" of job "gpt"", or "rail 1 of group ...".
+  // "group "world" of job "gpt"": the group as a whole, its rails included.
+  std::string DescribeGroup(const std::string& group_name) const;
+  // The same, or "rail 1 of group ...".
   std::string Describe(const GroupState& group) const;
   // By rank of a group whose ranks have all joined the job.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
   std::vector<RankLost> LostRanks() const;
-  // All ranks are there, and can reduce among themselves on one node.
-  bool NeedsNoServers() const;
 };
 
 class JobRegistry {
@@ -98,6 +98,9 @@ class JobRegistry {
   bool AssignServer(JobId job, JobRank rank, bool wanted);
   // These ranks of the job are asked to run a colocated server each.
   void NoteColocatedServers(JobId job, const std::vector<JobRank>& ranks);
+
+  // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
+  bool NeedsNoServers(JobId job);
 
   // ALREADY_EXISTS, naming the process that holds the rank that `request` wants. Only for a request that Join has just
   // held.

@@ -26,11 +26,6 @@ std::string MeetingName(const std::string& cluster_id, const Job& job, const Gro
 
 constexpr char kRequestGivenUp[] = "it got no usable answer of the scheduler to its request for the group";
 
-// The group as a whole, its rails included.
-std::string Subject(const Job& job, const std::string& group_name) {
-  return absl::StrCat("group \"", group_name, "\" of job \"", job.name, "\"");
-}
-
 std::string RanksText(const GroupRound& round, const NodeReduceDecision& decision) {
   const std::string ranks = absl::StrCat(round.ranks.size(), " ranks");
   if (decision.mode != NodeReduceMode::kRails) return ranks;
@@ -122,7 +117,7 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
   group.max_chunk_bytes = round.max_chunk_bytes == 0 ? kMaxChunkBytes : round.max_chunk_bytes;
   TellAllOpened(round, job, group, std::make_shared<const ShardMap>(*ShardMap::Make(group.epoch, {})), now);
   Record(
-      "group-opened", Subject(job, round.name),
+      "group-opened", job.DescribeGroup(round.name),
       absl::StrCat(round.ranks.size(), " ranks reduce among themselves on node ",
                    job.workers.at(round.ranks.front()).state.node, ", wire ", std::string(WireFormatName(round.wire))),
       now);
@@ -160,7 +155,7 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
   const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
-  Record("group-opened", Subject(job, round.name),
+  Record("group-opened", job.DescribeGroup(round.name),
          absl::StrCat(RanksText(round, decision), ", ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
@@ -227,7 +222,7 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.HasName(name)) return;
-  Record("group-closed", Subject(job, name), "all its ranks closed it", now);
+  Record("group-closed", job.DescribeGroup(name), "all its ranks closed it", now);
 }
 
 void SchedulerMachine::TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,

@@ -42,7 +42,7 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
                                        .lease_ttl_ms = settings_.lease_ttl_ms,
                                        .server_count = static_cast<uint32_t>(servers_.ServersOf(joined->job).size()),
                                        .colocate_server = colocate_server,
-                                       .needs_no_servers = jobs_.Find(joined->job)->NeedsNoServers()})});
+                                       .needs_no_servers = jobs_.NeedsNoServers(joined->job)})});
   return true;
 }
 

@@ -21,6 +21,7 @@
 #include "core/token.h"
 #include "core/wire_format.h"
 #include "scheduler/machine/rail_layout.h"
+#include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
 
@@ -72,6 +73,7 @@ struct RankState {
   std::string node;
   uint32_t pid = 0;
   bool colocates_without_servers = false;  // offers to run a colocated server if its job has no other server
+  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // as it said when it joined
 
   friend bool operator==(const RankState&, const RankState&) = default;
 };

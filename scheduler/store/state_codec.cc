@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,12 +87,24 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
 
+// Numbers of node identities, by identity.
+using NodeNumbers = std::map<std::string_view, uint32_t>;
+
+void Encode(const NodeReduceRequest& request, NodeNumbers* nodes, v1::StoredNodeReduce* stored) {
+  stored->set_choice(request.choice);
+  stored->set_possible(request.possible);
+  stored->set_can_rails(request.can_rails);
+  if (request.node_identity.empty()) return;
+  stored->set_node(nodes->try_emplace(request.node_identity, static_cast<uint32_t>(nodes->size()) + 1).first->second);
+}
+
 void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_job_id(job.id.value());
   stored->set_name(job.name);
   stored->set_world_size(job.world_size);
   stored->set_phase(static_cast<uint32_t>(job.phase));
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
+  NodeNumbers nodes;
   for (const auto& [job_rank, rank] : job.ranks) {
     v1::StoredRank* stored_rank = stored->add_ranks();
     stored_rank->set_rank(job_rank.value());
@@ -100,6 +114,11 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
     stored_rank->set_node(rank.node);
     stored_rank->set_pid(rank.pid);
     stored_rank->set_colocates_without_servers(rank.colocates_without_servers);
+    if (rank.node_reduce.has_value()) Encode(*rank.node_reduce, &nodes, stored_rank->mutable_node_reduce());
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) stored->add_node_identities();
+  for (const auto& [identity, number] : nodes) {
+    stored->set_node_identities(static_cast<int>(number) - 1, std::string(identity));
   }
   for (const GroupState& group : job.groups) Encode(group, stored->add_groups());
 }
@@ -221,6 +240,14 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
     state.node = rank.node();
     state.pid = rank.pid();
     state.colocates_without_servers = rank.colocates_without_servers();
+    if (rank.has_node_reduce()) {
+      const v1::StoredNodeReduce& said = rank.node_reduce();
+      if (said.node() > static_cast<uint32_t>(stored.node_identities_size())) {
+        return Contradiction(absl::StrCat("rank ", rank.rank(), " of ", who, " is on a node that is not listed"));
+      }
+      state.node_reduce = {.choice = said.choice(), .possible = said.possible(), .can_rails = said.can_rails()};
+      if (said.node() > 0) state.node_reduce->node_identity = stored.node_identities(static_cast<int>(said.node()) - 1);
+    }
     job.ranks.emplace(JobRank(rank.rank()), std::move(state));
   }
   for (const v1::StoredGroup& group : stored.groups()) {

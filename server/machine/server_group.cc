@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "core/rank_text.h"
+
 namespace shoal {
 namespace {
 
@@ -51,6 +54,10 @@ void ServerGroup::MoveTo(Epoch epoch) {
 bool ServerGroup::Agrees(const GroupToken& token) const {
   return token.group == id_ && token.job == job_ && token.epoch == first_epoch_ && token.group_size == size() &&
          token.ranks_per_member == ranks_per_member_ && token.max_chunk_bytes == max_chunk_bytes_;
+}
+
+std::string ServerGroup::NameOf(Rank rank) const {
+  return ranks_per_member_ > 1 ? MarkedRank(rank) : absl::StrCat("rank ", rank.value());
 }
 
 bool ServerGroup::HasPeer(PeerId peer) const {

@@ -65,6 +65,8 @@ class ServerGroup {
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
   // Of so many ranks each member brings the sum: the divisor of an average counts them all.
   uint32_t ranks_per_member() const { return ranks_per_member_; }
+  // For texts: "rank 3", or of a rail what its ranks put true names to (core/rank_text.h).
+  std::string NameOf(Rank rank) const;
   uint32_t max_chunk_bytes() const { return max_chunk_bytes_; }
   uint32_t credit_chunks() const { return credit_chunks_; }
   uint64_t slot_region() const { return slot_region_; }

@@ -110,7 +110,7 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
     refusal = Refusal::kMalformed;
   }
   if (refusal == Refusal::kLayoutMismatch) {
-    const std::string text = DescribeMismatch(*record, *header);
+    const std::string text = DescribeMismatch(group, *record, *header);
     RefuseOffer(event.peer, event.offer, *header, refusal, text, actions);
     return FailGroup(group_index, {.type = FrameType::kGroupFailed, .rank = rank}, ServerGroup::FailureOf::kGroup, text,
                      actions);
@@ -291,12 +291,13 @@ void ServerMachine::RefuseOffer(PeerId peer, OfferId offer, const FrameHeader& h
   RefuseNote(peer, header, refusal, text, actions);
 }
 
-std::string ServerMachine::DescribeMismatch(const OpRecord& record, const FrameHeader& push) const {
+std::string ServerMachine::DescribeMismatch(const ServerGroup& group, const OpRecord& record, const FrameHeader& push) {
   return absl::StrCat(
-      "the ranks disagree on op ", push.op.value(), ": rank ", record.registered_by.value(), " called ",
+      "the ranks disagree on op ", push.op.value(), ": ", group.NameOf(record.registered_by), " called ",
       DescribeBucket(record.plan.element_count, record.dtype, record.narrowed, record.reduce_op, record.premul_factor),
-      ", rank ", push.rank.value(), " called ",
+      ", ", group.NameOf(push.rank), " called ",
       DescribeBucket(push.bucket_elements, push.dtype, push.narrowed, push.reduce_op, push.premul_factor),
+      group.ranks_per_member() > 1 ? " (a part of the tensor)" : "",
       ": all ranks must make the same calls in the same order");
 }
 

@@ -141,7 +141,7 @@ class ServerMachine {
   void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
                   ServerActions* actions);
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
-  std::string DescribeMismatch(const OpRecord& record, const FrameHeader& push) const;
+  static std::string DescribeMismatch(const ServerGroup& group, const OpRecord& record, const FrameHeader& push);
 
   // `told`: its type, the rank that it is about, and kGroupLackedMemory if that is why; the ranks are told.
   void FailGroup(uint32_t group_index, FrameHeader told, ServerGroup::FailureOf of, std::string text,

@@ -93,7 +93,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   if (group.member(token.rank).presence != ServerGroup::Presence::kAbsent) {
     *refusal = Refusal::kRankTaken;
     return absl::AlreadyExistsError(
-        absl::StrCat("rank ", token.rank.value(), " of the group has said hello on another connection already"));
+        absl::StrCat(group.NameOf(token.rank), " of the group has said hello on another connection already"));
   }
   return absl::OkStatus();
 }

@@ -30,7 +30,7 @@ START_PATIENCE_S = 60.0
 CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are
 STATE_DISK_BYTES = 8 << 20
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
-SLOT_MEMORY = "64MiB"
+SLOT_MEMORY = "128MiB"  # one server has room for the groups of all jobs
 
 
 def private_mounts() -> None:

@@ -143,7 +143,9 @@ class JobWatch:
         """A rank that ends without a word was killed by a fault, or crashed."""
         allowed = self.world.why_lost(self.job, rank, self.started_at, now)
         killed_by_fault = code in (-signal.SIGKILL, -signal.SIGTERM) and allowed
-        if code == 0 and self.ending or rank in self.told or killed_by_fault or code == 2:
+        # A rank whose own groups go on ends in good order when another rank has failed in one that it is not in.
+        in_good_order = code == 0 and (self.ending or self.failed_at > 0)
+        if in_good_order or rank in self.told or killed_by_fault or code == 2:
             self.fail_unless_ending(now)
             return
         tail = self.cluster.running[self.job.rank_name(rank)].tail()

@@ -45,8 +45,8 @@ def quiet_nans(values: numpy.ndarray, name: str) -> numpy.ndarray:
     return bits.view(values.dtype)
 
 
-def reduce_floats(inputs: list[numpy.ndarray], op: int, factor: float) -> numpy.ndarray:
-    """In rank order, in the inputs' own precision. No rounding to 16 bits yet."""
+def reduce_floats(inputs: list[numpy.ndarray], op: int, factor: float, ranks: int) -> numpy.ndarray:
+    """In rank order, in the inputs' own precision. No rounding to 16 bits yet. `ranks`: whose average it is."""
     kind = inputs[0].dtype.type
     if op == PREMUL_SUM:
         inputs = [values * kind(factor) for values in inputs]
@@ -60,10 +60,10 @@ def reduce_floats(inputs: list[numpy.ndarray], op: int, factor: float) -> numpy.
             better = values < total if op == MIN else values > total  # of equal ones the lower rank's stays
             poisoned = numpy.isnan(total) | numpy.isnan(values)
             total = numpy.where(poisoned, kind("nan"), numpy.where(better, values, total))
-    return total / kind(len(inputs)) if op == AVG else total
+    return total / kind(ranks) if op == AVG else total
 
 
-def reduce_integers(inputs: list[numpy.ndarray], op: int, factor: float) -> numpy.ndarray:
+def reduce_integers(inputs: list[numpy.ndarray], op: int, factor: float, ranks: int) -> numpy.ndarray:
     kind = inputs[0].dtype
     if op == PREMUL_SUM:
         inputs = [scaled_integers(values, factor) for values in inputs]
@@ -77,7 +77,7 @@ def reduce_integers(inputs: list[numpy.ndarray], op: int, factor: float) -> nump
             total = numpy.minimum(total, values) if op == MIN else numpy.maximum(total, values)
     if op != AVG:
         return total
-    count = kind.type(len(inputs))
+    count = kind.type(ranks)
     rounded_down = total // count
     return rounded_down + ((total % count != 0) & (total < 0)).astype(kind)
 
@@ -94,20 +94,38 @@ def scaled_integers(values: numpy.ndarray, factor: float) -> numpy.ndarray:
 
 
 def expected(
-    inputs: list[numpy.ndarray], dtype: int, op: int, factor: float = 0.0, wire: str = "none"
+    inputs: list[numpy.ndarray],
+    dtype: int,
+    op: int,
+    factor: float = 0.0,
+    wire: str = "none",
+    nodes: tuple[tuple[int, ...], ...] = (),
 ) -> numpy.ndarray:
-    """The result of the ranks' inputs (in rank order), bit by bit."""
+    """The result of the ranks' inputs (in rank order), bit by bit. `nodes`: the places of each node's ranks, if they
+    reduce within their nodes first."""
+    ranks = len(inputs)
+    if nodes:
+        within = SUM if op == AVG else op  # the servers divide once
+        inputs = [reduced([inputs[place] for place in node], dtype, within, factor, wire, ranks) for node in nodes]
+        op = SUM if op == PREMUL_SUM else op  # multiplied within the nodes
+    return reduced(inputs, dtype, op, factor, wire, ranks)
+
+
+def reduced(
+    inputs: list[numpy.ndarray], dtype: int, op: int, factor: float, wire: str, ranks: int
+) -> numpy.ndarray:
+    """By servers, or within one node."""
     name, _ = DTYPES[dtype]
     with numpy.errstate(all="ignore"):
         if name in ("float16", "bfloat16"):
-            return narrow(reduce_floats([widen(bits, name) for bits in inputs], op, factor), name)
+            return narrow(reduce_floats([widen(bits, name) for bits in inputs], op, factor, ranks), name)
         if name == "float32" and wire != "none":
             wire_name = {"fp16": "float16", "bf16": "bfloat16"}[wire]
             crossed = [widen(narrow(values, wire_name), wire_name) for values in inputs]
-            return widen(narrow(reduce_floats(crossed, op, factor), wire_name), wire_name)
+            return widen(narrow(reduce_floats(crossed, op, factor, ranks), wire_name), wire_name)
         if name in QUIET_NAN:
-            return quiet_nans(reduce_floats(inputs, op, factor), name)
-        return reduce_integers(inputs, op, factor)
+            return quiet_nans(reduce_floats(inputs, op, factor, ranks), name)
+        return reduce_integers(inputs, op, factor, ranks)
 
 
 def same_bits(one: numpy.ndarray, other: numpy.ndarray) -> bool:

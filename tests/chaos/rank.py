@@ -22,10 +22,11 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # not this folde
 from chaos import numerics, paths  # noqa: F401  (paths: rank_program is found by it)
 from chaos.progress import Progress
 from chaos.shape import Job, job_from_document
-from chaos.work import Generation, Op, generation_of, members_of
+from chaos.work import Generation, Op, generation_of, members_of, node_layout
 
 from rank_program import (  # isort: skip
     NO_LIMIT_MS,
+    NODE_REDUCES,
     WIRES,
     AllReduceOptions,
     GroupOptions,
@@ -120,6 +121,7 @@ class Rank:
             timeout_ms=self.settings.op_timeout_ms,
             network_only=self.job.network_only,
             checksums=1,
+            node_reduce=NODE_REDUCES[self.job.node_reduce],
         )
         began = time.monotonic()
         try:
@@ -233,7 +235,8 @@ class Rank:
     ) -> None:
         self.wait(slot, generation, operation)
         inputs = [self.contribution(op, rank, place) for place, rank in enumerate(generation.members)]
-        right = numerics.expected(inputs, op.dtype, op.op, op.factor, generation.wire)
+        nodes = node_layout(self.job, generation.members)
+        right = numerics.expected(inputs, op.dtype, op.op, op.factor, generation.wire, nodes)
         if not numerics.same_bits(data, right):
             index = numerics.first_difference(data, right)
             name = numerics.DTYPES[op.dtype][0]

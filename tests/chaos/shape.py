@@ -21,6 +21,7 @@ class Job:
     late_ms: float = 0.0  # rank 0 comes so much later to each op
     churn: int = 0  # groups that are made and closed, without an op, before the work begins
     network_only: bool = False
+    node_reduce: str = "off"
     plain: bool = False  # float32 sums alone
     min_servers: int = 1
 
@@ -111,15 +112,18 @@ class Shape:
 
 JOB_A = Job("a", ("worker-0", "worker-0", "worker-1", "server-2"))
 JOB_B = Job("b", ("worker-2", "server-0"), group_slots=3)
+# Its groups have all ways to reduce: rails with all ranks, servers alone with three, and none at all with those of a
+# node.
+JOB_N = Job("n", ("worker-1", "worker-1", "server-0", "server-0"), group_slots=3, node_reduce="auto")
 JOB_C = Job("c", ("worker-3", "worker-1", "worker-2"), network_only=True, most_bytes=4 << 20, pause_ms=120)
 
-# Two jobs for a quick look, three for the long run; the third keeps its state in a file, on a disk that can be full.
+# Three jobs for a quick look, four for the long run; the third keeps its state in a file, on a disk that can be full.
 SHAPES = {
     "small": Shape(
-        jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B), worker_nodes=3
+        jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B, JOB_N), worker_nodes=3
     ),
-    "full": Shape(jobs=(JOB_A, JOB_B, JOB_C), worker_nodes=4),
-    "file": Shape(jobs=(JOB_A, JOB_B), worker_nodes=3, schedulers=0),
+    "full": Shape(jobs=(JOB_A, JOB_B, JOB_C, JOB_N), worker_nodes=4),
+    "file": Shape(jobs=(JOB_A, JOB_B, JOB_N), worker_nodes=3, schedulers=0),
 }
 
 

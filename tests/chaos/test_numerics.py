@@ -81,3 +81,36 @@ def test_a_difference_of_one_bit_is_seen():
     other.view(numpy.uint64)[1234] ^= 1
     assert not numerics.same_bits(values, other)
     assert numerics.first_difference(values, other) == 1234
+
+
+NODES = ((0, 1), (2, 3))
+
+
+def test_ranks_of_nodes_are_added_before_the_nodes():
+    inputs = [floats(1e8), floats(1.0), floats(-1e8), floats(1.0)]
+    assert expected(inputs, FLOAT32, SUM)[0] == 1.0, "1e8 + 1 loses the 1 in float32"
+    assert expected(inputs, FLOAT32, SUM, nodes=NODES)[0] == 0.0, "and so does -1e8 + 1"
+    assert expected(inputs, FLOAT32, SUM, nodes=((0, 2), (1, 3)))[0] == 2.0
+
+
+def test_an_average_over_nodes_is_divided_once_by_all_ranks_and_a_factor_counts_once():
+    inputs = [numpy.array([value], numpy.int32) for value in (1, 2, 3, 5)]
+    assert expected(inputs, INT32, AVG, nodes=NODES).tolist() == [2]
+    assert expected(inputs[:3] + [numpy.array([6], numpy.int32)], INT32, AVG, nodes=NODES).tolist() == [3]
+    halves = [floats(1.0), floats(2.0), floats(3.0), floats(4.0)]
+    assert expected(halves, FLOAT32, PREMUL_SUM, 0.5, nodes=NODES)[0] == 5.0
+    assert expected(halves, FLOAT32, PROD, nodes=NODES)[0] == 24.0
+
+
+def test_a_nodes_sum_of_16_bits_is_rounded_before_it_leaves_the_node():
+    one, tiny = 0x3F80, 0x3B80  # 1 and 2^-8: half of the distance of two bfloat16 above 1
+    inputs = [numpy.array([bits], numpy.uint16) for bits in (one, tiny, tiny, 0)]
+    assert expected(inputs, BFLOAT16, SUM)[0] == 0x3F81
+    assert expected(inputs, BFLOAT16, SUM, nodes=NODES)[0] == 0x3F80, "1 + 2^-8 is a tie, then 1 + 2^-8 is one again"
+    large = numpy.array([65504.0], numpy.float16).view(numpy.uint16)
+    less = numpy.array([-65504.0], numpy.float16).view(numpy.uint16)
+    assert expected([large, large, less, less], FLOAT16, SUM).view(numpy.float16)[0] == 0.0
+    sums = expected([large, large, less, less], FLOAT16, SUM, nodes=NODES).view(numpy.float16)
+    assert numpy.isnan(sums[0]), "infinity from one node and from the other minus infinity"
+    value = floats(1.0 + 2**-9)
+    assert expected([value] * 4, FLOAT32, SUM, wire="bf16", nodes=NODES)[0] == 4.0

@@ -47,6 +47,19 @@ def generation_of(job: Job, seed: int, slot: int, number: int) -> Generation:
     return Generation(f"{slot}.{number}", members, chunk_bytes, wire, ops)
 
 
+def node_layout(job: Job, members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The places of the ranks by node, if they reduce within several nodes first; empty: servers, or one node with the
+    same bits, sum them in order."""
+    places: dict[str, list[int]] = {}
+    for place, rank in enumerate(members):
+        places.setdefault(job.nodes[rank], []).append(place)
+    counts = {len(of_node) for of_node in places.values()}
+    has_rails = len(places) > 1 and len(counts) == 1 and counts != {1}
+    if job.node_reduce == "off" or job.network_only or not has_rails:
+        return ()
+    return tuple(tuple(of_node) for of_node in places.values())
+
+
 def draw_op(job: Job, source: random.Random, ranks: int) -> Op:
     dtype = FLOAT32 if job.plain else source.choice([FLOAT32, *DTYPES])
     size = int(job.least_bytes * (job.most_bytes / job.least_bytes) ** source.random())

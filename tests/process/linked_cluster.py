@@ -43,21 +43,31 @@ class LinkedCluster(Cluster):
 
     def start_servers(self) -> dict[str, Process]:
         """One on each of network.servers, by the node's name, which is its own as well."""
-        servers = {}
-        for node in self.network.servers:
-            options = ["--name", node.name, "--net-device", node.device, "--network-only"]
-            with self.on(node):
-                servers[node.name] = self.launch_server(*options, advertise=node.address)
+        servers = {node.name: self._launch_server_on(node) for node in self.network.servers}
         for server in servers.values():
             server.wait_for_line(SERVER_LISTENS)
         return servers
 
+    def start_server_on(self, node: Node) -> Process:
+        server = self._launch_server_on(node)
+        server.wait_for_line(SERVER_LISTENS)
+        return server
+
+    def _launch_server_on(self, node: Node) -> Process:
+        options = ["--name", node.name, "--net-device", node.device, "--network-only"]
+        with self.on(node):
+            return self.launch_server(*options, advertise=node.address)
+
     def start_ranks_on(self, nodes: list[Node], *options: str) -> list[Process]:
         """One on each node, rank 0 on the first."""
+        return self.start_ranks_within(nodes, "--network-only", *options)
+
+    def start_ranks_within(self, nodes: list[Node], *options: str) -> list[Process]:
+        """As start_ranks_on, but ranks of one node share memory."""
         ranks = []
         for rank, node in enumerate(nodes):
             with self.on(node):
-                ranks.append(self.start_rank(rank, len(nodes), "--network-only", *options))
+                ranks.append(self.start_rank(rank, len(nodes), *options))
         return ranks
 
 
@@ -69,14 +79,15 @@ def cut_path(one: Node, other: Node) -> None:
 
 
 @contextlib.contextmanager
-def linked_cluster(worker_count: int, server_count: int) -> Iterator[LinkedCluster]:
-    """Skips the test where nobody can make namespaces; with CI=true that is a failure."""
+def linked_cluster(worker_count: int, server_count: int, ranks_per_node: int = 1) -> Iterator[LinkedCluster]:
+    """`network.workers` names each of the workers' nodes `ranks_per_node` times. Skips the test where nobody can make
+    namespaces; with CI=true that is a failure."""
     if os.geteuid() != 0:
         why = "making network namespaces needs root"
         if os.environ.get("CI") == "true":
             pytest.fail(f"{why}; with CI=true broken links must be tested")
         pytest.skip(f"BROKEN LINKS ARE NOT TESTED: {why}")
-    with make_linked_nodes([None] * worker_count, [None] * server_count) as network:
+    with make_linked_nodes([None] * worker_count, [None] * server_count, ranks_per_node) as network:
         cluster = LinkedCluster(network)
         try:
             yield cluster

@@ -13,7 +13,6 @@ import signal
 import sys
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
-FLOAT32 = 1
 SUM = 1
 NO_LIMIT_MS = 2**64 - 1
 
@@ -58,6 +57,7 @@ COLOCATIONS = {"off": 0, "auto": 1, "on": 2}
 WITHOUT_SERVERS = {"wait": 0, "colocate": 1}
 NODE_REDUCES = {"auto": 0, "off": 1, "host": 2}
 WIRES = {"none": 0, "fp16": 3, "bf16": 4}
+TYPES = {"float32": 1, "int32": 7}
 
 
 class GroupOptions(SizedStructure):
@@ -122,14 +122,16 @@ class Library:
             raise Refused(f"{self.handle.shoal_code_name(code).decode()}: {error.message.decode()}")
 
 
-def make_input(rank: int, round_number: int, count: int) -> array.array:
+def make_input(rank: int, round_number: int, count: int, dtype: str = "float32") -> array.array:
     source = random.Random(1000 * round_number + rank)
+    if dtype == "int32":
+        return array.array("i", (source.randrange(-(2**31), 2**31) for _ in range(count)))
     return array.array("f", (source.uniform(-1, 1) * 2.0 ** source.randrange(-12, 12) for _ in range(count)))
 
 
-def all_reduce(library: Library, group: c_void_p, data: array.array, timeout_ms: int) -> None:
+def all_reduce(library: Library, group: c_void_p, data: array.array, dtype: str, timeout_ms: int) -> None:
     memory = (ctypes.c_char * (len(data) * data.itemsize)).from_buffer(data)
-    options = AllReduceOptions(dtype=FLOAT32, op=SUM, timeout_ms=timeout_ms)
+    options = AllReduceOptions(dtype=TYPES[dtype], op=SUM, timeout_ms=timeout_ms)
     operation = c_void_p()
     library.call("shoal_all_reduce", group, memory, c_uint64(len(data)), byref(options), byref(operation))
     try:
@@ -155,8 +157,8 @@ def start_cluster_inside(library: Library, servers: int) -> tuple[str, list[c_vo
 def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace) -> None:
     digest = hashlib.sha256()
     for round_number in range(options.rounds):
-        data = make_input(options.rank, round_number, options.count)
-        all_reduce(library, group, data, options.timeout_ms)
+        data = make_input(options.rank, round_number, options.count, options.type)
+        all_reduce(library, group, data, options.type, options.timeout_ms)
         digest.update(data.tobytes())
         print(f"round {round_number} done", flush=True)
         if options.hold:
@@ -226,6 +228,7 @@ def main() -> int:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--min-servers", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--type", choices=TYPES, default="float32")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument(
         "--churn", type=int, default=0, help="groups that are made and closed beside the one that stays"

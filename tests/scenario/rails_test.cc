@@ -16,6 +16,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 struct Case {
@@ -258,6 +259,10 @@ TEST(Rails, NodesThatDisagreeOnTheFactorAreNotSummed) {
     const OpDone* const done = cluster.Done(w, 1);
     ASSERT_NE(done, nullptr) << "worker " << w;
     EXPECT_TRUE(absl::IsAborted(done->status)) << done->status;
+    // Either rail's ranks may be the ones that are told first.
+    EXPECT_THAT(std::string(done->status.message()),
+                ContainsRegex("rank [01] of the job on node-0 called premul-sum of 2[0-9]+ float32 with factor 0.5"));
+    EXPECT_THAT(std::string(done->status.message()), ContainsRegex("rank [23] of the job on node-1 called premul-sum"));
   }
 }
 

@@ -14,13 +14,13 @@
 
 namespace shoal {
 
-// Takes one descriptor; memory only with the first group. ResourceExhausted: the process has no descriptors left.
+// Takes one descriptor; memory only with the first group. ResourceExhausted: the process has no memory or descriptors
+// left. Unimplemented: this kernel can't share memory safely.
 //
-// LocalGroupFailed says: AlreadyExists, another process listens as this rank of the meeting; ResourceExhausted, no
-// memory or descriptors; Unimplemented, this kernel can't share memory safely; FailedPrecondition, ranks of different
-// releases; InvalidArgument, ranks that disagree; Unavailable, a rank died, or closed the group while others have ops
-// that it did not start; and what another rank gave Fail.
-// ResourceExhausted: no memory or descriptors. Unimplemented: this kernel can't share memory safely.
+// LocalGroupFailed says: AlreadyExists, another process listens as this rank of the meeting; ResourceExhausted, the
+// culprit, which may be this rank, has no memory or descriptors left; Unimplemented, this kernel can't share memory
+// safely; FailedPrecondition, ranks of different releases; InvalidArgument, ranks that disagree; Unavailable, a rank
+// died, or closed the group while others have ops that it did not start; and what another rank gave Fail.
 absl::StatusOr<std::unique_ptr<LocalReduce>> MakeHostLocalReduce();
 
 }  // namespace shoal

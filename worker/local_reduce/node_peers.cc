@@ -1,5 +1,7 @@
 #include "worker/local_reduce/node_peers.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/hash.h"
 
@@ -51,9 +53,14 @@ std::span<const std::byte> BytesOf(const Value& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+absl::Status NoDescriptor() {
+  return absl::ResourceExhaustedError("there are no descriptors left (raise the limit of open files, ulimit -n)");
+}
+
 // The first message of a connection.
 struct Said {
-  bool is_over = false;  // the connection, without one
+  bool is_over = false;   // the connection, without one
+  absl::Status shortage;  // not OK: it has come, and this process has no descriptor for the memory
   NodeGreeting greeting;
   ReceivedMessage message;  // of 0 bytes: it has not come
 
@@ -66,7 +73,11 @@ Said Hear(int socket) {
   Said said;
   absl::StatusOr<std::optional<ReceivedMessage>> received =
       ReceiveOnThisNode(socket, std::as_writable_bytes(std::span(&said.greeting, 1)));
-  said.is_over = !received.ok();
+  if (absl::IsResourceExhausted(received.status())) {
+    said.shortage = received.status();
+  } else if (!received.ok()) {
+    said.is_over = true;
+  }
   if (!received.ok()) return said;
   std::optional<ReceivedMessage>& message = *received;
   if (message.has_value()) said.message = *std::move(message);
@@ -91,13 +102,15 @@ std::string NodePeers::SocketName(uint32_t rank) const {
 void NodePeers::Begin() {
   absl::StatusOr<std::unique_ptr<OwnedMemory>> memory =
       OwnedMemory::Make("shoal-local-reduce", NodePlaces(group_.size).MemoryBytes());
-  if (!memory.ok()) return SetFailure(memory.status(), std::nullopt);
+  if (!memory.ok()) return SetOwnFailure(memory.status());
   own_memory_ = *std::move(memory);
   new (own_memory()) NodeMemoryHeader{};
   met_count_ = 1;
   if (met()) return;
+  spare_ = FileDescriptor(fcntl(own_memory_->fd(), F_DUPFD_CLOEXEC, 0));
+  if (!spare_.valid()) return SetOwnFailure(NoDescriptor());
   absl::StatusOr<FileDescriptor> listener = ListenOnThisNode(SocketName(self()));
-  if (!listener.ok()) return SetFailure(listener.status(), std::nullopt);
+  if (!listener.ok()) return SetOwnFailure(listener.status());
   absl::Status status = listener_.Watch(*std::move(listener), epoll_, first_key_ + kListenerNumber);
   for (uint32_t rank = 0; rank < group_.size && status.ok(); ++rank) {
     if (rank == self()) continue;
@@ -107,9 +120,9 @@ void NodePeers::Begin() {
     if (!status.ok()) break;
     Connection* const knock = Add(State::kKnocked, *std::move(socket), rank);
     // What can't be said to it any more, its end will tell.
-    if (knock != nullptr) Greet(*knock).IgnoreError();
+    if (knock != nullptr) Greet(knock->socket.get()).IgnoreError();
   }
-  if (!status.ok()) SetFailure(std::move(status), std::nullopt);
+  if (!status.ok()) SetOwnFailure(status);
 }
 
 NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32_t rank) {
@@ -118,15 +131,18 @@ NodePeers::Connection* NodePeers::Add(State state, FileDescriptor socket, uint32
   connection->state = state;
   connection->rank = rank;
   // A process that forked leaves its sockets open when it dies. Where its process can't be seen they must do.
-  FileDescriptor process = OtherProcess(socket.get());
+  absl::StatusOr<FileDescriptor> process = OtherProcess(socket.get());
   const uint64_t key = first_key_ + connection->number;
   absl::Status status = connection->socket.Watch(std::move(socket), epoll_, key);
-  if (status.ok() && process.valid()) status = connection->process.Watch(std::move(process), epoll_, key | kProcessBit);
-  if (!status.ok()) {
-    SetFailure(std::move(status), std::nullopt);
-    return nullptr;
+  if (status.ok()) status = process.status();
+  if (status.ok() && process->valid()) {
+    status = connection->process.Watch(*std::move(process), epoll_, key | kProcessBit);
   }
-  return connections_.emplace_back(std::move(connection)).get();
+  // Whoever is there is to hear of a failure, too.
+  connections_.push_back(std::move(connection));
+  if (status.ok()) return connections_.back().get();
+  SetOwnFailure(status);
+  return nullptr;
 }
 
 void NodePeers::Forget(const Connection& connection) {
@@ -140,10 +156,10 @@ NodePeers::Connection* NodePeers::FindKnock(uint32_t rank) {
   return nullptr;
 }
 
-absl::Status NodePeers::Greet(const Connection& connection) {
+absl::Status NodePeers::Greet(int socket) {
   const NodeGreeting greeting{.rank = self(), .size = group_.size};
   const int memory_fd = own_memory_->fd();
-  return SendOnThisNode(connection.socket.get(), BytesOf(greeting), {&memory_fd, 1});
+  return SendOnThisNode(socket, BytesOf(greeting), {&memory_fd, 1});
 }
 
 void NodePeers::OnReadable(uint64_t key) {
@@ -167,20 +183,23 @@ void NodePeers::OnReadable(uint64_t key) {
 
 void NodePeers::AcceptGuests() {
   for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {
-    FileDescriptor socket = AcceptOnThisNode(listener_.get());
-    if (!socket.valid()) return;
+    absl::StatusOr<FileDescriptor> socket = AcceptOnThisNode(listener_.get());
+    if (!socket.ok()) return SetOwnFailure(socket.status());
+    if (!socket->valid()) return;
     const auto is_guest = [](const auto& connection) { return connection->state == State::kGuest; };
     if (std::ranges::count_if(connections_, is_guest) >= static_cast<ptrdiff_t>(kMaxGuests)) {
       Forget(**std::ranges::find_if(connections_, is_guest));  // a stranger: ranks greet at once
     }
-    Connection* const guest = Add(State::kGuest, std::move(socket), 0);
-    if (guest != nullptr) OnGuest(*guest, /*process_has_ended=*/false);
+    Connection* const guest = Add(State::kGuest, *std::move(socket), 0);
+    if (guest == nullptr) return;
+    OnGuest(*guest, /*process_has_ended=*/false);
   }
 }
 
 void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
   Said said = Hear(guest.socket.get());
   const NodeGreeting& greeting = said.greeting;
+  if (!said.shortage.ok()) return SetOwnFailure(said.shortage);
   if (said.message.bytes == 0 && !said.is_over && !process_has_ended) return;
   // Whoever says something else, or says nothing and goes, is none of us.
   if (said.message.bytes < 2 * sizeof(uint64_t) || greeting.magic != kNodeMagic) return Forget(guest);
@@ -201,7 +220,7 @@ void NodePeers::OnGuest(Connection& guest, bool process_has_ended) {
   if (peers_[rank] != nullptr || (knock != nullptr && self() > rank)) return Forget(guest);
   guest.rank = rank;
   // One that is gone again may have said why, and its end is to be heard.
-  Greet(guest).IgnoreError();
+  Greet(guest.socket.get()).IgnoreError();
   if (knock != nullptr) Forget(*knock);
   Meet(guest, said.message.descriptors[0].get());
 }
@@ -210,6 +229,7 @@ void NodePeers::OnAnswer(Connection& knock, bool process_has_ended) {
   Said said = Hear(knock.socket.get());
   const NodeGreeting& greeting = said.greeting;
   const uint32_t rank = knock.rank;
+  if (!said.shortage.ok()) return SetOwnFailure(said.shortage);
   if (said.message.bytes == 0) {
     if (!said.is_over && !process_has_ended) return;
     // It has kept its own knock instead of ours, and that one is waiting here. Or it has died.
@@ -233,6 +253,7 @@ void NodePeers::OnAnswer(Connection& knock, bool process_has_ended) {
 void NodePeers::Meet(Connection& connection, int memory_fd) {
   absl::StatusOr<std::unique_ptr<PeerMemory>> mapped =
       PeerMemory::Map(memory_fd, NodePlaces(group_.size).MemoryBytes());
+  if (absl::IsResourceExhausted(mapped.status())) return SetOwnFailure(mapped.status());
   if (!mapped.ok()) {
     return SetFailure(
         absl::Status(mapped.status().code(), absl::StrCat(NameOf(connection.rank), ": ", mapped.status().message())),
@@ -244,6 +265,7 @@ void NodePeers::Meet(Connection& connection, int memory_fd) {
   ++met_count_;
   if (!met()) return;
   listener_.Reset();
+  spare_.Reset();
   std::erase_if(connections_, [](const auto& other) { return other->state != State::kMet; });
 }
 
@@ -286,8 +308,19 @@ void NodePeers::OnMessage(Connection& peer, std::span<const std::byte> message) 
       news.code >= 1 && news.code <= 16 ? static_cast<absl::StatusCode>(news.code) : absl::StatusCode::kUnknown;
   std::optional<uint32_t> culprit;
   if (news.culprit < group_.size) culprit = news.culprit;
-  SetFailure(absl::Status(code, absl::Utf8SafeCHexEscape(absl::string_view(news.text.data(), news.text_bytes))),
-             culprit);
+  std::string text(news.text.data(), news.text_bytes);
+  std::ranges::replace_if(
+      text, [](char letter) { return !absl::ascii_isprint(static_cast<unsigned char>(letter)); }, '?');
+  SetFailure(absl::Status(code, text), culprit);
+}
+
+void NodePeers::SetOwnFailure(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return SetFailure(status, std::nullopt);
+  SetFailure(
+      absl::ResourceExhaustedError(absl::StrCat(
+          status.message(), "; a group of ", group_.size, " ranks on one node takes ", 2 * group_.size - 1,
+          " descriptors and ", NodePlaces(group_.size).MemoryBytes() >> 10, " KiB of shared memory of each of them")),
+      self());
 }
 
 void NodePeers::SetFailure(absl::Status status, std::optional<uint32_t> culprit) {
@@ -330,14 +363,24 @@ void NodePeers::Leave() { End(BytesOf(News{})); }
 void NodePeers::End(std::span<const std::byte> news) {
   AcceptGuests();  // those that have just knocked are to know as well
   for (const auto& connection : connections_) {
-    // Where the news finds no room, the socket's end says enough.
-    if (connection->state != State::kGuest && !connection->has_left) {
-      SendOnThisNode(connection->socket.get(), news, {}).IgnoreError();
-    }
+    if (!connection->has_left) Tell(connection->socket.get(), /*is_guest=*/connection->state == State::kGuest, news);
     connection->socket.Reset();
     connection->process.Reset();
   }
+  // Those for whom there was no descriptor: now there is one.
+  spare_.Reset();
+  for (int i = 0; i < kMaxAcceptsPerCall && listener_.valid(); ++i) {
+    const absl::StatusOr<FileDescriptor> guest = AcceptOnThisNode(listener_.get());
+    if (!guest.ok() || !guest->valid()) break;
+    Tell(guest->get(), /*is_guest=*/true, news);
+  }
   listener_.Reset();
+}
+
+// Where the news finds no room, the socket's end says enough.
+void NodePeers::Tell(int socket, bool is_guest, std::span<const std::byte> news) {
+  if (is_guest) Greet(socket).IgnoreError();
+  SendOnThisNode(socket, news, {}).IgnoreError();
 }
 
 }  // namespace shoal

@@ -98,7 +98,7 @@ class NodePeers {
   Connection* Add(State state, FileDescriptor socket, uint32_t rank);
   void Forget(const Connection& connection);
   Connection* FindKnock(uint32_t rank);
-  absl::Status Greet(const Connection& connection);
+  absl::Status Greet(int socket);
   void AcceptGuests();
   void OnGuest(Connection& guest, bool process_has_ended);
   void OnAnswer(Connection& knock, bool process_has_ended);
@@ -107,13 +107,17 @@ class NodePeers {
   // Takes the memory that came with a greeting.
   void Meet(Connection& connection, int memory_fd);
   void End(std::span<const std::byte> news);
+  void Tell(int socket, bool is_guest, std::span<const std::byte> news);
   void SetFailure(absl::Status status, std::optional<uint32_t> culprit);
+  // What this process lacks, with what the group takes, and itself as the culprit; or anything else.
+  void SetOwnFailure(const absl::Status& status);
 
   const LocalGroup group_;
   const int epoll_;
   const uint64_t first_key_;
   std::unique_ptr<OwnedMemory> own_memory_;
   WatchedDescriptor listener_;
+  FileDescriptor spare_;  // until all have met: so that a rank for which there is no descriptor can be told
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> peers_;  // by rank; nullptr: has not met, or is this one
   uint32_t next_number_ = 1;

@@ -17,6 +17,10 @@ std::string RankOnNode(const GroupInfo& group, Rank rank) {
   return RankOnNode(rank, group.job_ranks, group.nodes);
 }
 
+std::string WithRanksNamed(const GroupInfo& group, absl::string_view text) {
+  return NameMarkedRanks(text, [&group](Rank rank) { return RankOnNode(group, rank); });
+}
+
 std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count) {
   std::vector<std::string> ranks;
   for (const Rank rank : listed) ranks.push_back(RankOnNode(group, rank));

@@ -16,6 +16,8 @@ namespace shoal {
 
 // "rank 3 on node-b" (core/rank_text.h); of a rail "rank 3 of the job on node-b"
 std::string RankOnNode(const GroupInfo& group, Rank rank);
+// What a server says of the group's ranks, with the names that users know.
+std::string WithRanksNamed(const GroupInfo& group, absl::string_view text);
 // "rank 3 on node-b, rank 4 on node-b and 2 more": of `count` ranks those that are listed.
 std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count);
 // "rank 3 of the job on node-b": as the scheduler names it.

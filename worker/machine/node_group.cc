@@ -135,11 +135,12 @@ void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* act
 void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* actions) {
   if (failed() || closed()) return;
   const absl::Status why = WhatFailed(event);
-  // The rail's ranks on other nodes hear it from this one. What is no rank's fault, other ranks of the node may not
-  // know.
+  // The rail's ranks on other nodes hear it from this one. What is no other rank's fault, ranks of the node that have
+  // not met this one do not know.
+  const LocalRank own(info_->local_rank());
   if (rail_ != nullptr) {
     rail_->group().Fail(why, now, actions);
-  } else if (!event.culprit.has_value() && info_->size() > 1) {
+  } else if (event.culprit.value_or(own) == own && info_->size() > 1) {
     actions->push_back(FailureToTell(info_->id, why));
   }
   BreakOff(why, now, actions);

@@ -162,8 +162,8 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
     if (!shard.has_value() || state_ != State::kOpen) return;
     return FailOrGoOn(flow_.OnPreempted(*shard, header, actions), now, actions);
   }
-  const absl::Status error =
-      RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"), header.refusal, text);
+  const absl::Status error = RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"),
+                                          header.refusal, WithRanksNamed(info(), text));
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }
@@ -211,9 +211,10 @@ void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now,
   FailOrGoOn(flow_.OnAsk(*shard, header, actions), now, actions);
 }
 
-void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& text, Now now, WorkerActions* actions) {
+void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& said, Now now, WorkerActions* actions) {
   // Of an epoch that is over: a server that was left behind sees connections end.
   if (header.epoch != epoch()) return;
+  const std::string text = WithRanksNamed(info(), said);
   const bool was_lost = header.type == FrameType::kRankLost;
   const bool lacked_memory = header.refusal == Refusal::kGroupLackedMemory;
   const absl::Status why(lacked_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted,

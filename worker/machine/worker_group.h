@@ -83,7 +83,7 @@ class WorkerGroup final : public AnyGroup {
   void OnAsk(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions);
   void OnCommit(OpNumber watermark) { flow_.Commit(watermark); }
   // A rank was lost, or has failed the group.
-  void OnBroken(const FrameHeader& header, const std::string& text, Now now, WorkerActions* actions);
+  void OnBroken(const FrameHeader& header, const std::string& said, Now now, WorkerActions* actions);
   // False: its result can't be for this group any more, the offer is to be declined.
   bool OnOffered(uint32_t connection, const FrameHeader& header, const TransportEvent& event, Now now,
                  WorkerActions* actions);

@@ -11,6 +11,7 @@
 
 #include "net/wake_up.h"
 #include "tests/conformance/local_reduce/local_reduce_suite.h"
+#include "tests/conformance/open_file_limit.h"
 #include "worker/local_reduce/node_peers.h"
 
 namespace shoal {
@@ -135,6 +136,33 @@ TEST(HostLocalReduce, ARankOfAGroupOfAnotherSizeIsRefusedByName) {
   ranks[1].port().Open({.group = kGroup, .meeting_name = name, .rank = LocalRank(1), .size = 3});
   ASSERT_TRUE(ranks.PollUntil([&] { return ranks[0].failure(kGroup).has_value(); }));
   EXPECT_THAT(std::string(ranks[0].failure(kGroup)->status.message()), testing::HasSubstr("rank 1 of 3"));
+}
+
+TEST(HostLocalReduce, AGroupThatLacksDescriptorsFailsNamesTheLimitAndLetsItsThreadsSleep) {
+  const OpenFileLimit limit;
+  bool all_have_met = false;
+  for (int descriptors = 0; !all_have_met; ++descriptors) {
+    ASSERT_LT(descriptors, 100);
+    HostNode node;
+    RanksUnderTest ranks(&node, 3, 1);
+    limit.Leave(descriptors);
+    ranks.OpenAll(kGroup);
+    ranks.PollForAWhile();
+    all_have_met = true;
+    bool any_has_failed = false;
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      const std::optional<LocalGroupFailed>& failure = ranks[rank].failure(kGroup);
+      all_have_met = all_have_met && ranks[rank].HasMet(kGroup) && !failure.has_value();
+      EXPECT_TRUE(ranks[rank].port().Arm() && !WaitReadable({ranks[rank].port().wake_fd()}, 0))
+          << "rank " << rank << " does not sleep with " << descriptors << " descriptors for all";
+      if (!failure.has_value()) continue;
+      any_has_failed = true;
+      EXPECT_TRUE(absl::IsResourceExhausted(failure->status)) << failure->status;
+      EXPECT_THAT(std::string(failure->status.message()), testing::HasSubstr("ulimit -n"));
+    }
+    EXPECT_TRUE(all_have_met || any_has_failed) << "nothing is said with " << descriptors << " descriptors for all";
+    limit.Restore();
+  }
 }
 
 // A rank that met as it should and then writes anything, anywhere in its memory, and says anything.

@@ -77,10 +77,11 @@ TEST_P(LocalGroupEnds, L4ARankThatFailsTheGroupEndsItEverywhereWithItsReason) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ASSERT_NO_FATAL_FAILURE(RunUpTo(seed));
-    (*ranks_)[culprit_].port().Fail(kGroup, absl::DeadlineExceededError("op 7 took longer than 3 s"));
+    (*ranks_)[culprit_].port().Fail(kGroup, absl::DeadlineExceededError("op 7 of 'world' took longer than 3 s"));
     // A second reason changes nothing.
     (*ranks_)[culprit_].port().Fail(kGroup, absl::AbortedError("something else"));
-    ASSERT_NO_FATAL_FAILURE(ExpectEndsEverywhere(absl::StatusCode::kDeadlineExceeded, "op 7 took longer than 3 s"));
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectEndsEverywhere(absl::StatusCode::kDeadlineExceeded, "op 7 of 'world' took longer than 3 s"));
     if (HasFailure()) return;
   }
 }

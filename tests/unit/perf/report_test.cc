@@ -10,6 +10,7 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 PerfOptions SomeOptions() {
   PerfOptions options;
@@ -72,8 +73,11 @@ TEST(Report, TheHeadSaysWhatMovesTheBytes) {
   RunFacts facts = SomeFacts();
   facts.cluster.shards = {{.name = "alpha", .address = "10.0.0.1:7000", .transport = "tcp/eth0"}};
   EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("Rank 0 reaches the servers over tcp/eth0\n"));
+  EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("4 ranks, 2 servers (1 I/O threads), chunks"));
   facts.cluster.shards.clear();
   EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("The ranks reduce within their node, without servers\n"));
+  EXPECT_THAT(TableHeader(SomeOptions(), facts), HasSubstr("# 4 ranks, wire none"));
+  EXPECT_THAT(TableHeader(SomeOptions(), facts), Not(HasSubstr("2 servers"))) << "which are there, and not used";
 }
 
 TEST(Report, TableHasTheColumnsOfNcclTests) {

@@ -228,7 +228,7 @@ TEST_F(SchedulerGrpcTest, RefusalsKeepTheirCodeAndText) {
   v1::JoinJobResponse response;
   const grpc::Status status = stub_->JoinJob(Context().get(), request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), HasSubstr("control version 3"));
+  EXPECT_THAT(status.error_message(), HasSubstr("control version 4"));
 }
 
 TEST_F(SchedulerGrpcTest, ACallerWhoHangsUpIsForgotten) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "tests/conformance/open_file_limit.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_harness.h"
 #include "tests/unit/net/shm/shm_stranger.h"
@@ -149,7 +150,7 @@ TEST_F(ShmStrangers, ThatListenAreReportedWithWhatIsWrong) {
     const std::string where = NextAddress();
     const FileDescriptor listener = *ListenOnThisNode(where);
     const PeerId peer = *friend_.transport().Connect(where);
-    Stranger stranger(AcceptOnThisNode(listener.get()));
+    Stranger stranger(*AcceptOnThisNode(listener.get()));
     c.say(stranger);
     ASSERT_TRUE(PollUntil([&] { return friend_.IsDown(peer); }));
     EXPECT_FALSE(friend_.IsUp(peer));
@@ -198,6 +199,22 @@ TEST_F(ShmStrangers, ThatSayNothingDontKeepOthersOut) {
   mute.clear();
   ExpectServed();
   EXPECT_EQ(node_.Count(TransportEventKind::kPeerUp), 2u);
+}
+
+TEST_F(ShmStrangers, WithoutDescriptorsItWaitsAndDoesNotSpin) {
+  const OpenFileLimit limit;
+  const PeerId peer = *friend_.transport().Connect(address());
+  limit.Leave(0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+  int wakes = 0;
+  for (; std::chrono::steady_clock::now() < end; ++wakes) {
+    node_.Poll();
+    if (node_.transport().Arm()) WaitReadable({node_.transport().wake_fd()}, 10'000'000);
+  }
+  EXPECT_LT(wakes, 100) << "asks again and again for what there is not";
+  EXPECT_FALSE(friend_.IsUp(peer) || friend_.IsDown(peer));
+  limit.Restore();
+  ASSERT_TRUE(PollUntil([&] { return friend_.IsUp(peer); })) << friend_.WhyDown(peer);
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // The sockets alone, without UCX: what they do when the process runs out of descriptors.
 #include "net/ucx/handshake_sockets.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/conformance/open_file_limit.h"
 #include "tests/unit/net/ucx/raw_socket.h"
 
 namespace shoal {
@@ -14,11 +13,7 @@ namespace {
 
 class HandshakeSocketsTest : public testing::Test {
  protected:
-  HandshakeSocketsTest() : sockets_(*HandshakeSockets::Make()) {
-    getrlimit(RLIMIT_NOFILE, &limit_);
-    EXPECT_TRUE(sockets_->Listen("127.0.0.1", 0).ok());
-  }
-  ~HandshakeSocketsTest() override { setrlimit(RLIMIT_NOFILE, &limit_); }
+  HandshakeSocketsTest() : sockets_(*HandshakeSockets::Make()) { EXPECT_TRUE(sockets_->Listen("127.0.0.1", 0).ok()); }
 
   // Polls, sleeping in between as a loop does, until `done`.
   bool PollUntil(const std::function<bool()>& done) {
@@ -34,20 +29,13 @@ class HandshakeSocketsTest : public testing::Test {
     return done();
   }
 
-  void LeaveDescriptors(int count) const {
-    const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(next);
-    const rlimit low = {.rlim_cur = static_cast<rlim_t>(next + count), .rlim_max = limit_.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  }
-
   static Bytes Greeting() {
     HandshakeMessage greeting;
     greeting.port = 4711;
     return EncodeHandshake(greeting);
   }
 
-  rlimit limit_{};
+  OpenFileLimit limit_;
   std::unique_ptr<HandshakeSockets> sockets_;
   int greeted_ = 0;
   int ended_ = 0;
@@ -58,7 +46,7 @@ TEST_F(HandshakeSocketsTest, WhoSaysNothingMakesRoomForWhoGreets) {
   RawSocket silent = RawSocket::ConnectTo(sockets_->listen_address());
   RawSocket friendly = RawSocket::ConnectTo(sockets_->listen_address());
   friendly.Say(Greeting());
-  LeaveDescriptors(1);
+  limit_.Leave(1);
   ASSERT_TRUE(PollUntil([&] { return greeted_ == 1; }));
   EXPECT_TRUE(silent.HasEnded());
   EXPECT_FALSE(friendly.HasEnded());
@@ -67,12 +55,12 @@ TEST_F(HandshakeSocketsTest, WhoSaysNothingMakesRoomForWhoGreets) {
 TEST_F(HandshakeSocketsTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
   RawSocket friendly = RawSocket::ConnectTo(sockets_->listen_address());
   friendly.Say(Greeting());
-  LeaveDescriptors(0);
+  limit_.Leave(0);
   const auto begin = std::chrono::steady_clock::now();
   PollUntil([&] { return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(300); });
   EXPECT_EQ(greeted_, 0);
   EXPECT_LT(polls_, 100) << "asks again and again for what there is not";
-  setrlimit(RLIMIT_NOFILE, &limit_);
+  limit_.Restore();
   EXPECT_TRUE(PollUntil([&] { return greeted_ == 1; }));
 }
 

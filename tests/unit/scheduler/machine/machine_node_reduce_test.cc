@@ -281,5 +281,19 @@ TEST_F(MachineNodeReduceTest, AJobThatIsOnOneNodeNeedsNoServersOnceAllRanksAreTh
   }
 }
 
+// Ranks that have their answer do not ask again, so a new scheduler hears of them from the saved state alone.
+TEST_F(MachineNodeReduceTest, TheNextSchedulerKnowsThatAJobNeedsNoServers) {
+  MachineHarness harness;
+  for (uint32_t rank = 0; rank < 3; ++rank) harness.Ask<JobJoined>(JoinAs(rank));
+  const absl::StatusOr<PersistedState> saved = DecodeState(EncodeState(*harness.last_saved()));
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(*saved, *harness.last_saved());
+  MachineHarness next(*saved);
+  EXPECT_TRUE(next.Ask<JobJoined>(JoinAs(0)).needs_no_servers);
+  JoinJob moved = JoinAs(1);
+  moved.node_reduce = On("boot 2");
+  EXPECT_FALSE(next.Ask<JobJoined>(moved).needs_no_servers) << "what a rank says now counts";
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

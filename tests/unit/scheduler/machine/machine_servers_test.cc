@@ -62,7 +62,7 @@ TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
       {"version", [](RegisterServer* r) { r->control_version = 9; }, absl::StatusCode::kFailedPrecondition,
        "speaks control version 9"},
       {"old version", [](RegisterServer* r) { r->control_version = 0; }, absl::StatusCode::kFailedPrecondition,
-       "this scheduler speaks 2"},
+       "this scheduler speaks 3"},
       {"no name", [](RegisterServer* r) { r->name.clear(); }, absl::StatusCode::kInvalidArgument, "server name"},
       {"long name", [](RegisterServer* r) { r->name.assign(201, 'x'); }, absl::StatusCode::kInvalidArgument, "201"},
       {"control characters", [](RegisterServer* r) { r->name = "a\nb"; }, absl::StatusCode::kInvalidArgument, "a?b"},

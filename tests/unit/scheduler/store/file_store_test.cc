@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "scheduler/store/state_codec.h"
+#include "shoal/v1/state.pb.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -145,6 +146,9 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
   for (const uint32_t rank : {0, 1, 2}) job.ranks[JobRank(rank)] = {.incarnation = Incarnation(8), .node = "g"};
+  job.ranks[JobRank(0)].node_reduce = {.choice = 2, .possible = true, .node_identity = "boot 2", .can_rails = true};
+  job.ranks[JobRank(1)].node_reduce = {.possible = true, .node_identity = "boot 1"};
+  job.ranks[JobRank(2)].node_reduce = {.choice = 1, .node_identity = "boot 2"};
   job.ranks[JobRank(3)] = {
       .incarnation = Incarnation(9), .phase = MemberPhase::kLeft, .reason = "r", .node = "h", .pid = 7};
   job.groups = {{.id = GroupId(7),
@@ -255,6 +259,26 @@ TEST(StateCodecTest, NonsenseIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
   }
   EXPECT_EQ(DecodeState("\xff\xff\xff\xff garbage").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(StateCodecTest, ARankOnANodeThatIsNotListedIsRefused) {
+  v1::SchedulerState stored;
+  PersistedState good;
+  good.cluster_id = "c";
+  ASSERT_TRUE(stored.ParseFromString(EncodeState(good)));
+  stored.set_next_job_id(2);
+  v1::StoredJob* const job = stored.add_jobs();
+  job->set_job_id(1);
+  job->set_world_size(1);
+  job->set_phase(static_cast<uint32_t>(JobPhase::kRunning));
+  v1::StoredRank* const rank = job->add_ranks();
+  rank->set_phase(static_cast<uint32_t>(MemberPhase::kLive));
+  rank->mutable_node_reduce()->set_node(1);
+  EXPECT_THAT(std::string(DecodeState(stored.SerializeAsString()).status().message()), HasSubstr("not listed"));
+  job->add_node_identities("boot 1");
+  const absl::StatusOr<PersistedState> decoded = DecodeState(stored.SerializeAsString());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->jobs[0].ranks.at(JobRank(0)).node_reduce->node_identity, "boot 1");
 }
 
 }  // namespace

@@ -186,6 +186,24 @@ TEST(ServerMachine, RanksThatDisagreeFailTheGroupAndBothAreNamed) {
   EXPECT_EQ(server.counters().groups_failed, 1u);
 }
 
+// A server knows no more of a rail than its own numbers, which mean nothing to the user.
+TEST(ServerMachine, RanksOfARailThatDisagreeAreMarkedForTheWorkersToName) {
+  ServerDriver server;
+  std::vector<PeerId> peers;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    peers.push_back(server.Up());
+    server.Hello(peers[rank], server.Token(rank, 2, 1, 1024, /*ranks_per_member=*/4));
+  }
+  server.Clear();
+  server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 256));
+  server.Push(peers[1], ServerDriver::PushHeader(1, 1, 0, 200));
+  ASSERT_FALSE(server.notes.empty());
+  EXPECT_EQ(
+      server.notes[0].text(),
+      "the ranks disagree on op 1: {rank 0} called sum of 256 float32, {rank 1} called sum of 200 float32 (a part "
+      "of the tensor): all ranks must make the same calls in the same order");
+}
+
 // A slot stays in use until its replies are sent, so pushes may find none free.
 TEST(ServerMachine, PushesWithoutAFreeSlotAreHeldAndTakenLater) {
   ServerDriver server(ServerDriver::Options(64 << 20, 2048));  // credit 2, so 4 slots

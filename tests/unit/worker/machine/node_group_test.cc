@@ -319,6 +319,15 @@ TEST_F(NodeGroupTest, AFailureOfNoRankIsPassedOnAsItIs) {
   EXPECT_THAT(worker.failures_told, ElementsAre("no shared memory is left"));
 }
 
+TEST_F(NodeGroupTest, WhatThisRankLacksIsToldWithItsNameToThoseThatHaveNotMetIt) {
+  worker.Open(Info());
+  worker.GiveLocal(LocalGroupFailed{kGroup, absl::ResourceExhaustedError("no descriptors are left"), LocalRank(1)});
+  const std::string why = "rank 5 of the job on node-a: no descriptors are left";
+  ASSERT_THAT(worker.opened, SizeIs(1));
+  EXPECT_EQ(worker.opened[0].status, absl::ResourceExhaustedError(why));
+  EXPECT_THAT(worker.failures_told, ElementsAre(why));
+}
+
 TEST_F(NodeGroupTest, AResultThatCameDespiteAFailureIsAResult) {
   OpenAll();
   worker.Submit(1, 100);

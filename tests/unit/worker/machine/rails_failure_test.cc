@@ -115,6 +115,25 @@ TEST_F(RailsFailureTest, AServerThatRefusesTheRailEndsTheOpeningOnTheNode) {
   EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
 }
 
+TEST_F(RailsFailureTest, ServersWordsOfTheRailNameTheRanksThatUsersKnow) {
+  const std::string words = "{rank 0} called this, {rank 1} called that, {rank 2} is no rank of it";
+  const char kNamed[] =
+      "rank 5 of the job on node-a called this, rank 7 of the job on node-b called that, rank 2 is no rank of it";
+  for (const FrameType type : {FrameType::kRefuse, FrameType::kGroupFailed}) {
+    WorkerDriver driver(kOptions);
+    driver.Open(Info(1));
+    driver.Up(0);
+    driver.Welcome(0, 8);
+    driver.GiveLocal(LocalGroupMet{kGroup});
+    driver.Submit(1, kElements);
+    FrameHeader said = WorkerDriver::Header(type, 1);
+    if (type == FrameType::kRefuse) said.refusal = Refusal::kLayoutMismatch;
+    driver.GiveNote(0, MakeTextNote(said, words));
+    ASSERT_THAT(driver.local_fails, SizeIs(1));
+    EXPECT_THAT(std::string(driver.local_fails[0].why.message()), HasSubstr(kNamed));
+  }
+}
+
 TEST_F(RailsFailureTest, AFailedRailMovesNoMoreWhileTheNodeStillHasItsTensor) {
   OpenAll();
   worker.Submit(1, kElements);
