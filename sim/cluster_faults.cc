@@ -290,7 +290,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
   if (IsDestructive(fault.kind)) {
     MayFailFor(worker->place);
     if (fault.kind == FaultKind::kMissingRank) process.MayBeWaitedFor();
-    if (fault.kind == FaultKind::kDisagree) checkers_.MayFailFor(run, "rank ");
+    if (fault.kind == FaultKind::kDisagree) checkers_.MayFailFor(run, "disagree on op ");
     if (fault.kind == FaultKind::kAbort) checkers_.MayFailFor(run, WorkerProcess::kAbortReason);
   }
   victims_ = {process.name()};
