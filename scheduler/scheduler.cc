@@ -65,16 +65,17 @@ class Scheduler::Parts {
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfig& config) {
+absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfig& config, EventSink log) {
+  if (!config.log_events) log = nullptr;
   if (absl::Status status = CheckConfig(config); !status.ok()) return status;
   if (!config.store.empty()) {
-    auto roles = SchedulerRoles::Start(config);
+    auto roles = SchedulerRoles::Start(config, std::move(log));
     if (!roles.ok()) return roles.status();
     return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(roles))));
   }
   absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(config);
   if (!store.ok()) return store.status();
-  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store));
+  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store), std::move(log));
   if (!term.ok()) return term.status();
   return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(term))));
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/log_event.h"
 #include "scheduler/config/scheduler_config.h"
 
 namespace shoal {
@@ -20,7 +21,8 @@ class Scheduler {
   // calls on, and etcd may be started later. InvalidArgument: a value in `config` is out of range. Unavailable: the
   // address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
   // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text says what to do.
-  static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config);
+  // `log` takes each event while config.log_events; called from the scheduler's threads.
+  static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config, EventSink log = nullptr);
 
   ~Scheduler();  // stops
   Scheduler(const Scheduler&) = delete;

@@ -64,6 +64,8 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
                 "How long open groups get to end after SIGTERM, SIGINT or shoalctl drain.", &config->drain_timeout_ms,
                 0, kMaxTimeoutMs);
+  table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "text|json",
+                "Form of the log on stderr: a line for people, or a JSON object a line.", &config->log_format);
 }
 
 absl::Status CheckServerConfig(const ServerConfig& config) {

@@ -1,7 +1,6 @@
 #include "scheduler/leading/scheduler_roles.h"
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,7 +14,7 @@ constexpr std::chrono::milliseconds kBetweenElections{300};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config) {
+absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config, EventSink log) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
   if (!target.ok()) return target.status();
   const bool any_interface = absl::StartsWith(config.listen, "0.0.0.0:") || absl::StartsWith(config.listen, "[::]:");
@@ -27,18 +26,19 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
   }
   auto forwarding = ForwardingHost::Listen(config.listen);
   if (!forwarding.ok()) return forwarding.status();
-  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding)));
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(log)));
   roles->thread_ = std::thread([raw = roles.get()] { raw->Run(); });
   return roles;
 }
 
 SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target,
-                               std::unique_ptr<ForwardingHost> forwarding)
+                               std::unique_ptr<ForwardingHost> forwarding, EventSink log)
     : config_(config),
       address_(forwarding->address()),
       client_(target),
       election_(&client_, config.advertise.empty() ? address_ : config.advertise, config.leader_lease_ms),
-      forwarding_(std::move(forwarding)) {}
+      forwarding_(std::move(forwarding)),
+      log_(std::move(log)) {}
 
 SchedulerRoles::~SchedulerRoles() {
   {
@@ -55,13 +55,17 @@ void SchedulerRoles::Run() {
     const absl::StatusOr<Standing> standing = election_.Stand();
     if (!standing.ok()) {
       // The scheduler that led may still lead: this one can't tell whether its lease has ended.
-      Log(absl::StrCat("the election failed: ", standing.status().message()));
+      Log(EventKind::kElectionFailed, absl::StrCat("the election failed: ", standing.status().message()));
     } else if (standing->leads) {
       Lead(*standing);
       if (!Follow()) return;
     } else {
       forwarding_->SetLeader(standing->leader_address);
-      Log(standing->leader_address.empty() ? "no scheduler leads" : absl::StrCat("follows ", standing->leader_address));
+      if (standing->leader_address.empty()) {
+        Log(EventKind::kLeaderMissing, "no scheduler leads");
+      } else {
+        Log(EventKind::kLeaderFollowed, absl::StrCat("follows ", standing->leader_address));
+      }
     }
   } while (Pause());
 }
@@ -70,12 +74,12 @@ void SchedulerRoles::Lead(const Standing& standing) {
   forwarding_.reset();
   auto store = std::make_unique<EtcdStore>(&client_, election_.leader_key(), standing.term);
   const EtcdStore* const in_use = store.get();
-  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term = SchedulerTerm::Start(config_, address_, std::move(store));
+  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term = SchedulerTerm::Start(config_, address_, std::move(store), log_);
   if (!term.ok()) {
-    Log(absl::StrCat("can't lead: ", term.status().message()));
+    Log(EventKind::kLeadingRefused, absl::StrCat("can't lead: ", term.status().message()));
     return election_.Resign();
   }
-  Log(absl::StrCat("leads, term ", standing.term));
+  Log(EventKind::kLeadingBegan, absl::StrCat("leads, term ", standing.term));
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) (*term)->Stop();
@@ -89,7 +93,7 @@ void SchedulerRoles::Lead(const Standing& standing) {
   }
   ended.reset();
   election_.Resign();
-  Log(absl::StrCat("leads no longer, term ", standing.term));
+  Log(EventKind::kLeadingEnded, absl::StrCat("leads no longer, term ", standing.term));
 }
 
 bool SchedulerRoles::Follow() {
@@ -99,7 +103,7 @@ bool SchedulerRoles::Follow() {
       forwarding_ = *std::move(forwarding);
       return true;
     }
-    Log(std::string(forwarding.status().message()));
+    Log(EventKind::kLeadingRefused, std::string(forwarding.status().message()));
     if (!Pause()) return false;
   }
   return false;
@@ -115,10 +119,10 @@ bool SchedulerRoles::IsStopping() {
   return stopping_;
 }
 
-void SchedulerRoles::Log(const std::string& line) {
-  if (!config_.log_events || line == logged_) return;
-  logged_ = line;
-  std::fprintf(stderr, "scheduler at %s: %s\n", address_.c_str(), line.c_str());
+void SchedulerRoles::Log(EventKind kind, const std::string& text) {
+  if (!log_ || text == logged_) return;
+  logged_ = text;
+  log_({.kind = kind, .subject = absl::StrCat("scheduler at ", address_), .text = text});
 }
 
 }  // namespace shoal::scheduler

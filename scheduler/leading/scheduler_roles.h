@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "core/log_event.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/leading/etcd_election.h"
 #include "scheduler/leading/forwarding_host.h"
@@ -23,8 +24,8 @@ namespace shoal::scheduler {
 class SchedulerRoles {
  public:
   // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
-  // listened on.
-  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config);
+  // listened on. `log` may be empty.
+  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, EventSink log);
   ~SchedulerRoles();  // gives up the lead and stops
   SchedulerRoles(const SchedulerRoles&) = delete;
   SchedulerRoles& operator=(const SchedulerRoles&) = delete;
@@ -32,7 +33,8 @@ class SchedulerRoles {
   const std::string& address() const { return address_; }
 
  private:
-  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding);
+  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding,
+                 EventSink log);
 
   void Run();
   // Serves for as long as the term lasts.
@@ -42,14 +44,16 @@ class SchedulerRoles {
   // False: stop.
   bool Pause();
   bool IsStopping();
-  void Log(const std::string& line);
+  // Unless it is what was said last.
+  void Log(EventKind kind, const std::string& text);
 
   const SchedulerConfig config_;
   const std::string address_;  // listened on
   EtcdClient client_;
   EtcdElection election_;
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
-  std::string logged_;                          // the newest line, so that it is not repeated
+  const EventSink log_;
+  std::string logged_;  // the newest text
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;                // under mutex_

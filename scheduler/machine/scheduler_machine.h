@@ -169,7 +169,7 @@ class SchedulerMachine {
   void Carry(const Consequence& consequence);
   void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
-  void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
+  void Record(EventKind kind, const std::string& subject, const std::string& reason, Now now, const EventIds& ids = {});
   void SaveIfChanged(Now now);
   void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "core/frame.h"
+#include "core/log_event.h"
 #include "core/transport_event.h"
 #include "reduce/reduce.h"
 
@@ -64,8 +66,21 @@ struct ClosePeerAction {
   PeerId peer;
 };
 
+// Hand it to the log. The text lies in the action, so that actions stay plain bytes; a longer one is cut.
+struct LogAction {
+  EventKind kind = EventKind::kMessageRefused;
+  EventIds ids;
+  size_t text_bytes = 0;
+  std::array<char, kMaxNoteBytes - 64> text{};
+
+  LogAction(EventKind event_kind, const EventIds& event_ids, std::string_view event_text)
+      : kind(event_kind), ids(event_ids) {
+    text_bytes = event_text.copy(text.data(), text.size());
+  }
+};
+
 using ServerAction = std::variant<SendNoteAction, AcceptAction, DeclineAction, SendPayloadAction, ReduceAction,
-                                  ForgetInputsAction, ClosePeerAction>;
+                                  ForgetInputsAction, ClosePeerAction, LogAction>;
 using ServerActions = std::vector<ServerAction>;
 
 // A rank of a group whose connection broke, and for which other ranks of the group wait.

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from chaos.promises import MOST_MOVES_IN_10_S
 
 WINDOW_S = 10.0
-MOVED = re.compile(r'^\S+ group-moved (group ".*?" of job ".*?")')
+MOVED = re.compile(r'^\S+ INFO scheduler group-moved (group ".*?" of job ".*?")')
 
 
 class MoveWatch:

@@ -74,7 +74,7 @@ class SchedulerLoopTest : public ::testing::Test {
       : loop_(
             *SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, NewState(), true, now_), &host_, &store_,
             [](const PersistedState& state) { return absl::StrCat(state.servers.size(), " servers"); },
-            [this](const EventRecord& event) { logged_.push_back(event.kind); }) {
+            [this](const EventRecord& event) { logged_.emplace_back(EventKey(event.kind)); }) {
     Run();
     FinishSave();
   }
