@@ -133,6 +133,8 @@ namespace shoal {
     "A message about an open group was refused, which is usual when a group moves.") \
   X(kPeerClosed, "peer-closed", kWarning, kServer, \
     "A connection was closed because what came in was not the protocol.") \
+  X(kHttpListening, "http-listening", kInfo, kProcess, \
+    "Metrics and health are served at the address of --http.") \
   X(kEventsLeftOut, "events-left-out", kWarning, kProcess, \
     "Events of one kind came too fast, or nobody read the log: so many were not written.")
 // clang-format on

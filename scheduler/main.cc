@@ -10,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/option_table.h"
 #include "core/version.h"
+#include "metrics/http_server.h"
 #include "process/event_log.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/scheduler_metrics.h"
 
 namespace {
 
@@ -44,6 +46,20 @@ void PrintStart(const shoal::SchedulerConfig& config, const std::string& effecti
   std::fflush(stdout);
 }
 
+// Null: none is wanted. It is ready while it answers: a scheduler that does not lead passes calls on.
+absl::StatusOr<std::unique_ptr<shoal::HttpServer>> StartHttp(const shoal::SchedulerConfig& config,
+                                                             const shoal::Scheduler* scheduler, shoal::EventLog* log) {
+  if (config.http.empty()) return nullptr;
+  auto http = shoal::HttpServer::Start(
+      config.http,
+      {.metrics = [scheduler, log] { return shoal::SchedulerMetricsText(scheduler->numbers().get(), log->left_out()); },
+       .ready = [] { return absl::OkStatus(); }});
+  if (!http.ok()) return http.status();
+  log->Write({.kind = shoal::EventKind::kHttpListening,
+              .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+  return *std::move(http);
+}
+
 // Serves until SIGINT or SIGTERM, which all threads started from here on leave to this one.
 int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const std::string& effective) {
   sigset_t stop_signals;
@@ -61,6 +77,8 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
   const auto scheduler = shoal::Scheduler::Start(config, log->sink());
   if (!scheduler.ok()) return Fail(scheduler.status(), log);
   const std::string address = (*scheduler)->address();
+  const auto http = StartHttp(config, scheduler->get(), log);
+  if (!http.ok()) return Fail(http.status(), log);
   if (format == shoal::LogFormat::kText) PrintStart(config, effective, address);
   log->Write({.kind = shoal::EventKind::kSchedulerListening,
               .text = absl::StrCat("Shoal ", shoal::kSoftwareVersion, " listens on ", address)});

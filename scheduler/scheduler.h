@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/log_event.h"
 #include "scheduler/config/scheduler_config.h"
+#include "scheduler/machine/scheduler_numbers.h"
 
 namespace shoal {
 
@@ -30,6 +31,9 @@ class Scheduler {
 
   // "ip:port" with the actual port.
   std::string address() const;
+
+  // As of about a second ago; null while it does not lead, or config.http is empty.
+  std::shared_ptr<const scheduler::SchedulerNumbers> numbers() const;
 
   // Ends open calls with UNAVAILABLE, waits for the threads (a second at most for calls in flight). Idempotent.
   void Stop();

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +21,14 @@
 #include "core/option_table.h"
 #include "core/version.h"
 #include "core/wait_report.h"
+#include "metrics/http_server.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/event_log.h"
 #include "server/server.h"
 #include "server/server_config.h"
+#include "server/server_metrics.h"
 
 namespace shoal {
 namespace {
@@ -67,8 +70,59 @@ std::string TakeSignalName(int signal_fd) {
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+// The server as the threads of HTTP see it: none before it is registered, and when it ends.
+class ShownServer {
+ public:
+  void Show(const Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+  // Its numbers are shown until it ends; it is not ready any more.
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    leaves_ = true;
+  }
+
+  std::string Metrics(uint64_t slot_memory_bytes, uint64_t log_events_left_out) const {
+    const std::lock_guard lock(mutex_);
+    if (server_ == nullptr) return ServerMetricsText(nullptr, slot_memory_bytes, log_events_left_out);
+    const ServerCounters counters = server_->counters();
+    return ServerMetricsText(&counters, slot_memory_bytes, log_events_left_out);
+  }
+
+  // A registered server is ready also while the scheduler is away: its groups continue.
+  absl::Status Ready() const {
+    const std::lock_guard lock(mutex_);
+    if (leaves_ || (server_ != nullptr && server_->asked_to_drain())) {
+      return absl::UnavailableError("this server leaves the cluster");
+    }
+    if (server_ == nullptr) return absl::UnavailableError("this server has not registered with the scheduler yet");
+    return server_->failure();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const Server* server_ = nullptr;  // under mutex_
+  bool leaves_ = false;             // under mutex_
+};
+
+// Null: none is wanted.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config, const ShownServer* shown,
+                                                      EventLog* log) {
+  if (config.http.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<HttpServer>> http = HttpServer::Start(
+      config.http,
+      {.metrics = [bytes = config.slot_memory_bytes, shown, log] { return shown->Metrics(bytes, log->left_out()); },
+       .ready = [shown] { return shown->Ready(); }});
+  if (!http.ok()) return http.status();
+  log->Write(
+      {.kind = EventKind::kHttpListening, .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+  return *std::move(http);
+}
+
 // `why`: a signal's name, or "shoalctl drain"; in that case the server has begun to drain by itself.
-void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server, EventLog* log) {
+void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server, ShownServer* shown,
+                  EventLog* log) {
   log->Write({.kind = EventKind::kServerLeaving,
               .text = absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
                                    " ms to end; another signal ends them at once")});
@@ -90,17 +144,22 @@ void DrainAndStop(const ServerConfig& config, const std::string& why, int signal
                 .text = absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
                                      server->open_groups())});
   }
+  shown->Show(nullptr);
   server->Stop(why);
   log->Write({.kind = EventKind::kServerStopped, .text = absl::StrCat("stopped after ", why)});
 }
 
 int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signal_fd) {
+  ShownServer shown;
+  const absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(config, &shown, log);
+  if (!http.ok()) return Fail(http.status(), log);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, log->sink(), signal_fd);
   if (absl::IsCancelled(server.status())) {
     log->Write({.kind = EventKind::kServerStopped, .text = std::string(server.status().message())});
     return kExitOk;
   }
   if (!server.ok()) return Fail(server.status(), log);
+  shown.Show(server->get());
   const std::string addresses = absl::StrJoin((*server)->addresses(), ",");
   if (format == LogFormat::kText) {
     std::cout << "shoal-server " << (*server)->name() << " listening on " << addresses << std::endl;
@@ -110,12 +169,14 @@ int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signa
               .text = absl::StrCat("Shoal ", kSoftwareVersion, " listens on ", addresses)});
   while (!WaitReadable({signal_fd, (*server)->end_fd()}, std::nullopt)) {
   }
+  shown.Leave();
   if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
+    shown.Show(nullptr);
     (*server)->Stop("lost its place");
     return Fail(failure, log);
   }
   const bool asked = (*server)->asked_to_drain();
-  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get(), log);
+  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get(), &shown, log);
   return kExitOk;
 }
 

@@ -47,6 +47,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->bytes_out += more.bytes_out;
   sum->contributions_landed += more.contributions_landed;
   sum->chunks_reduced += more.chunks_reduced;
+  sum->ops_begun += more.ops_begun;
   sum->groups_failed += more.groups_failed;
   // A group is open on every I/O thread that owns chunks of it, and a worker is connected to each.
   sum->groups_open = std::max(sum->groups_open, more.groups_open);
@@ -54,6 +55,9 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   if (more.peers > 0 || sum->transports.empty()) sum->transports = more.transports;
   sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
+  sum->slots += more.slots;
+  sum->slots_in_use += more.slots_in_use;
+  sum->pending_pushes += more.pending_pushes;
   sum->corrupted_payloads += more.corrupted_payloads;
   sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];

@@ -24,6 +24,7 @@ struct SchedulerConfig {
   bool reflection = false;
   bool log_events = false;          // each event as a line on stderr
   std::string log_format = "text";  // or "json"
+  std::string http;                 // "ip:port" of metrics and health; empty: none
   bool is_colocated = false;        // it runs inside a worker, and ends with a rank; no option
 };
 

@@ -14,7 +14,8 @@ constexpr std::chrono::milliseconds kBetweenElections{300};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config, EventSink log) {
+absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config,
+                                                                      SchedulerSinks sinks) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
   if (!target.ok()) return target.status();
   const bool any_interface = absl::StartsWith(config.listen, "0.0.0.0:") || absl::StartsWith(config.listen, "[::]:");
@@ -26,19 +27,19 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
   }
   auto forwarding = ForwardingHost::Listen(config.listen);
   if (!forwarding.ok()) return forwarding.status();
-  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(log)));
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(sinks)));
   roles->thread_ = std::thread([raw = roles.get()] { raw->Run(); });
   return roles;
 }
 
 SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target,
-                               std::unique_ptr<ForwardingHost> forwarding, EventSink log)
+                               std::unique_ptr<ForwardingHost> forwarding, SchedulerSinks sinks)
     : config_(config),
       address_(forwarding->address()),
       client_(target),
       election_(&client_, config.advertise.empty() ? address_ : config.advertise, config.leader_lease_ms),
       forwarding_(std::move(forwarding)),
-      log_(std::move(log)) {}
+      sinks_(std::move(sinks)) {}
 
 SchedulerRoles::~SchedulerRoles() {
   {
@@ -74,7 +75,8 @@ void SchedulerRoles::Lead(const Standing& standing) {
   forwarding_.reset();
   auto store = std::make_unique<EtcdStore>(&client_, election_.leader_key(), standing.term);
   const EtcdStore* const in_use = store.get();
-  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term = SchedulerTerm::Start(config_, address_, std::move(store), log_);
+  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term =
+      SchedulerTerm::Start(config_, address_, std::move(store), sinks_);
   if (!term.ok()) {
     Log(EventKind::kLeadingRefused, absl::StrCat("can't lead: ", term.status().message()));
     return election_.Resign();
@@ -92,6 +94,7 @@ void SchedulerRoles::Lead(const Standing& standing) {
     ended = std::move(term_);
   }
   ended.reset();
+  if (sinks_.numbers) sinks_.numbers(nullptr);
   election_.Resign();
   Log(EventKind::kLeadingEnded, absl::StrCat("leads no longer, term ", standing.term));
 }
@@ -120,9 +123,9 @@ bool SchedulerRoles::IsStopping() {
 }
 
 void SchedulerRoles::Log(EventKind kind, const std::string& text) {
-  if (!log_ || text == logged_) return;
+  if (!sinks_.log || text == logged_) return;
   logged_ = text;
-  log_({.kind = kind, .subject = absl::StrCat("scheduler at ", address_), .text = text});
+  sinks_.log({.kind = kind, .subject = absl::StrCat("scheduler at ", address_), .text = text});
 }
 
 }  // namespace shoal::scheduler

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "core/log_event.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/leading/etcd_election.h"
 #include "scheduler/leading/forwarding_host.h"
+#include "scheduler/leading/scheduler_sinks.h"
 #include "scheduler/leading/scheduler_term.h"
 #include "scheduler/store/etcd_client.h"
 
@@ -24,8 +24,8 @@ namespace shoal::scheduler {
 class SchedulerRoles {
  public:
   // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
-  // listened on. `log` may be empty.
-  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, EventSink log);
+  // listened on.
+  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, SchedulerSinks sinks);
   ~SchedulerRoles();  // gives up the lead and stops
   SchedulerRoles(const SchedulerRoles&) = delete;
   SchedulerRoles& operator=(const SchedulerRoles&) = delete;
@@ -34,7 +34,7 @@ class SchedulerRoles {
 
  private:
   SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding,
-                 EventSink log);
+                 SchedulerSinks sinks);
 
   void Run();
   // Serves for as long as the term lasts.
@@ -52,7 +52,7 @@ class SchedulerRoles {
   EtcdClient client_;
   EtcdElection election_;
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
-  const EventSink log_;
+  const SchedulerSinks sinks_;
   std::string logged_;  // the newest text
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -60,7 +60,8 @@ void Waker::WaitUntil(uint64_t deadline_ns) {
 
 absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const SchedulerConfig& config,
                                                                     const std::string& listen,
-                                                                    std::unique_ptr<Store> store, EventSink log) {
+                                                                    std::unique_ptr<Store> store,
+                                                                    SchedulerSinks sinks) {
   const absl::StatusOr<std::optional<std::string>> saved = store->Load();
   if (!saved.ok()) return saved.status();
   const bool is_new = !saved->has_value();
@@ -77,14 +78,15 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   auto host = GrpcControlHost::Listen(listen, config.reflection);
   if (!host.ok()) return host.status();
   return std::unique_ptr<SchedulerTerm>(
-      new SchedulerTerm(std::move(store), *std::move(host), *std::move(machine), std::move(log)));
+      new SchedulerTerm(std::move(store), *std::move(host), *std::move(machine), std::move(sinks)));
 }
 
 SchedulerTerm::SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
-                             std::unique_ptr<SchedulerMachine> machine, EventSink log)
+                             std::unique_ptr<SchedulerMachine> machine, SchedulerSinks sinks)
     : store_(std::move(store)),
       host_(std::move(host)),
-      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, LogTo(std::move(log))) {
+      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, LogTo(std::move(sinks.log))) {
+  if (sinks.numbers) loop_.PublishNumbersTo(std::move(sinks.numbers));
   store_->SetWake([this] { waker_.Wake(); });
   host_->SetWake([this] { waker_.Wake(); });
 }

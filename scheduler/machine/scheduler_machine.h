@@ -25,6 +25,7 @@
 #include "scheduler/machine/save_queue.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/server_registry.h"
 #include "scheduler/machine/watchers.h"
@@ -63,6 +64,8 @@ class SchedulerMachine {
 
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
+  // Of the cluster as it is now; the rest of the numbers is zero.
+  SchedulerNumbers Numbers() const;
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);

@@ -102,6 +102,7 @@ struct ServerCounters {
   uint64_t bytes_out = 0;  // payload of results sent
   uint64_t contributions_landed = 0;
   uint64_t chunks_reduced = 0;
+  uint64_t ops_begun = 0;  // their first chunk was summed: over all servers each op counts once
   uint64_t groups_failed = 0;
   uint32_t groups_open = 0;
   uint32_t peers = 0;
@@ -109,6 +110,9 @@ struct ServerCounters {
   std::string transports;            // what the connections use now, human-readable
   uint64_t corrupted_payloads = 0;   // contributions whose checksum was wrong on arrival, where that is checked
   uint64_t slot_memory_used_bytes = 0;
+  uint32_t slots = 0;  // of the open groups
+  uint32_t slots_in_use = 0;
+  uint32_t pending_pushes = 0;                     // that wait for a slot
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
   std::vector<AbsentRank> absent_ranks;            // kMaxAbsentRanksListed at most
 

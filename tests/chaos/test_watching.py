@@ -46,7 +46,8 @@ def test_a_server_may_have_grown_by_what_ranks_have_in_flight_and_nobody_else():
 
 def test_a_group_that_is_moved_too_often_is_named_once():
     watch = MoveWatch()
-    line = 't INFO scheduler group-moved group "0.0" of job "j" (job=1 group=2 epoch=9): to epoch 9 with 2 shards: server A refused it'
+    subject = 'group "0.0" of job "j" (job=1 group=2 epoch=9)'
+    line = f"t INFO scheduler group-moved {subject}: to epoch 9 with 2 shards: server A refused it"
     said = [watch.hear(line, 0.01 * number) for number in range(100)]
     assert sum(map(bool, said)) == 1 and 'group "0.0" of job "j" was moved 21 times' in "".join(said)
     assert watch.total == 100

@@ -14,6 +14,13 @@ def test_pages_are_as_the_code_has_them():
     assert not reference_pages.stale_pages(), "run scripts/reference_pages.py"
 
 
+def test_every_metric_is_on_its_page():
+    table = (ROOT / "metrics" / "metric_table.h").read_text(encoding="utf-8")
+    names = re.findall(r"^  X\(k", table, re.MULTILINE)
+    rows = re.findall(r"^\| `shoal_\w+` \|", reference_pages.metrics_page(), re.MULTILINE)
+    assert len(rows) == len(names) > 30
+
+
 def test_every_kind_of_event_is_on_its_page():
     table = (ROOT / "core" / "log_event.h").read_text(encoding="utf-8")
     kinds = re.findall(r"^  X\(k", table, re.MULTILINE)
