@@ -57,6 +57,8 @@ namespace shoal {
     "Jobs with ranks that have not left.") \
   X(kSchedulerWorkers, "shoal_scheduler_workers", kGauge, "", \
     "Ranks of all jobs that are live.") \
+  X(kSchedulerMoves, "shoal_scheduler_group_moves_total", kCounter, "reason", \
+    "Moves of groups because servers came, left or were lost, or because a rank could not go on with a server.") \
   X(kSchedulerEvents, "shoal_scheduler_events_total", kCounter, "event", \
     "Events by the keys of docs/events.md since this scheduler began to lead, such as group-moved and server-lost.") \
   X(kSchedulerSaves, "shoal_scheduler_saves_total", kCounter, "outcome", \

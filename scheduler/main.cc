@@ -12,6 +12,7 @@
 #include "core/version.h"
 #include "metrics/http_server.h"
 #include "process/event_log.h"
+#include "process/listen_address.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/scheduler_metrics.h"
@@ -74,6 +75,11 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
     return kExitFailure;
   }
   shoal::EventLog* const log = started->get();
+  if (!config.http.empty()) {
+    // Before the scheduler serves anybody.
+    const absl::Status status = shoal::CheckListenAddress(config.http, "--http");
+    if (!status.ok()) return Fail(status, log);
+  }
   const auto scheduler = shoal::Scheduler::Start(config, log->sink());
   if (!scheduler.ok()) return Fail(scheduler.status(), log);
   const std::string address = (*scheduler)->address();

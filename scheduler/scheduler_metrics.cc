@@ -44,6 +44,8 @@ std::string SchedulerMetricsText(const SchedulerNumbers* numbers, uint64_t log_e
   sheet.Set(Metric::kSchedulerServers, numbers->servers_lost, "lost");
   sheet.Set(Metric::kSchedulerJobs, numbers->jobs);
   sheet.Set(Metric::kSchedulerWorkers, numbers->workers);
+  sheet.Set(Metric::kSchedulerMoves, AsNumber(numbers->moves.servers_changed), "servers_changed");
+  sheet.Set(Metric::kSchedulerMoves, AsNumber(numbers->moves.asked_by_rank), "asked_by_rank");
   for (size_t i = 0; i < numbers->events.size(); ++i) {
     const auto kind = static_cast<EventKind>(i);
     if (ComponentOf(kind) != "scheduler") continue;

@@ -69,8 +69,8 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
       "Address of /metrics, /healthz and /readyz over HTTP. Anybody who reaches it can read them. Port 0: any "
       "free port. Empty: none.",
       &config->http);
-  table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "text|json",
-                "Form of the log on stderr: a line for people, or a JSON object a line.", &config->log_format);
+  table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
+                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
 }
 
 absl::Status CheckServerConfig(const ServerConfig& config) {

@@ -33,8 +33,8 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
               &config->reflection);
   table->Flag("log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
               "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line.", &config->log_events);
-  table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "text|json",
-                "Form of the log on stderr: a line for people, or a JSON object a line.", &config->log_format);
+  table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
+                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
 }
 
 }  // namespace shoal

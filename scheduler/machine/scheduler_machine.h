@@ -195,6 +195,7 @@ class SchedulerMachine {
   bool cut_off_ = false;                       // as far as the journal says
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
+  MoveNumbers moves_;
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
   SchedulerActions actions_;             // decided, and not handed out yet

@@ -114,6 +114,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
   if (now.monotonic_ns < trouble.pace.next_ns()) return LookAgain(&trouble, trouble.pace.next_ns());
   group->state.excluded = std::move(next->excluded);
+  ++(trouble.wish.empty() ? moves_.servers_changed : moves_.asked_by_rank);
   MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
 }
 

@@ -34,12 +34,19 @@ struct SaveNumbers {
   uint64_t failed = 0;
 };
 
+// Of groups, since this scheduler began to lead.
+struct MoveNumbers {
+  uint64_t servers_changed = 0;  // servers came, left or were lost
+  uint64_t asked_by_rank = 0;    // a rank could not go on with a server of its group
+};
+
 struct SchedulerNumbers {
   Epoch epoch;
   uint32_t servers_live = 0;
   uint32_t servers_lost = 0;
   uint32_t jobs = 0;
   uint32_t workers = 0;
+  MoveNumbers moves;
   std::vector<JobNumbers> largest_jobs;  // by bytes pushed; kMaxJobsInNumbers at most, then perhaps kOtherJobs
   std::array<uint64_t, kEventKindCount> events{};
   SaveNumbers saves;

@@ -75,7 +75,8 @@ SchedulerNumbers SchedulerMachine::Numbers() const {
                            .servers_live = servers_.live_count(),
                            .servers_lost = servers_.lost_count(),
                            .jobs = jobs_.live_job_count(),
-                           .workers = jobs_.live_worker_count()};
+                           .workers = jobs_.live_worker_count(),
+                           .moves = moves_};
   // A name may be that of a failed job, whose last ranks still leave, and of the next one.
   std::map<std::string, JobNumbers> by_name;
   for (const auto& [id, job] : jobs_.jobs()) {
