@@ -2,7 +2,8 @@
 FROM docker.io/library/debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends \
       build-essential ca-certificates cmake ninja-build pkg-config \
-      libabsl-dev libgrpc++-dev libisal-dev libprotobuf-dev libssl-dev libucx-dev protobuf-compiler protobuf-compiler-grpc
+      libabsl-dev libcivetweb-dev libgrpc++-dev libisal-dev libprotobuf-dev libssl-dev libucx-dev prometheus-cpp-dev \
+      protobuf-compiler protobuf-compiler-grpc
 WORKDIR /source
 COPY . .
 ARG JOBS=2

@@ -3,14 +3,14 @@
 FROM docker.io/library/debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends \
       build-essential ca-certificates cmake ninja-build pkg-config \
-      libabsl-dev libgrpc++-dev libisal-dev libprotobuf-dev libssl-dev libucx-dev protobuf-compiler protobuf-compiler-grpc
+      libabsl-dev libcivetweb-dev libgrpc++-dev libisal-dev libprotobuf-dev libssl-dev libucx-dev prometheus-cpp-dev \
+      protobuf-compiler protobuf-compiler-grpc
 WORKDIR /source
 COPY . .
 ARG JOBS=2
 RUN cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOAL_BUILD_TESTS=OFF \
     && ninja -C /build -j "$JOBS" shoal-server shoalctl \
     && install -s -D -t /programs /build/bin/shoal-server /build/bin/shoalctl \
-    && install docker/server_registered.sh /programs/shoal-server-registered \
     && sh docker/list_runtime_packages.sh /programs/shoal-server /programs/shoalctl > /programs.packages
 
 FROM docker.io/library/debian:trixie-slim

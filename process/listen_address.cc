@@ -22,14 +22,14 @@ struct ListenAddress {
   std::string port;
 };
 
-absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen, const std::string& option) {
   const size_t colon = listen.rfind(':');
   const std::string port = colon == std::string::npos ? "" : listen.substr(colon + 1);
   uint32_t number = 0;
   const bool digits = std::all_of(port.begin(), port.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (colon == 0 || port.empty() || !digits || !absl::SimpleAtoi(port, &number) || number > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen address \"", listen, "\" is not of the form IP:PORT with a port from 0 to 65535"));
+    return absl::InvalidArgumentError(absl::StrCat("the address \"", listen, "\" of ", option,
+                                                   " is not of the form IP:PORT with a port from 0 to 65535"));
   }
   std::string host = listen.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -37,7 +37,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
 }
 
 // Binds the address and closes it again, because gRPC itself would give the reason only in a line on stderr.
-absl::Status TryToBind(const ListenAddress& address, const std::string& listen) {
+absl::Status TryToBind(const ListenAddress& address, const std::string& listen, const std::string& option) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -45,7 +45,7 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen) 
   const int error = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
   if (error != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("can't listen on ", listen, ": ", gai_strerror(error), "; give --listen IP:PORT"));
+        absl::StrCat("can't listen on ", listen, ": ", gai_strerror(error), "; give ", option, " IP:PORT"));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   const int probe = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -56,19 +56,19 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen) 
   if (probe >= 0) close(probe);
   if (bound) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("can't listen on ", listen, ": ", std::strerror(bind_error),
-                                             "; give another address with --listen IP:PORT"));
+                                             "; give another address with ", option, " IP:PORT"));
 }
 
 }  // namespace
 
-absl::Status CheckListenAddress(const std::string& listen) {
-  const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
-  return address.ok() ? TryToBind(*address, listen) : address.status();
+absl::Status CheckListenAddress(const std::string& listen, const std::string& option) {
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen, option);
+  return address.ok() ? TryToBind(*address, listen, option) : address.status();
 }
 
-absl::Status CannotListen(const std::string& listen) {
+absl::Status CannotListen(const std::string& listen, const std::string& option) {
   return absl::UnavailableError(
-      absl::StrCat("can't listen on ", listen, "; give another address with --listen IP:PORT"));
+      absl::StrCat("can't listen on ", listen, "; give another address with ", option, " IP:PORT"));
 }
 
 std::string WithPort(const std::string& listen, int port) {

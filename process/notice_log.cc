@@ -27,11 +27,12 @@ NoticeLog::~NoticeLog() {
   if (thread_.joinable()) thread_.join();
 }
 
-void NoticeLog::Say(std::string line) {
+bool NoticeLog::Say(std::string line) {
   const std::lock_guard lock(mutex_);
-  if (lines_.size() >= kMaxWaitingLines) return;
+  if (lines_.size() >= kMaxWaitingLines) return false;
   lines_.push_back(std::move(line));
   changed_.notify_all();
+  return true;
 }
 
 void NoticeLog::Run() {

@@ -26,8 +26,8 @@ class NoticeLog {
   NoticeLog(const NoticeLog&) = delete;
   NoticeLog& operator=(const NoticeLog&) = delete;
 
-  // Dropped if kMaxWaitingLines are waiting already.
-  void Say(std::string line);
+  // False: dropped, because kMaxWaitingLines are waiting already.
+  bool Say(std::string line);
 
  private:
   static constexpr size_t kMaxWaitingLines = 256;

@@ -2,14 +2,20 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/option_table.h"
 #include "core/version.h"
+#include "metrics/http_server.h"
+#include "process/event_log.h"
+#include "process/listen_address.h"
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/scheduler_metrics.h"
 
 namespace {
 
@@ -21,32 +27,72 @@ std::optional<std::string> LookUpEnvironment(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-int Fail(int exit_code, const absl::Status& status) {
+int FailUsage(const absl::Status& status) {
   std::fprintf(stderr, "shoal-scheduler: %s\n", std::string(status.message()).c_str());
-  return exit_code;
+  return kExitUsage;
+}
+
+int Fail(const absl::Status& status, shoal::EventLog* log) {
+  log->Write({.kind = shoal::EventKind::kSchedulerFailed, .text = std::string(status.message())});
+  return kExitFailure;
+}
+
+// What people read on standard output. In JSON the log alone says it.
+void PrintStart(const shoal::SchedulerConfig& config, const std::string& effective, const std::string& address) {
+  std::printf("shoal-scheduler %s with:\n%s", shoal::kSoftwareVersion, effective.c_str());
+  if (config.state_file.empty() && config.store.empty()) {
+    std::printf("The state is kept in memory and lost at a restart; --state-file PATH keeps it in a file.\n");
+  }
+  std::printf("shoal-scheduler listening on %s\n", address.c_str());
+  std::fflush(stdout);
+}
+
+// Null: none is wanted. It is ready while it answers: a scheduler that does not lead passes calls on.
+absl::StatusOr<std::unique_ptr<shoal::HttpServer>> StartHttp(const shoal::SchedulerConfig& config,
+                                                             const shoal::Scheduler* scheduler, shoal::EventLog* log) {
+  if (config.http.empty()) return nullptr;
+  auto http = shoal::HttpServer::Start(
+      config.http,
+      {.metrics = [scheduler, log] { return shoal::SchedulerMetricsText(scheduler->numbers().get(), log->left_out()); },
+       .ready = [] { return absl::OkStatus(); }});
+  if (!http.ok()) return http.status();
+  log->Write({.kind = shoal::EventKind::kHttpListening,
+              .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+  return *std::move(http);
 }
 
 // Serves until SIGINT or SIGTERM, which all threads started from here on leave to this one.
-int Serve(const shoal::SchedulerConfig& config, const std::string& effective) {
+int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const std::string& effective) {
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);
   sigaddset(&stop_signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
 
-  const auto scheduler = shoal::Scheduler::Start(config);
-  if (!scheduler.ok()) return Fail(kExitFailure, scheduler.status());
-  std::printf("shoal-scheduler %s with:\n%s", shoal::kSoftwareVersion, effective.c_str());
-  if (config.state_file.empty() && config.store.empty()) {
-    std::printf("The state is kept in memory and lost at a restart; --state-file PATH keeps it in a file.\n");
+  const absl::StatusOr<std::unique_ptr<shoal::EventLog>> started = shoal::EventLog::Start(format);
+  if (!started.ok()) {
+    FailUsage(started.status());
+    return kExitFailure;
   }
-  std::printf("shoal-scheduler listening on %s\n", (*scheduler)->address().c_str());
-  std::fflush(stdout);
+  shoal::EventLog* const log = started->get();
+  if (!config.http.empty()) {
+    // Before the scheduler serves anybody.
+    const absl::Status status = shoal::CheckListenAddress(config.http, "--http");
+    if (!status.ok()) return Fail(status, log);
+  }
+  const auto scheduler = shoal::Scheduler::Start(config, log->sink());
+  if (!scheduler.ok()) return Fail(scheduler.status(), log);
+  const std::string address = (*scheduler)->address();
+  const auto http = StartHttp(config, scheduler->get(), log);
+  if (!http.ok()) return Fail(http.status(), log);
+  if (format == shoal::LogFormat::kText) PrintStart(config, effective, address);
+  log->Write({.kind = shoal::EventKind::kSchedulerListening,
+              .text = absl::StrCat("Shoal ", shoal::kSoftwareVersion, " listens on ", address)});
 
   int signal_number = 0;
   sigwait(&stop_signals, &signal_number);
   (*scheduler)->Stop();
-  std::printf("shoal-scheduler stopped by signal %d\n", signal_number);
+  log->Write({.kind = shoal::EventKind::kSchedulerStopped, .text = absl::StrCat("stopped by signal ", signal_number)});
   return 0;
 }
 
@@ -62,7 +108,7 @@ int main(int argc, char** argv) {
   options.Flag("help", "", "Show this and exit.", &help);
   options.Flag("version", "", "Show the version and exit.", &version);
   const absl::Status status = options.Parse({argv + 1, argv + argc}, LookUpEnvironment);
-  if (!status.ok()) return Fail(kExitUsage, status);
+  if (!status.ok()) return FailUsage(status);
   if (help) {
     std::printf("%s", options
                           .Help("shoal-scheduler [options]",
@@ -75,5 +121,7 @@ int main(int argc, char** argv) {
     std::printf("shoal-scheduler %s\n", shoal::kSoftwareVersion);
     return 0;
   }
-  return Serve(config, options.Effective());
+  const absl::StatusOr<shoal::LogFormat> format = shoal::ParseLogFormat(config.log_format);
+  if (!format.ok()) return FailUsage(format.status());
+  return Serve(config, *format, options.Effective());
 }

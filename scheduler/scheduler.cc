@@ -1,5 +1,7 @@
 #include "scheduler/scheduler.h"
 
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -15,7 +17,9 @@
 namespace shoal {
 namespace {
 
+using scheduler::SchedulerNumbers;
 using scheduler::SchedulerRoles;
+using scheduler::SchedulerSinks;
 using scheduler::SchedulerTerm;
 using scheduler::Store;
 
@@ -39,11 +43,30 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStore(const SchedulerConfig& config) 
 
 }  // namespace
 
+// What the loop has published last.
+class PublishedNumbers {
+ public:
+  void Set(std::shared_ptr<const SchedulerNumbers> numbers) {
+    const std::lock_guard lock(mutex_);
+    numbers_ = std::move(numbers);
+  }
+  std::shared_ptr<const SchedulerNumbers> Get() const {
+    const std::lock_guard lock(mutex_);
+    return numbers_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const SchedulerNumbers> numbers_;  // under mutex_
+};
+
 // A scheduler that is alone, and always leads; or one of several.
 class Scheduler::Parts {
  public:
-  explicit Parts(std::unique_ptr<SchedulerTerm> term) : address_(term->address()), term_(std::move(term)) {}
-  explicit Parts(std::unique_ptr<SchedulerRoles> roles) : address_(roles->address()), roles_(std::move(roles)) {}
+  Parts(std::unique_ptr<SchedulerTerm> term, std::shared_ptr<const PublishedNumbers> numbers)
+      : address_(term->address()), numbers_(std::move(numbers)), term_(std::move(term)) {}
+  Parts(std::unique_ptr<SchedulerRoles> roles, std::shared_ptr<const PublishedNumbers> numbers)
+      : address_(roles->address()), numbers_(std::move(numbers)), roles_(std::move(roles)) {}
 
   ~Parts() { Stop(); }
 
@@ -57,6 +80,7 @@ class Scheduler::Parts {
   }
 
   const std::string& address() const { return address_; }
+  std::shared_ptr<const SchedulerNumbers> numbers() const { return numbers_->Get(); }
 
   void Stop() {
     roles_.reset();
@@ -68,23 +92,30 @@ class Scheduler::Parts {
 
  private:
   const std::string address_;
+  const std::shared_ptr<const PublishedNumbers> numbers_;
   std::unique_ptr<SchedulerTerm> term_;
   std::unique_ptr<SchedulerRoles> roles_;
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfig& config) {
+absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfig& config, EventSink log) {
   if (absl::Status status = CheckConfig(config); !status.ok()) return status;
+  const auto numbers = std::make_shared<PublishedNumbers>();
+  SchedulerSinks sinks;
+  if (config.log_events) sinks.log = std::move(log);
+  if (!config.http.empty()) {
+    sinks.numbers = [numbers](std::shared_ptr<const SchedulerNumbers> newest) { numbers->Set(std::move(newest)); };
+  }
   if (!config.store.empty()) {
-    auto roles = SchedulerRoles::Start(config);
+    auto roles = SchedulerRoles::Start(config, std::move(sinks));
     if (!roles.ok()) return roles.status();
-    return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(roles))));
+    return std::unique_ptr<Scheduler>(new Scheduler(std::make_unique<Parts>(*std::move(roles), numbers)));
   }
   absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(config);
   if (!store.ok()) return store.status();
-  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store));
+  auto term = SchedulerTerm::Start(config, config.listen, *std::move(store), std::move(sinks));
   if (!term.ok()) return term.status();
-  auto parts = std::make_unique<Parts>(*std::move(term));
+  auto parts = std::make_unique<Parts>(*std::move(term), numbers);
   if (absl::Status status = parts->Lead(); !status.ok()) return status;
   return std::unique_ptr<Scheduler>(new Scheduler(std::move(parts)));
 }
@@ -92,6 +123,7 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
 Scheduler::Scheduler(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Scheduler::~Scheduler() = default;
 std::string Scheduler::address() const { return parts_->address(); }
+std::shared_ptr<const SchedulerNumbers> Scheduler::numbers() const { return parts_->numbers(); }
 void Scheduler::Stop() { parts_->Stop(); }
 
 }  // namespace shoal

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/log_event.h"
 #include "scheduler/config/scheduler_config.h"
+#include "scheduler/machine/scheduler_numbers.h"
 
 namespace shoal {
 
@@ -20,7 +22,8 @@ class Scheduler {
   // calls on, and etcd may be started later. InvalidArgument: a value in `config` is out of range. Unavailable: the
   // address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
   // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text says what to do.
-  static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config);
+  // `log` takes each event while config.log_events; called from the scheduler's threads.
+  static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config, EventSink log = nullptr);
 
   ~Scheduler();  // stops
   Scheduler(const Scheduler&) = delete;
@@ -28,6 +31,9 @@ class Scheduler {
 
   // "ip:port" with the actual port.
   std::string address() const;
+
+  // As of about a second ago; null while it does not lead, or config.http is empty.
+  std::shared_ptr<const scheduler::SchedulerNumbers> numbers() const;
 
   // Ends open calls with UNAVAILABLE, waits for the threads (a second at most for calls in flight). Idempotent.
   void Stop();

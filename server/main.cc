@@ -9,9 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,11 +21,14 @@
 #include "core/option_table.h"
 #include "core/version.h"
 #include "core/wait_report.h"
+#include "metrics/http_server.h"
 #include "net/ucx/ucx_environment.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
+#include "process/event_log.h"
 #include "server/server.h"
 #include "server/server_config.h"
+#include "server/server_metrics.h"
 
 namespace shoal {
 namespace {
@@ -39,11 +43,14 @@ std::optional<std::string> LookUpEnvironment(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-void PrintLine(std::string_view line) { std::cerr << "shoal-server: " << line << std::endl; }
+int FailUsage(const absl::Status& status) {
+  std::cerr << "shoal-server: " << status.message() << std::endl;
+  return kExitUsage;
+}
 
-int Fail(const absl::Status& status, int exit_code) {
-  PrintLine(std::string(status.message()));
-  return exit_code;
+int Fail(const absl::Status& status, EventLog* log) {
+  log->Write({.kind = EventKind::kServerFailed, .text = std::string(status.message())});
+  return kExitFailure;
 }
 
 // From now on SIGTERM and SIGINT only make the descriptor readable; threads started later inherit that. -1: the kernel
@@ -63,10 +70,62 @@ std::string TakeSignalName(int signal_fd) {
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+// The server as the threads of HTTP see it: none before it is registered, and when it ends.
+class ShownServer {
+ public:
+  void Show(const Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+  // Its numbers are shown until it ends; it is not ready any more.
+  void Leave() {
+    const std::lock_guard lock(mutex_);
+    leaves_ = true;
+  }
+
+  std::string Metrics(uint64_t slot_memory_bytes, uint64_t log_events_left_out) const {
+    const std::lock_guard lock(mutex_);
+    if (server_ == nullptr) return ServerMetricsText(nullptr, slot_memory_bytes, log_events_left_out);
+    const ServerCounters counters = server_->counters();
+    return ServerMetricsText(&counters, slot_memory_bytes, log_events_left_out);
+  }
+
+  // A registered server is ready also while the scheduler is away: its groups continue.
+  absl::Status Ready() const {
+    const std::lock_guard lock(mutex_);
+    if (leaves_ || (server_ != nullptr && server_->asked_to_drain())) {
+      return absl::UnavailableError("this server leaves the cluster");
+    }
+    if (server_ == nullptr) return absl::UnavailableError("this server has not registered with the scheduler yet");
+    return server_->failure();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const Server* server_ = nullptr;  // under mutex_
+  bool leaves_ = false;             // under mutex_
+};
+
+// Null: none is wanted.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config, const ShownServer* shown,
+                                                      EventLog* log) {
+  if (config.http.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<HttpServer>> http = HttpServer::Start(
+      config.http,
+      {.metrics = [bytes = config.slot_memory_bytes, shown, log] { return shown->Metrics(bytes, log->left_out()); },
+       .ready = [shown] { return shown->Ready(); }});
+  if (!http.ok()) return http.status();
+  log->Write(
+      {.kind = EventKind::kHttpListening, .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+  return *std::move(http);
+}
+
 // `why`: a signal's name, or "shoalctl drain"; in that case the server has begun to drain by itself.
-void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server) {
-  PrintLine(absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
-                         " ms to end; another signal ends them at once"));
+void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server, ShownServer* shown,
+                  EventLog* log) {
+  log->Write({.kind = EventKind::kServerLeaving,
+              .text = absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
+                                   " ms to end; another signal ends them at once")});
   if (!server->asked_to_drain()) server->Drain(why);
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + config.drain_timeout_ms * kNsPerMs;
@@ -75,33 +134,49 @@ void DrainAndStop(const ServerConfig& config, const std::string& why, int signal
   for (uint64_t now_ns = since_ns; now_ns < until_ns && !server->drained() && !signalled_again;
        now_ns = MonotonicNs()) {
     if (wait.TakeDue(now_ns)) {
-      PrintLine(absl::StrCat(wait.WaitedFor("open groups to end", now_ns), ": ", server->open_groups()));
+      log->Write({.kind = EventKind::kServerWaitsForGroups,
+                  .text = absl::StrCat(wait.WaitedFor("open groups to end", now_ns), ": ", server->open_groups())});
     }
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
   }
   if (!server->drained()) {
-    PrintLine(absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
-                           server->open_groups()));
+    log->Write({.kind = EventKind::kServerCutsGroups,
+                .text = absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
+                                     server->open_groups())});
   }
+  shown->Show(nullptr);
   server->Stop(why);
+  log->Write({.kind = EventKind::kServerStopped, .text = absl::StrCat("stopped after ", why)});
 }
 
-int Serve(const ServerConfig& config) {
-  const int signal_fd = CatchSignals();
-  if (signal_fd < 0) return Fail(absl::InternalError("the kernel returned no descriptor for signals"), kExitFailure);
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, PrintLine, signal_fd);
-  if (absl::IsCancelled(server.status())) return Fail(server.status(), kExitOk);
-  if (!server.ok()) return Fail(server.status(), kExitFailure);
-  std::cout << "shoal-server " << (*server)->name() << " listening on " << absl::StrJoin((*server)->addresses(), ",")
-            << std::endl;
+int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signal_fd) {
+  ShownServer shown;
+  const absl::StatusOr<std::unique_ptr<HttpServer>> http = StartHttp(config, &shown, log);
+  if (!http.ok()) return Fail(http.status(), log);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, log->sink(), signal_fd);
+  if (absl::IsCancelled(server.status())) {
+    log->Write({.kind = EventKind::kServerStopped, .text = std::string(server.status().message())});
+    return kExitOk;
+  }
+  if (!server.ok()) return Fail(server.status(), log);
+  shown.Show(server->get());
+  const std::string addresses = absl::StrJoin((*server)->addresses(), ",");
+  if (format == LogFormat::kText) {
+    std::cout << "shoal-server " << (*server)->name() << " listening on " << addresses << std::endl;
+  }
+  log->Write({.kind = EventKind::kServerListening,
+              .subject = absl::StrCat("server ", (*server)->name()),
+              .text = absl::StrCat("Shoal ", kSoftwareVersion, " listens on ", addresses)});
   while (!WaitReadable({signal_fd, (*server)->end_fd()}, std::nullopt)) {
   }
+  shown.Leave();
   if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
+    shown.Show(nullptr);
     (*server)->Stop("lost its place");
-    return Fail(failure, kExitFailure);
+    return Fail(failure, log);
   }
   const bool asked = (*server)->asked_to_drain();
-  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get());
+  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get(), &shown, log);
   return kExitOk;
 }
 
@@ -127,9 +202,21 @@ int Main(const std::vector<std::string>& arguments) {
     return kExitOk;
   }
   if (status.ok()) status = CheckServerConfig(config);
-  if (!status.ok()) return Fail(status, kExitUsage);
-  std::cout << "shoal-server " << kSoftwareVersion << " with\n" << options.Effective() << std::flush;
-  return Serve(config);
+  const absl::StatusOr<LogFormat> format = ParseLogFormat(config.log_format);
+  status.Update(format.status());
+  if (!status.ok()) return FailUsage(status);
+  // In JSON the log alone says what people read on standard output.
+  if (*format == LogFormat::kText) {
+    std::cout << "shoal-server " << kSoftwareVersion << " with\n" << options.Effective() << std::flush;
+  }
+  const int signal_fd = CatchSignals();
+  const absl::StatusOr<std::unique_ptr<EventLog>> log = EventLog::Start(*format);
+  if (!log.ok()) {
+    std::cerr << "shoal-server: " << log.status().message() << std::endl;
+    return kExitFailure;
+  }
+  if (signal_fd < 0) return Fail(absl::InternalError("the kernel returned no descriptor for signals"), log->get());
+  return Serve(config, *format, log->get(), signal_fd);
 }
 
 }  // namespace

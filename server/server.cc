@@ -47,6 +47,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->bytes_out += more.bytes_out;
   sum->contributions_landed += more.contributions_landed;
   sum->chunks_reduced += more.chunks_reduced;
+  sum->ops_begun += more.ops_begun;
   sum->groups_failed += more.groups_failed;
   // A group is open on every I/O thread that owns chunks of it, and a worker is connected to each.
   sum->groups_open = std::max(sum->groups_open, more.groups_open);
@@ -54,6 +55,9 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   if (more.peers > 0 || sum->transports.empty()) sum->transports = more.transports;
   sum->shared_memory_peers = std::max(sum->shared_memory_peers, more.shared_memory_peers);
   sum->slot_memory_used_bytes += more.slot_memory_used_bytes;
+  sum->slots += more.slots;
+  sum->slots_in_use += more.slots_in_use;
+  sum->pending_pushes += more.pending_pushes;
   sum->corrupted_payloads += more.corrupted_payloads;
   sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
@@ -63,7 +67,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
 
 class Server::Parts {
  public:
-  Parts(const ServerConfig& config, LogSink log, std::unique_ptr<WakeUp> lease_wake_up,
+  Parts(const ServerConfig& config, EventSink log, std::unique_ptr<WakeUp> lease_wake_up,
         std::unique_ptr<WakeUp> end_wake_up)
       : config_(config),
         log_(std::move(log)),
@@ -96,9 +100,10 @@ class Server::Parts {
   void LeaveCluster(std::string_view reason);
   void OpenNoNewGroups();
   ServerCounters CountersForRenewal();
+  void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
   const ServerConfig config_;
-  const LogSink log_;
+  const EventSink log_;
   const std::unique_ptr<WakeUp> lease_wake_up_;  // for the thread that runs the lease loop
   const std::unique_ptr<WakeUp> end_wake_up_;
   ServerRegistration registration_;
@@ -122,7 +127,7 @@ class Server::Parts {
 
 absl::Status Server::Parts::Listen() {
   const MemoryNodes nodes = MemoryNodes::Read(kSysfs, NetDeviceOf(config_), AllowedCpus());
-  log_(nodes.description());
+  Log(EventKind::kServerNode, nodes.description());
   for (uint32_t i = 0; i < config_.io_threads; ++i) {
     ServerThreadOptions options;
     options.index = i;
@@ -134,13 +139,14 @@ absl::Status Server::Parts::Listen() {
     options.slot_memory_bytes = config_.slot_memory_bytes / config_.io_threads;
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
     options.place = nodes.PlaceOf(i);
+    options.log = log_;
     options.on_rank_absent = [this] {
       rank_became_absent_ = true;
       lease_wake_up_->Signal();
     };
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
     if (!thread.ok()) return thread.status();
-    if (!(*thread)->placed().ok()) log_(std::string((*thread)->placed().message()));
+    if (!(*thread)->placed().ok()) Log(EventKind::kServerMisplaced, std::string((*thread)->placed().message()));
     registration_.addresses.push_back((*thread)->address());
     registration_.transports = (*thread)->transport_name();
     threads_.push_back(*std::move(thread));
@@ -152,7 +158,7 @@ absl::Status Server::Parts::Listen() {
   const std::string& first = registration_.addresses.front();
   registration_.name =
       config_.name.empty() ? absl::StrCat(registration_.node, "-", first.substr(first.rfind(':') + 1)) : config_.name;
-  log_(absl::StrCat("data plane: ", registration_.transports));
+  Log(EventKind::kServerNode, absl::StrCat("data plane: ", registration_.transports));
   registration_.weight = config_.weight;
   registration_.slot_memory_bytes = config_.slot_memory_bytes;
   registration_.job = config_.job;
@@ -226,7 +232,7 @@ void Server::Parts::StepLease() {
 void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
   std::visit(
       Overloaded{
-          [this](const LeaseReport& report) { log_(report.line); },
+          [this](const LeaseReport& report) { Log(report.kind, report.text); },
           [this](const LeaseGranted& granted) {
             NoteScheduler({.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs});
             const bool first = !token_key_.has_value();
@@ -263,7 +269,7 @@ ServerCounters Server::Parts::CountersForRenewal() {
   const ServerCounters now = counters();
   if (now.corrupted_payloads != logged_corrupted_payloads_) {
     logged_corrupted_payloads_ = now.corrupted_payloads;
-    log_(
+    Log(EventKind::kPayloadCorrupted,
         absl::StrCat(now.corrupted_payloads,
                      " contributions so far arrived with a wrong checksum; their connections were closed and the ranks "
                      "send them again; check memory, network cards and cables"));
@@ -271,8 +277,8 @@ ServerCounters Server::Parts::CountersForRenewal() {
   if (now.peers != logged_peers_ || now.shared_memory_peers != logged_shared_memory_peers_) {
     logged_peers_ = now.peers;
     logged_shared_memory_peers_ = now.shared_memory_peers;
-    log_(absl::StrCat(now.peers, " connected, ", now.shared_memory_peers,
-                      " of them by shared memory; data plane: ", now.transports));
+    Log(EventKind::kConnections, absl::StrCat(now.peers, " connected, ", now.shared_memory_peers,
+                                              " of them by shared memory; data plane: ", now.transports));
   }
   return now;
 }
@@ -322,7 +328,7 @@ absl::Status Server::Parts::failure() const {
   return failure_;
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, LogSink log, int cancel_fd) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventSink log, int cancel_fd) {
   absl::Status status = CheckServerConfig(config);
   if (status.ok()) status = CheckAdvertisedAddress(config.advertise);
   if (status.ok()) status = CheckSlotMemoryFits(config.slot_memory_bytes);

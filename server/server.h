@@ -8,7 +8,6 @@
 #ifndef SHOAL_SERVER_SERVER_H_
 #define SHOAL_SERVER_SERVER_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/log_event.h"
 #include "server/machine/server_actions.h"
 #include "server/server_config.h"
 
@@ -23,15 +23,12 @@ namespace shoal {
 
 class Server {
  public:
-  // Takes a line for the log, without a line end. Called from the starting thread, then from the server's control
-  // thread, never from two at once.
-  using LogSink = std::function<void(std::string_view line)>;
-
   // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this node
   // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
   // scheduler did not register it within timeout_ms. FailedPrecondition and others: the scheduler refused it.
-  // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, LogSink log, int cancel_fd = -1);
+  // Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do. `log` is called from the starting
+  // thread and from the server's own threads, also from several at once.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, EventSink log, int cancel_fd = -1);
 
   ~Server();  // stops
   Server(const Server&) = delete;

@@ -64,6 +64,13 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
   table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
                 "How long open groups get to end after SIGTERM, SIGINT or shoalctl drain.", &config->drain_timeout_ms,
                 0, kMaxTimeoutMs);
+  table->String(
+      "http", "SHOAL_SERVER_HTTP", "IP:PORT",
+      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who reaches it can read them. Port 0: any "
+      "free port. Empty: none.",
+      &config->http);
+  table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
+                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
 }
 
 absl::Status CheckServerConfig(const ServerConfig& config) {

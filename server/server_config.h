@@ -31,6 +31,8 @@ struct ServerConfig {
   uint32_t spin_us = kSmallOpSpinNs / 1000;  // how long an I/O thread polls before it sleeps, after a small op
   uint64_t timeout_ms = 30'000;              // for registering at the start
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
+  std::string http;                          // "ip:port" of metrics and health; empty: none
+  std::string log_format = "text";           // or "json"
   // These are no options of the program: a process with a colocated server gives its own job, and the name by which the
   // job knows this node. 0: the server serves all jobs. Empty: the node's own name.
   JobId job;

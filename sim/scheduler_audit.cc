@@ -35,7 +35,7 @@ void SchedulerAudit::RankStarted(const std::string& job, const std::string& proc
 
 void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_ns) {
   ++events_;
-  if (event.kind == "group-moved") OnMove(event, now_ns);
+  if (event.kind == EventKind::kGroupMoved) OnMove(event, now_ns);
 }
 
 void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns) {

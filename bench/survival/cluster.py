@@ -74,7 +74,7 @@ class Cluster:
             code = service.process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise RigError(f"server-{number} is there {STOP_LIMIT_S} s after SIGTERM:\n{tail(service.log)}") from None
-        if code != 0 or "with open groups" in service.log.read_text():
+        if code != 0 or "although groups are open" in service.log.read_text():
             raise RigError(f"server-{number} did not leave in good order ({code}):\n{tail(service.log)}")
 
     def kill_scheduler(self) -> float:

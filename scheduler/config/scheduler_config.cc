@@ -24,10 +24,17 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
   table->Uint64("lease-ttl", "SHOAL_SCHEDULER_LEASE_TTL", "MS",
                 "A server or a rank without a heartbeat for this time counts as lost.", &config->lease_ttl_ms,
                 kMinLeaseTtlMs, kMaxLeaseTtlMs);
+  table->String(
+      "http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
+      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who reaches it can read them. Port 0: any "
+      "free port. Empty: none.",
+      &config->http);
   table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serves gRPC reflection, so that grpcurl knows the services.",
               &config->reflection);
   table->Flag("log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
               "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line.", &config->log_events);
+  table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
+                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
 }
 
 }  // namespace shoal

@@ -1,7 +1,6 @@
 #include "scheduler/leading/scheduler_roles.h"
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,7 +15,8 @@ constexpr std::chrono::milliseconds kBetweenElections{300};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config) {
+absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config,
+                                                                      SchedulerSinks sinks) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
   if (!target.ok()) return target.status();
   const bool any_interface = absl::StartsWith(config.listen, "0.0.0.0:") || absl::StartsWith(config.listen, "[::]:");
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
   }
   auto forwarding = ForwardingHost::Listen(config.listen);
   if (!forwarding.ok()) return forwarding.status();
-  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding)));
+  std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(sinks)));
   absl::StatusOr<std::thread> started = StartThread("shoal-scheduler", [raw = roles.get()] { raw->Run(); });
   if (!started.ok()) return started.status();
   roles->thread_ = *std::move(started);
@@ -36,12 +36,13 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
 }
 
 SchedulerRoles::SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target,
-                               std::unique_ptr<ForwardingHost> forwarding)
+                               std::unique_ptr<ForwardingHost> forwarding, SchedulerSinks sinks)
     : config_(config),
       address_(forwarding->address()),
       client_(target),
       election_(&client_, config.advertise.empty() ? address_ : config.advertise, config.leader_lease_ms),
-      forwarding_(std::move(forwarding)) {}
+      forwarding_(std::move(forwarding)),
+      sinks_(std::move(sinks)) {}
 
 SchedulerRoles::~SchedulerRoles() {
   {
@@ -58,13 +59,17 @@ void SchedulerRoles::Run() {
     const absl::StatusOr<Standing> standing = election_.Stand();
     if (!standing.ok()) {
       // The scheduler that led may still lead: this one can't tell whether its lease has ended.
-      Log(absl::StrCat("the election failed: ", standing.status().message()));
+      Log(EventKind::kElectionFailed, absl::StrCat("the election failed: ", standing.status().message()));
     } else if (standing->leads) {
       Lead(*standing);
       if (!Follow()) return;
     } else {
       forwarding_->SetLeader(standing->leader_address);
-      Log(standing->leader_address.empty() ? "no scheduler leads" : absl::StrCat("follows ", standing->leader_address));
+      if (standing->leader_address.empty()) {
+        Log(EventKind::kLeaderMissing, "no scheduler leads");
+      } else {
+        Log(EventKind::kLeaderFollowed, absl::StrCat("follows ", standing->leader_address));
+      }
     }
   } while (Pause());
 }
@@ -73,12 +78,13 @@ void SchedulerRoles::Lead(const Standing& standing) {
   forwarding_.reset();
   auto store = std::make_unique<EtcdStore>(&client_, election_.leader_key(), standing.term);
   const EtcdStore* const in_use = store.get();
-  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term = SchedulerTerm::Start(config_, address_, std::move(store));
+  absl::StatusOr<std::unique_ptr<SchedulerTerm>> term =
+      SchedulerTerm::Start(config_, address_, std::move(store), sinks_);
   if (!term.ok()) {
-    Log(absl::StrCat("can't lead: ", term.status().message()));
+    Log(EventKind::kLeadingRefused, absl::StrCat("can't lead: ", term.status().message()));
     return election_.Resign();
   }
-  Log(absl::StrCat("leads, term ", standing.term));
+  Log(EventKind::kLeadingBegan, absl::StrCat("leads, term ", standing.term));
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) (*term)->Stop();
@@ -91,8 +97,9 @@ void SchedulerRoles::Lead(const Standing& standing) {
     ended = std::move(term_);
   }
   ended.reset();
+  if (sinks_.numbers) sinks_.numbers(nullptr);
   election_.Resign();
-  Log(absl::StrCat("leads no longer, term ", standing.term));
+  Log(EventKind::kLeadingEnded, absl::StrCat("leads no longer, term ", standing.term));
 }
 
 bool SchedulerRoles::Follow() {
@@ -102,7 +109,7 @@ bool SchedulerRoles::Follow() {
       forwarding_ = *std::move(forwarding);
       return true;
     }
-    Log(std::string(forwarding.status().message()));
+    Log(EventKind::kLeadingRefused, std::string(forwarding.status().message()));
     if (!Pause()) return false;
   }
   return false;
@@ -118,10 +125,10 @@ bool SchedulerRoles::IsStopping() {
   return stopping_;
 }
 
-void SchedulerRoles::Log(const std::string& line) {
-  if (!config_.log_events || line == logged_) return;
-  logged_ = line;
-  std::fprintf(stderr, "scheduler at %s: %s\n", address_.c_str(), line.c_str());
+void SchedulerRoles::Log(EventKind kind, const std::string& text) {
+  if (!sinks_.log || text == logged_) return;
+  logged_ = text;
+  sinks_.log({.kind = kind, .subject = absl::StrCat("scheduler at ", address_), .text = text});
 }
 
 }  // namespace shoal::scheduler

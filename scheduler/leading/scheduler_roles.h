@@ -15,6 +15,7 @@
 #include "scheduler/config/scheduler_config.h"
 #include "scheduler/leading/etcd_election.h"
 #include "scheduler/leading/forwarding_host.h"
+#include "scheduler/leading/scheduler_sinks.h"
 #include "scheduler/leading/scheduler_term.h"
 #include "scheduler/store/etcd_client.h"
 
@@ -24,7 +25,7 @@ class SchedulerRoles {
  public:
   // Listens when it returns; etcd may be started later. InvalidArgument: `config`. Unavailable: the address can't be
   // listened on. ResourceExhausted: the process can't have another thread.
-  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config);
+  static absl::StatusOr<std::unique_ptr<SchedulerRoles>> Start(const SchedulerConfig& config, SchedulerSinks sinks);
   ~SchedulerRoles();  // gives up the lead and stops
   SchedulerRoles(const SchedulerRoles&) = delete;
   SchedulerRoles& operator=(const SchedulerRoles&) = delete;
@@ -32,7 +33,8 @@ class SchedulerRoles {
   const std::string& address() const { return address_; }
 
  private:
-  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding);
+  SchedulerRoles(const SchedulerConfig& config, const EtcdTarget& target, std::unique_ptr<ForwardingHost> forwarding,
+                 SchedulerSinks sinks);
 
   void Run();
   // Serves for as long as the term lasts.
@@ -42,14 +44,16 @@ class SchedulerRoles {
   // False: stop.
   bool Pause();
   bool IsStopping();
-  void Log(const std::string& line);
+  // Unless it is what was said last.
+  void Log(EventKind kind, const std::string& text);
 
   const SchedulerConfig config_;
   const std::string address_;  // listened on
   EtcdClient client_;
   EtcdElection election_;
   std::unique_ptr<ForwardingHost> forwarding_;  // null while this one leads
-  std::string logged_;                          // the newest line, so that it is not repeated
+  const SchedulerSinks sinks_;
+  std::string logged_;  // the newest text
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;                // under mutex_

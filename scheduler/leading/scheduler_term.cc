@@ -3,8 +3,6 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <ctime>
 #include <optional>
 #include <utility>
 
@@ -32,14 +30,11 @@ absl::StatusOr<PersistedState> NewCluster() {
   return state;
 }
 
-void LogEvent(const EventRecord& event) {
-  const std::time_t seconds = static_cast<std::time_t>(event.at_unix_ms / 1000);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char stamp[32];
-  std::strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
-  std::fprintf(stderr, "%s.%03dZ %s %s: %s\n", stamp, static_cast<int>(event.at_unix_ms % 1000), event.kind.c_str(),
-               event.subject.c_str(), event.reason.c_str());
+SchedulerLoop::EventLog LogTo(EventSink log) {
+  if (!log) return nullptr;
+  return [log = std::move(log)](const EventRecord& event) {
+    log({.kind = event.kind, .subject = event.subject, .text = event.reason, .ids = event.ids});
+  };
 }
 
 }  // namespace
@@ -65,7 +60,8 @@ void Waker::WaitUntil(uint64_t deadline_ns) {
 
 absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const SchedulerConfig& config,
                                                                     const std::string& listen,
-                                                                    std::unique_ptr<Store> store) {
+                                                                    std::unique_ptr<Store> store,
+                                                                    SchedulerSinks sinks) {
   const absl::StatusOr<std::optional<std::string>> saved = store->Load();
   if (!saved.ok()) return saved.status();
   const bool is_new = !saved->has_value();
@@ -82,14 +78,15 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   auto host = GrpcControlHost::Listen(listen, config.reflection);
   if (!host.ok()) return host.status();
   return std::unique_ptr<SchedulerTerm>(
-      new SchedulerTerm(std::move(store), *std::move(host), *std::move(machine), config.log_events));
+      new SchedulerTerm(std::move(store), *std::move(host), *std::move(machine), std::move(sinks)));
 }
 
 SchedulerTerm::SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
-                             std::unique_ptr<SchedulerMachine> machine, bool log_events)
+                             std::unique_ptr<SchedulerMachine> machine, SchedulerSinks sinks)
     : store_(std::move(store)),
       host_(std::move(host)),
-      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, log_events ? LogEvent : nullptr) {
+      loop_(std::move(machine), host_.get(), store_.get(), EncodeState, LogTo(std::move(sinks.log))) {
+  if (sinks.numbers) loop_.PublishNumbersTo(std::move(sinks.numbers));
   store_->SetWake([this] { waker_.Wake(); });
   host_->SetWake([this] { waker_.Wake(); });
 }

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/config/scheduler_config.h"
+#include "scheduler/leading/scheduler_sinks.h"
 #include "scheduler/loop/scheduler_loop.h"
 #include "scheduler/rpc/grpc_control_host.h"
 #include "scheduler/store/store.h"
@@ -37,7 +38,7 @@ class SchedulerTerm {
  public:
   // Errors as of Scheduler::Start.
   static absl::StatusOr<std::unique_ptr<SchedulerTerm>> Start(const SchedulerConfig& config, const std::string& listen,
-                                                              std::unique_ptr<Store> store);
+                                                              std::unique_ptr<Store> store, SchedulerSinks sinks);
   ~SchedulerTerm();  // ends open calls with UNAVAILABLE and waits at most a second for them
   SchedulerTerm(const SchedulerTerm&) = delete;
   SchedulerTerm& operator=(const SchedulerTerm&) = delete;
@@ -51,7 +52,7 @@ class SchedulerTerm {
 
  private:
   SchedulerTerm(std::unique_ptr<Store> store, std::unique_ptr<GrpcControlHost> host,
-                std::unique_ptr<SchedulerMachine> machine, bool log_events);
+                std::unique_ptr<SchedulerMachine> machine, SchedulerSinks sinks);
 
   Waker waker_;  // first: the store's and gRPC's threads use it until they end
   const std::unique_ptr<Store> store_;

@@ -1,18 +1,26 @@
 #include "scheduler/loop/scheduler_loop.h"
 
+#include <algorithm>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
 namespace shoal::scheduler {
+namespace {
+
+constexpr uint64_t kNumbersIntervalNs = kNsPerS;
+
+}  // namespace
 
 SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlHost* host, Store* store,
                              StateEncoder encode, EventLog log)
     : machine_(std::move(machine)), host_(host), store_(store), encode_(std::move(encode)), log_(std::move(log)) {}
 
 uint64_t SchedulerLoop::RunOnce(Now now) {
+  round_ns_ = now.monotonic_ns;
   if (const std::optional<Store::Saved> saved = store_->PollSaved()) {
+    NoteSaved(saved->status.ok(), now);
     OnEvent(Persisted{saved->number, saved->status}, now);
   }
   // Events before time: a heartbeat that has arrived must not come too late.
@@ -24,7 +32,28 @@ uint64_t SchedulerLoop::RunOnce(Now now) {
   }
   machine_->Tick(now, &actions_);
   Execute();
-  return more ? now.monotonic_ns : machine_->NextDeadlineNs();
+  const uint64_t numbers_due_ns = PublishNumbers(now);
+  return more ? now.monotonic_ns : std::min(machine_->NextDeadlineNs(), numbers_due_ns);
+}
+
+void SchedulerLoop::NoteSaved(bool succeeded, Now now) {
+  ++(succeeded ? saves_.succeeded : saves_.failed);
+  const uint64_t took_ns = now.monotonic_ns - save_begun_ns_;
+  saves_.total_ns += took_ns;
+  const auto bound = std::lower_bound(kSaveBoundsMs.begin(), kSaveBoundsMs.end(), (took_ns + kNsPerMs - 1) / kNsPerMs);
+  ++saves_.counts[static_cast<size_t>(bound - kSaveBoundsMs.begin())];
+}
+
+uint64_t SchedulerLoop::PublishNumbers(Now now) {
+  if (!numbers_sink_) return kNoDeadline;
+  if (now.monotonic_ns >= next_numbers_ns_) {
+    auto numbers = std::make_shared<SchedulerNumbers>(machine_->Numbers());
+    numbers->events = event_counts_;
+    numbers->saves = saves_;
+    numbers_sink_(std::move(numbers));
+    next_numbers_ns_ = now.monotonic_ns + kNumbersIntervalNs;
+  }
+  return next_numbers_ns_;
 }
 
 void SchedulerLoop::OnEvent(const SchedulerEvent& event, Now now) {
@@ -38,8 +67,10 @@ void SchedulerLoop::Execute() {
         [&](auto& each) {
           using Kind = std::decay_t<decltype(each)>;
           if constexpr (std::is_same_v<Kind, Persist>) {
+            save_begun_ns_ = round_ns_;
             store_->StartSave(each.number, encode_(each.state));
           } else if constexpr (std::is_same_v<Kind, EventRecorded>) {
+            ++event_counts_[static_cast<size_t>(each.event.kind)];
             if (log_) log_(each.event);
           } else {
             host_->Execute(each);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ids.h"
+#include "core/log_event.h"
 #include "core/shard_map.h"
 #include "scheduler/machine/scheduler_events.h"
 #include "scheduler/machine/scheduler_responses.h"
@@ -31,10 +32,11 @@ struct RankLost {
 struct EventRecord {
   uint64_t sequence = 0;
   uint64_t at_unix_ms = 0;
-  std::string kind;
+  EventKind kind = EventKind::kSchedulerStarted;
   std::string subject;
   std::string reason;
-  Epoch epoch;
+  Epoch epoch;        // of the cluster's map
+  EventIds ids = {};  // of what the event is about
 };
 
 // Save the state, then hand in Persisted with the number. At most one is under way.

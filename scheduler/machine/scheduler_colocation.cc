@@ -28,10 +28,10 @@ void SchedulerMachine::AskForColocation(Now now) {
     if (!wanted.has_value()) continue;
     jobs_.NoteColocatedServers(id, wanted->ranks);
     AfterSave(PublishColocationRequest{id, *wanted});
-    Record("colocation-requested", absl::StrCat("job \"", job.name, "\""),
+    Record(EventKind::kColocationRequested, absl::StrCat("job \"", job.name, "\""),
            absl::StrCat("no server is left (", wanted->reason, "): asked each of the ranks ", RankList(wanted->ranks),
                         " to run a colocated server"),
-           now);
+           now, {.job = id});
   }
 }
 

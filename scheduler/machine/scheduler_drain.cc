@@ -16,7 +16,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const DrainServer& request, 
   const ServerState& server = *servers_.FindByName(request.name);
   if (*drains_now) {
     saves_.NoteChange();
-    Record("server-draining", absl::StrCat("server ", server.name), "an operator asked for it", now);
+    Record(EventKind::kServerDraining, absl::StrCat("server ", server.name), "an operator asked for it", now);
     RebuildMap(now);
   }
   AfterSave(Reply{handle, Response(ServerDraining{.server = server.id,

@@ -26,6 +26,10 @@ std::string MeetingName(const std::string& cluster_id, const Job& job, const Gro
 
 constexpr char kRequestGivenUp[] = "it got no usable answer of the scheduler to its request for the group";
 
+EventIds IdsOf(const Job& job, const GroupState& group) {
+  return {.job = job.id, .group = group.id, .epoch = group.epoch};
+}
+
 std::string RanksText(const GroupRound& round, const NodeReduceDecision& decision) {
   const std::string ranks = absl::StrCat(round.ranks.size(), " ranks");
   if (decision.mode != NodeReduceMode::kRails) return ranks;
@@ -117,10 +121,10 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
   group.max_chunk_bytes = round.max_chunk_bytes == 0 ? kMaxChunkBytes : round.max_chunk_bytes;
   TellAllOpened(round, job, group, std::make_shared<const ShardMap>(*ShardMap::Make(group.epoch, {})), now);
   Record(
-      "group-opened", job.DescribeGroup(round.name),
+      EventKind::kGroupOpened, job.DescribeGroup(round.name),
       absl::StrCat(round.ranks.size(), " ranks reduce among themselves on node ",
                    job.workers.at(round.ranks.front()).state.node, ", wire ", std::string(WireFormatName(round.wire))),
-      now);
+      now, IdsOf(job, group));
   jobs_.GroupsOf(job.id).Add({std::move(group)});
 }
 
@@ -155,12 +159,12 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
   const std::string ahead =
       flow.look_ahead_chunks == 0 ? "" : absl::StrCat(", at most ", flow.look_ahead_chunks, " over all servers");
   const std::string why_flat = has_rails ? "" : absl::StrCat("; not within a node: ", decision.reason);
-  Record("group-opened", job.DescribeGroup(round.name),
+  Record(EventKind::kGroupOpened, job.DescribeGroup(round.name),
          absl::StrCat(RanksText(round, decision), ", ", flow.credit_chunks, " chunks of ", flow.chunk_bytes,
                       " bytes in flight", ahead, " (link ", link.bytes_per_s / 1'000'000, " MB/s, round trip ",
                       link.round_trip_ns / 1000, " us, message ", link.message_ns, " ns), ", plan->servers, ", wire ",
                       std::string(WireFormatName(round.wire)), ", map ", map_->epoch().value(), why_flat),
-         now);
+         now, IdsOf(job, groups.front()));
   jobs_.GroupsOf(job.id).Add(std::move(groups));
 }
 
@@ -203,7 +207,7 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
 void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory,
                                  Now now) {
   saves_.NoteChange();
-  Record("group-failed", job.Describe(group), failure, now);
+  Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     GroupState& state = rail->state;
     if (!state.failure.empty()) continue;
@@ -222,7 +226,7 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.HasName(name)) return;
-  Record("group-closed", job.DescribeGroup(name), "all its ranks closed it", now);
+  Record(EventKind::kGroupClosed, job.DescribeGroup(name), "all its ranks closed it", now, {.job = job.id});
 }
 
 void SchedulerMachine::TellAllOpened(const GroupRound& round, const Job& job, const GroupState& group,

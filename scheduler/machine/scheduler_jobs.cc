@@ -28,13 +28,14 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
   if (joined->changed) saves_.NoteChange();
   const std::string subject = absl::StrCat("job \"", request.job_name, "\"");
   if (joined->started_job) {
-    Record("job-started", subject,
+    Record(EventKind::kJobStarted, subject,
            absl::StrCat("world size ", request.world_size, "; the first to join was rank ", request.rank.value(),
                         " on node ", CleanText(request.node)),
-           now);
+           now, {.job = joined->job});
   }
   if (joined->job_runs_now) {
-    Record("job-running", subject, absl::StrCat("all ", request.world_size, " ranks joined"), now);
+    Record(EventKind::kJobRunning, subject, absl::StrCat("all ", request.world_size, " ranks joined"), now,
+           {.job = joined->job});
   }
   const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
   AfterSave(
@@ -112,17 +113,18 @@ void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
   saves_.NoteChange();
   const std::string job = absl::StrCat("job \"", gone.job_name, "\"");
   if (gone.lost) {
-    Record("rank-lost", gone.who, gone.rank.reason, now);
+    Record(EventKind::kRankLost, gone.who, gone.rank.reason, now,
+           {.job = gone.rank.job, .rank = gone.rank.rank.value()});
     AfterSave(PublishLost{gone.rank});
   }
   ReplyNow(rounds_.FailRank(gone.rank.job, gone.rank.rank,
                             absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
   if (gone.failed_job_now) {
     const std::string reason = absl::StrCat(gone.who, " was lost: ", gone.rank.reason);
-    Record("job-failed", job, reason, now);
+    Record(EventKind::kJobFailed, job, reason, now, {.job = gone.rank.job});
     ReplyNow(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
   }
-  if (gone.ended_job_now) Record("job-ended", job, "all ranks left", now);
+  if (gone.ended_job_now) Record(EventKind::kJobEnded, job, "all ranks left", now, {.job = gone.rank.job});
 }
 
 }  // namespace shoal::scheduler

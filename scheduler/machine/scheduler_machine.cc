@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<SchedulerMachine>> SchedulerMachine::Make(const S
   machine->published_ = machine->map_;
   const std::string known = absl::StrCat(machine->servers_.live_count(), " servers and ",
                                          machine->jobs_.live_worker_count(), " workers are known from the saved state");
-  machine->Record("scheduler-started", absl::StrCat("cluster ", state.cluster_id), is_new ? "new cluster" : known, now);
+  machine->Record(EventKind::kSchedulerStarted, absl::StrCat("cluster ", state.cluster_id),
+                  is_new ? "new cluster" : known, now);
   return machine;
 }
 
@@ -56,7 +57,7 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     const std::vector<ServerState> lost = servers_.ExpireLeases(now);
     for (const ServerState& server : lost) {
       saves_.NoteChange();
-      Record("server-lost", absl::StrCat("server ", server.name), server.reason, now);
+      Record(EventKind::kServerLost, absl::StrCat("server ", server.name), server.reason, now);
     }
     if (!lost.empty()) RebuildMap(now);
     const std::vector<JobRegistry::Gone> gone = jobs_.ExpireLeases(now);
@@ -90,7 +91,7 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   }
   if (now.monotonic_ns < due_ns + patience_ns) return false;
   RenewAllLeases(now);
-  Record("scheduler-stalled", absl::StrCat("cluster ", cluster_id_),
+  Record(EventKind::kSchedulerStalled, absl::StrCat("cluster ", cluster_id_),
          absl::StrCat("the scheduler did not run for at least ", Seconds(now.monotonic_ns - due_ns),
                       ", so no lease could be renewed; all leases start anew"),
          now);
@@ -114,7 +115,7 @@ bool SchedulerMachine::RenewLeasesWhileCutOff(Now now) {
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns || !IsCutOff(now)) return false;
   RenewAllLeases(now);
   if (!std::exchange(cut_off_, true)) {
-    Record("scheduler-cut-off", absl::StrCat("cluster ", cluster_id_),
+    Record(EventKind::kSchedulerCutOff, absl::StrCat("cluster ", cluster_id_),
            absl::StrCat("no heartbeat from any node for ", Seconds(now.monotonic_ns - *heard_at_ns_),
                         "; assuming this node's network is down; no member is marked lost; check this node's network"),
            now);
@@ -126,7 +127,8 @@ void SchedulerMachine::HeardOfMember(Now now) {
   // The other members reconnect as soon as they notice that they can, each after a different time.
   if (IsCutOff(now)) RenewAllLeases(now);
   if (std::exchange(cut_off_, false)) {
-    Record("scheduler-reached", absl::StrCat("cluster ", cluster_id_), "heartbeats of members arrive again", now);
+    Record(EventKind::kSchedulerReached, absl::StrCat("cluster ", cluster_id_), "heartbeats of members arrive again",
+           now);
   }
   heard_at_ns_ = now.monotonic_ns;
 }
@@ -193,7 +195,7 @@ void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
   journal_.Append({.sequence = 0,
                    .at_unix_ms = now.unix_ms,
-                   .kind = "save-failed",
+                   .kind = EventKind::kSaveFailed,
                    .subject = settings_.store,
                    .reason = reason,
                    .epoch = published_->epoch()},
@@ -241,13 +243,15 @@ void SchedulerMachine::ReplyNow(const std::vector<GroupRounds::Failure>& failure
   for (const GroupRounds::Failure& failure : failures) ReplyNow(failure.handle, failure.status);
 }
 
-void SchedulerMachine::Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now) {
+void SchedulerMachine::Record(EventKind kind, const std::string& subject, const std::string& reason, Now now,
+                              const EventIds& ids) {
   EventRecord event;
   event.at_unix_ms = now.unix_ms;
   event.kind = kind;
   event.subject = subject;
   event.reason = reason;
   event.epoch = map_->epoch();
+  event.ids = ids;
   AfterSave(std::move(event));
 }
 

@@ -25,6 +25,7 @@
 #include "scheduler/machine/save_queue.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
+#include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/server_registry.h"
 #include "scheduler/machine/watchers.h"
@@ -63,6 +64,8 @@ class SchedulerMachine {
 
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
+  // Of the cluster as it is now; the rest of the numbers is zero.
+  SchedulerNumbers Numbers() const;
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);
@@ -169,7 +172,7 @@ class SchedulerMachine {
   void Carry(const Consequence& consequence);
   void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
-  void Record(const std::string& kind, const std::string& subject, const std::string& reason, Now now);
+  void Record(EventKind kind, const std::string& subject, const std::string& reason, Now now, const EventIds& ids = {});
   void SaveIfChanged(Now now);
   void SaveHasFailed(const Persisted& event, Now now);
   PersistedState Snapshot() const;
@@ -192,6 +195,7 @@ class SchedulerMachine {
   bool cut_off_ = false;                       // as far as the journal says
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
+  MoveNumbers moves_;
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
   SchedulerActions actions_;             // decided, and not handed out yet

@@ -46,13 +46,14 @@ void SchedulerMachine::RebuildMap(Now now) {
 void SchedulerMachine::PublishServers(Now now) {
   const Epoch next(map_->epoch().value() + 1);
   absl::StatusOr<ShardMap> map = ShardMap::Make(next, servers_.LiveShards());
-  if (!map.ok()) return Record("map-refused", "map", std::string(map.status().message()), now);
+  if (!map.ok()) return Record(EventKind::kMapRefused, "map", std::string(map.status().message()), now);
   if (map->shards() == map_->shards()) return;
   map_ = std::make_shared<const ShardMap>(*std::move(map));
   saves_.NoteChange();
   AfterSave(PublishMap{map_});
-  Record("map-published", absl::StrCat("map ", next.value()),
-         absl::StrCat(map_->shards().size(), " shards on ", servers_.dedicated_count(), " servers"), now);
+  Record(EventKind::kMapPublished, absl::StrCat("map ", next.value()),
+         absl::StrCat(map_->shards().size(), " shards on ", servers_.dedicated_count(), " servers"), now,
+         {.epoch = next});
 }
 
 absl::StatusOr<GroupPlan> SchedulerMachine::PlanFor(const Job& job, const GroupState& group,
@@ -113,6 +114,7 @@ void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
   if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
   if (now.monotonic_ns < trouble.pace.next_ns()) return LookAgain(&trouble, trouble.pace.next_ns());
   group->state.excluded = std::move(next->excluded);
+  ++(trouble.wish.empty() ? moves_.servers_changed : moves_.asked_by_rank);
   MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
 }
 
@@ -123,8 +125,9 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPla
   state.shards = plan.map->shards();
   saves_.NoteChange();
   AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
-  Record("group-moved", job.Describe(state),
-         absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now);
+  Record(EventKind::kGroupMoved, job.Describe(state),
+         absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now,
+         {.job = job.id, .group = state.id, .epoch = state.epoch});
   group->trouble.pace.Note(now);
   group->trouble.wish.clear();
 }

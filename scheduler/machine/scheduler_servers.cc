@@ -8,10 +8,10 @@
 namespace shoal::scheduler {
 namespace {
 
-const char* RegistrationKind(ServerRegistry::Change change) {
-  return change == ServerRegistry::Change::kNew        ? "server-registered"
-         : change == ServerRegistry::Change::kReturned ? "server-returned"
-                                                       : "server-replaced";
+EventKind RegistrationKind(ServerRegistry::Change change) {
+  return change == ServerRegistry::Change::kNew        ? EventKind::kServerRegistered
+         : change == ServerRegistry::Change::kReturned ? EventKind::kServerReturned
+                                                       : EventKind::kServerReplaced;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& requ
   if (*was_live) {
     saves_.NoteChange();
     const ServerState& server = *servers_.Find(request.server);
-    Record("server-left", absl::StrCat("server ", server.name), server.reason, now);
+    Record(EventKind::kServerLeft, absl::StrCat("server ", server.name), server.reason, now);
     RebuildMap(now);
   }
   AfterSave(Reply{handle, Response(Done())});

@@ -1,9 +1,28 @@
 // The part of SchedulerMachine that answers the queries of operators.
+#include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "scheduler/machine/scheduler_machine.h"
 
 namespace shoal::scheduler {
+namespace {
+
+void AddLoad(const WorkerLoad& more, WorkerLoad* sum) {
+  sum->ops_completed += more.ops_completed;
+  sum->ops_failed += more.ops_failed;
+  sum->bytes_pushed += more.bytes_pushed;
+  sum->bytes_pulled += more.bytes_pulled;
+  sum->op_time_ns_total += more.op_time_ns_total;
+}
+
+void AddJob(const JobNumbers& more, JobNumbers* sum) {
+  AddLoad(more.load, &sum->load);
+  sum->live_ranks += more.live_ranks;
+}
+
+}  // namespace
 
 void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now) {
   ReplyNow(handle, Response(ClusterView{.cluster_id = cluster_id_,
@@ -49,6 +68,41 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
     }
   }
   ReplyNow(handle, Response(std::move(views)));
+}
+
+SchedulerNumbers SchedulerMachine::Numbers() const {
+  SchedulerNumbers numbers{.epoch = published_->epoch(),
+                           .servers_live = servers_.live_count(),
+                           .servers_lost = servers_.lost_count(),
+                           .jobs = jobs_.live_job_count(),
+                           .workers = jobs_.live_worker_count(),
+                           .moves = moves_};
+  // A name may be that of a failed job, whose last ranks still leave, and of the next one.
+  std::map<std::string, JobNumbers> by_name;
+  for (const auto& [id, job] : jobs_.jobs()) {
+    JobNumbers of_job{.name = job.name};
+    for (const auto& [rank, worker] : job.workers) {
+      AddLoad(worker.load, &of_job.load);
+      if (worker.state.phase == MemberPhase::kLive) ++of_job.live_ranks;
+    }
+    if (of_job.live_ranks > 0)
+      AddJob(of_job, &by_name.try_emplace(job.name, JobNumbers{.name = job.name}).first->second);
+  }
+  JobNumbers other{.name = kOtherJobs};
+  std::vector<JobNumbers>& largest = numbers.largest_jobs;
+  for (const auto& [name, job] : by_name) {
+    if (name == kOtherJobs) {
+      AddJob(job, &other);
+    } else {
+      largest.push_back(job);
+    }
+  }
+  std::stable_sort(largest.begin(), largest.end(), [](const JobNumbers& left, const JobNumbers& right) {
+    return left.load.bytes_pushed > right.load.bytes_pushed;
+  });
+  for (; largest.size() > kMaxJobsInNumbers; largest.pop_back()) AddJob(largest.back(), &other);
+  if (other.live_ranks > 0) largest.push_back(std::move(other));
+  return numbers;
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const GetShardMap&, Now) { ReplyNow(handle, Response(published_)); }

@@ -348,7 +348,7 @@ void ToMessage(const RankLost& lost, v1::RankLost* message) {
 void ToMessage(const EventRecord& event, v1::Event* message) {
   message->set_sequence(event.sequence);
   message->set_at_unix_ms(event.at_unix_ms);
-  message->set_kind(event.kind);
+  message->set_kind(std::string(EventKey(event.kind)));
   message->set_subject(event.subject);
   message->set_reason(event.reason);
   message->set_epoch(event.epoch.value());

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
+#include "core/log_event.h"
 #include "server/lease/lease_events.h"
 #include "server/lease/server_lease.h"
 
@@ -43,9 +44,10 @@ struct CancelLeaseCall {
 
 // ---- outcomes for the process ----
 
-// A line for the log.
+// An event for the log.
 struct LeaseReport {
-  std::string line;
+  EventKind kind = EventKind::kLeaseMissing;
+  std::string text;
 };
 // The server is registered, for the first time or again.
 struct LeaseGranted {

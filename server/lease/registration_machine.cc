@@ -75,11 +75,13 @@ void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, Regist
   }
   const bool token_key_changed = !was_registered_ || answer->token_key != lease_.token_key;
   if (was_registered_) {
-    actions->push_back(LeaseReport{absl::StrCat("registered again with the scheduler at ", options_.scheduler,
+    actions->push_back(LeaseReport{EventKind::kLeaseGrantedAgain,
+                                   absl::StrCat("registered again with the scheduler at ", options_.scheduler,
                                                 ", epoch ", answer->epoch.value())});
     if (token_key_changed) {
       actions->push_back(LeaseReport{
-          absl::StrCat("WARNING: the scheduler at ", options_.scheduler,
+          EventKind::kTokenKeyChanged,
+          absl::StrCat("the scheduler at ", options_.scheduler,
                        " signs with another key now, so it has lost its state; start it with --state-file to keep the "
                        "state. Open groups continue; new groups need tokens signed with the new key")});
     }
@@ -99,6 +101,7 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   if (absl::IsAborted(answer.status())) return GiveUp(answer.status(), actions);
   if (absl::IsNotFound(answer.status())) {
     actions->push_back(LeaseReport{
+        EventKind::kLeaseUnknown,
         absl::StrCat("the scheduler at ", options_.scheduler, " does not know this server: ", Text(answer.status()))});
     holds_lease_ = false;
     next_call_ns_ = now.monotonic_ns;
@@ -106,7 +109,8 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   }
   if (!answer.ok()) return OnFailure(answer.status(), now, actions);
   if (failures_in_row_ > 0) {
-    actions->push_back(LeaseReport{absl::StrCat("the scheduler at ", options_.scheduler, " answers again after ",
+    actions->push_back(LeaseReport{EventKind::kLeaseRenewedAgain,
+                                   absl::StrCat("the scheduler at ", options_.scheduler, " answers again after ",
                                                 Seconds(now.monotonic_ns - outage_since_ns_))});
   }
   lease_.ttl_ms = answer->ttl_ms;
@@ -117,7 +121,8 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
       rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
   if (answer->drain && !std::exchange(asked_to_drain_, true)) {
-    actions->push_back(LeaseReport{"an operator asked this server to leave; it opens no new group"});
+    actions->push_back(
+        LeaseReport{EventKind::kDrainAsked, "an operator asked this server to leave; it opens no new group"});
     actions->push_back(DrainAsked{});
   }
 }
@@ -128,7 +133,8 @@ void RegistrationMachine::OnEvent(const DeregisterAnswered& event, Now, Registra
   const bool is_known = !event.status.ok() && !absl::IsNotFound(event.status);
   if (is_known) {
     actions->push_back(
-        LeaseReport{absl::StrCat("could not tell the scheduler at ", options_.scheduler, " that this server leaves (",
+        LeaseReport{EventKind::kLeaveUntold,
+                    absl::StrCat("could not tell the scheduler at ", options_.scheduler, " that this server leaves (",
                                  Text(event.status), "); the scheduler will notice when the lease runs out")});
   }
   // A drained server whose process goes on tries once more when that wants to leave.
@@ -223,6 +229,7 @@ void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, Regi
   const uint64_t interval_ns = text == last_reported_text_ ? kReportIntervalNs : kReportIntervalOfNewTextNs;
   if (failures_in_row_ > 1 && now.monotonic_ns - last_report_ns_ < interval_ns) return;
   actions->push_back(LeaseReport{
+      EventKind::kLeaseMissing,
       was_registered_ ? absl::StrCat("no lease from the scheduler at ", options_.scheduler, " for ",
                                      Seconds(now.monotonic_ns - outage_since_ns_), ", open groups continue: ", text)
                       : absl::StrCat("waiting for the scheduler at ", options_.scheduler, ": ", text)});

@@ -8,12 +8,13 @@
 namespace shoal {
 
 ServerLoop::ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
-                       std::span<std::byte> slot_memory)
+                       std::span<std::byte> slot_memory, EventSink log)
     : machine_(options),
       transport_(transport),
       reducer_(reducer),
       slot_memory_(slot_memory),
-      loans_(transport->lender()) {}
+      loans_(transport->lender()),
+      log_(std::move(log)) {}
 
 bool ServerLoop::RunOnce(Now now) {
   TakeInOrders(now);
@@ -103,6 +104,9 @@ void ServerLoop::Execute() {
       },
       [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },
       [this](const ClosePeerAction& action) { transport_->Close(action.peer); },
+      [this](const LogAction& action) {
+        if (log_) log_({.kind = action.kind, .text = {action.text.data(), action.text_bytes}, .ids = action.ids});
+      },
   };
   for (const ServerAction& action : actions_) std::visit(execute, action);
   actions_.clear();

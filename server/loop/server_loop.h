@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/log_event.h"
 #include "core/now.h"
 #include "net/transport.h"
 #include "server/loop/loans.h"
@@ -27,9 +28,10 @@ inline constexpr uint64_t kReduceBytesPerRound = 256 << 10;
 
 class ServerLoop {
  public:
-  // `slot_memory` has options.slot_memory_bytes bytes and, like transport and reducer, outlives the loop.
+  // `slot_memory` has options.slot_memory_bytes bytes and, like transport and reducer, outlives the loop. `log` takes
+  // its events; may be empty.
   ServerLoop(const ServerMachineOptions& options, Transport* transport, Reducer* reducer,
-             std::span<std::byte> slot_memory);
+             std::span<std::byte> slot_memory, EventSink log = nullptr);
 
   // Takes in what happened and does what follows. True if anything happened: call again before sleeping.
   bool RunOnce(Now now);
@@ -56,6 +58,7 @@ class ServerLoop {
   Reducer* reducer_;
   std::span<std::byte> slot_memory_;
   Loans loans_;
+  const EventSink log_;
   ServerActions actions_;
   std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
   bool drain_requested_ = false;

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "core/frame.h"
+#include "core/log_event.h"
 #include "core/transport_event.h"
 #include "reduce/reduce.h"
 
@@ -64,8 +66,21 @@ struct ClosePeerAction {
   PeerId peer;
 };
 
+// Hand it to the log. The text lies in the action, so that actions stay plain bytes; a longer one is cut.
+struct LogAction {
+  EventKind kind = EventKind::kMessageRefused;
+  EventIds ids;
+  size_t text_bytes = 0;
+  std::array<char, kMaxNoteBytes - 64> text{};
+
+  LogAction(EventKind event_kind, const EventIds& event_ids, std::string_view event_text)
+      : kind(event_kind), ids(event_ids) {
+    text_bytes = event_text.copy(text.data(), text.size());
+  }
+};
+
 using ServerAction = std::variant<SendNoteAction, AcceptAction, DeclineAction, SendPayloadAction, ReduceAction,
-                                  ForgetInputsAction, ClosePeerAction>;
+                                  ForgetInputsAction, ClosePeerAction, LogAction>;
 using ServerActions = std::vector<ServerAction>;
 
 // A rank of a group whose connection broke, and for which other ranks of the group wait.
@@ -87,6 +102,7 @@ struct ServerCounters {
   uint64_t bytes_out = 0;  // payload of results sent
   uint64_t contributions_landed = 0;
   uint64_t chunks_reduced = 0;
+  uint64_t ops_begun = 0;  // their first chunk was summed: over all servers each op counts once
   uint64_t groups_failed = 0;
   uint32_t groups_open = 0;
   uint32_t peers = 0;
@@ -94,6 +110,9 @@ struct ServerCounters {
   std::string transports;            // what the connections use now, human-readable
   uint64_t corrupted_payloads = 0;   // contributions whose checksum was wrong on arrival, where that is checked
   uint64_t slot_memory_used_bytes = 0;
+  uint32_t slots = 0;  // of the open groups
+  uint32_t slots_in_use = 0;
+  uint32_t pending_pushes = 0;                     // that wait for a slot
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
   std::vector<AbsentRank> absent_ranks;            // kMaxAbsentRanksListed at most
 

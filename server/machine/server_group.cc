@@ -227,4 +227,9 @@ bool ServerGroup::AllSlotsIdle() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
 }
 
+uint32_t ServerGroup::SlotsInUse() const {
+  return static_cast<uint32_t>(std::count_if(
+      slots_.begin(), slots_.end(), [](const ChunkSlot& slot) { return slot.state() != ChunkSlot::State::kFree; }));
+}
+
 }  // namespace shoal

@@ -117,12 +117,14 @@ class ServerGroup {
   // Where a rank's contribution to a slot lies.
   uint64_t BufferOffset(uint32_t slot, Rank rank) const;
   bool AllSlotsIdle() const;
+  uint32_t SlotsInUse() const;
 
   // ---- pushes that wait for a slot ----
 
   // Whether the same push is held already; whether as many are held as the members' credit allows.
   bool IsPending(const FrameHeader& push) const;
   bool PendingIsFull() const { return pending_.size() >= size_t{size()} * credit_chunks_; }
+  uint32_t pending_count() const { return static_cast<uint32_t>(pending_.size()); }
   void Hold(const PendingPush& push) { pending_.push_back(push); }
   // The held push that is first in the order of pushes; nullopt: none is held.
   std::optional<PendingPush> TakeOldestPending();

@@ -30,6 +30,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
                  absl::StrCat("server ", options_.server_name, " lost its connection: ",
                               event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
       next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.member(membership.rank)));
+      LogGroup(EventKind::kRankAbsent, group, membership.rank, group.member(membership.rank).lost_because, actions);
     }
     ReleaseIfOver(membership.group_index, actions);
   }

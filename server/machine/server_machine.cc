@@ -238,7 +238,10 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
 void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* actions) {
   const OperationToken token = Unpack(event.token);
   const ServerGroup& group = *Lookup(token);
-  if (!group.failed() && !group.slot(token.slot).abandoned()) ++counters_.chunks_reduced;
+  if (!group.failed() && !group.slot(token.slot).abandoned()) {
+    ++counters_.chunks_reduced;
+    if (group.slot(token.slot).chunk() == ChunkNumber(0)) ++counters_.ops_begun;
+  }
   SendResult(token, Rank(0), now, actions);
 }
 
@@ -363,6 +366,12 @@ ServerCounters ServerMachine::counters() const {
   counters.groups_open = static_cast<uint32_t>(group_index_.size());
   counters.peers = static_cast<uint32_t>(peers_.size());
   counters.slot_memory_used_bytes = pool_.used_bytes();
+  for (const GroupCell& cell : groups_) {
+    if (cell.group == nullptr) continue;
+    counters.slots += cell.group->slot_count();
+    counters.slots_in_use += cell.group->SlotsInUse();
+    counters.pending_pushes += cell.group->pending_count();
+  }
   counters.absent_ranks = AbsentRanks();
   return counters;
 }

@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -116,7 +118,7 @@ class ServerMachine {
 
   absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
   // Index of the group's cell, opened if need be; -1 with a refusal and its text.
-  int OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text);
+  int OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text, ServerActions* actions);
   // Gives up what the group gathered, and starts the epoch.
   void MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions);
   // A slot that will be neither reduced nor replied.
@@ -140,6 +142,8 @@ class ServerMachine {
                    ServerActions* actions);
   void RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
                   ServerActions* actions);
+  // Counts the refusal and tells the peer.
+  void Refuse(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text, ServerActions* actions);
   void CloseMalformed(PeerId peer, OfferId offer, const absl::Status& why, ServerActions* actions);
   static std::string DescribeMismatch(const ServerGroup& group, const OpRecord& record, const FrameHeader& push);
 
@@ -161,6 +165,9 @@ class ServerMachine {
   void ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const;
   // Of a slot that will not be reduced.
   static void ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions);
+  // An event for the log about a group, and perhaps one rank of it.
+  static void LogGroup(EventKind kind, const ServerGroup& group, std::optional<Rank> rank, std::string_view text,
+                       ServerActions* actions);
   ServerGroup* Lookup(OperationToken token);
 
   ServerMachineOptions options_;

@@ -98,7 +98,8 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
   return absl::OkStatus();
 }
 
-int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text) {
+int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text,
+                             ServerActions* actions) {
   const auto found = group_index_.find(token.group);
   if (found != group_index_.end()) return static_cast<int>(found->second);
   *refusal = Refusal::kNoSlotMemory;
@@ -129,6 +130,10 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
   ++cell->generation;
   cell->group = std::make_unique<ServerGroup>(token, epoch, credit, *region);
   group_index_[token.group] = index;
+  LogGroup(EventKind::kShardGroupOpened, *cell->group, std::nullopt,
+           absl::StrCat(token.group_size, " ranks with ", credit, " chunks of ", token.max_chunk_bytes,
+                        " bytes in flight each; the slots take ", cell->group->region_bytes(), " bytes"),
+           actions);
   return static_cast<int>(index);
 }
 
@@ -144,7 +149,7 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
     return RefuseNote(peer_id, header, refusal, std::string_view(text.data(), text.size()), actions);
   }
   std::string text;
-  const int index = OpenGroup(*token, header.epoch, &refusal, &text);
+  const int index = OpenGroup(*token, header.epoch, &refusal, &text, actions);
   if (index < 0) return RefuseNote(peer_id, header, refusal, text, actions);
   ServerGroup& group = *groups_[static_cast<size_t>(index)].group;
   if (header.epoch > group.epoch()) MoveGroup(static_cast<uint32_t>(index), header.epoch, actions);
@@ -162,6 +167,7 @@ void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span
 
 void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {
   ServerGroup& group = *groups_[group_index].group;
+  const Epoch before = group.epoch();
   for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
   for (uint32_t r = 0; r < group.size(); ++r) {
@@ -171,6 +177,7 @@ void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* 
     });
   }
   group.MoveTo(epoch);
+  LogGroup(EventKind::kShardGroupMoved, group, std::nullopt, absl::StrCat("from epoch ", before.value()), actions);
 }
 
 void ServerMachine::AbandonSlot(ServerGroup* group, uint32_t index, ServerActions* actions) {
@@ -240,6 +247,22 @@ Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32
 
 void ServerMachine::RefuseNote(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
                                ServerActions* actions) {
+  Refuse(peer, header, refusal, text, actions);
+  const bool is_hello = header.type == FrameType::kHello;
+  const auto found = group_index_.find(header.group);
+  const EventIds ids{.job = found == group_index_.end() ? JobId() : groups_[found->second].group->job(),
+                     .group = header.group,
+                     .epoch = header.epoch,
+                     .rank = header.rank.value()};
+  actions->push_back(LogAction(
+      is_hello ? EventKind::kHelloRefused : EventKind::kMessageRefused, ids,
+      absl::StrCat(std::string(FrameTypeName(header.type)),
+                   is_hello ? "" : absl::StrCat(" of op ", header.op.value(), ", chunk ", header.chunk.value()), ": ",
+                   std::string(RefusalName(refusal)), text.empty() ? "" : ": ", std::string(text))));
+}
+
+void ServerMachine::Refuse(PeerId peer, const FrameHeader& header, Refusal refusal, std::string_view text,
+                           ServerActions* actions) {
   ++counters_.refusals[static_cast<size_t>(refusal)];
   FrameHeader reply = header;
   reply.type = FrameType::kRefuse;
@@ -254,8 +277,9 @@ void ServerMachine::CloseMalformed(PeerId peer, OfferId offer, const absl::Statu
       why.code() == absl::StatusCode::kFailedPrecondition ? Refusal::kOtherVersion : Refusal::kMalformed;
   if (offer != OfferId(0)) actions->push_back(DeclineAction{offer});
   const absl::string_view text = why.message();
-  RefuseNote(peer, FrameHeader{.type = FrameType::kRefuse}, refusal, std::string_view(text.data(), text.size()),
-             actions);
+  Refuse(peer, FrameHeader{.type = FrameType::kRefuse}, refusal, std::string_view(text.data(), text.size()), actions);
+  actions->push_back(
+      LogAction(EventKind::kPeerClosed, {}, absl::StrCat(std::string(RefusalName(refusal)), ": ", text)));
   actions->push_back(ClosePeerAction{peer});
   if (const auto found = peers_.find(peer); found != peers_.end()) found->second.closed_because = std::string(text);
 }
@@ -267,6 +291,7 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameHeader told, ServerGrou
   group.Fail(of, told.refusal == Refusal::kNone ? Refusal::kGroupFailedBefore : told.refusal, std::move(text));
   if (failed_before) return;
   ++counters_.groups_failed;
+  LogGroup(EventKind::kShardGroupFailed, group, rank, group.failure(), actions);
   next_release_ns_ = 0;
   for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
@@ -293,6 +318,13 @@ void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
 
 void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* actions) {
   for (const OfferId offer : groups_[group_index].group->Leave(rank)) actions->push_back(DeclineAction{offer});
+}
+
+void ServerMachine::LogGroup(EventKind kind, const ServerGroup& group, std::optional<Rank> rank, std::string_view text,
+                             ServerActions* actions) {
+  EventIds ids{.job = group.job(), .group = group.id(), .epoch = group.epoch()};
+  if (rank.has_value()) ids.rank = rank->value();
+  actions->push_back(LogAction(kind, ids, text));
 }
 
 void ServerMachine::ForgetInputs(const ServerGroup& group, uint32_t slot, ServerActions* actions) {

@@ -39,6 +39,8 @@ void ServerMachine::ReleaseIfOver(uint32_t group_index, ServerActions* actions) 
     ended_groups_.push_back({cell.group->id(), cell.group->epoch(), cell.group->failure_of(),
                              cell.group->failure_refusal(), cell.group->failure()});
   }
+  LogGroup(EventKind::kShardGroupClosed, *cell.group, std::nullopt,
+           cell.group->failed() ? "it had failed" : "no rank is in it any more", actions);
   actions->push_back(ForgetInputsAction{.offset = cell.group->slot_region(), .bytes = cell.group->region_bytes()});
   pool_.Free(cell.group->slot_region());
   group_index_.erase(cell.group->id());

@@ -117,7 +117,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();
   InlineReducer reducer;
-  ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes());
+  ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes(), options_.log);
   RunLoop(transport.get(), &loop);
 }
 

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "core/log_event.h"
 #include "core/token.h"
 #include "net/data_plane/data_plane.h"
 #include "net/transport.h"
@@ -35,6 +36,8 @@ struct ServerThreadOptions {
   std::optional<MemoryNode> place;  // of thread and slots; none: the kernel chooses
   // Called on the thread when counters() names another absent rank.
   std::function<void()> on_rank_absent = [] {};
+  // Called on the thread; it must not block. May be empty.
+  EventSink log;
 };
 
 class ServerThread {

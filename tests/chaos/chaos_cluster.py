@@ -199,7 +199,7 @@ class ChaosCluster:
         for name in self.shape.scheduler_names:
             if self.is_up(name):
                 output = self.running[name].process.output.splitlines()
-                lines = [line for line in output if line.startswith("scheduler at ")]
+                lines = [line for line in output if " scheduler at " in line]
                 if lines and "leads, term" in lines[-1]:
                     return name
         return ""

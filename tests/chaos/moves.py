@@ -6,7 +6,8 @@ from collections import defaultdict, deque
 from chaos.promises import MOST_MOVES_IN_10_S
 
 WINDOW_S = 10.0
-MOVED = re.compile(r'^\S+ group-moved ((?:rail \d+ of )?group ".*?" of job ".*?")')  # each rail moves by itself
+# Each rail moves by itself.
+MOVED = re.compile(r'^\S+ INFO scheduler group-moved ((?:rail \d+ of )?group ".*?" of job ".*?")')
 
 
 class MoveWatch:

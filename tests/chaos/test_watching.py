@@ -46,7 +46,8 @@ def test_a_server_may_have_grown_by_what_ranks_have_in_flight_and_nobody_else():
 
 def test_a_group_that_is_moved_too_often_is_named_once():
     watch = MoveWatch()
-    line = 't group-moved group "0.0" of job "j": to epoch 9 with 2 shards: server A refused it'
+    subject = 'group "0.0" of job "j" (job=1 group=2 epoch=9)'
+    line = f"t INFO scheduler group-moved {subject}: to epoch 9 with 2 shards: server A refused it"
     said = [watch.hear(line, 0.01 * number) for number in range(100)]
     assert sum(map(bool, said)) == 1 and 'group "0.0" of job "j" was moved 21 times' in "".join(said)
     assert watch.total == 100
@@ -55,8 +56,9 @@ def test_a_group_that_is_moved_too_often_is_named_once():
 def test_moves_that_are_paced_are_no_storm():
     watch = MoveWatch()
     pace_s = 10 / MOST_MOVES_IN_10_S + 0.1
-    assert not any(watch.hear('t group-moved group "a" of job "j": x', pace_s * number) for number in range(100))
-    assert not watch.hear('t group-opened group "a" of job "j": x', 0)
+    line = 't INFO scheduler group-moved group "a" of job "j": x'
+    assert not any(watch.hear(line, pace_s * number) for number in range(100))
+    assert not watch.hear('t INFO scheduler group-opened group "a" of job "j": x', 0)
 
 
 def test_progress_is_seen_by_the_other_side(tmp_path: pathlib.Path):

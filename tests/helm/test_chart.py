@@ -158,7 +158,6 @@ def test_servers_and_clients_are_told_the_schedulers_address(helm: Helm, values:
     address = f"{service['metadata']['name']}.{NAMESPACE}.svc:{service['spec']['ports'][0]['port']}"
     server = container(one(objects, "StatefulSet", "server"))
     assert f"--scheduler={address}" in server["args"]
-    assert {"name": "SHOAL_SCHEDULER", "value": address} in server["env"]
     for item in objects:
         if item["kind"] == "ConfigMap":
             assert item["data"]["SHOAL_SCHEDULER"] == address
@@ -166,7 +165,7 @@ def test_servers_and_clients_are_told_the_schedulers_address(helm: Helm, values:
 
 def test_a_server_has_one_port_a_thread_and_says_its_own_address_and_name(helm: Helm):
     server = container(one(helm.render({"server": {"ioThreads": 3, "portBase": 7300}}), "StatefulSet", "server"))
-    assert [port["containerPort"] for port in server["ports"]] == [7300, 7301, 7302]
+    assert [port["containerPort"] for port in server["ports"]] == [7300, 7301, 7302, 9471]
     assert {"--io-threads=3", "--port-base=7300", "--advertise=$(POD_IP)", "--name=$(POD_NAME)"} <= set(server["args"])
     fields = {item["name"]: item["valueFrom"]["fieldRef"]["fieldPath"] for item in server["env"] if "valueFrom" in item}
     assert fields == {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
@@ -183,20 +182,29 @@ def test_arguments_are_options_that_the_program_has(helm: Helm, values: dict, ro
         assert argument.split("=")[0] in offered, f"shoal-{role} has no {argument}"
 
 
-def test_the_scheduler_is_probed_on_its_grpc_port(helm: Helm):
+def test_the_scheduler_is_ready_while_its_grpc_port_serves(helm: Helm):
     scheduler = container(one(helm.render({"scheduler": {"port": 9000}}), "StatefulSet", "scheduler"))
     assert "--listen=0.0.0.0:9000" in scheduler["args"]
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert scheduler[probe]["grpc"]["port"] == 9000
+    assert scheduler["readinessProbe"]["grpc"]["port"] == 9000
 
 
-def test_the_probe_program_of_servers_is_in_the_image(helm: Helm):
-    server = container(one(helm.render(), "StatefulSet", "server"))
-    dockerfile = (ROOT / "docker" / "server.Dockerfile").read_text(encoding="utf-8")
-    for probe in ("startupProbe", "readinessProbe"):
-        (program,) = server[probe]["exec"]["command"]
-        assert program in dockerfile
-    assert "livenessProbe" not in server, "a server that can't reach the scheduler must go on with its jobs"
+@pytest.mark.parametrize("role", ["scheduler", "server"])
+def test_probes_ask_the_process_itself_at_its_http_port(helm: Helm, role: str):
+    program = container(one(helm.render({role: {"httpPort": 9999}}), "StatefulSet", role))
+    assert "--http=0.0.0.0:9999" in program["args"]
+    assert {"name": "http", "containerPort": 9999} in program["ports"]
+    probes = {"startupProbe": "/healthz", "livenessProbe": "/healthz"}
+    if role == "server":
+        probes["readinessProbe"] = "/readyz"
+    for probe, path in probes.items():
+        assert program[probe]["httpGet"] == {"path": path, "port": "http"}
+
+
+def test_the_log_is_as_the_values_say(helm: Helm):
+    objects = helm.render({"logFormat": "json", "scheduler": {"logEvents": False}})
+    scheduler = container(one(objects, "StatefulSet", "scheduler"))
+    assert {"--log-events=false", "--log-format=json"} <= set(scheduler["args"])
+    assert "--log-format=json" in container(one(objects, "StatefulSet", "server"))["args"]
 
 
 def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
@@ -269,6 +277,14 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     assert rule["from"][1:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
 
 
+def test_metrics_are_open_to_those_that_are_named(helm: Helm):
+    prometheus = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
+    objects = helm.render({"networkPolicy": {"enabled": True, "monitoring": prometheus}})
+    for role in ("scheduler", "server"):
+        (rule,) = one(objects, "NetworkPolicy", role)["spec"]["ingress"][1:]
+        assert rule == {"from": prometheus, "ports": [{"port": "http"}]}
+
+
 def test_switches_remove_objects(helm: Helm):
     kinds = {item["kind"] for item in helm.render(VALUES["one small server"])}
     assert not kinds & {"PodDisruptionBudget", "ServiceAccount", "ConfigMap", "NetworkPolicy"}
@@ -312,6 +328,10 @@ def test_images_by_tag_digest_and_default(helm: Helm):
         ({"server": {"portBase": 65530, "ioThreads": 8}}, "beyond port 65535"),
         ({"server": {"dataPortRange": {"first": 3000, "last": 2000}}}, "greater than last"),
         ({"server": {"portBase": 20500}}, "overlaps"),
+        ({"server": {"httpPort": 7200}}, "one of the data plane's ports"),
+        ({"server": {"httpPort": 20999}}, "one of the data plane's ports"),
+        ({"scheduler": {"httpPort": 7070}}, "are both 7070"),
+        ({"logFormat": "xml"}, "logFormat"),
         ({"server": {"hostNetwork": True}, "networkPolicy": {"enabled": True}}, "has no effect"),
     ],
     ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "",

@@ -70,7 +70,7 @@ def test_server_registers_again_with_a_scheduler_that_lost_its_state(cluster: Cl
     scheduler.wait()
     cluster.start_scheduler(listen=address, lease_ttl_ms=LEASE_TTL_MS)
     server.wait_for_line("registered again with the scheduler")
-    server.wait_for_line("WARNING: the scheduler at .* signs with another key")
+    server.wait_for_line("WARNING server token-key-changed: the scheduler at .* signs with another key")
     after = cluster.wait_for_server("alpha", "live")
     assert after["incarnation"] == before["incarnation"]
 

@@ -37,7 +37,7 @@ class Schedulers:
 
         def who() -> str:
             for address, process in self.by_address.items():
-                lines = [line for line in process.output.splitlines() if line.startswith("scheduler at ")]
+                lines = [line for line in process.output.splitlines() if " scheduler at " in line]
                 if address != other_than and process.running() and lines and "leads, term" in lines[-1]:
                     return address
             return ""

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -53,11 +52,11 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
   const auto registering = std::make_shared<Registering>();
   registering->wait = WaitReport(since_ns, since_ns + options.timeout_ms * kNsPerMs);
   // What goes wrong comes back as a status; the program's own output stays its own.
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](std::string_view line) {
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](const LogEvent& event) {
     const uint64_t now_ns = MonotonicNs();
-    if (registering->over || !registering->wait.TakeDue(now_ns)) return;
+    if (registering->over || event.kind != EventKind::kLeaseMissing || !registering->wait.TakeDue(now_ns)) return;
     notices->Say(
-        absl::StrCat(registering->wait.WaitedFor("its colocated server to register", now_ns), ": ", std::string(line)));
+        absl::StrCat(registering->wait.WaitedFor("its colocated server to register", now_ns), ": ", event.text));
   });
   registering->over = true;
   if (!server.ok()) return explain(server.status());

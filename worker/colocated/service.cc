@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::StartServer(ServerConfig confi
     config.name = absl::StrCat(NodeName(), "-", getpid(), "-", ++servers_started);
   }
   // What goes wrong comes back as a status; the program's own output stays its own.
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [](std::string_view) {});
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [](const LogEvent&) {});
   if (!server.ok()) return server.status();
   std::unique_ptr<Service> service(new Service);
   service->server_ = *std::move(server);

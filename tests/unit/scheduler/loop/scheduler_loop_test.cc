@@ -74,7 +74,7 @@ class SchedulerLoopTest : public ::testing::Test {
       : loop_(
             *SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test"}, NewState(), true, now_), &host_, &store_,
             [](const PersistedState& state) { return absl::StrCat(state.servers.size(), " servers"); },
-            [this](const EventRecord& event) { logged_.push_back(event.kind); }) {
+            [this](const EventRecord& event) { logged_.emplace_back(EventKey(event.kind)); }) {
     Run();
     FinishSave();
   }
@@ -124,6 +124,27 @@ TEST_F(SchedulerLoopTest, AHeartbeatThatArrivedInTimeCountsThoughTheRoundComesLa
   Run();
   ASSERT_TRUE(host_.replies.contains(renewed));
   EXPECT_TRUE(host_.replies.at(renewed).ok()) << host_.replies.at(renewed).status();
+}
+
+TEST_F(SchedulerLoopTest, NumbersArePublishedOnceASecondAlsoWhileNothingHappens) {
+  std::vector<std::shared_ptr<const SchedulerNumbers>> published;
+  loop_.PublishNumbersTo(
+      [&](std::shared_ptr<const SchedulerNumbers> numbers) { published.push_back(std::move(numbers)); });
+  EXPECT_LE(Run(), now_.monotonic_ns + kNsPerS);
+  EXPECT_EQ(published.size(), 1u);
+  host_.Send(Server("a", 1, 7000));
+  Run();
+  now_.monotonic_ns += 25 * kNsPerMs;  // as long as the save takes
+  FinishSave();
+  EXPECT_EQ(published.size(), 1u) << "not more often";
+  now_.monotonic_ns += kNsPerS;
+  Run();
+  ASSERT_EQ(published.size(), 2u);
+  EXPECT_EQ(published[1]->servers_live, 1u);
+  EXPECT_EQ(published[1]->events[static_cast<size_t>(EventKind::kServerRegistered)], 1u);
+  EXPECT_EQ(published[1]->saves.succeeded, 2u);
+  EXPECT_EQ(published[1]->saves.total_ns, 25 * kNsPerMs);
+  EXPECT_EQ(published[1]->saves.counts[3], 1u) << "from 10 to 30 ms";
 }
 
 }  // namespace

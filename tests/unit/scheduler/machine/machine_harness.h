@@ -122,7 +122,7 @@ class MachineHarness {
 
   std::vector<std::string> EventKinds() const {
     std::vector<std::string> kinds;
-    for (const EventRecord& event : events_) kinds.push_back(event.kind);
+    for (const EventRecord& event : events_) kinds.emplace_back(EventKey(event.kind));
     return kinds;
   }
 

@@ -103,8 +103,10 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b"));
   EXPECT_THAT(Names(*harness_.Ask<std::shared_ptr<const ShardMap>>(GetShardMap())), ElementsAre("a", "b"));
-  EXPECT_EQ(harness_.events().back().kind, "group-moved");
+  EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupMoved);
   EXPECT_THAT(harness_.events().back().reason, HasSubstr("rank 1 lost server a: connection reset by peer"));
+  EXPECT_EQ(harness_.machine().Numbers().moves.asked_by_rank, 1u);
+  EXPECT_EQ(harness_.machine().Numbers().moves.servers_changed, 0u);
   // The other rank saw the same: nothing more happens.
   harness_.Ask<ServerReported>(Report(0, 1, false));
   EXPECT_THAT(TakeMoves(), IsEmpty());
@@ -113,6 +115,7 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
   moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b", "c"));
+  EXPECT_EQ(harness_.machine().Numbers().moves.servers_changed, 1u);
   Register("a", 2);
   moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
@@ -299,7 +302,7 @@ TEST_F(MachineRefusalsTest, AGroupThatAllServersRefuseIsGivenUpAfterALeaseWithTh
   harness_.watched(watcher_).clear();
   EXPECT_THAT(failures, ElementsAre("no reduction server that is left has the memory for group \"world\": server a "
                                     "needs 8 bytes, 2 are free; server b needs 8 bytes, 2 are free"));
-  EXPECT_EQ(harness_.events().back().kind, "group-failed");
+  EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupFailed);
   // Whoever asks hears it too, also from a scheduler that was started anew, and it moves no more.
   EXPECT_EQ(harness_.Ask<ServerReported>(Refused(1, 1)).newer->failure, failures[0]);
   Register("c", 1);
@@ -316,7 +319,7 @@ TEST_F(MachineRefusalsTest, TheLeaseCountsFromWhenTheGroupWorkedLast) {
   KeepAlive(kTtlMs - 100, {1, 2});
   EXPECT_THAT(TakeMoves(), IsEmpty());
   KeepAlive(200, {1, 2});
-  EXPECT_EQ(harness_.events().back().kind, "group-failed");
+  EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupFailed);
 }
 
 TEST_F(MachineRefusalsTest, AServerThatFreedMemoryIsTriedAgain) {
@@ -354,7 +357,7 @@ TEST_F(MachineRefusalsTest, OneThatIsOutOfReachIsTriedBeforeTheGroupIsGivenUp) {
   KeepAlive(2 * kTtlMs, {1, 2});
   EXPECT_THAT(TakeMoves(), IsEmpty()) << "its ranks try to reach a, and nobody else may have it";
   KeepAlive(2 * kTtlMs, {2});
-  EXPECT_EQ(harness_.events().back().kind, "group-failed") << "a is gone, b lacks the memory";
+  EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupFailed) << "a is gone, b lacks the memory";
 }
 
 // I10: else no watcher would ever be heard of in a cluster in which something always changes.

@@ -48,7 +48,7 @@ class MachineNodeReduceTest : public ::testing::Test {
   std::string ReasonOf(const std::string& kind) const {
     std::string reason;
     for (const EventRecord& event : harness_.events()) {
-      if (event.kind == kind) reason = event.reason;
+      if (EventKey(event.kind) == kind) reason = event.reason;
     }
     return reason;
   }

@@ -64,7 +64,7 @@ class MachineRailsTest : public ::testing::Test {
   std::vector<EventRecord> Events(const std::string& kind) const {
     std::vector<EventRecord> events;
     for (const EventRecord& event : harness_.events()) {
-      if (event.kind == kind) events.push_back(event);
+      if (EventKey(event.kind) == kind) events.push_back(event);
     }
     return events;
   }

@@ -341,9 +341,9 @@ TEST(MachineEventsTest, BacklogThenFollow) {
   harness.StepEvent(EventsOpened{WatcherId(900), false, 0});
   const auto& backlog = harness.followed().at(WatcherId(900));
   ASSERT_EQ(backlog.size(), 3u);
-  EXPECT_EQ(backlog[0].kind, "scheduler-started");
-  EXPECT_EQ(backlog[1].kind, "server-registered");
-  EXPECT_EQ(backlog[2].kind, "map-published");
+  EXPECT_EQ(backlog[0].kind, EventKind::kSchedulerStarted);
+  EXPECT_EQ(backlog[1].kind, EventKind::kServerRegistered);
+  EXPECT_EQ(backlog[2].kind, EventKind::kMapPublished);
   EXPECT_EQ(backlog[2].epoch, Epoch(1));
   EXPECT_EQ(backlog[2].sequence, 3u);
   EXPECT_TRUE(harness.closed().at(WatcherId(900)).ok());

@@ -64,7 +64,7 @@ class RegistrationMachineTest : public ::testing::Test {
   }
   std::vector<std::string> TakeReports() {
     std::vector<std::string> lines;
-    for (const LeaseReport& report : Take<LeaseReport>()) lines.push_back(report.line);
+    for (const LeaseReport& report : Take<LeaseReport>()) lines.push_back(report.text);
     return lines;
   }
   template <typename Event>
@@ -289,7 +289,7 @@ TEST_F(RegistrationMachineTest, AChangedTokenKeyIsTakenAndSaidLoudly) {
   ASSERT_EQ(granted.size(), 1u);
   EXPECT_EQ(granted[0].lease.token_key, Key(2));
   EXPECT_TRUE(granted[0].token_key_changed);
-  EXPECT_THAT(TakeReports().back(), HasSubstr("WARNING: the scheduler at sched:7070 signs with another key"));
+  EXPECT_THAT(TakeReports().back(), HasSubstr("the scheduler at sched:7070 signs with another key"));
 }
 
 TEST_F(RegistrationMachineTest, AServerWhosePlaceWasTakenGivesUp) {

@@ -176,6 +176,13 @@ class ServerDriver {
     sends.clear();
     reduces.clear();
     closes.clear();
+    events.clear();
+  }
+  // Keys of the events for the log.
+  std::vector<std::string> EventKeys() const {
+    std::vector<std::string> keys;
+    for (const LogEvent& event : events) keys.emplace_back(EventKey(event.kind));
+    return keys;
   }
   // Takes the only note listed.
   SeenNote TakeNote() {
@@ -202,6 +209,7 @@ class ServerDriver {
   std::vector<SendPayloadAction> sends;
   std::vector<ReduceAction> reduces;
   std::vector<PeerId> closes;
+  std::vector<LogEvent> events;
 
  private:
   void Give(const TransportEvent& event) {
@@ -220,6 +228,9 @@ class ServerDriver {
       if (const auto* send = std::get_if<SendPayloadAction>(&action)) sends.push_back(*send);
       if (const auto* reduce = std::get_if<ReduceAction>(&action)) reduces.push_back(*reduce);
       if (const auto* close = std::get_if<ClosePeerAction>(&action)) closes.push_back(close->peer);
+      if (const auto* log = std::get_if<LogAction>(&action)) {
+        events.push_back({.kind = log->kind, .text = {log->text.data(), log->text_bytes}, .ids = log->ids});
+      }
     }
   }
 

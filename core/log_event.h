@@ -1,0 +1,180 @@
+// What scheduler and servers say in their logs: one table of the kinds of events, and one event as a value.
+//
+// A kind's key is stable: alerts and scripts may depend on it. docs/events.md is made of this table
+// (scripts/reference_pages.py). Pure values; any thread.
+#ifndef SHOAL_CORE_LOG_EVENT_H_
+#define SHOAL_CORE_LOG_EVENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/ids.h"
+
+namespace shoal {
+
+// clang-format off
+// X(name, key, level, who says it, what it means)
+#define SHOAL_EVENT_KINDS(X) \
+  X(kSchedulerListening, "scheduler-listening", kInfo, kScheduler, \
+    "The process has started and listens for servers, workers and operators.") \
+  X(kSchedulerStarted, "scheduler-started", kInfo, kScheduler, \
+    "The scheduler is in charge of the cluster from now on: new, or as its saved state says.") \
+  X(kSchedulerStopped, "scheduler-stopped", kInfo, kScheduler, \
+    "The process ends after a signal.") \
+  X(kSchedulerFailed, "scheduler-failed", kError, kScheduler, \
+    "The process ends because it cannot serve.") \
+  X(kSchedulerStalled, "scheduler-stalled", kWarning, kScheduler, \
+    "The scheduler did not run for so long that leases would have ended; all of them start anew.") \
+  X(kSchedulerCutOff, "scheduler-cut-off", kWarning, kScheduler, \
+    "No member was heard for so long that this node's network must be down; nobody is declared lost.") \
+  X(kSchedulerReached, "scheduler-reached", kInfo, kScheduler, \
+    "Heartbeats arrive again after scheduler-cut-off.") \
+  X(kSaveFailed, "save-failed", kError, kScheduler, \
+    "The state could not be saved; what depends on it is refused until a save succeeds.") \
+  X(kLeadingBegan, "leading-began", kInfo, kScheduler, \
+    "This one of several schedulers leads from now on.") \
+  X(kLeadingEnded, "leading-ended", kInfo, kScheduler, \
+    "This scheduler leads no longer.") \
+  X(kLeadingRefused, "leading-refused", kError, kScheduler, \
+    "This scheduler won the election and cannot lead.") \
+  X(kLeaderFollowed, "leader-followed", kInfo, kScheduler, \
+    "Another scheduler leads; calls are passed on to it.") \
+  X(kLeaderMissing, "leader-missing", kWarning, kScheduler, \
+    "No scheduler leads at the moment.") \
+  X(kElectionFailed, "election-failed", kWarning, kScheduler, \
+    "The store of the election could not be asked.") \
+  X(kServerRegistered, "server-registered", kInfo, kScheduler, \
+    "A server has joined the cluster.") \
+  X(kServerReturned, "server-returned", kInfo, kScheduler, \
+    "A lost server is back, in the same life of its process.") \
+  X(kServerReplaced, "server-replaced", kInfo, kScheduler, \
+    "A new process has taken the place of the server with its name.") \
+  X(kServerDraining, "server-draining", kInfo, kScheduler, \
+    "An operator asked a server to leave.") \
+  X(kServerLeft, "server-left", kInfo, kScheduler, \
+    "A server has left in good order.") \
+  X(kServerLost, "server-lost", kWarning, kScheduler, \
+    "A server's lease has run out; groups move away from it.") \
+  X(kMapPublished, "map-published", kInfo, kScheduler, \
+    "The cluster's shard map has changed.") \
+  X(kMapRefused, "map-refused", kError, kScheduler, \
+    "A shard map could not be made of the servers that there are.") \
+  X(kJobStarted, "job-started", kInfo, kScheduler, \
+    "The first rank of a job has joined.") \
+  X(kJobRunning, "job-running", kInfo, kScheduler, \
+    "All ranks of a job have joined.") \
+  X(kJobFailed, "job-failed", kWarning, kScheduler, \
+    "A job has lost a rank.") \
+  X(kJobEnded, "job-ended", kInfo, kScheduler, \
+    "All ranks of a job have left.") \
+  X(kRankLost, "rank-lost", kWarning, kScheduler, \
+    "A rank was declared lost.") \
+  X(kGroupOpened, "group-opened", kInfo, kScheduler, \
+    "All ranks have asked for a group, and it has its map.") \
+  X(kGroupMoved, "group-moved", kInfo, kScheduler, \
+    "A group continues with another map, in a new epoch.") \
+  X(kGroupFailed, "group-failed", kWarning, kScheduler, \
+    "A group was given up; its ranks are told why.") \
+  X(kGroupClosed, "group-closed", kInfo, kScheduler, \
+    "All ranks of a group have closed it.") \
+  X(kColocationRequested, "colocation-requested", kWarning, kScheduler, \
+    "No server is left for a job, so its ranks were asked to run colocated ones.") \
+  X(kServerNode, "server-node", kInfo, kServer, \
+    "Which processors and memory the I/O threads use, and the data plane's transports.") \
+  X(kServerMisplaced, "server-misplaced", kWarning, kServer, \
+    "An I/O thread could not be placed beside its network device; it works, but slower.") \
+  X(kServerListening, "server-listening", kInfo, kServer, \
+    "The server is registered and listens for workers.") \
+  X(kServerLeaving, "server-leaving", kInfo, kServer, \
+    "The server leaves the cluster, after a signal or because an operator asked for it.") \
+  X(kServerWaitsForGroups, "server-waits-for-groups", kInfo, kServer, \
+    "A leaving server waits for its open groups to end.") \
+  X(kServerCutsGroups, "server-cuts-groups", kWarning, kServer, \
+    "A leaving server ends although groups are open.") \
+  X(kServerStopped, "server-stopped", kInfo, kServer, \
+    "The process ends in good order.") \
+  X(kServerFailed, "server-failed", kError, kServer, \
+    "The process ends because it could not start or lost its place in the cluster.") \
+  X(kLeaseMissing, "lease-missing", kWarning, kServer, \
+    "The scheduler does not answer; open groups continue.") \
+  X(kLeaseRenewedAgain, "lease-renewed-again", kInfo, kServer, \
+    "The scheduler answers again after lease-missing.") \
+  X(kLeaseUnknown, "lease-unknown", kWarning, kServer, \
+    "The scheduler does not know this server, which therefore registers again.") \
+  X(kLeaseGrantedAgain, "lease-granted-again", kInfo, kServer, \
+    "The server is registered again.") \
+  X(kTokenKeyChanged, "token-key-changed", kWarning, kServer, \
+    "The scheduler signs with another key, so it has lost its state.") \
+  X(kDrainAsked, "drain-asked", kInfo, kServer, \
+    "An operator asked this server to leave.") \
+  X(kLeaveUntold, "leave-untold", kWarning, kServer, \
+    "The scheduler could not be told that this server leaves.") \
+  X(kConnections, "connections", kInfo, kServer, \
+    "How many workers are connected has changed.") \
+  X(kPayloadCorrupted, "payload-corrupted", kError, kServer, \
+    "Contributions arrived with a wrong checksum; their ranks send them again.") \
+  X(kShardGroupOpened, "shard-group-opened", kInfo, kServer, \
+    "An I/O thread has reserved slots for a group.") \
+  X(kShardGroupMoved, "shard-group-moved", kInfo, kServer, \
+    "A rank's hello has started a newer epoch of a group on an I/O thread.") \
+  X(kShardGroupFailed, "shard-group-failed", kWarning, kServer, \
+    "A group failed on an I/O thread; its ranks are told why.") \
+  X(kShardGroupClosed, "shard-group-closed", kInfo, kServer, \
+    "A group is over on an I/O thread, and its slots are free again.") \
+  X(kRankAbsent, "rank-absent", kWarning, kServer, \
+    "The connection of a rank broke in an open group; the server waits for what the scheduler decides.") \
+  X(kHelloRefused, "hello-refused", kWarning, kServer, \
+    "A rank was not let into a group.") \
+  X(kMessageRefused, "message-refused", kInfo, kServer, \
+    "A message about an open group was refused, which is usual when a group moves.") \
+  X(kPeerClosed, "peer-closed", kWarning, kServer, \
+    "A connection was closed because what came in was not the protocol.") \
+  X(kHttpListening, "http-listening", kInfo, kProcess, \
+    "Metrics and health are served at the address of --http.") \
+  X(kEventsLeftOut, "events-left-out", kWarning, kProcess, \
+    "Events of one kind came too fast, or nobody read the log: so many were not written.")
+// clang-format on
+
+enum class EventKind : uint8_t {
+#define X(name, key, level, component, meaning) name,
+  SHOAL_EVENT_KINDS(X)
+#undef X
+};
+#define X(name, key, level, component, meaning) +1
+inline constexpr size_t kEventKindCount = 0 SHOAL_EVENT_KINDS(X);
+#undef X
+
+enum class EventLevel : uint8_t { kInfo, kWarning, kError };
+
+std::string_view EventKey(EventKind kind);
+EventLevel LevelOf(EventKind kind);
+// "scheduler", "server", or "process" for what any of them says.
+std::string_view ComponentOf(EventKind kind);
+
+// Whom an event is about, as numbers; 0 or none: it does not concern one.
+struct EventIds {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  std::optional<uint32_t> rank;  // of the group if there is one, else of the job
+
+  friend bool operator==(const EventIds&, const EventIds&) = default;
+};
+
+struct LogEvent {
+  EventKind kind = EventKind::kEventsLeftOut;
+  std::string subject;  // whom it is about in words: `server alpha`; may be empty
+  std::string text;     // what happened, and why
+  EventIds ids = {};
+};
+
+// Takes events for the log, from any thread; never blocks.
+using EventSink = std::function<void(const LogEvent& event)>;
+
+}  // namespace shoal
+
+#endif  // SHOAL_CORE_LOG_EVENT_H_

@@ -1,0 +1,85 @@
+#include "metrics/http_server.h"
+
+#include <CivetServer.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "process/listen_address.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kTextType[] = "text/plain; charset=utf-8";
+constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+void Answer(mg_connection* connection, const char* status, const char* type, const std::string& body) {
+  const std::string head = absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type,
+                                        "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n");
+  mg_write(connection, head.data(), head.size());
+  mg_write(connection, body.data(), body.size());
+}
+
+// One page, by GET alone.
+class Page : public CivetHandler {
+ public:
+  explicit Page(std::function<void(mg_connection*)> answer) : answer_(std::move(answer)) {}
+
+  bool handleGet(CivetServer*, mg_connection* connection) override {
+    answer_(connection);
+    return true;
+  }
+
+ private:
+  const std::function<void(mg_connection*)> answer_;
+};
+
+}  // namespace
+
+class HttpServer::Parts {
+ public:
+  // Throws CivetException.
+  Parts(const std::string& listen, HttpPages pages)
+      : pages_(std::move(pages)),
+        metrics_([this](mg_connection* connection) { Answer(connection, "200 OK", kMetricsType, pages_.metrics()); }),
+        health_([](mg_connection* connection) { Answer(connection, "200 OK", kTextType, "ok\n"); }),
+        ready_([this](mg_connection* connection) {
+          const absl::Status status = pages_.ready();
+          if (status.ok()) return Answer(connection, "200 OK", kTextType, "ok\n");
+          Answer(connection, "503 Service Unavailable", kTextType, absl::StrCat(status.message(), "\n"));
+        }),
+        server_(std::vector<std::string>{"listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000",
+                                         "enable_keep_alive", "no"}) {
+    server_.addHandler("/metrics$", metrics_);
+    server_.addHandler("/healthz$", health_);
+    server_.addHandler("/readyz$", ready_);
+    const std::vector<int> ports = server_.getListeningPorts();
+    address_ = ports.empty() ? listen : WithPort(listen, ports.front());
+  }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const HttpPages pages_;
+  Page metrics_;
+  Page health_;
+  Page ready_;
+  CivetServer server_;  // last: its threads use the pages
+  std::string address_;
+};
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& listen, HttpPages pages) {
+  if (absl::Status status = CheckListenAddress(listen, "--http"); !status.ok()) return status;
+  try {
+    return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Parts>(listen, std::move(pages))));
+  } catch (const CivetException& error) {
+    return CannotListen(listen, "--http");
+  }
+}
+
+HttpServer::HttpServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+HttpServer::~HttpServer() = default;
+const std::string& HttpServer::address() const { return parts_->address(); }
+
+}  // namespace shoal

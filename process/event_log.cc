@@ -1,0 +1,183 @@
+#include "process/event_log.h"
+
+#include <algorithm>
+#include <ctime>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "process/clock.h"
+
+namespace shoal {
+namespace {
+
+// RFC 3339, UTC.
+std::string TimeText(uint64_t unix_ms) {
+  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+  return absl::StrFormat("%s.%03dZ", stamp, static_cast<int>(unix_ms % 1000));
+}
+
+std::string_view LevelName(EventLevel level) {
+  switch (level) {
+    case EventLevel::kInfo:
+      return "info";
+    case EventLevel::kWarning:
+      return "warning";
+    case EventLevel::kError:
+      return "error";
+  }
+  return "";
+}
+
+bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+// A text from a peer must not begin a line of its own.
+std::string OnOneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (IsControl(c)) {
+      absl::StrAppend(&line, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    } else {
+      line.push_back(c);
+    }
+  }
+  return line;
+}
+
+// Bytes of the UTF-8 character at the start of `text`; 0: it is none.
+size_t Utf8Length(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t length = at(0) < 0x80                     ? 1
+                        : at(0) >= 0xc2 && at(0) <= 0xdf ? 2
+                        : (at(0) & 0xf0) == 0xe0         ? 3
+                        : at(0) >= 0xf0 && at(0) <= 0xf4 ? 4
+                                                         : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (at(0) == 0xe0 && at(1) < 0xa0) || (at(0) == 0xf0 && at(1) < 0x90);
+  const bool no_character = (at(0) == 0xed && at(1) >= 0xa0) || (at(0) == 0xf4 && at(1) >= 0x90);
+  return overlong || no_character ? 0 : length;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.substr(i));
+    const char c = text[i];
+    if (length == 0 || IsControl(c)) {
+      absl::StrAppend(&quoted, "\\u", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad4));
+    } else {
+      if (c == '"' || c == '\\') quoted.push_back('\\');
+      quoted.append(text.substr(i, length));
+    }
+    i += std::max<size_t>(length, 1);
+  }
+  quoted.push_back('"');
+  return quoted;
+}
+
+struct NamedId {
+  const char* name;
+  uint64_t value;
+};
+
+std::vector<NamedId> ListIds(const EventIds& ids) {
+  std::vector<NamedId> list;
+  if (ids.job != JobId()) list.push_back({"job", ids.job.value()});
+  if (ids.group != GroupId()) list.push_back({"group", ids.group.value()});
+  if (ids.epoch != Epoch()) list.push_back({"epoch", ids.epoch.value()});
+  if (ids.rank.has_value()) list.push_back({"rank", *ids.rank});
+  return list;
+}
+
+std::string FormatText(const LogEvent& event, uint64_t at_unix_ms) {
+  std::string line =
+      absl::StrCat(TimeText(at_unix_ms), " ", absl::AsciiStrToUpper(std::string(LevelName(LevelOf(event.kind)))), " ",
+                   std::string(ComponentOf(event.kind)), " ", std::string(EventKey(event.kind)));
+  if (!event.subject.empty()) absl::StrAppend(&line, " ", OnOneLine(event.subject));
+  std::vector<std::string> ids;
+  for (const NamedId& id : ListIds(event.ids)) ids.push_back(absl::StrCat(id.name, "=", id.value));
+  if (!ids.empty()) absl::StrAppend(&line, " (", absl::StrJoin(ids, " "), ")");
+  return absl::StrCat(line, ": ", OnOneLine(event.text));
+}
+
+// 64-bit ids are strings, as in protobuf's JSON: many readers keep numbers as doubles.
+std::string FormatJson(const LogEvent& event, uint64_t at_unix_ms) {
+  std::string line =
+      absl::StrCat("{\"time\":\"", TimeText(at_unix_ms), "\",\"level\":\"", std::string(LevelName(LevelOf(event.kind))),
+                   "\",\"component\":\"", std::string(ComponentOf(event.kind)), "\",\"event\":\"",
+                   std::string(EventKey(event.kind)), "\"");
+  if (!event.subject.empty()) absl::StrAppend(&line, ",\"subject\":", Quoted(event.subject));
+  for (const NamedId& id : ListIds(event.ids)) absl::StrAppend(&line, ",\"", id.name, "\":\"", id.value, "\"");
+  return absl::StrCat(line, ",\"text\":", Quoted(event.text), "}");
+}
+
+}  // namespace
+
+absl::StatusOr<LogFormat> ParseLogFormat(const std::string& text) {
+  if (text == "text") return LogFormat::kText;
+  if (text == "json") return LogFormat::kJson;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--log-format \"", text, "\" is unknown; give text (a line for people) or json (an object a line)"));
+}
+
+std::string FormatEvent(const LogEvent& event, uint64_t at_unix_ms, LogFormat format) {
+  return format == LogFormat::kJson ? FormatJson(event, at_unix_ms) : FormatText(event, at_unix_ms);
+}
+
+absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Start(LogFormat format) {
+  absl::StatusOr<std::unique_ptr<NoticeLog>> lines = NoticeLog::Start("", /*quiet=*/false);
+  if (!lines.ok()) return lines.status();
+  return std::unique_ptr<EventLog>(new EventLog(format, *std::move(lines)));
+}
+
+EventLog::~EventLog() {
+  const std::lock_guard lock(mutex_);
+  const uint64_t at_unix_ms = ReadNow().unix_ms;
+  for (size_t kind = 0; kind < kEventKindCount; ++kind) SayTooFast(static_cast<EventKind>(kind), at_unix_ms);
+}
+
+void EventLog::Write(const LogEvent& event) { WriteAt(event, ReadNow()); }
+
+void EventLog::WriteAt(const LogEvent& event, Now now) {
+  const std::lock_guard lock(mutex_);
+  if (rate_.Admit(event.kind, now.monotonic_ns)) {
+    SayTooFast(event.kind, now.unix_ms);
+    return Say(event, now.unix_ms);
+  }
+  left_out_.fetch_add(1, std::memory_order_relaxed);
+  if (!rate_.BeganToLeaveOut(event.kind)) return;
+  Say({.kind = EventKind::kEventsLeftOut,
+       .text = absl::StrCat("more than ", kEventBurst, " events ", std::string(EventKey(event.kind)), " at once: only ",
+                            kEventsPerS, " of them a second are written for now, the others are counted")},
+      now.unix_ms);
+}
+
+void EventLog::SayTooFast(EventKind kind, uint64_t at_unix_ms) {
+  const uint64_t count = rate_.TakeLeftOut(kind);
+  if (count == 0) return;
+  Say({.kind = EventKind::kEventsLeftOut,
+       .text = absl::StrCat(count, " events ", std::string(EventKey(kind)), " were not written: they came too fast")},
+      at_unix_ms);
+}
+
+void EventLog::Say(const LogEvent& event, uint64_t at_unix_ms) {
+  const LogEvent unread{.kind = EventKind::kEventsLeftOut,
+                        .text = absl::StrCat(unread_, " events were not written: nobody read the log fast enough")};
+  if (unread_ > 0 && lines_->Say(FormatEvent(unread, at_unix_ms, format_))) unread_ = 0;
+  if (lines_->Say(FormatEvent(event, at_unix_ms, format_))) return;
+  ++unread_;
+  left_out_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace shoal

@@ -1,0 +1,57 @@
+// What a scheduler counts and measures, for its metrics. Plain values: the machine gives the cluster's part, the loop
+// adds what passes through it, and a snapshot of both is published.
+#ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_NUMBERS_H_
+#define SHOAL_SCHEDULER_MACHINE_SCHEDULER_NUMBERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/log_event.h"
+#include "scheduler/machine/scheduler_requests.h"
+
+namespace shoal::scheduler {
+
+// Jobs beyond the largest ones are added up under this name, so that a cluster with many jobs has bounded metrics.
+inline constexpr size_t kMaxJobsInNumbers = 64;
+inline constexpr char kOtherJobs[] = "other";
+
+struct JobNumbers {
+  std::string name;
+  uint32_t live_ranks = 0;
+  WorkerLoad load;  // of all ranks together
+};
+
+// How long saves took: counts[i] of them at most kSaveBoundsMs[i], the last one any time.
+inline constexpr std::array<uint64_t, 9> kSaveBoundsMs = {1, 3, 10, 30, 100, 300, 1000, 3000, 10'000};
+struct SaveNumbers {
+  std::array<uint64_t, kSaveBoundsMs.size() + 1> counts{};
+  uint64_t total_ns = 0;
+  uint64_t succeeded = 0;
+  uint64_t failed = 0;
+};
+
+// Of groups, since this scheduler began to lead.
+struct MoveNumbers {
+  uint64_t servers_changed = 0;  // servers came, left or were lost
+  uint64_t asked_by_rank = 0;    // a rank could not go on with a server of its group
+};
+
+struct SchedulerNumbers {
+  Epoch epoch;
+  uint32_t servers_live = 0;
+  uint32_t servers_lost = 0;
+  uint32_t jobs = 0;
+  uint32_t workers = 0;
+  MoveNumbers moves;
+  std::vector<JobNumbers> largest_jobs;  // by bytes pushed; kMaxJobsInNumbers at most, then perhaps kOtherJobs
+  std::array<uint64_t, kEventKindCount> events{};
+  SaveNumbers saves;
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_MACHINE_SCHEDULER_NUMBERS_H_

@@ -1,0 +1,43 @@
+#include "server/server_metrics.h"
+
+#include "core/frame.h"
+#include "metrics/metric_sheet.h"
+
+namespace shoal {
+namespace {
+
+double AsNumber(uint64_t value) { return static_cast<double>(value); }
+
+}  // namespace
+
+std::string ServerMetricsText(const ServerCounters* counters, uint64_t slot_memory_bytes,
+                              uint64_t log_events_left_out) {
+  MetricSheet sheet;
+  sheet.SetProcess(log_events_left_out);
+  sheet.Set(Metric::kServerRegistered, counters == nullptr ? 0 : 1);
+  if (counters == nullptr) return sheet.Text();
+  const ServerCounters& now = *counters;
+  sheet.Set(Metric::kServerReceivedBytes, AsNumber(now.bytes_in));
+  sheet.Set(Metric::kServerSentBytes, AsNumber(now.bytes_out));
+  sheet.Set(Metric::kServerContributions, AsNumber(now.contributions_landed));
+  sheet.Set(Metric::kServerChunksReduced, AsNumber(now.chunks_reduced));
+  sheet.Set(Metric::kServerOps, AsNumber(now.ops_begun));
+  sheet.Set(Metric::kServerGroupsFailed, AsNumber(now.groups_failed));
+  for (size_t reason = 1; reason < now.refusals.size(); ++reason) {  // 0: none
+    sheet.Set(Metric::kServerRefusals, AsNumber(now.refusals[reason]),
+              std::string(RefusalName(static_cast<Refusal>(reason))));
+  }
+  sheet.Set(Metric::kServerCorrupted, AsNumber(now.corrupted_payloads));
+  sheet.Set(Metric::kServerGroupsOpen, now.groups_open);
+  sheet.Set(Metric::kServerPeers, now.shared_memory_peers, "shared_memory");
+  sheet.Set(Metric::kServerPeers, AsNumber(now.peers) - now.shared_memory_peers, "network");
+  sheet.Set(Metric::kServerAbsentRanks, AsNumber(now.absent_ranks.size()));
+  sheet.Set(Metric::kServerSlots, now.slots_in_use, "in_use");
+  sheet.Set(Metric::kServerSlots, AsNumber(now.slots) - now.slots_in_use, "free");
+  sheet.Set(Metric::kServerPendingPushes, now.pending_pushes);
+  sheet.Set(Metric::kServerSlotMemory, AsNumber(now.slot_memory_used_bytes), "reserved");
+  sheet.Set(Metric::kServerSlotMemory, AsNumber(slot_memory_bytes) - AsNumber(now.slot_memory_used_bytes), "free");
+  return sheet.Text();
+}
+
+}  // namespace shoal

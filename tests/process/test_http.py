@@ -1,0 +1,117 @@
+"""--http of scheduler and server: metrics under the documented names, and health that depends on the process alone."""
+
+import pathlib
+import re
+import signal
+import urllib.error
+import urllib.request
+
+import pytest
+
+from cluster import LOOPBACK, ROOT, Cluster, Process, program
+from job_runs import digests, wait_for_line_of_all
+
+DOCUMENTED = re.compile(r"^\| `(shoal_\w+)` \| (\w+) \|", re.MULTILINE)
+
+
+def http_address(process: Process) -> str:
+    return process.wait_for_line(r"http-listening: metrics and health on (http://\S+)$").group(1)
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def metrics(address: str) -> dict[str, float]:
+    """Each sample by its name with labels."""
+    code, text = get(f"{address}/metrics")
+    assert code == 200
+    samples = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in samples}
+
+
+def types(address: str) -> dict[str, str]:
+    return dict(re.findall(r"^# TYPE (\S+) (\S+)$", get(f"{address}/metrics")[1], re.MULTILINE))
+
+
+@pytest.mark.timeout(120)
+def test_the_documented_metrics_are_those_that_are_exported_and_count_what_a_job_does(cluster: Cluster):
+    scheduler = http_address(cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000))
+    server = http_address(cluster.start_server("alpha", "--http", f"{LOOPBACK}:0"))
+    ranks = cluster.start_ranks(2, "--hold", "--rounds", "2")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    cluster.wait_until(lambda: metrics(scheduler).get('shoal_job_ops_total{job="test"}', 0) >= 2, "the ops are counted")
+    cluster.wait_until(lambda: metrics(server)["shoal_server_ops_total"] >= 1, "the server counts them too")
+    page = (pathlib.Path(ROOT) / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert types(scheduler) | types(server) == dict(DOCUMENTED.findall(page))
+    of_server = metrics(server)
+    assert of_server["shoal_server_received_bytes_total"] == 2 * of_server["shoal_server_sent_bytes_total"] / 2 > 0
+    assert of_server["shoal_server_open_groups"] == 1 and of_server["shoal_server_registered"] == 1
+    assert of_server['shoal_server_slots{state="free"}'] > 0 and of_server["shoal_server_pending_pushes"] == 0
+    assert of_server['shoal_server_peers{transport="shared_memory"}'] == 2
+    of_scheduler = metrics(scheduler)
+    assert of_scheduler["shoal_scheduler_leads"] == 1 and of_scheduler['shoal_scheduler_servers{state="live"}'] == 1
+    assert of_scheduler['shoal_job_ranks{job="test"}'] == 2
+    assert of_scheduler['shoal_scheduler_events_total{event="group-opened"}'] == 1
+    saves = of_scheduler['shoal_scheduler_saves_total{outcome="succeeded"}']
+    assert of_scheduler["shoal_scheduler_save_seconds_count"] == saves > 0
+    for rank in ranks:
+        rank.say()
+        rank.say()
+    digests(ranks)
+
+
+def test_a_server_is_ready_from_its_registration_on_also_while_the_scheduler_is_away(cluster: Cluster):
+    scheduler = cluster.start_scheduler(lease_ttl_ms=1000)
+    server = cluster.start_server("alpha", "--http", f"{LOOPBACK}:0")
+    address = http_address(server)
+    assert get(f"{address}/readyz") == (200, "ok\n")
+    scheduler.send(signal.SIGKILL)
+    server.wait_for_line("lease-missing")
+    assert get(f"{address}/readyz") == (200, "ok\n")
+    assert get(f"{address}/healthz") == (200, "ok\n")
+    assert metrics(address)["shoal_server_registered"] == 1
+
+
+def test_a_server_that_has_not_registered_is_healthy_and_not_ready(cluster: Cluster):
+    server = cluster.launch_server("--http", f"{LOOPBACK}:0", scheduler=f"{LOOPBACK}:1")
+    address = http_address(server)
+    assert get(f"{address}/healthz") == (200, "ok\n")
+    assert get(f"{address}/readyz") == (503, "this server has not registered with the scheduler yet\n")
+    assert metrics(address)["shoal_server_registered"] == 0
+    assert get(f"{address}/")[0] == get(f"{address}/metrics/../../etc/passwd")[0] == 404
+
+
+def test_a_leaving_server_is_not_ready_and_counts_on(cluster: Cluster):
+    cluster.start_scheduler()
+    server = cluster.start_server("alpha", "--http", f"{LOOPBACK}:0", "--drain-timeout", "60000")
+    address = http_address(server)
+    ranks = cluster.start_ranks(2, "--hold")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    server.send(signal.SIGTERM)
+    server.wait_for_line("server-leaving")
+    assert get(f"{address}/readyz") == (503, "this server leaves the cluster\n")
+    assert metrics(address)["shoal_server_received_bytes_total"] > 0
+    server.send(signal.SIGTERM)
+    assert server.wait() == 0
+
+
+@pytest.mark.parametrize("name", ["shoal-scheduler", "shoal-server"])
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("9100", 'the address "9100" of --http is not of the form IP:PORT'),
+        ("192.0.2.1:9100", "can't listen on 192.0.2.1:9100: Cannot assign requested address"),
+    ],
+)
+def test_a_bad_address_is_refused_with_the_option_named(cluster: Cluster, name: str, address: str, complaint: str):
+    options = ["--listen", f"{LOOPBACK}:0"]
+    if name == "shoal-server":
+        options = ["--scheduler", f"{LOOPBACK}:1", "--advertise", LOOPBACK]
+    process = cluster.start([program(name), *options, "--http", address])
+    assert process.wait() == 1
+    assert complaint in process.output and "--http" in process.output.splitlines()[-1]
