@@ -291,7 +291,7 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameHeader told, ServerGrou
   group.Fail(of, told.refusal == Refusal::kNone ? Refusal::kGroupFailedBefore : told.refusal, std::move(text));
   if (failed_before) return;
   ++counters_.groups_failed;
-  LogGroup(EventKind::kShardGroupFailed, group, rank, group.failure(), actions);
+  LogGroup(EventKind::kShardGroupFailed, group, told.rank, group.failure(), actions);
   next_release_ns_ = 0;
   for (const ServerGroup::PendingPush& push : group.TakePending()) actions->push_back(DeclineAction{push.offer});
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);

@@ -110,8 +110,8 @@ NODE_MUTATIONS = [
         "F13: what fails a group on one node fails it on all",
         (
             "worker/machine/node_group.cc",
-            "    rail_->group().Fail(why, now, actions);\n  } else if (!event.culprit",
-            "    rail_->group().FailAsOthers(why, now, actions);\n  } else if (!event.culprit",
+            "    rail_->group().Fail(why, now, actions);\n  } else if (event.culprit",
+            "    rail_->group().FailAsOthers(why, now, actions);\n  } else if (event.culprit",
         ),
     ),
     mutation(
