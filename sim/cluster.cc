@@ -70,7 +70,7 @@ void Cluster::StartScheduler() {
   scheduler_ = std::make_unique<SchedulerProcess>(
       &world_, profile_, &control_, &disk_, [this](const scheduler::EventRecord& event) {
         scheduler_audit_.OnEvent(event, world_.now_ns());
-        if (event.kind.ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
+        if (EventKey(event.kind).ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
       });
 }
 

@@ -53,6 +53,7 @@ void DrawEndOnNode(Random& random, Profile* profile) {
   job.start_ns = 0;
   if (random.Chance(500'000)) profile->faults.clear();
   profile->op_timeout_ns = 40 * kNsPerS;
+  profile->lease_ttl_ms = 5000;
   const FaultKind kind =
       Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kWorkerCrash, FaultKind::kDisagree,
                     FaultKind::kDisagree, FaultKind::kWorkerSilent, FaultKind::kAbort});

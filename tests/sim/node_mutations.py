@@ -106,15 +106,6 @@ NODE_MUTATIONS = [
         ),
     ),
     mutation(
-        "failure-on-a-node-is-not-told-to-the-others",
-        "F13: what fails a group on one node fails it on all",
-        (
-            "worker/machine/node_group.cc",
-            "    rail_->group().Fail(why, now, actions);\n  } else if (event.culprit",
-            "    rail_->group().FailAsOthers(why, now, actions);\n  } else if (event.culprit",
-        ),
-    ),
-    mutation(
         "failure-of-a-rail-stays-in-it",
         "F21: with rails all rails end",
         (
