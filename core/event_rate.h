@@ -33,18 +33,34 @@ class EventRate {
     return true;
   }
 
-  // How many of the kind were left out since this was asked last.
-  uint64_t TakeLeftOut(EventKind kind) { return std::exchange(buckets_[static_cast<size_t>(kind)].left_out, 0); }
-  // Whether the newest event of the kind was the first to be left out.
-  bool BeganToLeaveOut(EventKind kind) const { return buckets_[static_cast<size_t>(kind)].left_out == 1; }
+  // Whether the log should say that events of the kind are left out from now on. Like the sum, every ten seconds at
+  // most, or what is said of a steady flood would be a flood itself.
+  bool BeginsToLeaveOut(EventKind kind, uint64_t now_ns) {
+    Bucket& bucket = buckets_[static_cast<size_t>(kind)];
+    return bucket.left_out == 1 && MayTell(&bucket, now_ns);
+  }
+  // How many of the kind were left out since the log told so; 0: none, or it is too early to tell.
+  uint64_t TakeLeftOut(EventKind kind, uint64_t now_ns) {
+    Bucket& bucket = buckets_[static_cast<size_t>(kind)];
+    return bucket.left_out > 0 && MayTell(&bucket, now_ns) ? std::exchange(bucket.left_out, 0) : 0;
+  }
 
  private:
   static constexpr uint64_t kNsPerEvent = kNsPerS / kEventsPerS;
+  static constexpr uint64_t kTellPeriodNs = 10 * kNsPerS;
 
   struct Bucket {
     uint64_t full_at_ns = 0;
     uint64_t left_out = 0;
+    uint64_t tell_at_ns = 0;  // not before
   };
+
+  static bool MayTell(Bucket* bucket, uint64_t now_ns) {
+    if (now_ns < bucket->tell_at_ns) return false;
+    bucket->tell_at_ns = now_ns + kTellPeriodNs;
+    return true;
+  }
+
   std::array<Bucket, kEventKindCount> buckets_{};
 };
 

@@ -170,6 +170,7 @@ struct LogEvent {
   std::string subject;  // whom it is about in words: `server alpha`; may be empty
   std::string text;     // what happened, and why
   EventIds ids = {};
+  uint64_t at_unix_ms = 0;  // when it happened, if that was before it is written; 0: now
 };
 
 // Takes events for the log, from any thread; never blocks.

@@ -49,7 +49,7 @@ class HttpServer::Parts {
           if (status.ok()) return Answer(connection, "200 OK", kTextType, "ok\n");
           Answer(connection, "503 Service Unavailable", kTextType, absl::StrCat(status.message(), "\n"));
         }),
-        server_(std::vector<std::string>{"listening_ports", listen, "num_threads", "2", "request_timeout_ms", "5000",
+        server_(std::vector<std::string>{"listening_ports", listen, "num_threads", "8", "request_timeout_ms", "1000",
                                          "enable_keep_alive", "no"}) {
     server_.addHandler("/metrics$", metrics_);
     server_.addHandler("/healthz$", health_);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/utf8.h"
 #include "process/clock.h"
 
 namespace shoal {
@@ -50,23 +51,6 @@ std::string OnOneLine(std::string_view text) {
     }
   }
   return line;
-}
-
-// Bytes of the UTF-8 character at the start of `text`; 0: it is none.
-size_t Utf8Length(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t length = at(0) < 0x80                     ? 1
-                        : at(0) >= 0xc2 && at(0) <= 0xdf ? 2
-                        : (at(0) & 0xf0) == 0xe0         ? 3
-                        : at(0) >= 0xf0 && at(0) <= 0xf4 ? 4
-                                                         : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (at(0) == 0xe0 && at(1) < 0xa0) || (at(0) == 0xf0 && at(1) < 0x90);
-  const bool no_character = (at(0) == 0xed && at(1) >= 0xa0) || (at(0) == 0xf4 && at(1) >= 0x90);
-  return overlong || no_character ? 0 : length;
 }
 
 std::string Quoted(std::string_view text) {
@@ -144,7 +128,8 @@ absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Start(LogFormat format) {
 EventLog::~EventLog() {
   const std::lock_guard lock(mutex_);
   const uint64_t at_unix_ms = ReadNow().unix_ms;
-  for (size_t kind = 0; kind < kEventKindCount; ++kind) SayTooFast(static_cast<EventKind>(kind), at_unix_ms);
+  const Now at_the_end{.monotonic_ns = kNoDeadline / 2, .unix_ms = at_unix_ms};
+  for (size_t kind = 0; kind < kEventKindCount; ++kind) SayTooFast(static_cast<EventKind>(kind), at_the_end);
 }
 
 void EventLog::Write(const LogEvent& event) { WriteAt(event, ReadNow()); }
@@ -152,23 +137,23 @@ void EventLog::Write(const LogEvent& event) { WriteAt(event, ReadNow()); }
 void EventLog::WriteAt(const LogEvent& event, Now now) {
   const std::lock_guard lock(mutex_);
   if (rate_.Admit(event.kind, now.monotonic_ns)) {
-    SayTooFast(event.kind, now.unix_ms);
-    return Say(event, now.unix_ms);
+    SayTooFast(event.kind, now);
+    return Say(event, event.at_unix_ms != 0 ? event.at_unix_ms : now.unix_ms);
   }
   left_out_.fetch_add(1, std::memory_order_relaxed);
-  if (!rate_.BeganToLeaveOut(event.kind)) return;
+  if (!rate_.BeginsToLeaveOut(event.kind, now.monotonic_ns)) return;
   Say({.kind = EventKind::kEventsLeftOut,
        .text = absl::StrCat("more than ", kEventBurst, " events ", std::string(EventKey(event.kind)), " at once: only ",
                             kEventsPerS, " of them a second are written for now, the others are counted")},
       now.unix_ms);
 }
 
-void EventLog::SayTooFast(EventKind kind, uint64_t at_unix_ms) {
-  const uint64_t count = rate_.TakeLeftOut(kind);
+void EventLog::SayTooFast(EventKind kind, Now now) {
+  const uint64_t count = rate_.TakeLeftOut(kind, now.monotonic_ns);
   if (count == 0) return;
   Say({.kind = EventKind::kEventsLeftOut,
        .text = absl::StrCat(count, " events ", std::string(EventKey(kind)), " were not written: they came too fast")},
-      at_unix_ms);
+      now.unix_ms);
 }
 
 void EventLog::Say(const LogEvent& event, uint64_t at_unix_ms) {

@@ -57,7 +57,7 @@ class EventLog {
   EventLog(LogFormat format, std::unique_ptr<NoticeLog> lines) : format_(format), lines_(std::move(lines)) {}
 
   // Both with mutex_.
-  void SayTooFast(EventKind kind, uint64_t at_unix_ms);
+  void SayTooFast(EventKind kind, Now now);
   void Say(const LogEvent& event, uint64_t at_unix_ms);
 
   const LogFormat format_;

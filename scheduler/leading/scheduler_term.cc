@@ -33,7 +33,12 @@ absl::StatusOr<PersistedState> NewCluster() {
 SchedulerLoop::EventLog LogTo(EventSink log) {
   if (!log) return nullptr;
   return [log = std::move(log)](const EventRecord& event) {
-    log({.kind = event.kind, .subject = event.subject, .text = event.reason, .ids = event.ids});
+    // It waited until what it tells was saved.
+    log({.kind = event.kind,
+         .subject = event.subject,
+         .text = event.reason,
+         .ids = event.ids,
+         .at_unix_ms = event.at_unix_ms});
   };
 }
 

@@ -63,6 +63,9 @@ class ServerMachine {
   // Whether the newest push was of a small op; see core/small_op.h.
   bool last_op_was_small() const { return last_op_was_small_; }
 
+  // Whether the connection of a rank of an open group has ended. Cheap, which counters() is not: it looks at every
+  // slot.
+  bool AnyRankMissing() const { return next_loss_ns_ != kNoDeadline; }
   ServerCounters counters() const;
   OpenGroups open_groups() const;
 

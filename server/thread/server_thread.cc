@@ -135,9 +135,16 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
 void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
-  while (!has_orders_.exchange(false, std::memory_order_acquire) || TakeOrders(loop)) {
+  bool changed = true;  // since the counters were published
+  while (true) {
+    if (has_orders_.exchange(false, std::memory_order_acquire)) {
+      if (!TakeOrders(loop)) break;
+      changed = true;
+    }
     const Now now = ReadNow();
+    changed |= loop->NextDeadlineNs() <= now.monotonic_ns;
     const bool progress = loop->RunOnce(now);
+    changed |= progress;
     if (progress) {
       progress_ns = now.monotonic_ns;
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
@@ -145,11 +152,17 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
       sched_yield();
       continue;
     }
-    Publish(*loop);
-    published_ns = now.monotonic_ns;
+    // Counting looks at every slot. A rank that became absent, and the end of the last group, others wait for.
+    const uint64_t publish_ns = draining_ || loop->AnyRankMissing() ? 0 : published_ns + kPublishIntervalNs;
+    if (changed && now.monotonic_ns >= publish_ns) {
+      Publish(*loop);
+      published_ns = now.monotonic_ns;
+      changed = false;
+    }
     if (progress || !transport->Arm()) continue;
     std::optional<int64_t> timeout_ns;
-    if (const uint64_t deadline_ns = loop->NextDeadlineNs(); deadline_ns != kNoDeadline) {
+    const uint64_t deadline_ns = std::min(loop->NextDeadlineNs(), changed ? publish_ns : kNoDeadline);
+    if (deadline_ns != kNoDeadline) {
       timeout_ns = static_cast<int64_t>(deadline_ns) - static_cast<int64_t>(now.monotonic_ns);
     }
     WaitReadable({transport->wake_fd(), wake_up_->fd()}, timeout_ns);

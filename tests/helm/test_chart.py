@@ -193,11 +193,17 @@ def test_probes_ask_the_process_itself_at_its_http_port(helm: Helm, role: str):
     program = container(one(helm.render({role: {"httpPort": 9999}}), "StatefulSet", role))
     assert "--http=0.0.0.0:9999" in program["args"]
     assert {"name": "http", "containerPort": 9999} in program["ports"]
-    probes = {"startupProbe": "/healthz", "livenessProbe": "/healthz"}
+    probes = {"startupProbe": "/healthz"}
     if role == "server":
         probes["readinessProbe"] = "/readyz"
     for probe, path in probes.items():
         assert program[probe]["httpGet"] == {"path": path, "port": "http"}
+
+
+def test_no_probe_restarts_a_server_and_a_scheduler_that_does_not_listen_is_restarted(helm: Helm):
+    objects = helm.render({"scheduler": {"port": 9000}})
+    assert "livenessProbe" not in container(one(objects, "StatefulSet", "server"))
+    assert container(one(objects, "StatefulSet", "scheduler"))["livenessProbe"]["grpc"]["port"] == 9000
 
 
 def test_the_log_is_as_the_values_say(helm: Helm):

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/utf8.h"
+
 namespace shoal {
 namespace {
 
 constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
-constexpr size_t kMostAtOnce = 1024;  // of each kind; the scheduler takes more
+constexpr size_t kMostAtOnce = 1024;      // of each kind; the scheduler takes more
+constexpr size_t kMostReasonBytes = 300;  // what the scheduler keeps of it
 
 // Takes the first `count` away.
 template <typename Queue>
@@ -26,6 +29,11 @@ size_t TakeFirst(const Queue& queue, List* list) {
 
 void ClosedGroups::AddGivenUp(const std::vector<uint64_t>& requests) {
   given_up_.insert(given_up_.end(), requests.begin(), requests.end());
+}
+
+void ClosedGroups::AddFailure(const GroupFailure& failure) {
+  failures_.push_back(failure);
+  failures_.back().reason = MakeUtf8(failure.reason, kMostReasonBytes);
 }
 
 void ClosedGroups::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {

@@ -26,7 +26,8 @@ class ClosedGroups {
   // Requests for a group whose answer nobody waits for: they may have opened one.
   void AddGivenUp(const std::vector<uint64_t>& requests);
   // A group that this process has given up, which it is not done with yet.
-  void AddFailure(const GroupFailure& failure) { failures_.push_back(failure); }
+  // A reason may be a program's own text: what the scheduler could not read would be refused with all that is told.
+  void AddFailure(const GroupFailure& failure);
   // Those that the scheduler may not have heard.
   std::vector<GroupFailure> UntoldFailures() const { return {failures_.begin(), failures_.end()}; }
   void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);

@@ -115,10 +115,9 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   } else if (const auto* const joined = std::get_if<JoinedGroup>(&*event.answer)) {
     group = MakeGroupInfo(*joined, request.call.group);
   }
-  // Also of a group that was opened by an earlier attempt and has been given up since: this rank is done with it.
-  const bool may_be_open =
-      event.answer.ok() || absl::IsAborted(group.status()) || absl::IsResourceExhausted(group.status());
-  if (!group.ok() && may_be_open) given_up_.push_back(request.call.request_number);
+  // Whatever went wrong, the scheduler may have opened the group, now or in answer to an earlier attempt: this rank is
+  // done with it. The number of a request that opened none does no harm.
+  if (!group.ok()) given_up_.push_back(request.call.request_number);
   actions->emplace_back(GroupJoined{found->first, std::move(group)});
   requests_.erase(found);
 }

@@ -16,8 +16,8 @@ TEST(EventRateTest, TakesABurstThenSoManyASecondAndCountsTheRest) {
   uint64_t taken = 0;
   for (uint64_t i = 0; i < 10 * kEventBurst; ++i) taken += rate.Admit(kFlood, kNsPerS) ? 1 : 0;
   EXPECT_EQ(taken, kEventBurst);
-  EXPECT_EQ(rate.TakeLeftOut(kFlood), 9 * kEventBurst);
-  EXPECT_EQ(rate.TakeLeftOut(kFlood), 0u) << "told once";
+  EXPECT_EQ(rate.TakeLeftOut(kFlood, kNsPerS), 9 * kEventBurst);
+  EXPECT_EQ(rate.TakeLeftOut(kFlood, kNsPerS), 0u) << "told once";
   taken = 0;
   for (uint64_t ms = 0; ms < 2000; ++ms) taken += rate.Admit(kFlood, kNsPerS + ms * kNsPerMs) ? 1 : 0;
   EXPECT_NEAR(static_cast<double>(taken), 2 * kEventsPerS, 1);
@@ -27,9 +27,11 @@ TEST(EventRateTest, AFloodOfOneKindTakesNothingFromTheOthers) {
   EventRate rate;
   while (rate.Admit(kFlood, 0)) {
   }
-  EXPECT_TRUE(rate.BeganToLeaveOut(kFlood));
+  EXPECT_TRUE(rate.BeginsToLeaveOut(kFlood, 0));
   EXPECT_FALSE(rate.Admit(kFlood, 0));
-  EXPECT_FALSE(rate.BeganToLeaveOut(kFlood)) << "the second one";
+  EXPECT_FALSE(rate.BeginsToLeaveOut(kFlood, 0)) << "the second one";
+  EXPECT_EQ(rate.TakeLeftOut(kFlood, 9 * kNsPerS), 0u) << "too early";
+  EXPECT_EQ(rate.TakeLeftOut(kFlood, 10 * kNsPerS), 2u);
   EXPECT_TRUE(rate.Admit(EventKind::kShardGroupFailed, 0));
 }
 

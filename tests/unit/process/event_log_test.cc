@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 
 namespace shoal {
 namespace {
@@ -57,6 +60,32 @@ TEST(EventLogTest, SaysHowManyItLeftOut) {
   EXPECT_THAT(said, HasSubstr("WARNING process events-left-out: more than 200 events rank-absent at once"));
   EXPECT_THAT(said, HasSubstr("another kind"));
   EXPECT_THAT(said, HasSubstr("30 events rank-absent were not written: they came too fast")) << "at the end at latest";
+}
+
+TEST(EventLogTest, WhatItSaysOfASteadyFloodIsNoFlood) {
+  ::testing::internal::CaptureStderr();
+  {
+    const std::unique_ptr<EventLog> log = EventLog::Start(LogFormat::kText).value();
+    for (uint64_t ms = 0; ms < 5000; ++ms) {
+      log->WriteAt(RankAbsent("again"), {.monotonic_ns = kNsPerS + ms * kNsPerMs, .unix_ms = kAtUnixMs + ms});
+      // A reader that keeps up.
+      if (ms % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto lines = static_cast<uint64_t>(std::count(said.begin(), said.end(), '\n'));
+  EXPECT_LE(lines, kEventBurst + 5 * kEventsPerS + 4);
+}
+
+TEST(EventLogTest, AnEventHasTheTimeAtWhichItHappened) {
+  ::testing::internal::CaptureStderr();
+  {
+    const std::unique_ptr<EventLog> log = EventLog::Start(LogFormat::kText).value();
+    LogEvent event = RankAbsent("long ago");
+    event.at_unix_ms = kAtUnixMs;
+    log->WriteAt(event, {.monotonic_ns = kNsPerS, .unix_ms = kAtUnixMs + 60'000});
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("2026-11-22T19:54:33.120Z WARNING"));
 }
 
 TEST(EventLogTest, AnUnknownFormatIsRefusedWithThoseThatThereAre) {

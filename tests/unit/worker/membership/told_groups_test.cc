@@ -107,6 +107,27 @@ TEST_F(MembershipTest, WhatARefusalDropsTakesTwoOfThemAndAnotherErrorDropsNothin
   EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value()) << "nobody there knows this rank";
 }
 
+// A program's text may be anything; the scheduler could not read the whole request, and no later one.
+TEST_F(MembershipTest, AReasonIsMadeReadableBeforeItIsTold) {
+  driver_.Do(GroupFailure{GroupId(50), "loss is \xff" + std::string(5 << 20, 'x')});
+  const Call call = *driver_.Find<CloseGroupsCall>();
+  const std::string reason = std::get<CloseGroupsCall>(call.what).failures.at(0).reason;
+  EXPECT_EQ(reason, "loss is ?" + std::string(291, 'x'));
+}
+
+TEST_F(MembershipTest, AnAnswerThatThisRankCanNotUseIsToldAsGivenUp) {
+  for (const absl::Status& error : {absl::InternalError("node_reduce 9"), absl::FailedPreconditionError("no"),
+                                    absl::InvalidArgumentError("other options")}) {
+    driver_.Forget();
+    driver_.Do(Asks(1, driver_.now_ns() + 10 * kNsPerS));
+    driver_.AnswerNext<JoinGroupCall>(error);
+    EXPECT_EQ(driver_.Only<GroupJoined>().group.status(), error);
+    const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
+    EXPECT_EQ(std::get<CloseGroupsCall>(call.what).given_up_requests.size(), 1u) << error;
+    driver_.Answer(call, CallDone{});
+  }
+}
+
 TEST_F(MembershipTest, AGroupThatThisRankGaveUpIsToldAtOnceAndUntilTheSchedulerAnswers) {
   driver_.Do(Trouble(50, 3));
   driver_.Do(GroupFailure{GroupId(50), "out of patience"});
