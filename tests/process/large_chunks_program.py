@@ -10,7 +10,7 @@ import array
 import sys
 from ctypes import byref, c_char, c_uint64, c_void_p
 
-from rank_program import FLOAT32, NO_LIMIT_MS, SUM, AllReduceOptions, GroupOptions, Library, Refused, WorkerOptions
+from rank_program import NO_LIMIT_MS, SUM, TYPES, AllReduceOptions, GroupOptions, Library, Refused, WorkerOptions
 
 PERIOD = 4099  # a prime, so that a chunk in the wrong place shows
 MIB_ELEMENTS = (1 << 20) // 4
@@ -57,7 +57,7 @@ class Rank:
     def start(self, number: int) -> None:
         tensor = self.inputs[number]
         memory = (c_char * (len(tensor) * tensor.itemsize)).from_buffer(tensor)
-        options = AllReduceOptions(dtype=FLOAT32, op=SUM, timeout_ms=self.options.timeout_ms)
+        options = AllReduceOptions(dtype=TYPES["float32"], op=SUM, timeout_ms=self.options.timeout_ms)
         operation = c_void_p()
         self.library.call(
             "shoal_all_reduce",
