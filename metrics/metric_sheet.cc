@@ -58,7 +58,7 @@ prometheus::ClientMetric* MetricSheet::Add(Metric metric, const std::string& lab
   return &added;
 }
 
-void MetricSheet::Set(Metric metric, double value, const std::string& label_value) {
+void MetricSheet::SetNumber(Metric metric, double value, const std::string& label_value) {
   prometheus::ClientMetric* const added = Add(metric, label_value);
   added->counter.value = value;
   added->gauge.value = value;
@@ -76,7 +76,7 @@ void MetricSheet::Set(Metric metric, const HistogramValue& value) {
 void MetricSheet::SetProcess(uint64_t log_events_left_out) {
   Set(Metric::kBuildInfo, 1, kSoftwareVersion);
   Set(Metric::kResidentMemory, ResidentBytes());
-  Set(Metric::kEventsLeftOut, static_cast<double>(log_events_left_out));
+  Set(Metric::kEventsLeftOut, log_events_left_out);
 }
 
 std::string MetricSheet::Text() const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "metrics/metric_table.h"
@@ -27,7 +28,11 @@ struct HistogramValue {
 class MetricSheet {
  public:
   // `label_value` belongs to the metric's label; empty if it has none.
-  void Set(Metric metric, double value, const std::string& label_value = "");
+  template <typename Number>
+  requires std::is_arithmetic_v<Number>
+  void Set(Metric metric, Number value, const std::string& label_value = "") {
+    SetNumber(metric, static_cast<double>(value), label_value);
+  }
   void Set(Metric metric, const HistogramValue& value);
   // What every process has: version, memory, events that its log left out.
   void SetProcess(uint64_t log_events_left_out);
@@ -36,6 +41,7 @@ class MetricSheet {
   std::string Text() const;
 
  private:
+  void SetNumber(Metric metric, double value, const std::string& label_value);
   prometheus::ClientMetric* Add(Metric metric, const std::string& label_value);
 
   std::array<prometheus::MetricFamily, kMetricCount> families_;

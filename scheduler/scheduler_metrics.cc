@@ -1,5 +1,6 @@
 #include "scheduler/scheduler_metrics.h"
 
+#include "core/now.h"
 #include "metrics/metric_sheet.h"
 
 namespace shoal {
@@ -10,25 +11,24 @@ using scheduler::kSaveBoundsMs;
 using scheduler::SaveNumbers;
 using scheduler::SchedulerNumbers;
 
-double AsNumber(uint64_t value) { return static_cast<double>(value); }
-double Seconds(uint64_t ns) { return AsNumber(ns) / 1e9; }
+double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 HistogramValue SaveSeconds(const SaveNumbers& saves) {
   HistogramValue value{.buckets = {}, .count = saves.succeeded + saves.failed, .sum = Seconds(saves.total_ns)};
   uint64_t count = 0;
   for (size_t i = 0; i < kSaveBoundsMs.size(); ++i) {
     count += saves.counts[i];
-    value.buckets.push_back({.upper_bound = AsNumber(kSaveBoundsMs[i]) / 1000, .count = count});
+    value.buckets.push_back({.upper_bound = Seconds(kSaveBoundsMs[i] * kNsPerMs), .count = count});
   }
   return value;
 }
 
 void SetJob(const JobNumbers& job, MetricSheet* sheet) {
   sheet->Set(Metric::kJobRanks, job.live_ranks, job.name);
-  sheet->Set(Metric::kJobOps, AsNumber(job.load.ops_completed), job.name);
-  sheet->Set(Metric::kJobOpsFailed, AsNumber(job.load.ops_failed), job.name);
-  sheet->Set(Metric::kJobPushedBytes, AsNumber(job.load.bytes_pushed), job.name);
-  sheet->Set(Metric::kJobPulledBytes, AsNumber(job.load.bytes_pulled), job.name);
+  sheet->Set(Metric::kJobOps, job.load.ops_completed, job.name);
+  sheet->Set(Metric::kJobOpsFailed, job.load.ops_failed, job.name);
+  sheet->Set(Metric::kJobPushedBytes, job.load.bytes_pushed, job.name);
+  sheet->Set(Metric::kJobPulledBytes, job.load.bytes_pulled, job.name);
   sheet->Set(Metric::kJobOpSeconds, Seconds(job.load.op_time_ns_total), job.name);
 }
 
@@ -39,20 +39,20 @@ std::string SchedulerMetricsText(const SchedulerNumbers* numbers, uint64_t log_e
   sheet.SetProcess(log_events_left_out);
   sheet.Set(Metric::kSchedulerLeads, numbers == nullptr ? 0 : 1);
   if (numbers == nullptr) return sheet.Text();
-  sheet.Set(Metric::kSchedulerEpoch, AsNumber(numbers->epoch.value()));
+  sheet.Set(Metric::kSchedulerEpoch, numbers->epoch.value());
   sheet.Set(Metric::kSchedulerServers, numbers->servers_live, "live");
   sheet.Set(Metric::kSchedulerServers, numbers->servers_lost, "lost");
   sheet.Set(Metric::kSchedulerJobs, numbers->jobs);
   sheet.Set(Metric::kSchedulerWorkers, numbers->workers);
-  sheet.Set(Metric::kSchedulerMoves, AsNumber(numbers->moves.servers_changed), "servers_changed");
-  sheet.Set(Metric::kSchedulerMoves, AsNumber(numbers->moves.asked_by_rank), "asked_by_rank");
+  sheet.Set(Metric::kSchedulerMoves, numbers->moves.servers_changed, "servers_changed");
+  sheet.Set(Metric::kSchedulerMoves, numbers->moves.asked_by_rank, "asked_by_rank");
   for (size_t i = 0; i < numbers->events.size(); ++i) {
     const auto kind = static_cast<EventKind>(i);
     if (ComponentOf(kind) != "scheduler") continue;
-    sheet.Set(Metric::kSchedulerEvents, AsNumber(numbers->events[i]), std::string(EventKey(kind)));
+    sheet.Set(Metric::kSchedulerEvents, numbers->events[i], std::string(EventKey(kind)));
   }
-  sheet.Set(Metric::kSchedulerSaves, AsNumber(numbers->saves.succeeded), "succeeded");
-  sheet.Set(Metric::kSchedulerSaves, AsNumber(numbers->saves.failed), "failed");
+  sheet.Set(Metric::kSchedulerSaves, numbers->saves.succeeded, "succeeded");
+  sheet.Set(Metric::kSchedulerSaves, numbers->saves.failed, "failed");
   sheet.Set(Metric::kSchedulerSaveSeconds, SaveSeconds(numbers->saves));
   for (const JobNumbers& job : numbers->largest_jobs) SetJob(job, &sheet);
   return sheet.Text();

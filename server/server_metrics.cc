@@ -6,7 +6,8 @@
 namespace shoal {
 namespace {
 
-double AsNumber(uint64_t value) { return static_cast<double>(value); }
+// Not of whole numbers: the two may be of different moments.
+double Rest(uint64_t all, uint64_t part) { return static_cast<double>(all) - static_cast<double>(part); }
 
 }  // namespace
 
@@ -17,26 +18,25 @@ std::string ServerMetricsText(const ServerCounters* counters, uint64_t slot_memo
   sheet.Set(Metric::kServerRegistered, counters == nullptr ? 0 : 1);
   if (counters == nullptr) return sheet.Text();
   const ServerCounters& now = *counters;
-  sheet.Set(Metric::kServerReceivedBytes, AsNumber(now.bytes_in));
-  sheet.Set(Metric::kServerSentBytes, AsNumber(now.bytes_out));
-  sheet.Set(Metric::kServerContributions, AsNumber(now.contributions_landed));
-  sheet.Set(Metric::kServerChunksReduced, AsNumber(now.chunks_reduced));
-  sheet.Set(Metric::kServerOps, AsNumber(now.ops_begun));
-  sheet.Set(Metric::kServerGroupsFailed, AsNumber(now.groups_failed));
+  sheet.Set(Metric::kServerReceivedBytes, now.bytes_in);
+  sheet.Set(Metric::kServerSentBytes, now.bytes_out);
+  sheet.Set(Metric::kServerContributions, now.contributions_landed);
+  sheet.Set(Metric::kServerChunksReduced, now.chunks_reduced);
+  sheet.Set(Metric::kServerOps, now.ops_begun);
+  sheet.Set(Metric::kServerGroupsFailed, now.groups_failed);
   for (size_t reason = 1; reason < now.refusals.size(); ++reason) {  // 0: none
-    sheet.Set(Metric::kServerRefusals, AsNumber(now.refusals[reason]),
-              std::string(RefusalName(static_cast<Refusal>(reason))));
+    sheet.Set(Metric::kServerRefusals, now.refusals[reason], std::string(RefusalName(static_cast<Refusal>(reason))));
   }
-  sheet.Set(Metric::kServerCorrupted, AsNumber(now.corrupted_payloads));
+  sheet.Set(Metric::kServerCorrupted, now.corrupted_payloads);
   sheet.Set(Metric::kServerGroupsOpen, now.groups_open);
   sheet.Set(Metric::kServerPeers, now.shared_memory_peers, "shared_memory");
-  sheet.Set(Metric::kServerPeers, AsNumber(now.peers) - now.shared_memory_peers, "network");
-  sheet.Set(Metric::kServerAbsentRanks, AsNumber(now.absent_ranks.size()));
+  sheet.Set(Metric::kServerPeers, Rest(now.peers, now.shared_memory_peers), "network");
+  sheet.Set(Metric::kServerAbsentRanks, now.absent_ranks.size());
   sheet.Set(Metric::kServerSlots, now.slots_in_use, "in_use");
-  sheet.Set(Metric::kServerSlots, AsNumber(now.slots) - now.slots_in_use, "free");
+  sheet.Set(Metric::kServerSlots, Rest(now.slots, now.slots_in_use), "free");
   sheet.Set(Metric::kServerPendingPushes, now.pending_pushes);
-  sheet.Set(Metric::kServerSlotMemory, AsNumber(now.slot_memory_used_bytes), "reserved");
-  sheet.Set(Metric::kServerSlotMemory, AsNumber(slot_memory_bytes) - AsNumber(now.slot_memory_used_bytes), "free");
+  sheet.Set(Metric::kServerSlotMemory, now.slot_memory_used_bytes, "reserved");
+  sheet.Set(Metric::kServerSlotMemory, Rest(slot_memory_bytes, now.slot_memory_used_bytes), "free");
   return sheet.Text();
 }
 

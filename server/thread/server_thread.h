@@ -62,7 +62,7 @@ class ServerThread {
   // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
   void Stop();
 
-  // As of at most kPublishIntervalNs ago.
+  // Of any thread. As of at most kPublishIntervalNs ago.
   ServerCounters counters() const;
   // True once the thread has taken Drain in and no group is open.
   bool drained() const;

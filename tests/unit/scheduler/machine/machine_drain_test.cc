@@ -97,13 +97,7 @@ TEST_F(MachineDrainTest, TheLastServerKeepsItsGroupsUntilAnotherComes) {
 TEST_F(MachineDrainTest, AGroupThatWasGivenUpKeepsNoServer) {
   Drain("a");
   EXPECT_EQ(Drain("b").groups_kept, 1u);
-  const GroupId group = harness_.Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
-  harness_.Ask<Done>(CloseGroups{.job = job_,
-                                 .rank = JobRank(1),
-                                 .incarnation = Incarnation(101),
-                                 .groups = {},
-                                 .given_up_requests = {},
-                                 .failures = {{.group = group, .reason = "no"}}});
+  harness_.GiveOldestGroupUp(job_, JobRank(1), Incarnation(101));
   EXPECT_EQ(Drain("b").groups_kept, 0u);
 }
 

@@ -84,6 +84,17 @@ class MachineHarness {
   }
   absl::Status Try(Request request) { return StatusOf(Send(std::move(request))); }
 
+  // A rank gives up the oldest group of the first job.
+  void GiveOldestGroupUp(JobId job, JobRank rank, Incarnation incarnation) {
+    const GroupId group = Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
+    Ask<Done>(CloseGroups{.job = job,
+                          .rank = rank,
+                          .incarnation = incarnation,
+                          .groups = {},
+                          .given_up_requests = {},
+                          .failures = {{.group = group, .reason = "no"}}});
+  }
+
   WatcherId Watch(JobId job = JobId()) {
     const WatcherId watcher(next_number_++);
     StepEvent(WatchOpened{.watcher = watcher, .job = job, .rank = {}, .incarnation = {}});

@@ -101,13 +101,7 @@ TEST_F(MachineColocationRequestTest, WhoConnectsAgainIsToldAgainAlsoByAScheduler
 
 TEST_F(MachineColocationRequestTest, NobodyIsAskedForTheSakeOfAGroupThatWasGivenUp) {
   StartJob(true);
-  const GroupId group = harness_.Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
-  harness_.Ask<Done>(CloseGroups{.job = job_,
-                                 .rank = JobRank(1),
-                                 .incarnation = Incarnation(101),
-                                 .groups = {},
-                                 .given_up_requests = {},
-                                 .failures = {{.group = group, .reason = "no"}}});
+  harness_.GiveOldestGroupUp(job_, JobRank(1), Incarnation(101));
   LoseServer();
   EXPECT_TRUE(TakeRequests().empty());
 }
