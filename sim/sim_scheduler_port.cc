@@ -58,12 +58,18 @@ std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>&
   return list;
 }
 
+std::vector<scheduler::GivenUpRequest> AsGivenUp(const std::vector<GivenUpRequest>& requests) {
+  std::vector<scheduler::GivenUpRequest> list;
+  for (const GivenUpRequest& request : requests) list.push_back({.number = request.number, .reason = request.reason});
+  return list;
+}
+
 scheduler::Request AsRequest(const CloseGroupsCall& call) {
   return scheduler::CloseGroups{.job = call.member.job,
                                 .rank = call.member.rank,
                                 .incarnation = call.member.incarnation,
                                 .groups = call.groups,
-                                .given_up_requests = call.given_up_requests,
+                                .given_up_requests = AsGivenUp(call.given_up_requests),
                                 .failures = AsFailures(call.failures)};
 }
 
@@ -97,7 +103,8 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .incarnation = call.member.incarnation,
                              .reason = call.reason,
                              .failed = call.failed,
-                             .failures = AsFailures(call.failures)};
+                             .failures = AsFailures(call.failures),
+                             .given_up_requests = AsGivenUp(call.given_up_requests)};
 }
 
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,

@@ -175,7 +175,9 @@ absl::Status CheckRequest(const CloseGroups& request) {
                          request.groups.size() + request.given_up_requests.size() + request.failures.size());
 }
 
-absl::Status CheckRequest(const LeaveJob& request) { return CheckGroupCount(request.rank, request.failures.size()); }
+absl::Status CheckRequest(const LeaveJob& request) {
+  return CheckGroupCount(request.rank, std::max(request.failures.size(), request.given_up_requests.size()));
+}
 
 std::string CleanText(const std::string& text) {
   size_t size = std::min(text.size(), kMaxTextBytes);

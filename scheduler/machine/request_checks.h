@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "core/ids.h"
+#include "core/told_groups.h"
 #include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
@@ -18,7 +19,7 @@ inline constexpr size_t kMaxTextBytes = 300;
 inline constexpr uint32_t kMaxWorldSize = 65536;
 inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
-inline constexpr size_t kMaxGroupsClosedAtOnce = 4096;
+inline constexpr size_t kMaxGroupsClosedAtOnce = kMaxGroupsToldAtOnce;  // by a rank that leaves: of each kind
 
 // FailedPrecondition names both versions, and the side that has to be updated.
 absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);

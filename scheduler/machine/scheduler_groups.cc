@@ -24,7 +24,7 @@ std::string MeetingName(const std::string& cluster_id, const Job& job, const Gro
   return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", id.value(), node);
 }
 
-constexpr char kRequestGivenUp[] = "it got no usable answer of the scheduler to its request for the group";
+constexpr char kRequestGivenUp[] = "it gave its request for the group up";
 
 EventIds IdsOf(const Job& job, const GroupState& group) {
   return {.job = job.id, .group = group.id, .epoch = group.epoch};
@@ -174,17 +174,25 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
   for (const GroupId group : request.groups) CloseGroup(**job, group, request.rank, now);
-  for (const uint64_t number : request.given_up_requests) {
-    const GroupRequestId id{request.incarnation, number};
-    ReplyNow(rounds_.GiveUp(request.job, request.rank, id));
-    const JobGroup* const opened = (*job)->groups.FindOpenedBy(request.rank, id);
+  GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
+  AfterSave(Reply{handle, Response(Done())});
+}
+
+void SchedulerMachine::GiveRequestsUp(const Job& job, JobRank rank, Incarnation incarnation,
+                                      const std::vector<GivenUpRequest>& requests, Now now) {
+  for (const GivenUpRequest& request : requests) {
+    const GroupRequestId id{incarnation, request.number};
+    ReplyNow(rounds_.GiveUp(job.id, rank, id));
+    const JobGroup* const opened = job.groups.FindOpenedBy(rank, id);
     if (opened == nullptr) continue;
     const GroupId group = opened->state.id;
     // The others may have it open, and would wait for this rank.
-    if (opened->state.ranks.size() > 1) GiveGroupsUp(**job, request.rank, {{group, kRequestGivenUp}}, now);
-    CloseGroup(**job, group, request.rank, now);
+    if (opened->state.ranks.size() > 1) {
+      const std::string why = request.reason.empty() ? "" : absl::StrCat(": ", request.reason);
+      GiveGroupsUp(job, rank, {{group, absl::StrCat(kRequestGivenUp, why)}}, now);
+    }
+    CloseGroup(job, group, rank, now);
   }
-  AfterSave(Reply{handle, Response(Done())});
 }
 
 void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now) {

@@ -102,6 +102,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now
   if (!job.ok()) return ReplyNow(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
+  GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request);
   if (!gone.ok()) return ReplyNow(handle, gone.status());
   RankIsGone(*gone, now);

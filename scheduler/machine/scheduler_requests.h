@@ -121,15 +121,20 @@ struct GroupFailure {
   bool lacks_memory = false;  // then that is how the others' ops end, too
 };
 
+// A JoinGroup request whose answer the rank does not wait for any more: the group that it opened is given up and
+// closed.
+struct GivenUpRequest {
+  uint64_t number = 0;  // of a GroupRequestId
+  std::string reason;
+};
+
 // The rank is done with these groups of its own.
 struct CloseGroups {
   JobId job;
   JobRank rank;
   Incarnation incarnation;
   std::vector<GroupId> groups;
-  // Numbers of JoinGroup requests whose answer it does not wait for any more: the group that one of them opened is
-  // closed as well.
-  std::vector<uint64_t> given_up_requests;
+  std::vector<GivenUpRequest> given_up_requests;
   std::vector<GroupFailure> failures = {};
 };
 
@@ -156,6 +161,7 @@ struct LeaveJob {
   std::string reason;
   bool failed = false;
   std::vector<GroupFailure> failures = {};
+  std::vector<GivenUpRequest> given_up_requests = {};
 };
 
 struct ReportServer {

@@ -20,6 +20,15 @@ std::vector<GroupFailure> FailuresOf(const Message& message) {
   return failures;
 }
 
+template <typename Message>
+std::vector<GivenUpRequest> GivenUpOf(const Message& message) {
+  std::vector<GivenUpRequest> requests;
+  for (const v1::GivenUpRequest& request : message.given_up_requests()) {
+    requests.push_back({.number = request.number(), .reason = request.reason()});
+  }
+  return requests;
+}
+
 ServerLoad FromMessage(const v1::ServerLoad& message) {
   return {.bytes_in = message.bytes_in(),
           .bytes_out = message.bytes_out(),
@@ -172,7 +181,7 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
                       .rank = JobRank(message.rank()),
                       .incarnation = Incarnation(message.incarnation()),
                       .groups = {},
-                      .given_up_requests = {message.given_up_requests().begin(), message.given_up_requests().end()},
+                      .given_up_requests = GivenUpOf(message),
                       .failures = FailuresOf(message)};
   for (const uint64_t group : message.group_ids()) request.groups.emplace_back(group);
   return request;
@@ -196,7 +205,8 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .incarnation = Incarnation(message.incarnation()),
           .reason = message.reason(),
           .failed = message.failed(),
-          .failures = FailuresOf(message)};
+          .failures = FailuresOf(message),
+          .given_up_requests = GivenUpOf(message)};
 }
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {

@@ -1,6 +1,5 @@
 #include "worker/membership/closed_groups.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/utf8.h"
@@ -9,61 +8,53 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kTimeoutNs = 2 * kNsPerS;
-constexpr size_t kMostAtOnce = 1024;      // of each kind; the scheduler takes more
-constexpr size_t kMostReasonBytes = 300;  // what the scheduler keeps of it
-
-// Takes the first `count` away.
-template <typename Queue>
-void DropTold(Queue* queue, size_t count) {
-  queue->erase(queue->begin(), queue->begin() + static_cast<ptrdiff_t>(count));
-}
-
-template <typename Queue, typename List>
-size_t TakeFirst(const Queue& queue, List* list) {
-  const size_t count = std::min(queue.size(), kMostAtOnce);
-  list->assign(queue.begin(), queue.begin() + static_cast<ptrdiff_t>(count));
-  return count;
-}
+constexpr size_t kMostAtOnce = kMaxGroupsToldAtOnce / 4;  // of each of three kinds
+constexpr size_t kMostReasonBytes = 300;                  // what the scheduler keeps of it
 
 }  // namespace
 
-void ClosedGroups::AddGivenUp(const std::vector<uint64_t>& requests) {
-  given_up_.insert(given_up_.end(), requests.begin(), requests.end());
+void ClosedGroups::AddGivenUp(std::vector<GivenUpRequest> requests) {
+  for (GivenUpRequest& request : requests) {
+    request.reason = MakeUtf8(request.reason, kMostReasonBytes);
+    given_up_.Add(std::move(request));
+  }
 }
 
-void ClosedGroups::AddFailure(const GroupFailure& failure) {
-  failures_.push_back(failure);
-  failures_.back().reason = MakeUtf8(failure.reason, kMostReasonBytes);
+void ClosedGroups::AddFailure(GroupFailure failure) {
+  failure.reason = MakeUtf8(failure.reason, kMostReasonBytes);
+  failures_.Add(std::move(failure));
 }
 
 void ClosedGroups::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
   call_ = CallId();
   if (!refusals_.Note(status) && !status.ok()) {
-    retry_ns_ = now.monotonic_ns +
-                (IsRefusal(status) ? jitter_->Of(RepeatAfterNs(/*answers=*/1, lease_ttl_ms)) : pace_.Next(jitter_));
+    // One that is there, and can't take it, is not helped by more calls.
+    const bool broke = absl::IsUnavailable(status);
+    retry_ns_ = now.monotonic_ns + (broke ? pace_.Next(jitter_) : jitter_->Of(RepeatAfterNs(++errors_, lease_ttl_ms)));
     return;
   }
   refusals_ = RefusalsInARow();
   pace_.Reset();
+  errors_ = 0;
   retry_ns_ = 0;
-  DropTold(&groups_, groups_told_);
-  DropTold(&given_up_, given_up_told_);
-  DropTold(&failures_, failures_told_);
+  groups_.DropUnderWay();
+  given_up_.DropUnderWay();
+  failures_.DropUnderWay();
 }
 
 void ClosedGroups::Stop(MembershipActions* actions) {
   calls_->Cancel(&call_, actions);
-  groups_.clear();
-  given_up_.clear();
-  failures_.clear();
+  groups_.Clear();
+  given_up_.Clear();
+  failures_.Clear();
 }
 
 void ClosedGroups::Tick(const MemberId& member, Now now, MembershipActions* actions) {
   if (nothing_to_say() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;
-  CloseGroupsCall call{.member = member};
-  groups_told_ = TakeFirst(groups_, &call.groups);
-  given_up_told_ = TakeFirst(given_up_, &call.given_up_requests);
-  failures_told_ = TakeFirst(failures_, &call.failures);
+  CloseGroupsCall call{.member = member,
+                       .groups = groups_.StartTelling(kMostAtOnce),
+                       .given_up_requests = given_up_.StartTelling(kMostAtOnce),
+                       .failures = failures_.StartTelling(kMostAtOnce)};
   call_ = calls_->Start(CallOwner::kClosedGroups, std::move(call), now.monotonic_ns + kTimeoutNs, actions);
 }
 

@@ -4,16 +4,16 @@
 #ifndef SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
 #define SHOAL_WORKER_MEMBERSHIP_CLOSED_GROUPS_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/now.h"
 #include "core/retry_pace.h"
+#include "core/told_groups.h"
 #include "worker/membership/call_book.h"
 #include "worker/membership/repeated_calls.h"
+#include "worker/membership/untold.h"
 
 namespace shoal {
 
@@ -22,14 +22,16 @@ class ClosedGroups {
   // Both outlive it.
   ClosedGroups(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
 
-  void Add(GroupId group) { groups_.push_back(group); }
-  // Requests for a group whose answer nobody waits for: they may have opened one.
-  void AddGivenUp(const std::vector<uint64_t>& requests);
-  // A group that this process has given up, which it is not done with yet.
+  void Add(GroupId group) { groups_.Add(group); }
   // A reason may be a program's own text: what the scheduler could not read would be refused with all that is told.
-  void AddFailure(const GroupFailure& failure);
-  // Those that the scheduler may not have heard.
-  std::vector<GroupFailure> UntoldFailures() const { return {failures_.begin(), failures_.end()}; }
+  //
+  // Requests for a group whose answer nobody waits for: they may have opened one.
+  void AddGivenUp(std::vector<GivenUpRequest> requests);
+  // A group that this process has given up, which it is not done with yet.
+  void AddFailure(GroupFailure failure);
+  // Those that the scheduler may not have heard, as far as it takes them with one call.
+  std::vector<GroupFailure> UntoldFailures() const { return failures_.Newest(kMaxGroupsToldAtOnce); }
+  std::vector<GivenUpRequest> UntoldGivenUp() const { return given_up_.Newest(kMaxGroupsToldAtOnce); }
   void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);
   // Of a process that leaves its job the scheduler keeps no group.
   void Stop(MembershipActions* actions);
@@ -42,15 +44,12 @@ class ClosedGroups {
 
   CallBook* const calls_;
   Jitter* const jitter_;
-  std::deque<GroupId> groups_;     // oldest first
-  std::deque<uint64_t> given_up_;  // likewise
-  std::deque<GroupFailure> failures_;
-  // Of each: the first ones, that the call under way is for.
-  size_t groups_told_ = 0;
-  size_t given_up_told_ = 0;
-  size_t failures_told_ = 0;
+  Untold<GroupId> groups_;
+  Untold<GivenUpRequest> given_up_;
+  Untold<GroupFailure> failures_;
   CallId call_;
   RefusalsInARow refusals_;
+  uint32_t errors_ = 0;  // that the scheduler has answered with, since it was last told something
   uint64_t retry_ns_ = 0;
   RetryPace pace_{100 * kNsPerMs, 2 * kNsPerS};
 };

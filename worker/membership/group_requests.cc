@@ -117,7 +117,11 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   }
   // Whatever went wrong, the scheduler may have opened the group, now or in answer to an earlier attempt: this rank is
   // done with it. The number of a request that opened none does no harm.
-  if (!group.ok()) given_up_.push_back(request.call.request_number);
+  if (group.ok()) {
+    in_use_[group->id] = request.call.request_number;
+  } else {
+    given_up_.push_back({request.call.request_number, std::string(group.status().message())});
+  }
   actions->emplace_back(GroupJoined{found->first, std::move(group)});
   requests_.erase(found);
 }
@@ -142,8 +146,16 @@ void GroupRequests::EndAll(const absl::Status& why, MembershipActions* actions) 
   for (auto& [ticket, request] : requests_) {
     calls_->Cancel(&request.open_call, actions);
     actions->emplace_back(GroupJoined{ticket, why});
+    given_up_.push_back({request.call.request_number, std::string(why.message())});
   }
   requests_.clear();
+}
+
+void GroupRequests::GiveUpUnended() {
+  for (const auto& [group, number] : in_use_) {
+    given_up_.push_back({number, "the worker was closed before the group was opened here"});
+  }
+  in_use_.clear();
 }
 
 void GroupRequests::Tick(Now now, MembershipActions* actions) {
@@ -151,8 +163,9 @@ void GroupRequests::Tick(Now now, MembershipActions* actions) {
     Request& request = entry->second;
     if (request.open_call == CallId() && now.monotonic_ns >= request.retry_ns) {
       if (now.monotonic_ns >= request.deadline_ns) {
-        actions->emplace_back(GroupJoined{entry->first, request.scheduler_wait->Error()});
-        given_up_.push_back(request.call.request_number);
+        const absl::Status error = request.scheduler_wait->Error();
+        actions->emplace_back(GroupJoined{entry->first, error});
+        given_up_.push_back({request.call.request_number, std::string(error.message())});
         entry = requests_.erase(entry);
         continue;
       }

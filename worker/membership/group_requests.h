@@ -31,12 +31,16 @@ class GroupRequests {
   void OnAnswer(const CallEnded& event, Now now, MembershipActions* actions);
   // Connections were given up: a call that waits at a scheduler over one of them would stay there.
   void OnNewConnections(Now now, MembershipActions* actions);
-  // Ends all of them.
+  // Ends all of them; the scheduler may open groups for them all the same.
   void EndAll(const absl::Status& why, MembershipActions* actions);
+  // A group that was given out has ended.
+  void OnEnded(GroupId group) { in_use_.erase(group); }
+  // Groups that were given out and have not ended: whoever got them came too late to open them.
+  void GiveUpUnended();
   void Tick(Now now, MembershipActions* actions);
   uint64_t NextDeadlineNs() const;
-  // Numbers of requests that ended here although the scheduler may have opened a group for them, since the last call.
-  std::vector<uint64_t> TakeGivenUp() { return std::exchange(given_up_, {}); }
+  // Those that ended here although the scheduler may have opened a group for them, since the last call.
+  std::vector<GivenUpRequest> TakeGivenUp() { return std::exchange(given_up_, {}); }
 
  private:
   struct Request {
@@ -57,7 +61,8 @@ class GroupRequests {
   Jitter* const jitter_;
   uint64_t last_number_ = 0;
   std::map<uint64_t, Request> requests_;  // by ticket
-  std::vector<uint64_t> given_up_;
+  std::map<GroupId, uint64_t> in_use_;    // groups that were given out, with the number of their request
+  std::vector<GivenUpRequest> given_up_;
 };
 
 }  // namespace shoal

@@ -63,6 +63,7 @@ void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, Member
 }
 
 void MembershipMachine::OnEvent(const GroupEnded& event, Now, MembershipActions*) {
+  groups_.OnEnded(event.group);
   closed_groups_.Add(event.group);
   reports_.OnEnded(event.group);
 }
@@ -79,14 +80,19 @@ void MembershipMachine::EndWaits(MembershipActions* actions) {
 
 void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, MembershipActions* actions) {
   EndWaits(actions);
-  std::vector<GroupFailure> failures = closed_groups_.UntoldFailures();
+  groups_.GiveUpUnended();
+  closed_groups_.AddGivenUp(groups_.TakeGivenUp());
+  LeaveJobCall call{.member = {},
+                    .reason = command.reason,
+                    .failed = command.failed,
+                    .failures = closed_groups_.UntoldFailures(),
+                    .given_up_requests = closed_groups_.UntoldGivenUp()};
   StopWorking(actions);
   leave_asked_ = true;
   if (leaving_.under_way()) return;
   if (!is_member()) return OnLeft(absl::OkStatus(), actions);
-  leaving_.Begin(
-      {.member = Self(), .reason = command.reason, .failed = command.failed, .failures = std::move(failures)}, now,
-      actions);
+  call.member = Self();
+  leaving_.Begin(std::move(call), now, actions);
 }
 
 void MembershipMachine::StopWorking(MembershipActions* actions) {

@@ -16,8 +16,8 @@ namespace shoal {
 // answer now: it starts, is overloaded, does not lead, or another version runs there for a while.
 inline bool IsRefusal(const absl::Status& answer) { return absl::IsNotFound(answer); }
 
-// Whether a call has been refused for good, which takes two refusals in a row: a scheduler that led, stood still and
-// goes on may refuse once, before it learns that another one leads.
+// Whether a call has been refused for good, which takes two refusals without another answer between them (an error is
+// none): a scheduler that led, stood still and goes on may refuse once, before it learns that another one leads.
 class RefusalsInARow {
  public:
   // True: refused for good.

@@ -80,10 +80,18 @@ struct JoinGroupCall {
   uint64_t wait_ms = 0;         // how long the scheduler may wait for the other ranks and for servers
 };
 
+// A JoinGroupCall whose answer nobody waits for. If it opened a group, the other ranks are told.
+struct GivenUpRequest {
+  uint64_t number = 0;
+  std::string reason;
+
+  friend bool operator==(const GivenUpRequest&, const GivenUpRequest&) = default;
+};
+
 struct CloseGroupsCall {
   MemberId member;
   std::vector<GroupId> groups;
-  std::vector<uint64_t> given_up_requests;  // numbers of JoinGroupCalls whose answer nobody waits for
+  std::vector<GivenUpRequest> given_up_requests;
   std::vector<GroupFailure> failures = {};  // the other ranks are told
 };
 
@@ -100,8 +108,10 @@ struct ReportServerCall {
 struct LeaveJobCall {
   MemberId member;
   std::string reason;
-  bool failed = false;                      // the other ranks are told that this one is lost
-  std::vector<GroupFailure> failures = {};  // that no CloseGroupsCall has told yet
+  bool failed = false;  // the other ranks are told that this one is lost
+  // What no CloseGroupsCall has told yet.
+  std::vector<GroupFailure> failures = {};
+  std::vector<GivenUpRequest> given_up_requests = {};
 };
 
 using SchedulerCall =

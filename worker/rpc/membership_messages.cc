@@ -43,6 +43,15 @@ void AddFailures(const std::vector<GroupFailure>& failures, Message* message) {
   }
 }
 
+template <typename Message>
+void AddGivenUp(const std::vector<GivenUpRequest>& requests, Message* message) {
+  for (const GivenUpRequest& request : requests) {
+    v1::GivenUpRequest* added = message->add_given_up_requests();
+    added->set_number(request.number);
+    added->set_reason(request.reason);
+  }
+}
+
 void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   const GroupId id(group.group_id());
@@ -92,7 +101,7 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
 v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
   auto message = From<v1::CloseGroupsRequest>(call.member);
   for (const GroupId group : call.groups) message.add_group_ids(group.value());
-  for (const uint64_t number : call.given_up_requests) message.add_given_up_requests(number);
+  AddGivenUp(call.given_up_requests, &message);
   AddFailures(call.failures, &message);
   return message;
 }
@@ -130,6 +139,7 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
   message.set_reason(call.reason);
   message.set_failed(call.failed);
   AddFailures(call.failures, &message);
+  AddGivenUp(call.given_up_requests, &message);
   return message;
 }
 

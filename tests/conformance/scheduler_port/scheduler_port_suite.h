@@ -337,6 +337,8 @@ TEST_P(SchedulerPortSuite, AGroupThatARankGivesUpIsToldWithItsReasonAndCode) {
   };
   const GroupId refused = open("refused", 1);
   const GroupId aborted = open("aborted", 2);
+  const GroupId too_late = open("too late", 3);
+  const GroupId closed_meanwhile = open("closed meanwhile", 4);
   const WatchId watch = Watch();
   Until([&] { return HasNews(watch); }, "the first news come");
   const auto given_up = [&] {
@@ -349,14 +351,21 @@ TEST_P(SchedulerPortSuite, AGroupThatARankGivesUpIsToldWithItsReasonAndCode) {
   EXPECT_TRUE(
       Ask(CloseGroupsCall{.member = Id(1),
                           .groups = {},
-                          .given_up_requests = {},
+                          .given_up_requests = {{3, "too late"}},
                           .failures = {{.group = refused, .reason = "server b has no memory", .lacks_memory = true}}})
           .ok());
-  EXPECT_TRUE(
-      Ask(LeaveJobCall{.member = Id(1), .reason = "done", .failures = {{.group = aborted, .reason = "enough"}}}).ok());
-  Until([&] { return given_up().size() == 2; }, "both are told");
+  EXPECT_TRUE(Ask(LeaveJobCall{.member = Id(1),
+                               .reason = "done",
+                               .failures = {{.group = aborted, .reason = "enough"}},
+                               .given_up_requests = {{4, "closed"}}})
+                  .ok());
+  Until([&] { return given_up().size() == 4; }, "all are told");
   EXPECT_EQ(given_up().at(refused), absl::ResourceExhaustedError("rank 1 on node: server b has no memory"));
   EXPECT_EQ(given_up().at(aborted), absl::AbortedError("rank 1 on node: enough"));
+  EXPECT_EQ(given_up().at(too_late),
+            absl::AbortedError("rank 1 on node: it gave its request for the group up: too late"));
+  EXPECT_EQ(given_up().at(closed_meanwhile),
+            absl::AbortedError("rank 1 on node: it gave its request for the group up: closed"));
 }
 
 TEST_P(SchedulerPortSuite, AWatchEndsOnceWhenTheSchedulerGoes) {

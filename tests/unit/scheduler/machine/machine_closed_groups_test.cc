@@ -162,7 +162,7 @@ TEST_F(MachineClosedGroupsTest, AGroupMadeAgainUnderItsNameIsNotClosedByTheOldOn
 TEST_F(MachineClosedGroupsTest, ARequestThatWasGivenUpLeavesNoGroupBehind) {
   const GroupId group = Make("world", 7);
   CloseGroups given_up = Closing(0, {});
-  given_up.given_up_requests = {7};
+  given_up.given_up_requests = {{.number = 7}};
   harness_.Ask<Done>(given_up);
   harness_.Ask<Done>(Closing(1, {group}));
   EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
@@ -170,7 +170,7 @@ TEST_F(MachineClosedGroupsTest, ARequestThatWasGivenUpLeavesNoGroupBehind) {
   JoinGroup waiting = Group(job_, 0, 100, {0, 1});
   waiting.request_number = 8;
   const RequestHandle handle = harness_.Send(waiting);
-  given_up.given_up_requests = {8};
+  given_up.given_up_requests = {{.number = 8}};
   harness_.Ask<Done>(given_up);
   EXPECT_EQ(harness_.StatusOf(handle).code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
@@ -182,10 +182,10 @@ TEST_F(MachineClosedGroupsTest, F21AGroupWhoseRequestWasGivenUpAfterItWasOpenedI
   const WatcherId watcher = harness_.Watch(job_);
   harness_.watched(watcher).clear();
   CloseGroups given_up = Closing(0, {});
-  given_up.given_up_requests = {7};
+  given_up.given_up_requests = {{.number = 7, .reason = "no\nanswer"}};
   harness_.Ask<Done>(given_up);
   EXPECT_THAT(FailuresTold(&harness_, watcher),
-              ElementsAre("rank 0 on node0: it got no usable answer of the scheduler to its request for the group"));
+              ElementsAre("rank 0 on node0: it gave its request for the group up: no?answer"));
   harness_.Ask<Done>(given_up);
   EXPECT_THAT(FailuresTold(&harness_, watcher), IsEmpty());
   harness_.Ask<Done>(Closing(1, {group}));
@@ -246,6 +246,41 @@ TEST_F(MachineClosedGroupsTest, ARankThatLeavesSaysWhichGroupsItGaveUp) {
                               .reason = "it closed",
                               .failures = {{group, "aborted"}}});
   EXPECT_THAT(FailuresTold(&harness_, watcher), ElementsAre("rank 1 on node1: aborted"));
+}
+
+// It closed while it asked for a group: the others have it open, or wait for it still.
+TEST_F(MachineClosedGroupsTest, F21ARankThatLeavesSaysWhichRequestsItGaveUp) {
+  Make("world", 7);
+  JoinGroup waiting = Group(job_, 1, 101, {0, 1});
+  waiting.group_name = "next";
+  waiting.request_number = 8;
+  const RequestHandle handle = harness_.Send(waiting);
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.watched(watcher).clear();
+  harness_.Ask<Done>(LeaveJob{.job = job_,
+                              .rank = JobRank(1),
+                              .incarnation = Incarnation(101),
+                              .reason = "it closed",
+                              .given_up_requests = {{7, "the worker is closed"}, {8, "the worker is closed"}}});
+  EXPECT_THAT(FailuresTold(&harness_, watcher),
+              ElementsAre("rank 1 on node1: it gave its request for the group up: the worker is closed"));
+  EXPECT_THAT(std::string(harness_.StatusOf(handle).message()), HasSubstr("gave this request up"));
+  // Rank 0 has the first group still, and hears of it whenever it looks.
+  MachineHarness after(harness_.last_saved());
+  JoinGroup again = Group(job_, 0, 100, {0, 1});
+  again.group_name = "world";
+  again.request_number = 7;
+  EXPECT_EQ(after.StatusOf(after.Send(again)),
+            absl::AbortedError("rank 1 on node1: it gave its request for the group up: the worker is closed"));
+}
+
+TEST_F(MachineClosedGroupsTest, ARankThatLeavesMaySayMuchAndNotAnything) {
+  LeaveJob much{.job = job_, .rank = JobRank(1), .incarnation = Incarnation(101)};
+  much.given_up_requests.resize(kMaxGroupsClosedAtOnce + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(harness_.Try(much)));
+  much.given_up_requests.resize(kMaxGroupsClosedAtOnce);
+  much.failures.resize(kMaxGroupsClosedAtOnce);
+  EXPECT_TRUE(harness_.Try(much).ok());
 }
 
 TEST_F(MachineClosedGroupsTest, WhoIsNotInAGroupOrIsDoneWithItDoesNotFailIt) {

@@ -276,7 +276,7 @@ TEST_F(MachineRailsTest, AGroupIsClosedWhenAllItsRailsAre) {
 TEST_F(MachineRailsTest, ARequestThatIsGivenUpClosesTheRailThatItOpened) {
   Open();
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    harness_.Ask<Done>(CloseGroups{job_, JobRank(rank), Incarnation(100 + rank), {}, {1}});
+    harness_.Ask<Done>(CloseGroups{job_, JobRank(rank), Incarnation(100 + rank), {}, {{.number = 1}}});
   }
   EXPECT_THAT(OpenGroups(), IsEmpty());
 }

@@ -215,6 +215,12 @@ class MembershipTest : public testing::Test {
     deadline_ns_ = driver_.now_ns() + 20 * kNsPerS;
   }
   void News(WatchNews news) { driver_.Do(WatchNewsCame{driver_.watch(), std::move(news)}); }
+  // The one that is under way.
+  LeaveJobCall LeaveCall() {
+    const std::optional<MembershipDriver::Call> call = driver_.Find<LeaveJobCall>();
+    EXPECT_TRUE(call.has_value());
+    return call.has_value() ? std::get<LeaveJobCall>(call->what) : LeaveJobCall();
+  }
 
   MembershipDriver driver_;
   uint64_t deadline_ns_ = 0;

@@ -48,6 +48,26 @@ TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
   EXPECT_EQ(joined.group->credit_chunks, 4u);
 }
 
+// Its caller may find that the worker is closed by then: nobody else would hear that this rank never comes.
+TEST_F(MembershipTest, AGroupThatHasNotEndedWhenTheProcessLeavesIsGivenUp) {
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(Group());
+  driver_.Do(Asks(8, deadline_ns_));
+  JoinedGroup other = Group();
+  other.id = GroupId(51);
+  GroupToken token = Token();
+  token.group = GroupId(51);
+  const auto bytes = EncodeToken(token);
+  other.token = {bytes.begin(), bytes.end()};
+  driver_.AnswerNext<JoinGroupCall>(other);
+  driver_.Do(CloseCommand());
+  EXPECT_FALSE(driver_.Find<CloseGroupsCall>().has_value()) << "they may be open, and end in good order";
+  driver_.Do(GroupEnded{GroupId(50)});
+  driver_.Do(LeaveCommand{.reason = "done"});
+  EXPECT_THAT(LeaveCall().given_up_requests,
+              ElementsAre(GivenUpRequest{2, "the worker was closed before the group was opened here"}));
+}
+
 // Four ranks of the job on two nodes, two on each; this one is rank 2 of the group and belongs to the second rail.
 JoinGroupCommand AsksForFour(uint64_t ticket, uint64_t deadline_ns) {
   return {.ticket = ticket, .request = {.name = "four", .ranks = {4, 5, 6, 7}}, .deadline_ns = deadline_ns};

@@ -123,9 +123,34 @@ TEST_F(MembershipTest, AnAnswerThatThisRankCanNotUseIsToldAsGivenUp) {
     driver_.AnswerNext<JoinGroupCall>(error);
     EXPECT_EQ(driver_.Only<GroupJoined>().group.status(), error);
     const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
-    EXPECT_EQ(std::get<CloseGroupsCall>(call.what).given_up_requests.size(), 1u) << error;
+    const std::vector<GivenUpRequest> given_up = std::get<CloseGroupsCall>(call.what).given_up_requests;
+    ASSERT_EQ(given_up.size(), 1u) << error;
+    EXPECT_EQ(given_up[0].reason, error.message());
     driver_.Answer(call, CallDone{});
   }
+}
+
+// The scheduler may open the group for it at this moment, and the others would wait for it there.
+TEST_F(MembershipTest, ARequestThatIsUnderWayWhenTheWorkerClosesIsToldAsGivenUp) {
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.Do(CloseCommand());
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+  const Call call = driver_.Await<CloseGroupsCall>(kNsPerMs);
+  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests,
+              ElementsAre(GivenUpRequest{1, "the worker is closed"}));
+  driver_.Do(LeaveCommand{.reason = "done"});
+  EXPECT_THAT(LeaveCall().given_up_requests, ElementsAre(GivenUpRequest{1, "the worker is closed"}))
+      << "the first call may not have been heard";
+}
+
+TEST_F(MembershipTest, AProcessThatLeavesSaysWhichRequestsItGaveUp) {
+  driver_.Do(Asks(7, deadline_ns_));
+  driver_.Do(Asks(8, deadline_ns_));
+  driver_.AnswerNext<JoinGroupCall>(absl::InternalError("it makes no sense"));
+  driver_.AnswerNext<CloseGroupsCall>(CallDone{});
+  driver_.Do(LeaveCommand{.reason = "done"});
+  EXPECT_THAT(LeaveCall().given_up_requests, ElementsAre(GivenUpRequest{2, "the worker is closed"}))
+      << "the first one has been told";
 }
 
 TEST_F(MembershipTest, AGroupThatThisRankGaveUpIsToldAtOnceAndUntilTheSchedulerAnswers) {
@@ -158,8 +183,7 @@ TEST_F(MembershipTest, AProcessThatLeavesSaysWhichGroupsItGaveUpIfThatWasNotHear
   driver_.Do(GroupFailure{GroupId(50), "aborted"});
   driver_.Do(GroupEnded{GroupId(50)});
   driver_.Do(LeaveCommand{.reason = "done"});
-  const Call leave = *driver_.Find<LeaveJobCall>();
-  const std::vector<GroupFailure> failures = std::get<LeaveJobCall>(leave.what).failures;
+  const std::vector<GroupFailure> failures = LeaveCall().failures;
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].group, GroupId(50));
   EXPECT_EQ(failures[0].reason, "aborted");
@@ -238,7 +262,63 @@ TEST_F(MembershipTest, AGroupThatNobodyWaitsForAnyMoreIsClosedByTheNumberOfItsRe
   }
   const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
   EXPECT_THAT(std::get<CloseGroupsCall>(call.what).groups, IsEmpty());
-  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests, ElementsAre(1));
+  EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests,
+              ElementsAre(GivenUpRequest{1, std::string(driver_.Only<GroupJoined>().group.status().message())}));
+}
+
+// Overloaded, or of another version: it is there, so it need not be found again, and more calls would not help.
+TEST(ToldGroups, WhatTheSchedulerAnswersWithAnErrorIsRepeatedAtThePaceOfTheLease) {
+  constexpr uint64_t kLongLeaseMs = 60'000;
+  MembershipDriver driver;
+  driver.Do(JoinCommand{driver.now_ns() + 30 * kNsPerS});
+  JoinedJob joined = MembershipDriver::Joined();
+  joined.lease_ttl_ms = kLongLeaseMs;
+  driver.AnswerNext<JoinJobCall>(joined);
+  driver.Do(GroupFailure{GroupId(50), "aborted"});
+  for (uint32_t answers = 1; answers < 8; ++answers) {
+    driver.AnswerNext<CloseGroupsCall>(absl::InternalError("no"));
+    const uint64_t answered_ns = driver.now_ns();
+    const uint64_t pause_ns = std::min<uint64_t>(5 * kNsPerS << (answers - 1), 30 * kNsPerS);
+    const Call call = driver.Await<CloseGroupsCall>(pause_ns + kNsPerMs);
+    EXPECT_GE(call.started_ns - answered_ns, pause_ns / 2) << answers;
+    EXPECT_EQ(std::get<CloseGroupsCall>(call.what).failures.size(), 1u);
+  }
+}
+
+TEST_F(MembershipTest, WhatIsToldTakesBoundedMemoryAndTheNewestIsKept) {
+  constexpr uint64_t kEnded = 20'000;
+  constexpr uint64_t kKept = 16'384;
+  for (uint64_t id = 1; id <= kEnded; ++id) {
+    driver_.Do(GroupFailure{GroupId(id), "aborted"});
+    driver_.Do(GroupEnded{GroupId(id)});
+  }
+  // The call that is under way since the first of them told of that one alone.
+  driver_.AnswerNext<CloseGroupsCall>(CallDone{});
+  std::vector<GroupId> ended;
+  std::vector<GroupId> failed;
+  while (driver_.Find<CloseGroupsCall>().has_value()) {
+    const Call call = *driver_.Find<CloseGroupsCall>();
+    const auto& told = std::get<CloseGroupsCall>(call.what);
+    ended.insert(ended.end(), told.groups.begin(), told.groups.end());
+    for (const GroupFailure& failure : told.failures) failed.push_back(failure.group);
+    driver_.Answer(call, CallDone{});
+  }
+  for (const std::vector<GroupId>& groups : {ended, failed}) {
+    ASSERT_EQ(groups.size(), kKept);
+    EXPECT_EQ(groups.front(), GroupId(kEnded - kKept + 1));
+    EXPECT_EQ(groups.back(), GroupId(kEnded));
+    EXPECT_TRUE(std::is_sorted(groups.begin(), groups.end()));
+  }
+}
+
+// It would refuse all of it.
+TEST_F(MembershipTest, AProcessThatLeavesSaysNoMoreThanTheSchedulerTakes) {
+  constexpr uint64_t kFailed = 5000;
+  for (uint64_t id = 1; id <= kFailed; ++id) driver_.Do(GroupFailure{GroupId(id), "aborted"});
+  driver_.Do(LeaveCommand{.reason = "done"});
+  const std::vector<GroupFailure> failures = LeaveCall().failures;
+  ASSERT_EQ(failures.size(), 4096u);
+  EXPECT_EQ(failures.back().group, GroupId(kFailed));
 }
 
 TEST_F(MembershipTest, AProcessThatLeavesHasNoMoreToSayOfItsGroups) {
