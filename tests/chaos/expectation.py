@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from chaos import promises
 from chaos.fault import IMPAIRMENTS
@@ -11,7 +12,7 @@ from chaos.world import World
 RANK = re.compile(r"\brank (\d+)\b")
 # What a rank that gives its group up at a deadline says to the others (F21): of an op, and of a request for a group.
 NOT_DONE = re.compile(r"\bis not done after ([\d.]+) s\b")
-NO_ANSWER = "no usable answer of the scheduler to its request for the group"
+NO_ANSWER = "it gave its request for the group up: no scheduler answered"
 RANKS = re.compile(r"\branks ((?:\d+(?:, | and )?)+)")
 
 
@@ -26,6 +27,7 @@ class Failure:
     waited_s: float
     at: float
     group: str = ""
+    members: tuple[int, ...] = ()  # ranks of the group; none: all of the job
 
     @property
     def code(self) -> str:
@@ -93,7 +95,7 @@ def judge_aborted(failure: Failure, world: World, job: Job, begin: float, gone_s
 
 def judge_deadline(failure: Failure, world: World, job: Job) -> Verdict:
     promised_s = promises.works_again_s(world.shape)
-    worked_s = world.longest_working(job, failure.began, failure.at)
+    worked_s = world.longest_working(job, failure.began, failure.at, failure.members)
     if failure.waited_s < world.shape.op_timeout_ms / 1000 - 1:
         return Verdict(False, f"the deadline was not over after {failure.waited_s:.1f} s")
     if worked_s > promised_s + promises.leader_replaced_s(world.shape):
@@ -132,8 +134,9 @@ class Patience:
 IMPAIRED_FACTOR = 3  # failover.md says nothing of a link that works badly; this much longer is allowed here
 
 
-def patience(world: World, job: Job, now: float, changed_at: float) -> Patience:
-    """`changed_at`: when the job itself last changed (began, had all ranks, lost one), or the leading scheduler did."""
+def patience(world: World, job: Job, now: float, changed_at: float, members: Sequence[int] = ()) -> Patience:
+    """Of a group of these ranks; none given: of all. `changed_at`: when the job itself last changed (began, had all
+    ranks, lost one), or the leading scheduler did."""
     shape = world.shape
     open_now = world.open_at(now)
     since = changed_at
@@ -145,8 +148,8 @@ def patience(world: World, job: Job, now: float, changed_at: float) -> Patience:
             bound_s, why = max(bound_s, promises.leader_replaced_s(shape)), "F16"
         elif incident.open_at(now) and incident.kind.startswith(("path-", "node-")):
             bound_s = max(bound_s, promises.way_around_s(shape))
-    if not world.works_for(job, open_now):
-        return Patience(since, float("inf"), "the job can't work")
+    if not world.works_for(job, open_now, members):
+        return Patience(since, float("inf"), "the group can't work")
     if any(incident.kind in IMPAIRMENTS and world.concerns(incident.fault, job) for incident in open_now):
         bound_s, why = IMPAIRED_FACTOR * bound_s, why + ", over an impaired link"
     return Patience(since, bound_s, why)

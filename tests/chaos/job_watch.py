@@ -32,16 +32,16 @@ class JobWatch:
         self.progress: dict[int, Progress] = {}
         self.slots: dict[int, list[int]] = {}
         seed = self.cluster.seed * 1000 + self.cluster.incarnations[self.job.name]
+        self.members = [members_of(self.job, seed, slot) for slot in range(self.job.group_slots)]
         for rank in self.job.ranks:
             self.progress[rank] = self.cluster.progress_of(self.job, rank)
-            self.slots[rank] = [
-                slot for slot in range(self.job.group_slots) if rank in members_of(self.job, seed, slot)
-            ]
+            self.slots[rank] = [slot for slot, members in enumerate(self.members) if rank in members]
         now = time.monotonic()
         self.started_at = self.changed_at = now
         self.said_started: set[int] = set()
         self.joined: set[int] = set()
         self.gone_since: dict[int, float] = {}
+        self.not_judged: list[int] = []  # ranks whose end was seen in the last look
         self.failed_at = 0.0
         self.told: set[int] = set()  # ranks that said that something failed
         self.told_ended: set[int] = set()
@@ -55,7 +55,7 @@ class JobWatch:
         return self.job.name
 
     def is_over(self) -> bool:
-        return all(not self.process(rank).running() for rank in self.job.ranks)
+        return not self.not_judged and all(rank in self.gone_since for rank in self.job.ranks)
 
     def process(self, rank: int):
         return self.cluster.running[self.job.rank_name(rank)].process
@@ -78,14 +78,17 @@ class JobWatch:
 
     def look(self, now: float, leader_since: float, noise_s: float) -> None:
         self.noise_s = noise_s
+        # How a rank ended is judged in the next look: what it and others said before that has been read by then.
+        seen_before, self.not_judged = self.not_judged, []
         for rank in self.job.ranks:
-            running = self.cluster.running[self.job.rank_name(rank)]
-            ended = not running.process.running()
-            for line in running.new_lines():
-                self.hear(rank, line, now)
-            if ended and rank not in self.gone_since:
+            if rank not in self.gone_since and not self.process(rank).running():
                 self.gone_since[rank] = now
-                self.exited(rank, running.process.process.returncode, now)
+                self.not_judged.append(rank)
+        for rank in self.job.ranks:
+            for line in self.cluster.running[self.job.rank_name(rank)].new_lines():
+                self.hear(rank, line, now)
+        for rank in seen_before:
+            self.exited(rank, self.process(rank).wait(), now)
         self.check_steps(now, leader_since, noise_s)
 
     def hear(self, rank: int, line: str, now: float) -> None:
@@ -118,7 +121,8 @@ class JobWatch:
 
     def hear_failure(self, rank: int, said: dict, now: float) -> None:
         first = not self.failed_at
-        failure = Failure(self.name, rank, said["where"], said["text"], said["waited_s"], now, said.get("group", ""))
+        group, members = said.get("group", ""), self.members[said["slot"]] if said["slot"] >= 0 else ()
+        failure = Failure(self.name, rank, said["where"], said["text"], said["waited_s"], now, group, members)
         others_gone = {other: when for other, when in self.gone_since.items() if other != rank and not first}
         verdict = judge(failure, self.world, others_gone | dict.fromkeys(self.told - {rank}, now))
         place = f"{self.job.rank_name(rank)}, {failure.where} of {failure.group or 'the job'}"
@@ -158,7 +162,8 @@ class JobWatch:
 
     def check_steps(self, now: float, leader_since: float, noise_s: float) -> None:
         """I10: no slot of a rank that is there stands still longer than promised."""
-        calm = patience(self.world, self.job, now, max(self.changed_at, leader_since))
+        since = max(self.changed_at, leader_since)
+        calm_of = [patience(self.world, self.job, now, since, members) for members in self.members]
         waiting_for_start = len(self.said_started) < len(self.job.nodes)
         busy = self.slots_at_work()
         for rank in self.job.ranks:
@@ -172,6 +177,7 @@ class JobWatch:
                 gone = rank in self.gone_since or (self.failed_at and not self.can_go_on(rank))
                 if gone or waiting_for_start or self.stuck or rank in self.told:
                     continue
+                calm = calm_of[slot]
                 overdue_s = calm.overdue_s(self.last_step[key], now, noise_s)
                 if overdue_s > 0 and overdue_s > self.starved_s(max(calm.since, self.last_step[key]), now):
                     self.say_stuck(rank, slot, calm.bound_s, calm.why, now)
@@ -217,7 +223,7 @@ class JobWatch:
         """Ranks of a job that failed get the time to be told; a stuck one gets none."""
         if self.stuck:
             return True
-        if not self.failed_at:
+        if not self.failed_at or self.not_judged:
             return False
         others_told = all(
             rank in self.gone_since or self.job.rank_name(rank) in self.cluster.stopped for rank in self.job.ranks

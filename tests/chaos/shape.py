@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 SERVER_JOINS_LATER = "server-added"
 
@@ -33,6 +34,11 @@ class Job:
     def most_in_flight_bytes(self) -> int:
         """What all its ranks together may have sent without having its sum."""
         return len(self.nodes) * self.group_slots * self.in_flight * self.most_bytes
+
+    def needs_servers(self, members: Sequence[int]) -> bool:
+        """Whether a group of these ranks does: those that are all on one node reduce among themselves."""
+        alone = len(members) > 1 and len({self.nodes[rank] for rank in members}) == 1
+        return not alone or self.node_reduce == "off" or self.network_only
 
     def rank_name(self, rank: int) -> str:
         return f"{self.name}/{rank}"

@@ -1,5 +1,6 @@
 """Which failures docs/failover.md allows, and how long a group may stand still: on written histories of faults."""
 
+import dataclasses
 import math
 
 import pytest
@@ -139,7 +140,8 @@ def test_f21_a_deadline_that_another_rank_tells_is_judged_by_the_time_that_it_wa
 
 
 def test_f21_a_rank_that_heard_nothing_of_its_group_is_named_and_so_is_the_scheduler():
-    text = "ABORTED: rank 1 on worker-1: it got no usable answer of the scheduler to its request for the group"
+    text = "ABORTED: rank 1 on worker-1: it gave its request for the group up: {}"
+    text = text.format("no scheduler answered at control-0:7070 within 60.0 s (no answer)")
     assert judge(failure(text), world(("node-silent", "control-0", 70, 0), ("etcd-stop", "etcd-1", 70, 0))).allowed
     assert judge(failure(text), world(("path-silent", "worker-1", 70, 0, "control-0"))).allowed is False
     assert not judge(failure(text), world()).allowed
@@ -207,6 +209,54 @@ def test_i10_two_of_three_control_nodes_are_enough_and_one_is_not():
 def test_f16_a_lost_leader_takes_longer():
     recent = patience(world(("scheduler-kill", "scheduler-0", 3, 0)), JOB, NOW, NOW - 50)
     assert recent.bound_s == promises.leader_replaced_s(SHAPE) == 10
+
+
+# Two ranks on each of two nodes: groups of one node's ranks need no servers, that of all ranks does.
+NODE_JOB = Job("n", ("worker-0", "worker-0", "worker-1", "worker-1"), node_reduce="auto")
+ALONE_JOB = Job("n", ("worker-0", "worker-0"), node_reduce="auto")
+
+
+def world_of(job: Job, *incidents: tuple[str, str, float, float]) -> World:
+    made = world(*incidents)
+    made.shape = Shape(jobs=(job,), worker_nodes=2, servers=2, op_timeout_ms=60_000)
+    return made
+
+
+NO_SERVERS = (("node-silent", "server-0", 70, 0), ("server-stop", "server-1", 70, 0))
+
+
+def test_i10_a_group_on_one_node_needs_no_servers():
+    history = world_of(NODE_JOB, *NO_SERVERS)
+    assert math.isfinite(patience(history, NODE_JOB, NOW, NOW - 80, (0, 1)).bound_s)
+    assert math.isfinite(patience(history, NODE_JOB, NOW, NOW - 80, (2, 3)).bound_s)
+    assert math.isinf(patience(history, NODE_JOB, NOW, NOW - 80, (1, 2)).bound_s)
+    assert math.isinf(patience(history, NODE_JOB, NOW, NOW - 80).bound_s)
+    for job in (
+        dataclasses.replace(NODE_JOB, node_reduce="off"),
+        dataclasses.replace(NODE_JOB, network_only=True),
+    ):
+        assert math.isinf(patience(world_of(job, *NO_SERVERS), job, NOW, NOW - 80, (0, 1)).bound_s)
+
+
+def test_i10_what_separates_other_ranks_of_the_job_does_not_concern_a_group():
+    history = world_of(NODE_JOB, ("path-silent", "worker-1", 70, 0, "control-0"), ("node-silent", "control-1", 70, 0))
+    assert math.isfinite(patience(history, NODE_JOB, NOW, NOW - 80, (0, 1)).bound_s)
+    assert math.isinf(patience(history, NODE_JOB, NOW, NOW - 80, (2, 3)).bound_s)
+
+
+def test_a_deadline_in_a_group_on_one_node_is_not_excused_by_servers():
+    text = "DEADLINE_EXCEEDED: waited 60 s for server-0"
+    history = world_of(NODE_JOB, *NO_SERVERS)
+    of_all = Failure("n", 0, "op", text, 60, NOW, "0.0")
+    assert judge(of_all, history).allowed
+    assert not judge(dataclasses.replace(of_all, members=(0, 1)), history).allowed
+
+
+def test_f11_a_rank_of_a_job_on_one_node_is_not_lost_for_want_of_servers():
+    lost = Failure("n", 0, "op", "ABORTED: rank 1 on worker-0 was lost: it fell silent", 3, NOW, "0.0")
+    assert not judge(lost, world_of(ALONE_JOB, *NO_SERVERS)).allowed
+    plain = dataclasses.replace(ALONE_JOB, node_reduce="off")
+    assert judge(lost, world_of(plain, *NO_SERVERS)).allowed
 
 
 def test_a_fault_of_another_jobs_node_concerns_nobody_else():

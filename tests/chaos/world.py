@@ -6,6 +6,7 @@ Times are seconds on one clock. It is fed with what was done to the cluster, not
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 from chaos import promises
 from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
@@ -87,8 +88,7 @@ class World:
         full = any(incident.kind == "disk-full" for incident in open_now)
         return len(together) > len(self.shape.control_nodes) // 2 and not full
 
-    def usable_servers(self, job: Job, open_now: list[Incident]) -> list[str]:
-        nodes = sorted(set(job.nodes))
+    def usable_servers(self, nodes: list[str], open_now: list[Incident]) -> list[str]:
         return [
             server
             for server in self.shape.server_names
@@ -97,13 +97,17 @@ class World:
             and self.control_works([self.shape.node_of(server)], open_now)
         ]
 
-    def works_for(self, job: Job, open_now: list[Incident]) -> bool:
-        """All parts that the job needs can reach each other: its ranks, the control plane, one server."""
+    def works_for(self, job: Job, open_now: list[Incident], members: Sequence[int] = ()) -> bool:
+        """All parts that a group needs can reach each other: its ranks (none given: all), the control plane, and one
+        server unless they are all on one node."""
         stopped = any(
             incident.kind == "rank-stop" and incident.fault.target.split("/")[0] == job.name for incident in open_now
         )
-        nodes = sorted(set(job.nodes))
-        return not stopped and self.control_works(nodes, open_now) and bool(self.usable_servers(job, open_now))
+        members = members or job.ranks
+        nodes = sorted({job.nodes[rank] for rank in members})
+        if stopped or not self.control_works(nodes, open_now):
+            return False
+        return not job.needs_servers(members) or bool(self.usable_servers(nodes, open_now))
 
     # ---- a stretch of time
 
@@ -123,14 +127,15 @@ class World:
             longest = max(longest, current)
         return longest
 
-    def longest_working(self, job: Job, begin: float, end: float) -> float:
-        return self.longest(begin, end, functools.partial(self.works_for, job))
+    def longest_working(self, job: Job, begin: float, end: float, members: Sequence[int] = ()) -> float:
+        return self.longest(begin, end, functools.partial(self.works_for, job, members=members))
 
     def concerns(self, fault: Fault, job: Job) -> bool:
         """Whether the job may notice."""
         if "/" in fault.target or fault.kind == "job-restart":
             return fault.target.split("/")[0] == job.name
-        services = [*self.shape.server_names, *self.shape.scheduler_names, *self.shape.etcd_names]
+        servers = self.shape.server_names if job.needs_servers(job.ranks) else []
+        services = [*servers, *self.shape.scheduler_names, *self.shape.etcd_names]
         needed = {*services, *self.shape.control_nodes, *job.nodes}
         return fault.target in needed and (not fault.peer or fault.peer in needed)
 
@@ -161,11 +166,12 @@ class World:
             if mine and incident.kind == "rank-stop" and incident.open_within(begin, end) > harmless_s:
                 return f"F11: {incident.fault}"
         node = job.nodes[rank]
-        if self.longest(begin, end, lambda open_now: not self.serves(node, open_now)) > harmless_s:
+        has_servers = job.needs_servers(job.ranks)
+        if has_servers and self.longest(begin, end, lambda open_now: not self.serves(node, open_now)) > harmless_s:
             return f"F11: {node} reached no server"
         if self.longest(begin, end, functools.partial(self.is_missed_by_control, node)) > harmless_s:
             return f"F11: {node} reached no scheduler"
-        if self.longest(begin, end, functools.partial(self.broken_and_nobody_leads, node)) > 1:
+        if has_servers and self.longest(begin, end, functools.partial(self.broken_and_nobody_leads, node)) > 1:
             return "not survived: a connection broke while the scheduler was away for more than a second"
         return ""
 
