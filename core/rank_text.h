@@ -43,6 +43,11 @@ inline std::string NameMarkedRanks(absl::string_view text, const std::function<s
   return absl::StrCat(named, text);
 }
 
+// For a reader who knows no better names, such as that of a server's log: "rank 1 of the rail".
+inline std::string WithoutMarks(absl::string_view text) {
+  return NameMarkedRanks(text, [](Rank rank) { return absl::StrCat("rank ", rank.value(), " of the rail"); });
+}
+
 }  // namespace shoal
 
 #endif  // SHOAL_CORE_RANK_TEXT_H_

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "core/overloaded.h"
+#include "core/rank_text.h"
 
 namespace shoal {
 
@@ -105,7 +106,8 @@ void ServerLoop::Execute() {
       [this](const ForgetInputsAction& action) { loans_.Forget(action.offset, action.bytes); },
       [this](const ClosePeerAction& action) { transport_->Close(action.peer); },
       [this](const LogAction& action) {
-        if (log_) log_({.kind = action.kind, .text = {action.text.data(), action.text_bytes}, .ids = action.ids});
+        if (!log_) return;
+        log_({.kind = action.kind, .text = WithoutMarks({action.text.data(), action.text_bytes}), .ids = action.ids});
       },
   };
   for (const ServerAction& action : actions_) std::visit(execute, action);

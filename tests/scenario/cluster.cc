@@ -44,7 +44,7 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options), random_(opt
     machine.token_key = key_;
     machine.slot_memory_bytes = memory_bytes;
     server.loop = std::make_unique<ServerLoop>(machine, server.transport.get(), server.reducer.get(),
-                                               std::span(server.memory.get(), memory_bytes));
+                                               std::span(server.memory.get(), memory_bytes), options.server_log);
   }
   workers_.resize(options.workers);
   for (Worker& worker : workers_) {

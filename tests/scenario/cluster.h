@@ -43,6 +43,7 @@ struct ClusterOptions {
   bool in_turn = false;  // instead of drawn
   // Wraps every transport, if set: those of the servers first, then the workers'.
   std::function<std::unique_ptr<Transport>(std::unique_ptr<Transport>)> wrap;
+  EventSink server_log;  // of all servers, if set
   // Called each time that a loop has run, if set.
   std::function<void()> after_each_turn;
 };

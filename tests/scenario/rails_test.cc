@@ -16,8 +16,11 @@
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ContainsRegex;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Case {
   ReduceSpec spec;
@@ -248,7 +251,10 @@ TEST(Invariant, I8ARankThatDiesInTheMiddleIsNamedToAllRanksOfAllRails) {
 
 // Each node agrees with itself, so only a server can see it.
 TEST(Rails, NodesThatDisagreeOnTheFactorAreNotSummed) {
-  Cluster cluster(Rails(2, 2));
+  ClusterOptions options = Rails(2, 2);
+  std::vector<std::string> logged;
+  options.server_log = [&](const LogEvent& event) { logged.push_back(event.text); };
+  Cluster cluster(options);
   cluster.OpenGroup(1, 0);
   std::vector<Bytes> tensors = Tensors(4, DataType::kFloat32, 5000, 1);
   for (uint32_t w = 0; w < 4; ++w) {
@@ -264,6 +270,10 @@ TEST(Rails, NodesThatDisagreeOnTheFactorAreNotSummed) {
                 ContainsRegex("rank [01] of the job on node-0 called premul-sum of 2[0-9]+ float32 with factor 0.5"));
     EXPECT_THAT(std::string(done->status.message()), ContainsRegex("rank [23] of the job on node-1 called premul-sum"));
   }
+  // Who reads a server's log knows no names.
+  EXPECT_THAT(logged,
+              Contains(ContainsRegex("disagree on op 1: rank [01] of the rail called .* rank [01] of the rail")));
+  EXPECT_THAT(logged, Each(Not(HasSubstr("{rank"))));
 }
 
 TEST(Rails, ARankThatMakesNoCallIsNamedAtTheDeadlineAndToAllRanks) {

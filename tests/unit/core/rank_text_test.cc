@@ -23,5 +23,11 @@ TEST(RankText, MarkedRanksAreNamedAndNothingElseIs) {
   EXPECT_EQ(NameMarkedRanks("{rank {rank 3}", name), "{rank <3>");
 }
 
+TEST(RankText, AReaderWhoKnowsNoNamesGetsTheRailsNumbers) {
+  EXPECT_EQ(WithoutMarks(absl::StrCat(MarkedRank(Rank(0)), " called sum, ", MarkedRank(Rank(1)), " called max")),
+            "rank 0 of the rail called sum, rank 1 of the rail called max");
+  EXPECT_EQ(WithoutMarks("rank 3 was lost"), "rank 3 was lost");
+}
+
 }  // namespace
 }  // namespace shoal
