@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/frame.h"
 #include "worker/machine/group_words.h"
@@ -138,10 +139,12 @@ void NodeGroup::OnFailed(const LocalGroupFailed& event, Now now, WorkerActions* 
   // The rail's ranks on other nodes hear it from this one. What is no other rank's fault, ranks of the node that have
   // not met this one do not know.
   const LocalRank own(info_->local_rank());
+  // Whoever hears it is told by whom: this rank's own words do without its name.
+  const absl::Status told = event.culprit == own ? absl::Status(why.code(), event.status.message()) : why;
   if (rail_ != nullptr) {
-    rail_->group().Fail(why, now, actions);
+    rail_->group().Fail(told, now, actions);
   } else if (event.culprit.value_or(own) == own && info_->size() > 1) {
-    actions->push_back(FailureToTell(info_->id, why));
+    actions->push_back(FailureToTell(info_->id, told));
   }
   BreakOff(why, now, actions);
 }
@@ -259,7 +262,16 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const absl::string_view why = event.status.message();
   if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
   const absl::StatusCode code = LacksMemory(event.status) ? event.status.code() : absl::StatusCode::kAborted;
+  if (NamesItsRank(why)) return absl::Status(code, why);
   return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
+}
+
+bool NodeGroup::NamesItsRank(absl::string_view why) const {
+  for (uint32_t r = 0; r < info_->size(); ++r) {
+    if (absl::StartsWith(why, RankOnNode(*info_, Rank(r)))) return true;
+    if (absl::StartsWith(why, JobRankOnNode(info_->job_ranks[r], info_->nodes[r]))) return true;
+  }
+  return false;
 }
 
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {

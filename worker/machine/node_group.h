@@ -17,6 +17,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "core/now.h"
 #include "core/wait_report.h"
 #include "worker/machine/any_group.h"
@@ -88,6 +89,8 @@ class NodeGroup final : public AnyGroup {
   std::string WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const;
   // In the words for callers and the rail.
   absl::Status WhatFailed(const LocalGroupFailed& event) const;
+  // Whether it begins with the name of a rank of the group.
+  bool NamesItsRank(absl::string_view why) const;
   std::string NotOpen(std::span<const LocalRank> missing) const;
   std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
 

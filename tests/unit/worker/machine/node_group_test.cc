@@ -319,13 +319,26 @@ TEST_F(NodeGroupTest, AFailureOfNoRankIsPassedOnAsItIs) {
   EXPECT_THAT(worker.failures_told, ElementsAre("no shared memory is left"));
 }
 
-TEST_F(NodeGroupTest, WhatThisRankLacksIsToldWithItsNameToThoseThatHaveNotMetIt) {
+TEST_F(NodeGroupTest, WhatThisRankLacksIsToldToThoseThatHaveNotMetItByTheSchedulerWhichAddsItsName) {
   worker.Open(Info());
   worker.GiveLocal(LocalGroupFailed{kGroup, absl::ResourceExhaustedError("no descriptors are left"), LocalRank(1)});
-  const std::string why = "rank 5 of the job on node-a: no descriptors are left";
   ASSERT_THAT(worker.opened, SizeIs(1));
-  EXPECT_EQ(worker.opened[0].status, absl::ResourceExhaustedError(why));
-  EXPECT_THAT(worker.failures_told, ElementsAre(why));
+  EXPECT_EQ(worker.opened[0].status,
+            absl::ResourceExhaustedError("rank 5 of the job on node-a: no descriptors are left"));
+  EXPECT_THAT(worker.failures_told, ElementsAre("no descriptors are left"));
+}
+
+// Rank 0 passes on what the scheduler, or a server, has told it: of itself, or of another rank.
+TEST(NodeGroup, WantOfMemoryThatARankWasToldOfIsPassedOnAsItIs) {
+  for (const std::string whom : {"rank 0 (rank 4 of the job) on node-a", "rank 4 of the job on node-a",
+                                 "rank 2 (rank 6 of the job) on node-a"}) {
+    WorkerDriver worker(kOptions);
+    worker.Open(Info());
+    const absl::Status why = absl::ResourceExhaustedError(whom + ": no memory is left");
+    worker.GiveLocal(LocalGroupFailed{kGroup, why, LocalRank(0)});
+    ASSERT_THAT(worker.opened, SizeIs(1));
+    EXPECT_EQ(worker.opened[0].status, why);
+  }
 }
 
 TEST_F(NodeGroupTest, AResultThatCameDespiteAFailureIsAResult) {

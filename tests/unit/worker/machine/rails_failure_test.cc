@@ -101,6 +101,17 @@ TEST_F(RailsFailureTest, AFailureBeforeItIsOpenEndsBothHalves) {
   EXPECT_THAT(worker.closed, IsEmpty());
 }
 
+TEST_F(RailsFailureTest, WhatThisRankLacksIsToldInTheRailWithoutItsNameWhichOthersAdd) {
+  worker.Open(Info(1));
+  worker.Up(0);
+  worker.GiveLocal(LocalGroupFailed{kGroup, absl::ResourceExhaustedError("no descriptors are left"), LocalRank(1)});
+  ASSERT_THAT(worker.opened, SizeIs(1));
+  EXPECT_EQ(worker.opened[0].status,
+            absl::ResourceExhaustedError("rank 5 of the job on node-a: no descriptors are left"));
+  EXPECT_THAT(worker.failures_told, ElementsAre("no descriptors are left"));
+  EXPECT_EQ(worker.NotesOf(FrameType::kGroupFailed).at(0).text(), "no descriptors are left");
+}
+
 TEST_F(RailsFailureTest, AServerThatRefusesTheRailEndsTheOpeningOnTheNode) {
   worker.Open(Info(1));
   worker.GiveLocal(LocalGroupMet{kGroup});
