@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/hash.h"
 
 namespace shoal::sim {
@@ -17,6 +20,28 @@ constexpr size_t kFailuresKept = 20;
 bool IsUntouched(const std::vector<std::byte>& memory) {
   return memory.empty() ||
          (memory[0] == kGrave && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
+}
+
+// Of "rank 1 (rank 3 of the job) on b", "rank 3 of the job on b" or "rank 3 on b" (core/rank_text.h), at the start of
+// the text: 3.
+std::optional<uint32_t> JobRankNamed(absl::string_view text) {
+  const std::vector<absl::string_view> words = absl::StrSplit(text, absl::MaxSplits(absl::ByAnyChar(" ()"), 5));
+  // Of the first form: rank, 1, an empty one, rank, 3.
+  const bool has_both = words.size() > 4 && words[2].empty() && words[3] == "rank";
+  uint32_t rank = 0;
+  if (words.size() < 3 || words[0] != "rank" || !absl::SimpleAtoi(words[has_both ? 4 : 1], &rank)) return std::nullopt;
+  return rank;
+}
+
+// "rank 3 on b: rank 3 of the job on b: ...": whoever passed it on added a name that was there.
+bool NamesOneRankTwice(absl::string_view text) {
+  std::optional<uint32_t> before;
+  for (const absl::string_view part : absl::StrSplit(text, ": ")) {
+    const std::optional<uint32_t> rank = JobRankNamed(part);
+    if (rank.has_value() && rank == before) return true;
+    before = rank;
+  }
+  return false;
 }
 
 }  // namespace
@@ -60,11 +85,19 @@ void Checkers::CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns
                     " ms after all ranks had called it, the one before it had ended, and so had all faults (healing)"));
 }
 
-// What a rank says at its op's deadline may tell of a refusal as well.
 void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
-  if (!absl::IsAborted(status) || !absl::StrContains(status.message(), kNoMemory)) return;
-  if (absl::StrContains(status.message(), "is not done after")) return;
-  Fail(absl::StrCat(where, ": want of memory came as ABORTED (message): ", status.message()));
+  const bool lacked_memory = absl::StrContains(status.message(), kNoMemory);
+  if (absl::IsResourceExhausted(status) && !lacked_memory) {
+    Fail(absl::StrCat(where,
+                      ": it came as RESOURCE_EXHAUSTED, and nothing lacked memory (message): ", status.message()));
+  }
+  // What a rank says at its op's deadline may tell of a refusal as well.
+  if (absl::IsAborted(status) && lacked_memory && !absl::StrContains(status.message(), "is not done after")) {
+    Fail(absl::StrCat(where, ": want of memory came as ABORTED (message): ", status.message()));
+  }
+  if (NamesOneRankTwice(status.message())) {
+    Fail(absl::StrCat(where, ": the rank is named twice (message): ", status.message()));
+  }
 }
 
 void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,

@@ -77,7 +77,8 @@ class Checkers {
                const absl::Status& status, const std::vector<std::byte>& memory);
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
   static constexpr char kNoMemory[] = "has no memory for the slots";
-  // Of a group, or an op, that has failed: want of memory is what it is on all ranks, whoever heard it first (F21).
+  // Of a group, or an op, that has failed: want of memory, and nothing else, is RESOURCE_EXHAUSTED on all ranks,
+  // whoever heard it first (F21). Who passes an error on does not name its rank again.
   void CheckCode(const std::string& where, const absl::Status& status);
   // Ops of the job may fail now, with an error that has this text.
   void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
@@ -86,6 +87,8 @@ class Checkers {
   void RankDied(uint32_t job, uint32_t job_rank, uint64_t all_know_by_ns) {
     all_know_by_ns_.try_emplace({job, job_rank}, all_know_by_ns);
   }
+  // A rank gives the group up, before any op of it has failed.
+  void RankGivesUp(uint32_t job, const std::string& group) { on_group_failed_(job, group); }
   // Called when the first op of a group has failed on a rank: they are to fail on all.
   void SetOnGroupFailed(std::function<void(uint32_t job, const std::string& group)> on_group_failed) {
     on_group_failed_ = std::move(on_group_failed);

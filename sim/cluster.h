@@ -127,7 +127,8 @@ class Cluster {
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
   void GroupIsGivenUp(uint32_t run, const std::string& group);
   uint64_t LeaseRunsOutNs() const;
-  // As much later than `known_ns` from now as other faults may take; nullopt: a scheduler that forgets may never tell.
+  // As much later than `known_ns` from now as other faults of that time may take; nullopt: a scheduler that forgets may
+  // never tell.
   std::optional<uint64_t> AllKnowByNs(uint64_t known_ns) const;
   Worker* PickWorker(uint32_t target);
 

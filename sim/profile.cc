@@ -47,6 +47,7 @@ std::string Profile::Describe() const {
                     job.colocates_without_servers ? ", would run them without others" : "");
     if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
     if (job.options_differ) absl::StrAppend(&text, ", options differ");
+    if (job.closes_while_joining) absl::StrAppend(&text, ", a rank closes while it joins a group");
     if (job.nodes.shares_nodes()) {
       absl::StrAppend(&text, ", ", job.nodes.ranks_per_node, job.nodes.dealt ? " dealt to" : " on", " each node, ",
                       std::string(NodeReduceChoiceName(job.nodes.choice)));

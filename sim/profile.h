@@ -47,7 +47,8 @@ struct JobProfile {
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
-  bool options_differ = false;  // the last rank asks for another behaviour of its groups, so none may open
+  bool options_differ = false;        // the last rank asks for another behaviour of its groups, so none may open
+  bool closes_while_joining = false;  // the last rank is closed while it asks for its last group
   NodeLayout nodes;
 };
 

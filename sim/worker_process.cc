@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
 constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
-constexpr int kMostRounds = 100'000;  // without time passing
+constexpr uint64_t kClosesWithinNs = 4 * kNsPerMs;  // of its request for a group
+constexpr int kMostRounds = 100'000;                // without time passing
 
 }  // namespace
 
@@ -133,6 +134,22 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .fail_on_server_loss = FailsOnServerLoss(),
                                                                  .node_reduce = Offer()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
+  if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;
+  if (groups_asked_for_ < groups_.size()) return;
+  closes_when_joined_ = world().random().Chance(300'000);
+  if (!closes_when_joined_) After(world().random().Below(kClosesWithinNs), [this] { CloseWhileJoining(); });
+}
+
+void WorkerProcess::CloseWhileJoining() {
+  if (shutting_down_ || finished_) return;
+  MayBeWaitedFor();
+  ports_.checkers->MayFailFor(place_.run, "the worker is closing");  // its own ops
+  // One that is open, without an op, it leaves in good order; whoever calls another op there waits for it.
+  for (size_t index = 0; index < groups_asked_for_; ++index) {
+    if (!groups_[index].was_opened) ports_.checkers->RankGivesUp(place_.run, groups_[index].name);
+  }
+  GiveUp("closed", absl::CancelledError("by the simulation"));
+  ShutDown(LocalNow());
 }
 
 void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
@@ -158,6 +175,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* group = std::get_if<GroupJoined>(&outcome)) {
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
     ++groups_joined_;
+    if (closes_when_joined_) return CloseWhileJoining();  // the answer comes too late to be opened
     OpenGroup(group->ticket - 1, *group->group, now);
   } else if (const auto* lost = std::get_if<RankLostCommand>(&outcome)) {
     commands_.emplace_back(*lost);
@@ -319,10 +337,14 @@ void WorkerProcess::CloseIfOver(Now now) {
     group.opened = false;  // closing
     commands_.push_back(CloseGroupCommand{GroupHandle(static_cast<uint16_t>(index))});
   }
-  if (!all_closed) return;
+  if (all_closed) ShutDown(now);
+}
+
+void WorkerProcess::ShutDown(Now now) {
   shutting_down_ = true;
   membership_commands_.emplace_back(CloseCommand{});
   commands_.push_back(ShutdownCommand{now.monotonic_ns + 2 * kNsPerS});
+  Wake();
 }
 
 uint64_t WorkerProcess::Run(Now now) {

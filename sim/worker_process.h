@@ -132,12 +132,15 @@ class WorkerProcess : public SimProcess {
   uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
+  // As a program that closes its worker while a thread of it asks for a group.
+  void CloseWhileJoining();
   uint64_t SubmitDue(Now now);
   // Where there are rails, the audit has to know how much of the op crosses the wire.
   void NoteRailOp(const Group& group, const OpenOp& op);
   void Take(const WorkerOutcome& outcome);
   void Take(const MembershipOutcome& outcome, Now now);
   void CloseIfOver(Now now);
+  void ShutDown(Now now);
   // A round of each loop. True if anything happened.
   bool RunLoops(Now now);
   std::unique_ptr<Transport> MakeTransport();
@@ -165,6 +168,7 @@ class WorkerProcess : public SimProcess {
   bool stopped_calling_ = false;
   bool in_job_ = false;
   bool given_up_ = false;
+  bool closes_when_joined_ = false;
   bool shutting_down_ = false;
   bool finished_ = false;
   bool refused_memory_ = false;
