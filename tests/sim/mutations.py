@@ -475,5 +475,38 @@ MUTATIONS = [
         "F12: running groups outlive the scheduler's state",
         ("scheduler/machine/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
     ),
+    mutation(
+        "what-a-rank-gave-up-is-told-as-want-of-memory",
+        "F21: any reason but want of memory ends the others' ops with ABORTED",
+        (
+            "scheduler/machine/scheduler_groups.cc",
+            "state.ends_with_aborted = !lacks_memory;",
+            "state.ends_with_aborted = lacks_memory && state.failure.empty();",
+        ),
+    ),
+    mutation(
+        "who-gave-a-group-up-is-named-twice",
+        "an error names the rank that it is about once",
+        (
+            "scheduler/machine/scheduler_groups.cc",
+            'absl::StrCat(who, ": ", CleanText(failure.reason))',
+            'absl::StrCat(who, ": ", who, ": ", CleanText(failure.reason))',
+        ),
+    ),
+    # ---- worker: membership ----
+    mutation(
+        "closed-worker-forgets-what-it-asked-for",
+        "F21: a group that a closed rank asked for ends for the others",
+        (
+            "worker/membership/group_requests.cc",
+            "    given_up_.push_back({request.call.request_number, std::string(why.message())});\n",
+            "",
+        ),
+    ),
+    mutation(
+        "closed-worker-forgets-what-it-did-not-open",
+        "F21: a group that a closed rank never opened ends for the others",
+        ("worker/membership/membership_machine.cc", "  groups_.GiveUpUnended();\n", ""),
+    ),
     *NODE_MUTATIONS,
 ]
