@@ -11,6 +11,7 @@ import hashlib
 import random
 import signal
 import sys
+import threading
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 SUM = 1
@@ -177,6 +178,18 @@ def make_and_close_groups(library: Library, worker: c_void_p, options: argparse.
             print(f"made and closed {number} groups", flush=True)
 
 
+def start_closer(library: Library, worker: c_void_p) -> threading.Thread:
+    """Closes the worker at a line on stdin, whatever another thread does with it."""
+
+    def close_when_told() -> None:
+        sys.stdin.readline()
+        library.handle.shoal_worker_close(worker)
+
+    closer = threading.Thread(target=close_when_told)
+    closer.start()
+    return closer
+
+
 def run(library: Library, options: argparse.Namespace) -> None:
     services = []
     if options.own_servers:
@@ -184,6 +197,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         print(f"scheduler at {options.scheduler}", flush=True)
     worker = c_void_p()
     group = c_void_p()
+    closer = None
     worker_options = WorkerOptions(
         scheduler=options.scheduler.encode(),
         job_name=options.job.encode(),
@@ -205,11 +219,14 @@ def run(library: Library, options: argparse.Namespace) -> None:
     try:
         library.call("shoal_worker_connect", byref(worker_options), byref(worker))
         print("joined", flush=True)
+        closer = start_closer(library, worker) if options.close_when_told else None
         library.call("shoal_group_create", worker, byref(group_options), byref(group))
         print("group open", flush=True)
         make_and_close_groups(library, worker, options)
         reduce_rounds(library, group, options)
     finally:
+        if closer is not None:
+            closer.join()
         library.handle.shoal_group_close(group)
         library.handle.shoal_worker_close(worker)
         if services:
@@ -246,6 +263,7 @@ def main() -> int:
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
+    parser.add_argument("--close-when-told", action="store_true", help="close the worker at a line on stdin")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background deaf to it
     try:

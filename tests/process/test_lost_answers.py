@@ -2,6 +2,7 @@
 scheduler."""
 
 import contextlib
+import re
 import signal
 import socket
 import threading
@@ -9,7 +10,7 @@ import threading
 import pytest
 
 from cluster import LOOPBACK, Cluster, Process
-from job_runs import digests
+from job_runs import digests, refusal
 
 
 class Door:
@@ -114,10 +115,23 @@ def test_f12_a_rank_that_could_not_hear_of_its_group_asks_again(cluster: Cluster
     assert len(opened) == (0 if scheduler_dies else 1), "the journal is of the scheduler that runs now"
 
 
-def open_group_unheard(cluster: Cluster, door: Door) -> tuple[Process, Process]:
-    """Two ranks: one in the group that both asked for, and one behind the door, that waits for the answer."""
+def test_f21_a_rank_that_is_closed_before_it_heard_of_its_group_ends_it_for_the_other(cluster: Cluster):
+    cluster.start_scheduler()
+    with contextlib.closing(Door(cluster.scheduler_address)) as door:
+        early, late = open_group_unheard(cluster, door, "--close-when-told")
+        late.say()
+        assert re.fullmatch(
+            r"ABORTED: rank 1 on \S+: it gave its request for the group up: the worker is closed; all-reduce 1 of .*",
+            refusal(early),
+        )
+        assert refusal(late) == "CANCELLED: the worker is closed"
+
+
+def open_group_unheard(cluster: Cluster, door: Door, *options: str) -> tuple[Process, Process]:
+    """Two ranks: one in the group that both asked for, and one (with these options) behind the door, that waits for the
+    answer."""
     cluster.start_server("alpha")
-    late = cluster.start_rank(1, 2, "--scheduler", door.address)
+    late = cluster.start_rank(1, 2, "--scheduler", door.address, *options)
 
     def late_waits() -> bool:
         (document,) = cluster.shoalctl("jobs")
