@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kPid = 1;
 
-scheduler::NodeReduceRequest AsRequest(const NodeReduceOffer& offer) {
+scheduler::NodeReduceRequest AsRequest(const NodeReduceRequest& offer) {
   return {.choice = static_cast<uint32_t>(offer.choice),
           .possible = offer.possible,
           .node_identity = offer.node_identity,
