@@ -75,8 +75,8 @@ MUTATIONS = [
         "I5: who has the result of an unfinished chunk hands it over",
         (
             "server/machine/server_membership.cc",
-            "slot.op() > member.newest_result ||",
-            "slot.op() <= member.newest_result ||",
+            "slot.op() > state.newest_result ||",
+            "slot.op() <= state.newest_result ||",
         ),
     ),
     mutation(

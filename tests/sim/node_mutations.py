@@ -6,7 +6,11 @@ NODE_MUTATIONS = [
     mutation(
         "rail-divides-by-its-members",
         "I1: an average over rails is divided by the number of all ranks",
-        ("server/machine/server_machine.cc", ".ranks_per_input = group.ranks_per_contribution()},", ".ranks_per_input = 1},"),
+        (
+            "server/machine/server_machine.cc",
+            ".ranks_per_input = group.ranks_per_contribution()},",
+            ".ranks_per_input = 1},",
+        ),
     ),
     mutation(
         "factor-counts-on-the-node-and-on-the-server",
