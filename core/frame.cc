@@ -230,7 +230,7 @@ std::array<std::byte, kGroupTokenSignedBytes> TokenBytesToSign(const GroupToken&
       .Put(token.group_size)
       .Put(token.max_chunk_bytes)
       .Put(token.credit_chunks)
-      .Put(token.ranks_per_member);
+      .Put(token.ranks_per_contribution);
   return bytes;
 }
 
@@ -258,7 +258,7 @@ absl::StatusOr<GroupToken> DecodeToken(std::span<const std::byte> body) {
   token.group_size = reader.Get<uint32_t>();
   token.max_chunk_bytes = reader.Get<uint32_t>();
   token.credit_chunks = reader.Get<uint32_t>();
-  token.ranks_per_member = reader.Get<uint32_t>();
+  token.ranks_per_contribution = reader.Get<uint32_t>();
   std::memcpy(token.signature.data(), body.data() + kGroupTokenSignedBytes, token.signature.size());
   return token;
 }

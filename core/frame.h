@@ -136,8 +136,8 @@ struct GroupToken {
   Rank rank;
   uint32_t group_size = 0;
   uint32_t max_chunk_bytes = 0;
-  uint32_t credit_chunks = 0;     // under way from one rank to one shard; 0: as the server likes
-  uint32_t ranks_per_member = 1;  // whose contributions each rank of the group brings, summed: above 1 in a rail
+  uint32_t credit_chunks = 0;           // under way from one rank to one shard; 0: as the server likes
+  uint32_t ranks_per_contribution = 1;  // whose contributions each rank of the group brings, summed: above 1 in a rail
   uint64_t expires_at_unix_s = 0;
   std::array<std::byte, 32> signature{};  // HMAC-SHA256 over all fields before it
 

@@ -50,12 +50,12 @@ std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const Ser
     }
     return weights;
   }
-  const double apart = node_count - 2.0 + static_cast<double>(nodes_with_server.size());
+  const double of_own_node = node_count - 2.0 + static_cast<double>(nodes_with_server.size());
   const double on_node = std::max(node_count - kappa, 0.0);
   std::vector<double> shares;
   for (const ServerOfGroup& server : servers) {
     if (!server.node.has_value()) {
-      shares.push_back(apart * server.weight / server.io_threads);
+      shares.push_back(of_own_node * server.weight / server.io_threads);
       continue;
     }
     const auto threads_there =

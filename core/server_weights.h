@@ -1,12 +1,12 @@
 // Which share of every bucket each server carries, when some servers share a node, and so its link, with ranks of the
-// group ("on a rank's node": in a rank's process, or simply started there) and others have a node of their own
-// ("apart").
+// group ("on a rank's node": in a rank's process, or simply started there) and others have a node of their own.
 //
 // A rank's link carries the bucket once each way, and the shares of the server on its node n - 1 times; the link of a
-// server apart carries its share n times. With n nodes, m of them with a server, and kappa = what the links of all
-// servers apart carry in units of a rank's, all links are busy for the same time when the shares are as
+// server on its own node carries its share n times. With n nodes, m of them with a server, and kappa = what the links
+// of all servers on their own nodes carry in units of a rank's, all links are busy for the same time when the shares
+// are as
 //
-//   server apart, link rate b : server on a rank's node  =  b (n - 2 + m) : (n - kappa)
+//   server on its own node, link rate b : server on a rank's node  =  b (n - 2 + m) : (n - kappa)
 //
 // which for m = n is the optimum of BytePS (Jiang et al., OSDI 2020, theorem 1) for any n, kappa and b. From kappa = n
 // on nothing is left for the ranks' nodes. A job on one node needs no link at all if a server is there too. What
@@ -26,7 +26,7 @@
 namespace shoal {
 
 struct ServerOfGroup {
-  std::optional<uint32_t> node;  // of the group's nodes, from 0; none: apart
+  std::optional<uint32_t> node;  // of the group's nodes, from 0; none: on its own node
   uint32_t weight = 1;           // of each I/O thread as registered; beside servers on ranks' nodes: of its link, in
                                  // units of a rank's link. At least 1.
   uint32_t io_threads = 1;       // at least 1

@@ -45,10 +45,10 @@ absl::Status CheckToken(const TokenKey& key, const GroupToken& token, uint64_t n
     return absl::InvalidArgumentError(absl::StrCat("the group token is for a group of ", token.group_size,
                                                    " ranks; a server sums at most ", kMaxGroupSize));
   }
-  if (token.ranks_per_member == 0 || token.ranks_per_member > kMaxGroupSize / token.group_size) {
-    return absl::InvalidArgumentError(absl::StrCat("the group token is for ", token.group_size, " members of ",
-                                                   token.ranks_per_member, " ranks each; a server averages over 1 to ",
-                                                   kMaxGroupSize, " ranks in all"));
+  if (token.ranks_per_contribution == 0 || token.ranks_per_contribution > kMaxGroupSize / token.group_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the group token is for ", token.group_size, " contributions of ", token.ranks_per_contribution,
+                     " ranks each; a server averages over 1 to ", kMaxGroupSize, " ranks in all"));
   }
   if (token.max_chunk_bytes < kMinChunkBytes || token.max_chunk_bytes > kMaxChunkBytes) {
     return absl::InvalidArgumentError(

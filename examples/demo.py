@@ -327,7 +327,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=30, help="steps of each training on loopback (default 30)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of each training on loopback (default 20)")
     parser.add_argument("--rounds", type=int, default=3, help="in which the contenders take turns (default 3)")
     parser.add_argument("--ranks", type=int, default=4, help="training processes on loopback (default 4)")
     parser.add_argument("--servers", type=int, default=2, help="reduction servers on loopback (default 2)")

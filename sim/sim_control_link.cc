@@ -44,14 +44,14 @@ void SimControlLink::Start(const RegisterCall& call) {
 
 void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
   scheduler::HeartbeatServer request{
-      .server = call.server, .incarnation = call.incarnation, .load = LoadOf(load), .lost_connections = {}};
+      .server = call.server, .incarnation = call.incarnation, .load = LoadOf(load), .absent_ranks = {}};
   for (const AbsentRank& absent : load.absent_ranks) {
-    request.lost_connections.push_back({.job = absent.job,
-                                        .group = absent.group,
-                                        .epoch = absent.epoch,
-                                        .rank = absent.rank,
-                                        .ago_ms = (call.asked_at_ns - absent.since_ns) / kNsPerMs,
-                                        .because = absent.because});
+    request.absent_ranks.push_back({.job = absent.job,
+                                    .group = absent.group,
+                                    .epoch = absent.epoch,
+                                    .rank = absent.rank,
+                                    .ago_ms = (call.asked_at_ns - absent.since_ns) / kNsPerMs,
+                                    .because = absent.because});
   }
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RenewAnswered{id, outcome.status()};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kPid = 1;
 
-scheduler::NodeReduceRequest AsRequest(const NodeReduceOffer& offer) {
+scheduler::NodeReduceRequest AsRequest(const NodeReduceRequest& offer) {
   return {.choice = static_cast<uint32_t>(offer.choice),
           .possible = offer.possible,
           .node_identity = offer.node_identity,
@@ -198,7 +198,7 @@ void SimSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
       [this, watch](const scheduler::SendWatch& update) {
         Arrive(WatchNewsCame{watch, AsNews(update)});
       },
-      [this, watch] {
+      [this, watch](const absl::Status&) {
         watches_.erase(watch);
         Arrive(WatchEnded{watch});
       });
@@ -207,7 +207,7 @@ void SimSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
 void SimSchedulerPort::CloseWatch(WatchId watch) {
   const auto found = watches_.find(watch);
   if (found != watches_.end()) {
-    control_->CloseWatch(found->second);
+    control_->CloseStream(found->second);
     watches_.erase(found);
   }
   // What came of it and was not asked for yet.

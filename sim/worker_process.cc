@@ -47,7 +47,7 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
                               .node = place.node,
                               .colocation = place.job.has_colocated_servers ? Colocation::kOn : Colocation::kOff,
                               .colocates_without_servers = place.job.colocates_without_servers,
-                              .node_reduce = Offer()},
+                              .node_reduce = NodeReduce()},
                    .min_servers = profile.min_servers,
                    .jitter_seed = world->random().Next()},
                   &scheduler_) {
@@ -69,7 +69,7 @@ std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
   return ports_.local_node->Make([this] { Wake(); });
 }
 
-NodeReduceOffer WorkerProcess::Offer() const {
+NodeReduceRequest WorkerProcess::NodeReduce() const {
   const bool possible = ports_.local_node != nullptr;
   return {.choice = place_.job.nodes.choice,
           .possible = possible,
@@ -132,7 +132,7 @@ void WorkerProcess::JoinNextGroup(Now now) {
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire,
                                                                  .fail_on_server_loss = FailsOnServerLoss(),
-                                                                 .node_reduce = Offer()},
+                                                                 .node_reduce = NodeReduce()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
   if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;
   if (groups_asked_for_ < groups_.size()) return;

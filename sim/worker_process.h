@@ -145,7 +145,7 @@ class WorkerProcess : public SimProcess {
   bool RunLoops(Now now);
   std::unique_ptr<Transport> MakeTransport();
   std::unique_ptr<LocalReduce> MakeLocalReduce();
-  NodeReduceOffer Offer() const;
+  NodeReduceRequest NodeReduce() const;
 
   const Profile& profile_;
   const Place place_;

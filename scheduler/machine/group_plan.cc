@@ -13,19 +13,19 @@ namespace shoal::scheduler {
 namespace {
 
 std::string Describe(const std::vector<ServerOfGroup>& servers, const std::vector<uint32_t>& weights) {
-  uint32_t apart = 0;
+  uint32_t on_own_nodes = 0;
   uint32_t on_nodes = 0;
-  std::set<uint32_t> weights_apart;
+  std::set<uint32_t> weights_on_own_nodes;
   std::set<uint32_t> weights_on_nodes;
   for (size_t i = 0; i < servers.size(); ++i) {
     if (weights[i] == 0) continue;
-    ++(servers[i].node.has_value() ? on_nodes : apart);
-    (servers[i].node.has_value() ? weights_on_nodes : weights_apart).insert(weights[i]);
+    ++(servers[i].node.has_value() ? on_nodes : on_own_nodes);
+    (servers[i].node.has_value() ? weights_on_nodes : weights_on_own_nodes).insert(weights[i]);
   }
   std::vector<std::string> parts;
-  if (apart > 0) {
-    parts.push_back(
-        absl::StrCat(apart, " servers on their own nodes (weight ", absl::StrJoin(weights_apart, ", "), ")"));
+  if (on_own_nodes > 0) {
+    parts.push_back(absl::StrCat(on_own_nodes, " servers on their own nodes (weight ",
+                                 absl::StrJoin(weights_on_own_nodes, ", "), ")"));
   }
   if (on_nodes > 0) {
     parts.push_back(

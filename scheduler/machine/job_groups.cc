@@ -23,7 +23,7 @@ void JobGroups::Restore(const std::vector<GroupState>& groups) {
 
 bool JobGroups::AnyNeedsServers() const {
   return std::any_of(groups_.begin(), groups_.end(),
-                     [](const auto& entry) { return entry.second.state.NeedsServers(); });
+                     [](const auto& entry) { return entry.second.state().NeedsServers(); });
 }
 
 const JobGroup* JobGroups::Find(GroupId id) const {
@@ -55,7 +55,7 @@ const JobGroup* JobGroups::FindByName(const std::string& name, JobRank rank) con
   if (named == by_name_.end()) return nullptr;
   for (const GroupId id : named->second) {
     const JobGroup& group = groups_.at(id);
-    if (std::ranges::find(group.state.ranks, rank) != group.state.ranks.end()) return &group;
+    if (group.HasRank(rank)) return &group;
   }
   return nullptr;
 }
@@ -66,7 +66,7 @@ const JobGroup* JobGroups::FindOpenedBy(JobRank rank, const GroupRequestId& requ
   // The newest ones are asked for again.
   for (auto id = of_rank->second.rbegin(); id != of_rank->second.rend(); ++id) {
     const JobGroup& group = groups_.at(*id);
-    if (group.state.RequestOf(rank) == request) return &group;
+    if (group.state().RequestOf(rank) == request) return &group;
   }
   return nullptr;
 }
@@ -74,14 +74,14 @@ const JobGroup* JobGroups::FindOpenedBy(JobRank rank, const GroupRequestId& requ
 std::vector<GroupState> JobGroups::States() const {
   std::vector<GroupState> states;
   states.reserve(groups_.size());
-  for (const auto& [id, group] : groups_) states.push_back(group.state);
+  for (const auto& [id, group] : groups_) states.push_back(group.state());
   return states;
 }
 
 std::vector<GroupMap> JobGroups::Maps() const {
   std::vector<GroupMap> maps;
   for (const auto& [id, group] : groups_) {
-    if (std::optional<GroupMap> map = MapOf(group.state); map.has_value()) maps.push_back(*std::move(map));
+    if (std::optional<GroupMap> map = MapOf(group.state()); map.has_value()) maps.push_back(*std::move(map));
   }
   return maps;
 }
@@ -100,16 +100,14 @@ void JobGroups::Insert(GroupState group) {
     if (!group.gone.contains(rank)) of_rank_[rank].insert(group.id);
   }
   const GroupId id = group.id;
-  groups_[id] = {.state = std::move(group)};
+  groups_.insert_or_assign(id, JobGroup(std::move(group)));
 }
 
 bool JobGroups::Close(GroupId id, JobRank rank) {
   const auto of_rank = of_rank_.find(rank);
   if (of_rank == of_rank_.end() || of_rank->second.erase(id) == 0) return false;
   if (of_rank->second.empty()) of_rank_.erase(of_rank);
-  GroupState& group = groups_.at(id).state;
-  group.gone.insert(rank);
-  if (group.gone.size() == group.ranks.size()) Remove(id);
+  if (groups_.at(id).Close(rank)) Remove(id);
   return true;
 }
 
@@ -119,7 +117,7 @@ void JobGroups::CloseAllOf(JobRank rank) {
 
 void JobGroups::Remove(GroupId id) {
   const auto found = groups_.find(id);
-  const GroupState& group = found->second.state;
+  const GroupState& group = found->second.state();
   const auto named = by_name_.find(group.name);
   named->second.erase(id);
   if (named->second.empty()) by_name_.erase(named);

@@ -7,7 +7,6 @@
 #define SHOAL_SCHEDULER_MACHINE_JOB_GROUPS_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,28 +14,13 @@
 #include <vector>
 
 #include "core/ids.h"
-#include "core/now.h"
-#include "scheduler/machine/move_pace.h"
+#include "scheduler/machine/job_group.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
 
 inline constexpr size_t kMaxGroupsPerJob = 16384;
-
-// What ranks reported of a group in its present epoch, and how it has moved. Not saved: ranks repeat what lasts.
-struct GroupTrouble {
-  std::string wish;       // why its ranks want another map, in words; empty: they don't, as far as is known
-  ServerId reported;      // the one that the newest report was of, if it can't be used; 0: none
-  uint64_t since_ns = 0;  // with a wish: when it began, over moves that did not help
-  uint64_t look_again_ns = kNoDeadline;  // when it may move, or is to be given up
-  MovePace pace;
-};
-
-struct JobGroup {
-  GroupState state;
-  GroupTrouble trouble = {};
-};
 
 // What its ranks are told of it. nullopt: nothing, since the group uses no servers and has not failed, or the state's
 // shards make no map.

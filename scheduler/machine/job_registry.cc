@@ -314,16 +314,16 @@ void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
 }
 
-void JobRegistry::OnConnectionLost(const LostConnection& lost, Now now) {
-  const Job* const job = Find(lost.job);
-  const JobGroup* const found = job == nullptr ? nullptr : job->groups.Find(lost.group);
+void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
+  const Job* const job = Find(absent.job);
+  const JobGroup* const found = job == nullptr ? nullptr : job->groups.Find(absent.group);
   if (found == nullptr) return;
-  const GroupState& group = found->state;
-  if (group.epoch != lost.epoch || lost.rank.value() >= group.ranks.size()) return;
-  Worker& worker = jobs_.at(lost.job).workers.at(group.ranks[lost.rank.value()]);
+  const GroupState& group = found->state();
+  if (group.epoch != absent.epoch || absent.rank.value() >= group.ranks.size()) return;
+  Worker& worker = jobs_.at(absent.job).workers.at(group.ranks[absent.rank.value()]);
   if (worker.state.phase != MemberPhase::kLive) return;
-  const uint64_t ago_ns = std::min(lost.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-  worker.signs.OnConnectionLost(now.monotonic_ns - ago_ns, CleanText(lost.because), now);
+  const uint64_t ago_ns = std::min(absent.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+  worker.signs.OnConnectionLost(now.monotonic_ns - ago_ns, CleanText(absent.because), now);
   next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
 }
 
@@ -342,9 +342,7 @@ JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request) {
 
 void JobRegistry::ForgetExclusions(ServerId server) {
   for (auto& [id, job] : jobs_) {
-    for (auto& [group_id, group] : job.groups.all()) {
-      std::erase_if(group.state.excluded, [&](const ExcludedServer& excluded) { return excluded.server == server; });
-    }
+    for (auto& [group_id, group] : job.groups.all()) group.ForgetExclusion(server);
   }
 }
 

@@ -121,7 +121,7 @@ class JobRegistry {
   void OnStreamOpened(const WatchOpened& stream);
   void OnStreamClosed(WatcherId watcher, Now now);
   // A server lost the connection of a rank. Says nothing of a group that has moved since.
-  void OnConnectionLost(const LostConnection& lost, Now now);
+  void OnRankAbsent(const AbsentRankReport& absent, Now now);
   // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
   // may not.
   uint64_t TakeOverAtNs(JobId job, JobRank rank) const;

@@ -33,8 +33,8 @@ uint32_t SchedulerMachine::GroupsWith(const ServerState& server) const {
   for (const auto& [id, job] : jobs_.jobs()) {
     if (!job.open()) continue;
     for (const auto& [group_id, group] : job.groups.all()) {
-      const std::vector<Shard>& shards = group.state.shards;
-      if (group.state.NeedsServers() && std::any_of(shards.begin(), shards.end(), is_of_server)) ++groups;
+      const std::vector<Shard>& shards = group.state().shards;
+      if (group.state().NeedsServers() && std::any_of(shards.begin(), shards.end(), is_of_server)) ++groups;
     }
   }
   return groups;

@@ -52,7 +52,7 @@ bool SchedulerMachine::AnswerAgain(RequestHandle handle, const JoinGroup& reques
   const JobGroup* const found =
       request.request_number == 0 ? nullptr : job.groups.FindByName(request.group_name, request.rank);
   if (found == nullptr) return false;
-  const GroupState& group = found->state;
+  const GroupState& group = found->state();
   if (group.RequestOf(request.rank) != GroupRequestId{request.incarnation, request.request_number}) return false;
   if (!group.failure.empty()) {
     ReplyNow(handle,
@@ -185,9 +185,9 @@ void SchedulerMachine::GiveRequestsUp(const Job& job, JobRank rank, Incarnation 
     ReplyNow(rounds_.GiveUp(job.id, rank, id));
     const JobGroup* const opened = job.groups.FindOpenedBy(rank, id);
     if (opened == nullptr) continue;
-    const GroupId group = opened->state.id;
+    const GroupId group = opened->state().id;
     // The others may have it open, and would wait for this rank.
-    if (opened->state.ranks.size() > 1) {
+    if (opened->state().ranks.size() > 1) {
       const std::string why = request.reason.empty() ? "" : absl::StrCat(": ", request.reason);
       GiveGroupsUp(job, rank, {{group, absl::StrCat(kRequestGivenUp, why)}}, now);
     }
@@ -199,10 +199,9 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
   for (const GroupFailure& failure : failures) {
     JobGroup* const group = jobs_.GroupsOf(job.id).Find(failure.group);
     if (group == nullptr) continue;  // all have closed it, or another has taken its name
-    const GroupState& state = group->state;
+    const GroupState& state = group->state();
     // The first reason counts. A rank that is done with the group has no say in it.
-    const bool is_member = std::find(state.ranks.begin(), state.ranks.end(), rank) != state.ranks.end();
-    if (!is_member || state.gone.contains(rank) || !state.failure.empty()) continue;
+    if (!group->HasRank(rank) || state.gone.contains(rank) || !state.failure.empty()) continue;
     // The number that the rank itself knows: a rail's members are among those of the whole group.
     const std::vector<JobRank>& ranks = state.rail.has_value() ? state.rail->group_ranks : state.ranks;
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
@@ -217,11 +216,8 @@ void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const 
   saves_.NoteChange();
   Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
-    GroupState& state = rail->state;
-    if (!state.failure.empty()) continue;
-    state.failure = failure;
-    state.ends_with_aborted = !lacks_memory;
-    if (std::optional<GroupMap> map = MapOf(state); map.has_value()) {
+    if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
+    if (std::optional<GroupMap> map = MapOf(rail->state()); map.has_value()) {
       AfterSave(PublishGroupMap{job.id, *std::move(map)});
     }
   }
@@ -230,7 +226,7 @@ void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const 
 void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now now) {
   const JobGroup* const group = job.groups.Find(id);
   if (group == nullptr) return;  // said again, or another group has taken its name
-  const std::string name = group->state.name;
+  const std::string name = group->state().name;
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.HasName(name)) return;
@@ -256,7 +252,7 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
   token.group_size = static_cast<uint32_t>(group.ranks.size());
   token.max_chunk_bytes = group.max_chunk_bytes;
   token.credit_chunks = opening.credit_chunks;
-  if (group.rail.has_value()) token.ranks_per_member = group.rail->layout.ranks_per_node;
+  if (group.rail.has_value()) token.ranks_per_contribution = group.rail->layout.ranks_per_node;
   token.expires_at_unix_s = now.unix_ms / 1000 + kTokenLifetimeSeconds;
   SignToken(token_key_, &token);
   GroupJoined answer{.group = group.id,

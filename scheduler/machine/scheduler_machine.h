@@ -99,14 +99,14 @@ class SchedulerMachine {
   // Groups go over to the live servers, where those are not what they have.
   void MoveGroups(Now now);
   void MoveGroupsThatWaited(Now now);
-  void LookAgain(GroupTrouble* trouble, uint64_t at_ns);
+  void LookAgain(JobGroup* group, uint64_t at_ns);
   // Moves it if its ranks want that, or the servers are others, and its pace allows it.
   void MoveIfNeeded(const Job& job, JobGroup* group, Now now);
-  void MoveGroup(const Job& job, JobGroup* group, const GroupPlan& plan, const std::string& why, Now now);
   struct NextMap {
     GroupPlan plan;
     std::vector<ExcludedServer> excluded;
   };
+  void MoveGroup(const Job& job, JobGroup* group, NextMap next, Now now);
   // nullopt: no server may serve it, or it would stay where it is.
   std::optional<NextMap> FindNextMap(const Job& job, const JobGroup& group) const;
   // The group's next map, of the live servers without the excluded ones. Errors of PlanGroup: there is none.
@@ -122,7 +122,6 @@ class SchedulerMachine {
   // scheduler_groups.cc
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
   void Answer(RequestHandle handle, const CloseGroups& request, Now now);
-  // For this rank.
   // Notes why the rank has given groups up, and tells the others.
   // What the rank waits for no more: its requests that wait are answered, and groups that they opened are given up.
   void GiveRequestsUp(const Job& job, JobRank rank, Incarnation incarnation,

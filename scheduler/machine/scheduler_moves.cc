@@ -1,8 +1,8 @@
 // The part of SchedulerMachine that publishes the shard map and moves open groups from server to server.
 //
 // Ranks and the scheduler may see a server differently for long: it renews its lease here and refuses a group, or is
-// out of a rank's reach. What was reported is remembered (GroupState::excluded, GroupTrouble), so that a group is not
-// moved to and fro, and moves are paced (MovePace).
+// out of a rank's reach. What was reported is remembered (JobGroup), so that a group is not moved to and fro, and moves
+// are paced (MovePace).
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -75,26 +75,26 @@ void SchedulerMachine::MoveGroupsThatWaited(Now now) {
   next_move_ns_ = kNoDeadline;
   for (const auto& [id, job] : jobs_.jobs()) {
     for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
-      if (group.trouble.look_again_ns <= now.monotonic_ns) {
+      if (group.look_again_ns() <= now.monotonic_ns) {
         MoveIfNeeded(job, &group, now);
       } else {
-        next_move_ns_ = std::min(next_move_ns_, group.trouble.look_again_ns);
+        next_move_ns_ = std::min(next_move_ns_, group.look_again_ns());
       }
     }
   }
 }
 
-void SchedulerMachine::LookAgain(GroupTrouble* trouble, uint64_t at_ns) {
-  trouble->look_again_ns = at_ns;
+void SchedulerMachine::LookAgain(JobGroup* group, uint64_t at_ns) {
+  group->LookAgainAt(at_ns);
   next_move_ns_ = std::min(next_move_ns_, at_ns);
 }
 
 std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job& job, const JobGroup& group) const {
-  const GroupState& state = group.state;
+  const GroupState& state = group.state();
   absl::StatusOr<GroupPlan> plan = PlanFor(job, state, state.excluded);
   if (plan.ok()) return NextMap{*std::move(plan), state.excluded};
   // Better one that was out of reach than none: the way may be mended. That the newest report is of another is best.
-  for (const ServerId kept : {group.trouble.reported, ServerId()}) {
+  for (const ServerId kept : {group.reported(), ServerId()}) {
     std::vector<ExcludedServer> excluded = ForgetUnreachable(state.excluded, kept);
     plan = PlanFor(job, state, excluded);
     // Where it is, its ranks try for themselves to reach it, and tell when they do.
@@ -104,37 +104,32 @@ std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job
 }
 
 void SchedulerMachine::MoveIfNeeded(const Job& job, JobGroup* group, Now now) {
-  GroupTrouble& trouble = group->trouble;
-  trouble.look_again_ns = kNoDeadline;
+  group->LookAgainAt(kNoDeadline);
   // Of a job that has failed, groups without the lost rank go on.
-  if (job.live_count == 0 || !group->state.NeedsServers()) return;
+  if (job.live_count == 0 || !group->state().NeedsServers()) return;
   std::optional<NextMap> next = FindNextMap(job, *group);
   // With no server left it keeps what it has: the last one may be draining, and serves it until it ends.
   if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);
-  if (trouble.wish.empty() && next->plan.map->shards() == group->state.shards) return;
-  if (now.monotonic_ns < trouble.pace.next_ns()) return LookAgain(&trouble, trouble.pace.next_ns());
-  group->state.excluded = std::move(next->excluded);
-  ++(trouble.wish.empty() ? moves_.servers_changed : moves_.asked_by_rank);
-  MoveGroup(job, group, next->plan, trouble.wish.empty() ? kServersChanged : trouble.wish, now);
+  if (!group->WantsMove() && next->plan.map->shards() == group->state().shards) return;
+  if (now.monotonic_ns < group->next_move_ns()) return LookAgain(group, group->next_move_ns());
+  ++(group->WantsMove() ? moves_.asked_by_rank : moves_.servers_changed);
+  MoveGroup(job, group, *std::move(next), now);
 }
 
-void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, const GroupPlan& plan, const std::string& why,
-                                 Now now) {
-  GroupState& state = group->state;
-  state.epoch = plan.map->epoch();
-  state.shards = plan.map->shards();
+void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, NextMap next, Now now) {
+  const std::string why = group->WantsMove() ? group->wish() : kServersChanged;
+  group->MoveTo(*next.plan.map, std::move(next.excluded), now);
+  const GroupState& state = group->state();
   saves_.NoteChange();
-  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = plan.map, .failure = ""}});
+  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .failure = ""}});
   Record(EventKind::kGroupMoved, job.Describe(state),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now,
          {.job = job.id, .group = state.id, .epoch = state.epoch});
-  group->trouble.pace.Note(now);
-  group->trouble.wish.clear();
 }
 
 void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now now) {
-  const GroupState& state = group->state;
-  if (group->trouble.wish.empty()) return;
+  const GroupState& state = group->state();
+  if (!group->WantsMove()) return;
   const std::vector<std::string> nodes = job.NodesOf(state.ranks);
   std::vector<std::string> refusals;
   for (const ServerState* server : servers_.ServersOf(job.id)) {
@@ -145,8 +140,8 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
   }
   if (refusals.empty()) return;
   // A server that was lost may be back by then, and others may have got memory.
-  const uint64_t give_up_ns = group->trouble.since_ns + lease_ttl_ns();
-  if (now.monotonic_ns < give_up_ns) return LookAgain(&group->trouble, give_up_ns);
+  const uint64_t give_up_ns = group->wanted_since_ns() + lease_ttl_ns();
+  if (now.monotonic_ns < give_up_ns) return LookAgain(group, give_up_ns);
   const std::string failure = absl::StrCat("no reduction server that is left has the memory for group \"", state.name,
                                            "\": ", absl::StrJoin(refusals, "; "));
   FailGroup(job, state, failure, /*lacks_memory=*/true, now);
@@ -156,11 +151,11 @@ void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request,
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return ReplyNow(handle, job.status());
   JobGroup* const group = jobs_.GroupsOf(request.job).Find(request.group);
-  if (group == nullptr || std::count(group->state.ranks.begin(), group->state.ranks.end(), request.rank) == 0) {
+  if (group == nullptr || !group->HasRank(request.rank)) {
     return ReplyNow(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank), " is in no group ",
                                                              request.group.value())));
   }
-  const GroupState& state = group->state;
+  const GroupState& state = group->state();
   const auto reported = std::find_if(state.shards.begin(), state.shards.end(), [&](const Shard& shard) {
     return shard.server == request.server && shard.incarnation == request.server_incarnation;
   });
@@ -177,27 +172,20 @@ void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request,
 
 void SchedulerMachine::NoteReport(JobGroup* group, const ReportServer& request, const std::string& server_name,
                                   Now now) {
-  GroupTrouble& trouble = group->trouble;
-  std::vector<ExcludedServer>& excluded = group->state.excluded;
-  if (trouble.wish.empty() && trouble.pace.IsSettled(now)) trouble.since_ns = now.monotonic_ns;
   const std::string reason = CleanText(request.reason);
-  trouble.wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
-                              request.reachable ? " and reached it again: " : ": ", reason);
-  std::erase_if(excluded, [&](const ExcludedServer& each) { return each.server == request.server; });
-  trouble.reported = request.reachable ? ServerId() : request.server;
-  if (request.reachable) return;
+  std::string wish = absl::StrCat("rank ", request.rank.value(), " lost server ", server_name,
+                                  request.reachable ? " and reached it again: " : ": ", reason);
+  if (request.reachable) return group->NoteReachedAgain(request.server, std::move(wish), now);
   const std::string refusal = reason.empty() ? absl::StrCat("server ", server_name, " refused it") : reason;
-  excluded.push_back(
-      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""});
+  group->NoteLost(
+      {.server = request.server, .incarnation = request.server_incarnation, .refusal = request.refused ? refusal : ""},
+      std::move(wish), now);
 }
 
 void SchedulerMachine::MemoryWasFreed(ServerId server, Now now) {
   for (const auto& [id, job] : jobs_.jobs()) {
     for (auto& [group_id, group] : jobs_.GroupsOf(id).all()) {
-      const size_t forgotten = std::erase_if(group.state.excluded, [&](const ExcludedServer& each) {
-        return each.server == server && !each.refusal.empty();
-      });
-      if (forgotten != 0 && !group.trouble.wish.empty()) MoveIfNeeded(job, &group, now);
+      if (group.ForgetRefusal(server) && group.WantsMove()) MoveIfNeeded(job, &group, now);
     }
   }
 }

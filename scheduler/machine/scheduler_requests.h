@@ -44,7 +44,7 @@ struct ServerLoad {
 };
 
 // The server's connection to a rank broke, and other ranks of the group wait for that one. `rank`: of the group.
-struct LostConnection {
+struct AbsentRankReport {
   JobId job;
   GroupId group;
   Epoch epoch;
@@ -57,7 +57,7 @@ struct HeartbeatServer {
   ServerId server;
   Incarnation incarnation;
   ServerLoad load;
-  std::vector<LostConnection> lost_connections;
+  std::vector<AbsentRankReport> absent_ranks;
 };
 
 struct DeregisterServer {

@@ -52,7 +52,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
   const absl::Status status = servers_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
-  for (const LostConnection& lost : request.lost_connections) jobs_.OnConnectionLost(lost, now);
+  for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,

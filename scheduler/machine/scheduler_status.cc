@@ -55,7 +55,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
                             .last_heartbeat_age_ms = (now.monotonic_ns - worker.last_heartbeat_ns) / 1'000'000,
                             .load = worker.load});
     }
-    for (const auto& [group_id, group] : job.groups.all()) view.groups.push_back({group.state, true, {}});
+    for (const auto& [group_id, group] : job.groups.all()) view.groups.push_back({group.state(), true, {}});
     for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
          ++it) {
       const GroupRound& round = it->second;

@@ -116,14 +116,14 @@ HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
   HeartbeatServer request{.server = ServerId(message.server_id()),
                           .incarnation = Incarnation(message.incarnation()),
                           .load = FromMessage(message.load()),
-                          .lost_connections = {}};
-  for (const v1::LostConnection& lost : message.lost_connections()) {
-    request.lost_connections.push_back({.job = JobId(lost.job_id()),
-                                        .group = GroupId(lost.group_id()),
-                                        .epoch = Epoch(lost.epoch()),
-                                        .rank = Rank(lost.rank()),
-                                        .ago_ms = lost.ago_ms(),
-                                        .because = lost.because()});
+                          .absent_ranks = {}};
+  for (const v1::AbsentRank& absent : message.absent_ranks()) {
+    request.absent_ranks.push_back({.job = JobId(absent.job_id()),
+                                    .group = GroupId(absent.group_id()),
+                                    .epoch = Epoch(absent.epoch()),
+                                    .rank = Rank(absent.rank()),
+                                    .ago_ms = absent.ago_ms(),
+                                    .because = absent.because()});
   }
   return request;
 }

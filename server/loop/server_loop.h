@@ -38,7 +38,7 @@ class ServerLoop {
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   bool last_op_was_small() const { return machine_.last_op_was_small(); }
-  bool AnyRankMissing() const { return machine_.AnyRankMissing(); }
+  bool AnyRankAbsent() const { return machine_.AnyRankAbsent(); }
   // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
   void Drain() { drain_requested_ = true; }
   void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }

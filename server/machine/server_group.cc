@@ -25,12 +25,12 @@ ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t cr
       job_(first_token.job),
       first_epoch_(first_token.epoch),
       epoch_(epoch),
-      ranks_per_member_(first_token.ranks_per_member),
+      ranks_per_contribution_(first_token.ranks_per_contribution),
       max_chunk_bytes_(first_token.max_chunk_bytes),
       credit_chunks_(credit_chunks),
       slot_region_(slot_region),
       stride_bytes_(StrideBytes(first_token.max_chunk_bytes)),
-      members_(first_token.group_size),
+      ranks_(first_token.group_size),
       slots_(SlotCount(credit_chunks)),
       ledger_(first_token.max_chunk_bytes) {
   for (ChunkSlot& slot : slots_) slot.Size(first_token.group_size);
@@ -48,42 +48,42 @@ void ServerGroup::MoveTo(Epoch epoch) {
   failure_.clear();
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
-  for (Member& member : members_) member = {.landed_watermark = member.landed_watermark};
+  for (RankState& state : ranks_) state = {.landed_watermark = state.landed_watermark};
 }
 
 bool ServerGroup::Agrees(const GroupToken& token) const {
   return token.group == id_ && token.job == job_ && token.epoch == first_epoch_ && token.group_size == size() &&
-         token.ranks_per_member == ranks_per_member_ && token.max_chunk_bytes == max_chunk_bytes_;
+         token.ranks_per_contribution == ranks_per_contribution_ && token.max_chunk_bytes == max_chunk_bytes_;
 }
 
 std::string ServerGroup::NameOf(Rank rank) const {
-  return ranks_per_member_ > 1 ? MarkedRank(rank) : absl::StrCat("rank ", rank.value());
+  return ranks_per_contribution_ > 1 ? MarkedRank(rank) : absl::StrCat("rank ", rank.value());
 }
 
 bool ServerGroup::HasPeer(PeerId peer) const {
-  return std::any_of(members_.begin(), members_.end(), [peer](const Member& member) {
-    return member.presence == Presence::kPresent && member.peer == peer;
+  return std::any_of(ranks_.begin(), ranks_.end(), [peer](const RankState& state) {
+    return state.presence == Presence::kPresent && state.peer == peer;
   });
 }
 
 void ServerGroup::Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumber newest_result) {
-  Member& member = members_[rank.value()];
-  member.presence = Presence::kPresent;
-  member.peer = peer;
-  member.incarnation = incarnation;
-  member.newest_result = newest_result;
+  RankState& state = ranks_[rank.value()];
+  state.presence = Presence::kPresent;
+  state.peer = peer;
+  state.incarnation = incarnation;
+  state.newest_result = newest_result;
   newest_result_ = std::max(newest_result_, newest_result);
 }
 
-void ServerGroup::Miss(Rank rank, Now now, std::string because) {
-  Member& member = members_[rank.value()];
-  member.presence = Presence::kMissing;
-  member.missing_since_ns = now.monotonic_ns;
-  member.lost_because = std::move(because);
+void ServerGroup::MarkAbsent(Rank rank, Now now, std::string because) {
+  RankState& state = ranks_[rank.value()];
+  state.presence = Presence::kAbsent;
+  state.absent_since_ns = now.monotonic_ns;
+  state.lost_because = std::move(because);
 }
 
 std::vector<OfferId> ServerGroup::Leave(Rank rank) {
-  members_[rank.value()].presence = Presence::kGone;
+  ranks_[rank.value()].presence = Presence::kGone;
   std::vector<OfferId> offers;
   std::erase_if(pending_, [&](const PendingPush& push) {
     if (push.header.rank != rank) return false;
@@ -94,9 +94,9 @@ std::vector<OfferId> ServerGroup::Leave(Rank rank) {
 }
 
 std::string ServerGroup::GiveUp(Rank rank) {
-  Member& member = members_[rank.value()];
-  member.presence = Presence::kGone;
-  return member.lost_because;
+  RankState& state = ranks_[rank.value()];
+  state.presence = Presence::kGone;
+  return state.lost_because;
 }
 
 int ServerGroup::FindSlot(OpNumber op, ChunkNumber chunk) const {
@@ -156,16 +156,16 @@ Refusal ServerGroup::Admit(const FrameHeader& push, const OpRecord** op) {
 }
 
 void ServerGroup::NoteWatermarks(Rank rank, const FrameHeader& header) {
-  Member& member = members_[rank.value()];
-  member.landed_watermark = std::max(member.landed_watermark, header.landed_watermark);
-  OpNumber landed_everywhere = member.landed_watermark;
-  for (const Member& other : members_) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
+  RankState& state = ranks_[rank.value()];
+  state.landed_watermark = std::max(state.landed_watermark, header.landed_watermark);
+  OpNumber landed_everywhere = state.landed_watermark;
+  for (const RankState& other : ranks_) landed_everywhere = std::min(landed_everywhere, other.landed_watermark);
   ledger_.Commit(std::max(landed_everywhere, header.commit_watermark));
 }
 
 void ServerGroup::WaitForCommit(Rank rank, OpNumber op, Now now) {
-  members_[rank.value()].waits_for_commit = op;
-  members_[rank.value()].waits_since_ns = now.monotonic_ns;
+  ranks_[rank.value()].waits_for_commit = op;
+  ranks_[rank.value()].waits_since_ns = now.monotonic_ns;
   if (op != OpNumber(0)) any_waits_for_commit_ = true;
 }
 
@@ -185,7 +185,7 @@ Waiting ServerGroup::RanksMissing(const ChunkSlot& slot) const {
 Waiting ServerGroup::RanksBehind(OpNumber op) const {
   Waiting waiting;
   for (uint32_t r = 0; r < size(); ++r) {
-    if (members_[r].landed_watermark < op) AddRank(Rank(r), &waiting);
+    if (ranks_[r].landed_watermark < op) AddRank(Rank(r), &waiting);
   }
   return waiting;
 }
@@ -193,13 +193,13 @@ Waiting ServerGroup::RanksBehind(OpNumber op) const {
 bool ServerGroup::TakeCommitsWaitedFor() {
   bool any = false;
   any_waits_for_commit_ = false;
-  for (Member& member : members_) {
-    if (member.waits_for_commit == OpNumber(0)) continue;
-    if (member.waits_for_commit > ledger_.watermark()) {
+  for (RankState& state : ranks_) {
+    if (state.waits_for_commit == OpNumber(0)) continue;
+    if (state.waits_for_commit > ledger_.watermark()) {
       any_waits_for_commit_ = true;
       continue;
     }
-    member.waits_for_commit = OpNumber(0);
+    state.waits_for_commit = OpNumber(0);
     any = true;
   }
   return any;
@@ -219,8 +219,8 @@ uint64_t ServerGroup::ReleaseTimeNs(Now now, uint64_t patience_ns) {
 }
 
 bool ServerGroup::Any(Presence presence) const {
-  return std::any_of(members_.begin(), members_.end(),
-                     [presence](const Member& member) { return member.presence == presence; });
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [presence](const RankState& state) { return state.presence == presence; });
 }
 
 bool ServerGroup::AllSlotsIdle() const {

@@ -1,4 +1,4 @@
-// One group on one shard: its members, its slots, the pushes that wait for a slot, and its ledger.
+// One group on one shard: its ranks, its slots, the pushes that wait for a slot, and its ledger.
 //
 // Owns this state and its transitions; ServerMachine, which owns the group, does everything that concerns peers. One
 // thread.
@@ -26,20 +26,20 @@ namespace shoal {
 
 class ServerGroup {
  public:
-  // kAbsent: no hello in this epoch. kMissing: its connection broke, it may come back in the next epoch. kGone: it
+  // kExpected: no hello in this epoch yet. kAbsent: its connection broke, it may come back in the next epoch. kGone: it
   // left.
-  enum class Presence : uint8_t { kAbsent, kPresent, kMissing, kGone };
+  enum class Presence : uint8_t { kExpected, kPresent, kAbsent, kGone };
 
-  struct Member {
-    Presence presence = Presence::kAbsent;
+  struct RankState {
+    Presence presence = Presence::kExpected;
     PeerId peer;
     Incarnation incarnation;
     OpNumber landed_watermark;
-    OpNumber newest_result;         // at its hello: it has results of no later op
-    OpNumber waits_for_commit;      // 0: it does not wait
-    uint64_t waits_since_ns = 0;    // for that commit
-    uint64_t missing_since_ns = 0;  // kMissing
-    std::string lost_because;       // kMissing
+    OpNumber newest_result;        // at its hello: it has results of no later op
+    OpNumber waits_for_commit;     // 0: it does not wait
+    uint64_t waits_since_ns = 0;   // for that commit
+    uint64_t absent_since_ns = 0;  // kAbsent
+    std::string lost_because;      // kAbsent
   };
 
   // An offered push that waits for a slot.
@@ -62,9 +62,9 @@ class ServerGroup {
   Epoch epoch() const { return epoch_; }
   // Not the epoch that the group started in: a rank may hold results that others lack.
   bool moved() const { return epoch_ != first_epoch_; }
-  uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
-  // Of so many ranks each member brings the sum: the divisor of an average counts them all.
-  uint32_t ranks_per_member() const { return ranks_per_member_; }
+  uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  // So many ranks of the job are summed in the contribution of each rank: the divisor of an average counts them all.
+  uint32_t ranks_per_contribution() const { return ranks_per_contribution_; }
   // For texts: "rank 3", or of a rail what its ranks put true names to (core/rank_text.h).
   std::string NameOf(Rank rank) const;
   uint32_t max_chunk_bytes() const { return max_chunk_bytes_; }
@@ -74,31 +74,31 @@ class ServerGroup {
   // Of the whole region.
   uint64_t region_bytes() const { return slots_.size() * size() * stride_bytes_; }
 
-  // Starts the epoch: members are absent, ops are registered anew, and it has not failed. The caller has given up
+  // Starts the epoch: ranks are expected, ops are registered anew, and it has not failed. The caller has given up
   // slots, pending pushes and peers before.
   void MoveTo(Epoch epoch);
 
   // True if the token describes this same group (its rank aside).
   bool Agrees(const GroupToken& token) const;
 
-  // ---- members ----
+  // ---- ranks ----
 
-  const Member& member(Rank rank) const { return members_[rank.value()]; }
-  bool IsPresent(Rank rank) const { return member(rank).presence == Presence::kPresent; }
+  const RankState& rank_state(Rank rank) const { return ranks_[rank.value()]; }
+  bool IsPresent(Rank rank) const { return rank_state(rank).presence == Presence::kPresent; }
   bool AnyPresent() const { return Any(Presence::kPresent); }
   // Whether the connection said hello as any rank of the group.
   bool HasPeer(PeerId peer) const;
 
-  // The rank said hello on this connection; `newest_result` as in Member.
+  // The rank said hello on this connection; `newest_result` as in RankState.
   void Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumber newest_result);
   // The rank's connection broke.
-  void Miss(Rank rank, Now now, std::string because);
+  void MarkAbsent(Rank rank, Now now, std::string because);
   // The rank is gone. Its pending pushes are taken out; their offers are for the caller to decline, oldest first.
   std::vector<OfferId> Leave(Rank rank);
   // The scheduler has lost its state, and with it the group: it will not declare a rank lost any more.
   void ForgetScheduler() { unknown_to_scheduler_ = true; }
   bool unknown_to_scheduler() const { return unknown_to_scheduler_; }
-  // A missing rank did not come back in time. Returns why it went missing.
+  // An absent rank did not come back in time. Returns why it went absent.
   std::string GiveUp(Rank rank);
 
   // Whether a rank may hold results of this op from an earlier epoch.
@@ -121,7 +121,7 @@ class ServerGroup {
 
   // ---- pushes that wait for a slot ----
 
-  // Whether the same push is held already; whether as many are held as the members' credit allows.
+  // Whether the same push is held already; whether as many are held as the ranks' credit allows.
   bool IsPending(const FrameHeader& push) const;
   bool PendingIsFull() const { return pending_.size() >= size_t{size()} * credit_chunks_; }
   uint32_t pending_count() const { return static_cast<uint32_t>(pending_.size()); }
@@ -148,7 +148,7 @@ class ServerGroup {
   // The rank wants to know when all have their results up to `op`; 0: it does not.
   void WaitForCommit(Rank rank, OpNumber op, Now now);
   bool AnyWaitsForCommit() const { return any_waits_for_commit_; }
-  // Whether the members are to be told the watermark now; they count as told then.
+  // Whether the ranks are to be told the watermark now; they count as told then.
   bool TakeAnnouncement();
 
   // The ranks without the chunk of a gathering slot; the ranks that have not said that they have all results up to
@@ -174,28 +174,28 @@ class ServerGroup {
   Refusal failure_refusal() const { return failure_refusal_; }
   // The group can't go on. A second call counts only where it makes the failure the group's own.
   void Fail(FailureOf of, Refusal refusal, std::string why);
-  // When the members that are still in the failed group are taken for gone; `patience_ns` after the first call.
+  // When the ranks that are still in the failed group are taken for gone; `patience_ns` after the first call.
   uint64_t ReleaseTimeNs(Now now, uint64_t patience_ns);
 
  private:
   bool Any(Presence presence) const;
-  // Whether a member waits for a watermark that is reached; those members wait no more then.
+  // Whether a rank waits for a watermark that is reached; those ranks wait no more then.
   bool TakeCommitsWaitedFor();
 
   const GroupId id_;
   const JobId job_;
   const Epoch first_epoch_;
   Epoch epoch_;
-  const uint32_t ranks_per_member_;
+  const uint32_t ranks_per_contribution_;
   const uint32_t max_chunk_bytes_;
   const uint32_t credit_chunks_;
   const uint64_t slot_region_;
   const uint64_t stride_bytes_;
-  std::vector<Member> members_;  // by rank
+  std::vector<RankState> ranks_;  // by rank
   std::vector<ChunkSlot> slots_;
   std::deque<PendingPush> pending_;  // at most size * credit
   OpLedger ledger_;
-  OpNumber newest_result_;  // of all members'
+  OpNumber newest_result_;  // of all ranks'
   bool any_waits_for_commit_ = false;
   bool unknown_to_scheduler_ = false;
   bool failed_ = false;

@@ -26,11 +26,11 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
                 actions);
     } else if (!peer.said_bye) {
       ServerGroup& group = *groups_[membership.group_index].group;
-      group.Miss(membership.rank, now,
-                 absl::StrCat("server ", options_.server_name, " lost its connection: ",
-                              event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
-      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.member(membership.rank)));
-      LogGroup(EventKind::kRankAbsent, group, membership.rank, group.member(membership.rank).lost_because, actions);
+      group.MarkAbsent(membership.rank, now,
+                       absl::StrCat("server ", options_.server_name, " lost its connection: ",
+                                    event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
+      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.rank_state(membership.rank)));
+      LogGroup(EventKind::kRankAbsent, group, membership.rank, group.rank_state(membership.rank).lost_because, actions);
     }
     ReleaseIfOver(membership.group_index, actions);
   }
@@ -53,9 +53,9 @@ void ServerMachine::OnEvent(const TokenKeyChanged& event, Now, ServerActions*) {
   if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
 }
 
-uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup& group, const ServerGroup::Member& missing) const {
-  if (group.unknown_to_scheduler()) return missing.missing_since_ns + options_.lease_ttl_ns;
-  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +
+uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup& group, const ServerGroup::RankState& absent) const {
+  if (group.unknown_to_scheduler()) return absent.absent_since_ns + options_.lease_ttl_ns;
+  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +
          ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);
 }
 
@@ -65,9 +65,9 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
     if (groups_[index].group == nullptr) continue;
     ServerGroup& group = *groups_[index].group;
     for (uint32_t r = 0; r < group.size(); ++r) {
-      const ServerGroup::Member& member = group.member(Rank(r));
-      if (member.presence != ServerGroup::Presence::kMissing) continue;
-      if (const uint64_t give_up_ns = GiveUpTimeNs(group, member); now.monotonic_ns < give_up_ns) {
+      const ServerGroup::RankState& state = group.rank_state(Rank(r));
+      if (state.presence != ServerGroup::Presence::kAbsent) continue;
+      if (const uint64_t give_up_ns = GiveUpTimeNs(group, state); now.monotonic_ns < give_up_ns) {
         next_loss_ns_ = std::min(next_loss_ns_, give_up_ns);
         continue;
       }
@@ -84,14 +84,14 @@ std::vector<AbsentRank> ServerMachine::AbsentRanks() const {
   for (const GroupCell& cell : groups_) {
     if (cell.group == nullptr || cell.group->failed()) continue;
     for (uint32_t r = 0; r < cell.group->size() && absent.size() < kMaxAbsentRanksListed; ++r) {
-      const ServerGroup::Member& member = cell.group->member(Rank(r));
-      if (member.presence != ServerGroup::Presence::kMissing) continue;
+      const ServerGroup::RankState& state = cell.group->rank_state(Rank(r));
+      if (state.presence != ServerGroup::Presence::kAbsent) continue;
       absent.push_back({.job = cell.group->job(),
                         .group = cell.group->id(),
                         .epoch = cell.group->epoch(),
                         .rank = Rank(r),
-                        .since_ns = member.missing_since_ns,
-                        .because = member.lost_because});
+                        .since_ns = state.absent_since_ns,
+                        .because = state.lost_because});
     }
   }
   return absent;

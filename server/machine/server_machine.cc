@@ -175,7 +175,7 @@ void ServerMachine::Preempt(ServerGroup* group, uint32_t index, ServerActions* a
   for (uint32_t r = 0; r < group->size(); ++r) {
     if (!slot.Offered(Rank(r)) || !group->IsPresent(Rank(r))) continue;
     header.rank = Rank(r);
-    RefuseNote(group->member(Rank(r)).peer, header, Refusal::kPreempted, "", actions);
+    RefuseNote(group->rank_state(Rank(r)).peer, header, Refusal::kPreempted, "", actions);
   }
   AbandonSlot(group, index, actions);
 }
@@ -222,11 +222,11 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
     return SendResult(token, Rank(r), now, actions);
   }
   // A node's sum has the factor in it; that all ranks gave the same was checked.
-  const bool has_factor = record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() > 1;
+  const bool has_factor = record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1;
   actions->push_back(ReduceAction{.spec = {.dtype = record->dtype,
                                            .op = has_factor ? ReduceOp::kSum : record->reduce_op,
                                            .premul_factor = record->premul_factor,
-                                           .ranks_per_input = group.ranks_per_member()},
+                                           .ranks_per_input = group.ranks_per_contribution()},
                                   .offset = group.BufferOffset(token.slot, Rank(0)),
                                   .stride_bytes = group.stride_bytes(),
                                   .input_count = group.size(),
@@ -273,7 +273,7 @@ void ServerMachine::SendResult(OperationToken token, Rank source, Now now, Serve
     header.rank = rank;
     counters_.bytes_out += bytes;
     token.rank = static_cast<uint16_t>(rank.value());
-    actions->push_back(SendPayloadAction{.peer = group.member(rank).peer,
+    actions->push_back(SendPayloadAction{.peer = group.rank_state(rank).peer,
                                          .header = EncodeHeader(header),
                                          .offset = group.BufferOffset(token.slot, source),
                                          .bytes = bytes,
@@ -300,7 +300,7 @@ std::string ServerMachine::DescribeMismatch(const ServerGroup& group, const OpRe
       DescribeBucket(record.plan.element_count, record.dtype, record.narrowed, record.reduce_op, record.premul_factor),
       ", ", group.NameOf(push.rank), " called ",
       DescribeBucket(push.bucket_elements, push.dtype, push.narrowed, push.reduce_op, push.premul_factor),
-      group.ranks_per_member() > 1 ? " (a part of the tensor)" : "",
+      group.ranks_per_contribution() > 1 ? " (a part of the tensor)" : "",
       ": all ranks must make the same calls in the same order");
 }
 
@@ -338,24 +338,24 @@ void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerAct
     for (uint32_t r = 0; r < group.size(); ++r) {
       if (!slot.Has(Rank(r)) || !group.IsPresent(Rank(r))) continue;
       header.rank = Rank(r);
-      actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeWaiting(header, waiting)});
+      actions->push_back(SendNoteAction{group.rank_state(Rank(r)).peer, MakeWaiting(header, waiting)});
     }
   }
 }
 
 void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerActions* actions) const {
   for (uint32_t r = 0; r < group.size(); ++r) {
-    const ServerGroup::Member& member = group.member(Rank(r));
-    if (member.waits_for_commit <= group.watermark() || member.presence != ServerGroup::Presence::kPresent ||
-        now.monotonic_ns - member.waits_since_ns < options_.waiting_report_ns) {
+    const ServerGroup::RankState& state = group.rank_state(Rank(r));
+    if (state.waits_for_commit <= group.watermark() || state.presence != ServerGroup::Presence::kPresent ||
+        now.monotonic_ns - state.waits_since_ns < options_.waiting_report_ns) {
       continue;
     }
     const FrameHeader header{.type = FrameType::kWaiting,
                              .group = group.id(),
                              .epoch = group.epoch(),
-                             .op = member.waits_for_commit,
+                             .op = state.waits_for_commit,
                              .rank = Rank(r)};
-    actions->push_back(SendNoteAction{member.peer, MakeWaiting(header, group.RanksBehind(member.waits_for_commit))});
+    actions->push_back(SendNoteAction{state.peer, MakeWaiting(header, group.RanksBehind(state.waits_for_commit))});
   }
 }
 

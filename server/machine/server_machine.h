@@ -8,7 +8,7 @@
 // Protocol, per connection: hello (token) -> welcome (credit) or refuse; then pushes and results; leave-group; bye ->
 // bye. A hello of a newer epoch starts that epoch: what was gathered is given up, and ranks that hold results from
 // before are asked for them (docs/adr/0009). A group that can't go on (ranks disagree on an op, a rank says so) is
-// failed as a whole: every member is told once, with the reason. A rank whose connection broke is waited for, and named
+// failed as a whole: every rank is told once, with the reason. A rank whose connection broke is waited for, and named
 // in the counters, which go to the scheduler: that one decides who is lost (core/failure_detection.h).
 #ifndef SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
 #define SHOAL_SERVER_MACHINE_SERVER_MACHINE_H_
@@ -65,7 +65,7 @@ class ServerMachine {
 
   // Whether the connection of a rank of an open group has ended. Cheap, which counters() is not: it looks at every
   // slot.
-  bool AnyRankMissing() const { return next_loss_ns_ != kNoDeadline; }
+  bool AnyRankAbsent() const { return next_loss_ns_ != kNoDeadline; }
   ServerCounters counters() const;
   OpenGroups open_groups() const;
 
@@ -128,7 +128,7 @@ class ServerMachine {
   static void AbandonSlot(ServerGroup* group, uint32_t slot, ServerActions* actions);
   // Asks a rank whether it has the result of the slot's chunk, if it may have.
   static void AskFor(const ServerGroup& group, uint32_t slot, Rank rank, ServerActions* actions);
-  // Tells all members the commit watermark, when it is time to.
+  // Tells all ranks the commit watermark, when it is time to.
   void AnnounceCommit(ServerGroup* group, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
   Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
@@ -155,11 +155,11 @@ class ServerMachine {
                  ServerActions* actions);
   void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
-  // Takes the members of failed groups for gone when their time is over.
+  // Takes the ranks of failed groups for gone when their time is over.
   void ReleaseFailed(Now now, ServerActions* actions);
   // The last resort, when no scheduler was heard for long.
   void GiveUpMissing(Now now, ServerActions* actions);
-  uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::Member& missing) const;
+  uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::RankState& absent) const;
   std::vector<AbsentRank> AbsentRanks() const;
   // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
   // once all have their results.

@@ -90,7 +90,7 @@ absl::Status ServerMachine::CheckHello(const FrameHeader& header, const GroupTok
     *refusal = Refusal::kStaleEpoch;
     return absl::AbortedError(absl::StrCat("the group is in epoch ", group.epoch().value(), " already"));
   }
-  if (group.member(token.rank).presence != ServerGroup::Presence::kAbsent) {
+  if (group.rank_state(token.rank).presence != ServerGroup::Presence::kExpected) {
     *refusal = Refusal::kRankTaken;
     return absl::AlreadyExistsError(
         absl::StrCat(group.NameOf(token.rank), " of the group has said hello on another connection already"));
@@ -172,7 +172,7 @@ void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* 
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
   for (uint32_t r = 0; r < group.size(); ++r) {
     if (!group.IsPresent(Rank(r))) continue;
-    std::erase_if(peers_[group.member(Rank(r)).peer].memberships, [&](const Membership& membership) {
+    std::erase_if(peers_[group.rank_state(Rank(r)).peer].memberships, [&](const Membership& membership) {
       return membership.group_index == group_index && membership.rank == Rank(r);
     });
   }
@@ -187,9 +187,9 @@ void ServerMachine::AbandonSlot(ServerGroup* group, uint32_t index, ServerAction
 }
 
 void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, ServerActions* actions) {
-  const ServerGroup::Member& member = group.member(rank);
+  const ServerGroup::RankState& state = group.rank_state(rank);
   const ChunkSlot& slot = group.slot(index);
-  if (member.presence != ServerGroup::Presence::kPresent || slot.op() > member.newest_result ||
+  if (state.presence != ServerGroup::Presence::kPresent || slot.op() > state.newest_result ||
       slot.state() != ChunkSlot::State::kGathering || slot.abandoned() || slot.Offered(rank)) {
     return;
   }
@@ -199,7 +199,7 @@ void ServerMachine::AskFor(const ServerGroup& group, uint32_t index, Rank rank, 
                            .op = slot.op(),
                            .chunk = slot.chunk(),
                            .rank = rank};
-  actions->push_back(SendNoteAction{member.peer, MakeNote(header)});
+  actions->push_back(SendNoteAction{state.peer, MakeNote(header)});
 }
 
 // A worker measures its link to this server. It has said hello to no group yet.
@@ -236,7 +236,7 @@ Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32
   const ServerGroup& group = *groups_[found->second].group;
   if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;
   if (header.rank.value() >= group.size()) return Refusal::kWrongRank;
-  if (!group.IsPresent(header.rank) || group.member(header.rank).peer != peer) {
+  if (!group.IsPresent(header.rank) || group.rank_state(header.rank).peer != peer) {
     return group.HasPeer(peer) ? Refusal::kWrongRank : Refusal::kUnknownGroup;
   }
   if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;
@@ -299,7 +299,7 @@ void ServerMachine::FailGroup(uint32_t group_index, FrameHeader told, ServerGrou
   told.epoch = group.epoch();
   for (uint32_t r = 0; r < group.size(); ++r) {
     if (!group.IsPresent(Rank(r))) continue;
-    actions->push_back(SendNoteAction{group.member(Rank(r)).peer, MakeTextNote(told, group.failure())});
+    actions->push_back(SendNoteAction{group.rank_state(Rank(r)).peer, MakeTextNote(told, group.failure())});
   }
 }
 
@@ -312,7 +312,7 @@ void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
   for (uint32_t r = 0; r < group->size(); ++r) {
     if (!group->IsPresent(Rank(r))) continue;
     header.rank = Rank(r);
-    actions->push_back(SendNoteAction{group->member(Rank(r)).peer, MakeNote(header)});
+    actions->push_back(SendNoteAction{group->rank_state(Rank(r)).peer, MakeNote(header)});
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// A member of a failed group whose process hangs never leaves it, and its connection may look healthy for hours.
+// A rank of a failed group whose process hangs never leaves it, and its connection may look healthy for hours.
 void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
   next_release_ns_ = kNoDeadline;
   for (uint32_t index = 0; index < groups_.size(); ++index) {
@@ -17,13 +17,13 @@ void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
       continue;
     }
     for (uint32_t r = 0; r < group.size(); ++r) {
-      const ServerGroup::Member& member = group.member(Rank(r));
-      if (member.presence == ServerGroup::Presence::kPresent) {
-        std::erase_if(peers_[member.peer].memberships, [&](const Membership& membership) {
+      const ServerGroup::RankState& state = group.rank_state(Rank(r));
+      if (state.presence == ServerGroup::Presence::kPresent) {
+        std::erase_if(peers_[state.peer].memberships, [&](const Membership& membership) {
           return membership.group_index == index && membership.rank == Rank(r);
         });
       }
-      if (member.presence != ServerGroup::Presence::kAbsent) MemberGone(index, Rank(r), actions);
+      if (state.presence != ServerGroup::Presence::kExpected) MemberGone(index, Rank(r), actions);
     }
     ReleaseIfOver(index, actions);
   }
@@ -54,8 +54,8 @@ OpenGroups ServerMachine::open_groups() const {
     ServedGroup& group = open[cell.group->id()];
     group.job = cell.group->job();
     for (uint32_t r = 0; r < cell.group->size(); ++r) {
-      const ServerGroup::Presence presence = cell.group->member(Rank(r)).presence;
-      if (presence == ServerGroup::Presence::kPresent || presence == ServerGroup::Presence::kMissing) {
+      const ServerGroup::Presence presence = cell.group->rank_state(Rank(r)).presence;
+      if (presence == ServerGroup::Presence::kPresent || presence == ServerGroup::Presence::kAbsent) {
         group.ranks.insert(Rank(r));
       }
     }

@@ -116,13 +116,13 @@ class GrpcControlLink : public ControlLink {
     request.set_incarnation(call.incarnation.value());
     *request.mutable_load() = MakeLoad(load);
     for (const AbsentRank& absent : load.absent_ranks) {
-      v1::LostConnection* const lost = request.add_lost_connections();
-      lost->set_job_id(absent.job.value());
-      lost->set_group_id(absent.group.value());
-      lost->set_epoch(absent.epoch.value());
-      lost->set_rank(absent.rank.value());
-      lost->set_ago_ms((call.asked_at_ns - std::min(absent.since_ns, call.asked_at_ns)) / kNsPerMs);
-      lost->set_because(absent.because);
+      v1::AbsentRank* const reported = request.add_absent_ranks();
+      reported->set_job_id(absent.job.value());
+      reported->set_group_id(absent.group.value());
+      reported->set_epoch(absent.epoch.value());
+      reported->set_rank(absent.rank.value());
+      reported->set_ago_ms((call.asked_at_ns - std::min(absent.since_ns, call.asked_at_ns)) / kNsPerMs);
+      reported->set_because(absent.because);
     }
     Begin<v1::HeartbeatServerResponse>(
         call.timeout_ms, call.call, request,

@@ -153,7 +153,7 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
       continue;
     }
     // Counting looks at every slot. A rank that became absent, and the end of the last group, others wait for.
-    const uint64_t publish_ns = draining_ || loop->AnyRankMissing() ? 0 : published_ns + kPublishIntervalNs;
+    const uint64_t publish_ns = draining_ || loop->AnyRankAbsent() ? 0 : published_ns + kPublishIntervalNs;
     if (changed && now.monotonic_ns >= publish_ns) {
       Publish(*loop);
       published_ns = now.monotonic_ns;

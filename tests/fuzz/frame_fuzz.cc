@@ -62,8 +62,8 @@ void TryBody(std::span<const std::byte> body) {
     SignToken(key, &signed_token);
     if (CheckToken(key, signed_token, 0).ok()) {
       Require(signed_token.rank.value() < signed_token.group_size && signed_token.group_size <= kMaxGroupSize &&
-                  signed_token.ranks_per_member >= 1 &&
-                  uint64_t{signed_token.ranks_per_member} * signed_token.group_size <= kMaxGroupSize &&
+                  signed_token.ranks_per_contribution >= 1 &&
+                  uint64_t{signed_token.ranks_per_contribution} * signed_token.group_size <= kMaxGroupSize &&
                   signed_token.max_chunk_bytes <= kMaxChunkBytes,
               "a token that is taken is within its bounds");
     }

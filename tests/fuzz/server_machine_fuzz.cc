@@ -104,7 +104,7 @@ class ServerUnderFuzz {
     token.expires_at_unix_s = kUnixS + 60;
     const uint32_t wrong = input_.TakeBelow(16);
     if (wrong == 1) token.expires_at_unix_s = kUnixS;
-    if (wrong == 8 || wrong == 9) token.ranks_per_member = wrong == 8 ? 2 : 0;
+    if (wrong == 8 || wrong == 9) token.ranks_per_contribution = wrong == 8 ? 2 : 0;
     SignToken(Options().token_key, &token);
     if (wrong == 2) token.signature[0] ^= std::byte{1};
     FrameHeader header{.type = FrameType::kHello, .group = token.group, .epoch = token.epoch, .rank = token.rank};

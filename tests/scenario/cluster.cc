@@ -103,7 +103,7 @@ std::shared_ptr<GroupInfo> Cluster::MakeInfo(uint64_t id, const std::vector<uint
   token.incarnation = Incarnation(100 + members[rank]);
   token.rank = Rank(node);
   token.group_size = static_cast<uint32_t>(members.size()) / rails();
-  token.ranks_per_member = rails();
+  token.ranks_per_contribution = rails();
   token.max_chunk_bytes = options_.max_chunk_bytes;
   token.credit_chunks = options_.credit_chunks;
   token.expires_at_unix_s = now_.unix_ms / 1000 + 60;

@@ -75,8 +75,8 @@ MUTATIONS = [
         "I5: who has the result of an unfinished chunk hands it over",
         (
             "server/machine/server_membership.cc",
-            "slot.op() > member.newest_result ||",
-            "slot.op() <= member.newest_result ||",
+            "slot.op() > state.newest_result ||",
+            "slot.op() <= state.newest_result ||",
         ),
     ),
     mutation(
@@ -93,8 +93,8 @@ MUTATIONS = [
         "a result goes to the rank that it is for",
         (
             "server/machine/server_machine.cc",
-            "SendPayloadAction{.peer = group.member(rank).peer,",
-            "SendPayloadAction{.peer = group.member(Rank((rank.value() + 1) % group.size())).peer,",
+            "SendPayloadAction{.peer = group.rank_state(rank).peer,",
+            "SendPayloadAction{.peer = group.rank_state(Rank((rank.value() + 1) % group.size())).peer,",
         ),
     ),
     mutation(
@@ -141,9 +141,9 @@ MUTATIONS = [
         "a rank is lost only if the job cannot go on with it by any server",
         (
             "server/machine/server_losses.cc",
-            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +\n"
+            "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
             "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
-            "  return missing.missing_since_ns + kNsPerS;",
+            "  return absent.absent_since_ns + kNsPerS;",
         ),
     ),
     mutation(
@@ -151,9 +151,9 @@ MUTATIONS = [
         "F3: what a server has concluded in one epoch about ranks that it could not reach binds no later epoch",
         (
             "server/machine/server_losses.cc",
-            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) +\n"
+            "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
             "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
-            "  return std::max(missing.missing_since_ns, scheduler_heard_ns_) + 2 * options_.lease_ttl_ns;",
+            "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) + 2 * options_.lease_ttl_ns;",
         ),
         (
             "server/machine/server_membership.cc",
@@ -345,7 +345,7 @@ MUTATIONS = [
         (
             "scheduler/machine/scheduler_moves.cc",
             "  if (!next.has_value()) return GiveUpIfRefusedByAll(job, group, now);",
-            "  if (!next.has_value()) {\n    trouble.wish.clear();\n    return;\n  }",
+            "  if (!next.has_value()) {\n    *group = JobGroup(group->state());\n    return;\n  }",
         ),
     ),
     mutation(
@@ -379,8 +379,8 @@ MUTATIONS = [
         ("scheduler/machine/move_pace.h", "if (moves_ < kAtOnce) return 0;", "if (moves_ < kNoDeadline) return 0;"),
         (
             "scheduler/machine/scheduler_moves.cc",
-            ".refusal = request.refused ? refusal : \"\"});",
-            ".refusal = request.refused && refusal.empty() ? refusal : \"\"});",
+            ".refusal = request.refused ? refusal : \"\"},",
+            ".refusal = request.refused && refusal.empty() ? refusal : \"\"},",
         ),
     ),
     mutation(
@@ -479,9 +479,9 @@ MUTATIONS = [
         "what-a-rank-gave-up-is-told-as-want-of-memory",
         "F21: any reason but want of memory ends the others' ops with ABORTED",
         (
-            "scheduler/machine/scheduler_groups.cc",
-            "state.ends_with_aborted = !lacks_memory;",
-            "state.ends_with_aborted = lacks_memory && state.failure.empty();",
+            "scheduler/machine/job_group.cc",
+            "state_.ends_with_aborted = ends_with_aborted;",
+            "state_.ends_with_aborted = ends_with_aborted && state_.failure.empty();",
         ),
     ),
     mutation(

@@ -6,15 +6,19 @@ NODE_MUTATIONS = [
     mutation(
         "rail-divides-by-its-members",
         "I1: an average over rails is divided by the number of all ranks",
-        ("server/machine/server_machine.cc", ".ranks_per_input = group.ranks_per_member()},", ".ranks_per_input = 1},"),
+        (
+            "server/machine/server_machine.cc",
+            ".ranks_per_input = group.ranks_per_contribution()},",
+            ".ranks_per_input = 1},",
+        ),
     ),
     mutation(
         "factor-counts-on-the-node-and-on-the-server",
         "I1: with rails the factor of a premul-sum is in the node's sum",
         (
             "server/machine/server_machine.cc",
-            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() > 1;",
-            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_member() == 0;",
+            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() > 1;",
+            "record->reduce_op == ReduceOp::kPremulSum && group.ranks_per_contribution() == 0;",
         ),
     ),
     mutation(
@@ -76,7 +80,7 @@ NODE_MUTATIONS = [
     mutation(
         "push-does-not-wait-for-its-node",
         "a part is pushed as far as the node's sum of it is there",
-        ("worker/machine/rail.cc", "op->SetReadyElements(0);", "op->SetReadyElements(part.count);"),
+        ("worker/machine/rail.cc", "parts_.size() - 1), 0);", "parts_.size() - 1), part.count);"),
     ),
     mutation(
         "chunk-is-pushed-when-the-node-has-begun-it",

@@ -22,7 +22,7 @@ constexpr uint64_t kGoodbyeMs = 2000;
 // 512 KiB take that long at 4 Mbit/s.
 constexpr uint64_t kMeasureTimeoutMs = 1000;
 
-NodeReduceOffer OfferOf(NodeReduceChoice choice, bool possible) {
+NodeReduceRequest NodeReduceRequestOf(NodeReduceChoice choice, bool possible) {
   return {.choice = choice, .possible = possible, .can_rails = possible, .node_identity = NodeIdentity()};
 }
 
@@ -75,18 +75,19 @@ absl::Status WorkerClient::Start() {
   if (!io.ok()) return io.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
-  const MembershipOptions membership = {.scheduler = options_.scheduler,
-                                        .member = {.job_name = options_.job_name,
-                                                   .rank = JobRank(options_.rank),
-                                                   .world_size = options_.world_size,
-                                                   .incarnation = *incarnation,
-                                                   .node = options_.node_name,
-                                                   .colocation = options_.colocation,
-                                                   .colocates_without_servers = options_.colocate_without_servers,
-                                                   .node_reduce = OfferOf(options_.node_reduce, can_node_reduce_)},
-                                        .min_servers = options_.min_servers,
-                                        .timeout_ms = options_.timeout_ms,
-                                        .jitter_seed = incarnation->value()};
+  const MembershipOptions membership = {
+      .scheduler = options_.scheduler,
+      .member = {.job_name = options_.job_name,
+                 .rank = JobRank(options_.rank),
+                 .world_size = options_.world_size,
+                 .incarnation = *incarnation,
+                 .node = options_.node_name,
+                 .colocation = options_.colocation,
+                 .colocates_without_servers = options_.colocate_without_servers,
+                 .node_reduce = NodeReduceRequestOf(options_.node_reduce, can_node_reduce_)},
+      .min_servers = options_.min_servers,
+      .timeout_ms = options_.timeout_ms,
+      .jitter_seed = incarnation->value()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
       MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get());
   if (!member.ok()) return member.status();
@@ -159,7 +160,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,
                                 .checksums = options_.checksums,
-                                .node_reduce = OfferOf(group.node_reduce, can_node_reduce_)};
+                                .node_reduce = NodeReduceRequestOf(group.node_reduce, can_node_reduce_)};
   absl::StatusOr<GroupInfo> info = member_->JoinGroup(request, deadline_ns);
   if (!info.ok()) return info.status();
   if (!info->map->empty()) {

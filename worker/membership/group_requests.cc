@@ -28,8 +28,8 @@ bool RailsFit(const JoinedGroup& joined, const GroupToken& token, uint32_t group
   const std::vector<Rank>& local = joined.local_ranks;
   const std::vector<Rank>& rail = joined.rail_ranks;
   return local.size() >= 2 && rail.size() >= 2 && local.size() * rail.size() == group_size &&
-         local.size() == token.ranks_per_member && rail.size() == token.group_size && AreRanksOf(group_size, local) &&
-         AreRanksOf(group_size, rail) && token.rank.value() < rail.size() &&
+         local.size() == token.ranks_per_contribution && rail.size() == token.group_size &&
+         AreRanksOf(group_size, local) && AreRanksOf(group_size, rail) && token.rank.value() < rail.size() &&
          std::count(local.begin(), local.end(), rail[token.rank.value()]) == 1;
 }
 
@@ -72,9 +72,9 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   info.node_reduce = joined.node_reduce;
   info.meeting_name = joined.meeting_name;
   const bool has_rails = info.node_reduce == NodeReduceMode::kRails;
-  const bool members_fit =
-      has_rails ? RailsFit(joined, *token, info.size())
-                : token->group_size == info.size() && token->ranks_per_member == 1 && info.rank.value() < info.size();
+  const bool members_fit = has_rails ? RailsFit(joined, *token, info.size())
+                                     : token->group_size == info.size() && token->ranks_per_contribution == 1 &&
+                                           info.rank.value() < info.size();
   const bool fits = members_fit && token->group == info.id && info.nodes.size() == info.size() &&
                     token->epoch <= info.map->epoch() && HasWhatItNeeds(info);
   if (fits && has_rails) {

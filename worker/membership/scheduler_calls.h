@@ -30,7 +30,7 @@ using WatchId = StrongId<struct WatchIdTag, uint64_t>;
 // ---- calls ----
 
 // What this process says for itself about reducing among the ranks of one node.
-struct NodeReduceOffer {
+struct NodeReduceRequest {
   NodeReduceChoice choice = NodeReduceChoice::kAuto;  // for a group: the scheduler refuses it if another rank's differs
   bool possible = false;                              // the process has what it takes
   bool can_rails = false;                             // and has it for a group with several such nodes, too
@@ -46,7 +46,7 @@ struct JobMember {
   std::string node;
   Colocation colocation = Colocation::kOff;  // whether it would run a colocated server
   bool colocates_without_servers = false;    // and whether it would when no server is left
-  NodeReduceOffer node_reduce;
+  NodeReduceRequest node_reduce;
 };
 
 // How a member is named in its later calls.
@@ -70,7 +70,7 @@ struct GroupRequest {
   // Of this process; the scheduler refuses the group if those of another rank differ.
   bool fail_on_server_loss = false;
   bool checksums = false;
-  NodeReduceOffer node_reduce;
+  NodeReduceRequest node_reduce;
 };
 
 struct JoinGroupCall {

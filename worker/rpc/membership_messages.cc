@@ -26,7 +26,7 @@ Message From(const MemberId& member) {
   return message;
 }
 
-void ToMessage(const NodeReduceOffer& offer, v1::NodeReduceRequest* message) {
+void ToMessage(const NodeReduceRequest& offer, v1::NodeReduceRequest* message) {
   message->set_choice(static_cast<uint32_t>(offer.choice));
   message->set_possible(offer.possible);
   message->set_node_identity(offer.node_identity);

@@ -204,7 +204,7 @@ GroupToken SomeToken() {
   token.group_size = 0x61626364;
   token.max_chunk_bytes = 0x71727374;
   token.credit_chunks = 0x81828384;
-  token.ranks_per_member = 0x91929394;
+  token.ranks_per_contribution = 0x91929394;
   for (size_t i = 0; i < token.signature.size(); ++i) token.signature[i] = std::byte(0xa0 + i);
   return token;
 }
@@ -221,7 +221,7 @@ TEST(Frame, ATokenHasItsGoldenBytesAndComesBack) {
             "64636261"          // group size
             "74737271"          // max chunk bytes
             "84838281"          // credit in chunks
-            "94939291"          // ranks per member
+            "94939291"          // ranks per contribution
             "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf");
   const Note hello = MakeHello({.type = FrameType::kHello}, bytes);
   EXPECT_EQ(hello.size, kFrameHeaderBytes + kGroupTokenBytes);

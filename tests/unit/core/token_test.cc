@@ -82,16 +82,17 @@ TEST(Token, FieldsOutOfRangeAreRefusedEvenWhenSigned) {
   EXPECT_THAT(check([](GroupToken* t) { t->group_size = 0; }), HasSubstr("rank 5 of 0"));
   EXPECT_THAT(check([](GroupToken* t) { t->group_size = kMaxGroupSize + 1; }),
               HasSubstr("4097 ranks; a server sums at most 4096"));
-  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_member = 0; }), HasSubstr("8 members of 0 ranks each"));
-  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_member = kMaxGroupSize / 8 + 1; }),
-              HasSubstr("8 members of 513 ranks each; a server averages over 1 to 4096 ranks in all"));
+  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_contribution = 0; }),
+              HasSubstr("8 contributions of 0 ranks each"));
+  EXPECT_THAT(check([](GroupToken* t) { t->ranks_per_contribution = kMaxGroupSize / 8 + 1; }),
+              HasSubstr("8 contributions of 513 ranks each; a server averages over 1 to 4096 ranks in all"));
   EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMinChunkBytes - 1; }), HasSubstr("1023 bytes"));
   EXPECT_THAT(check([](GroupToken* t) { t->max_chunk_bytes = kMaxChunkBytes + 1; }), HasSubstr("out of range"));
 }
 
-TEST(Token, ARailsMembersMayBringAsManyRanksInAllAsAGroupHas) {
+TEST(Token, ARailsRanksMayBringAsManyRanksInAllAsAGroupHas) {
   GroupToken token = Signed(Key(1));
-  token.ranks_per_member = kMaxGroupSize / token.group_size;
+  token.ranks_per_contribution = kMaxGroupSize / token.group_size;
   SignToken(Key(1), &token);
   EXPECT_TRUE(CheckToken(Key(1), token, kNowS).ok());
 }

@@ -37,17 +37,17 @@ class MachineLossesTest : public ::testing::Test {
 
   void CloseStream(uint32_t rank) { harness_.StepEvent(StreamClosed{streams_[rank]}); }
   // Server a tells of rank 1 with its heartbeat.
-  void TellOfLostConnection(uint64_t ago_ms = 0) {
+  void ReportAbsentRank(uint64_t ago_ms = 0) {
     harness_.Ask<ServerRenewed>(
         HeartbeatServer{.server = server_,
                         .incarnation = Incarnation(11),
                         .load = {},
-                        .lost_connections = {{.job = job_,
-                                              .group = group_,
-                                              .epoch = epoch_,
-                                              .rank = Rank(1),
-                                              .ago_ms = ago_ms,
-                                              .because = "server a lost its connection: connection reset by peer"}}});
+                        .absent_ranks = {{.job = job_,
+                                          .group = group_,
+                                          .epoch = epoch_,
+                                          .rank = Rank(1),
+                                          .ago_ms = ago_ms,
+                                          .because = "server a lost its connection: connection reset by peer"}}});
   }
   void BeatAll() {
     for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
@@ -67,7 +67,7 @@ class MachineLossesTest : public ::testing::Test {
 
 TEST_F(MachineLossesTest, AProcessWhoseConnectionsEndTogetherIsLostLongBeforeItsLease) {
   CloseStream(1);
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(kProcessEndedMs - 1);
   EXPECT_FALSE(IsLost());
   harness_.Advance(1);
@@ -82,7 +82,7 @@ TEST_F(MachineLossesTest, AProcessWhoseConnectionsEndTogetherIsLostLongBeforeIts
 }
 
 TEST_F(MachineLossesTest, ItIsTheSameWhenTheServerIsHeardFirst) {
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(200);
   CloseStream(1);
   harness_.Advance(kProcessEndedMs);
@@ -92,7 +92,7 @@ TEST_F(MachineLossesTest, ItIsTheSameWhenTheServerIsHeardFirst) {
 TEST_F(MachineLossesTest, AServerThatIsHeardLateIsBelievedAtOnce) {
   CloseStream(1);
   harness_.Advance(3000);
-  TellOfLostConnection(/*ago_ms=*/3000);
+  ReportAbsentRank(/*ago_ms=*/3000);
   harness_.Advance(0);
   EXPECT_TRUE(IsLost());
   EXPECT_THAT(harness_.EventKinds(), Not(Contains("scheduler-stalled")));
@@ -106,7 +106,7 @@ TEST_F(MachineLossesTest, AStreamThatEndsAloneSaysNothing) {
 
 TEST_F(MachineLossesTest, AConnectionThatBreaksAloneSaysNothing) {
   for (int i = 0; i < 20; ++i) {
-    TellOfLostConnection(/*ago_ms=*/1000 * static_cast<uint64_t>(i));
+    ReportAbsentRank(/*ago_ms=*/1000 * static_cast<uint64_t>(i));
     BeatAll();
     harness_.Advance(1000);
   }
@@ -116,7 +116,7 @@ TEST_F(MachineLossesTest, AConnectionThatBreaksAloneSaysNothing) {
 TEST_F(MachineLossesTest, ANewStreamOrAHeartbeatShowsLife) {
   for (const bool by_stream : {true, false}) {
     CloseStream(1);
-    TellOfLostConnection();
+    ReportAbsentRank();
     harness_.Advance(kProcessEndedMs - 1);
     if (by_stream) {
       streams_[1] = harness_.WatchAs(job_, 1, 101);
@@ -131,20 +131,20 @@ TEST_F(MachineLossesTest, ANewStreamOrAHeartbeatShowsLife) {
 TEST_F(MachineLossesTest, OnlyTheEndOfTheLastStreamCounts) {
   const WatcherId second = harness_.WatchAs(job_, 1, 101);
   CloseStream(1);
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(2 * kProcessEndedMs);
   EXPECT_FALSE(IsLost());
   harness_.StepEvent(StreamClosed{second});
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(kProcessEndedMs);
   EXPECT_TRUE(IsLost());
 }
 
 TEST_F(MachineLossesTest, TwoEndsAtDifferentTimesAreTwoFaults) {
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(1500);
   CloseStream(1);
-  TellOfLostConnection(/*ago_ms=*/1500);
+  ReportAbsentRank(/*ago_ms=*/1500);
   harness_.Advance(2000);
   EXPECT_FALSE(IsLost());
 }
@@ -152,7 +152,7 @@ TEST_F(MachineLossesTest, TwoEndsAtDifferentTimesAreTwoFaults) {
 TEST_F(MachineLossesTest, WhatAServerSaysOfAnEpochThatIsOverSaysNothing) {
   harness_.Ask<ServerRegistered>(Server("b", 12, 2));  // the group moves
   CloseStream(1);
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Advance(3000);
   EXPECT_FALSE(IsLost());
 }
@@ -208,7 +208,7 @@ TEST_F(MachineLossesTest, ARivalThatGaveUpLeavesNoTrace) {
 
 TEST_F(MachineLossesTest, ASchedulerThatStoodStillForgetsWhatItSaw) {
   CloseStream(1);
-  TellOfLostConnection();
+  ReportAbsentRank();
   harness_.Stall(3 * kTtlMs);
   EXPECT_THAT(harness_.EventKinds(), Contains("scheduler-stalled"));
   harness_.Advance(kTtlMs - 1);

@@ -104,7 +104,7 @@ TEST_F(MachineRailsTest, TwoNodesOfTwoRanksAreTwoRailsOfTwo) {
     EXPECT_EQ(token.group, answer.group);
     EXPECT_EQ(token.rank, Rank(place_in_rail[rank]));
     EXPECT_EQ(token.group_size, 2u);
-    EXPECT_EQ(token.ranks_per_member, 2u);
+    EXPECT_EQ(token.ranks_per_contribution, 2u);
     EXPECT_EQ(token.incarnation, Incarnation(100 + rank));
     EXPECT_EQ(answer.map, answers[0].map) << "all rails have the same servers";
   }
@@ -141,7 +141,7 @@ TEST_F(MachineRailsTest, OneNodeOfFourAmongTwoRanksEachMakesAllFlat) {
   for (const RequestHandle handle : handles) {
     EXPECT_EQ(harness_.Get<GroupJoined>(handle).node_reduce, NodeReduceMode::kFlat);
     EXPECT_EQ(DecodeToken(harness_.Get<GroupJoined>(handle).token)->group_size, 4u);
-    EXPECT_EQ(DecodeToken(harness_.Get<GroupJoined>(handle).token)->ranks_per_member, 1u);
+    EXPECT_EQ(DecodeToken(harness_.Get<GroupJoined>(handle).token)->ranks_per_contribution, 1u);
   }
   EXPECT_THAT(Events("group-opened")[0].reason, HasSubstr("; not within a node: rank 1 is on another node (node-1)"));
 }
@@ -240,15 +240,15 @@ TEST_F(MachineRailsTest, ALostServerMovesAllRailsThatUsedIt) {
   for (const GroupView& group : OpenGroups()) EXPECT_THAT(group.state.shards, SizeIs(1));
 }
 
-TEST_F(MachineRailsTest, ALostConnectionIsOfTheRailsRank) {
+TEST_F(MachineRailsTest, AnAbsentRankIsOfTheRailsRank) {
   const std::vector<GroupJoined> answers = Open();
-  HeartbeatServer beat{.server = ServerId(1), .incarnation = Incarnation(1), .load = {}, .lost_connections = {}};
-  beat.lost_connections.push_back({.job = job_,
-                                   .group = answers[2].group,
-                                   .epoch = answers[2].map->epoch(),
-                                   .rank = Rank(1),
-                                   .ago_ms = 0,
-                                   .because = "reset"});
+  HeartbeatServer beat{.server = ServerId(1), .incarnation = Incarnation(1), .load = {}, .absent_ranks = {}};
+  beat.absent_ranks.push_back({.job = job_,
+                               .group = answers[2].group,
+                               .epoch = answers[2].map->epoch(),
+                               .rank = Rank(1),
+                               .ago_ms = 0,
+                               .because = "reset"});
   const WatcherId stream = harness_.WatchAs(job_, 3, 103);
   harness_.Ask<ServerRenewed>(beat);
   harness_.StepEvent(StreamClosed{stream});

@@ -111,7 +111,7 @@ class ServerDriver {
   // ---- what workers say ----
 
   GroupToken Token(uint32_t rank, uint32_t size, uint64_t group = 1, uint32_t chunk_bytes = 1024,
-                   uint32_t ranks_per_member = 1) const {
+                   uint32_t ranks_per_contribution = 1) const {
     GroupToken token;
     token.job = JobId(9);
     token.group = GroupId(group);
@@ -120,7 +120,7 @@ class ServerDriver {
     token.rank = Rank(rank);
     token.group_size = size;
     token.max_chunk_bytes = chunk_bytes;
-    token.ranks_per_member = ranks_per_member;
+    token.ranks_per_contribution = ranks_per_contribution;
     token.expires_at_unix_s = kNowUnixS + 60;
     SignToken(key_, &token);
     return token;

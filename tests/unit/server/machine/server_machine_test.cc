@@ -192,7 +192,7 @@ TEST(ServerMachine, RanksOfARailThatDisagreeAreMarkedForTheWorkersToName) {
   std::vector<PeerId> peers;
   for (uint32_t rank = 0; rank < 2; ++rank) {
     peers.push_back(server.Up());
-    server.Hello(peers[rank], server.Token(rank, 2, 1, 1024, /*ranks_per_member=*/4));
+    server.Hello(peers[rank], server.Token(rank, 2, 1, 1024, /*ranks_per_contribution=*/4));
   }
   server.Clear();
   server.Push(peers[0], ServerDriver::PushHeader(0, 1, 0, 256));

@@ -32,7 +32,7 @@ TEST(Joining, WaitsForNoServersOnceTheSchedulerSaysThatNoneAreNeeded) {
       .choice = NodeReduceChoice::kHost, .possible = true, .node_identity = "boot 1, network namespace 2"};
   MembershipDriver driver(options);
   driver.Do(JoinCommand{kDeadlineNs});
-  const NodeReduceOffer offer = std::get<JoinJobCall>(driver.Find<JoinJobCall>()->what).member.node_reduce;
+  const NodeReduceRequest offer = std::get<JoinJobCall>(driver.Find<JoinJobCall>()->what).member.node_reduce;
   EXPECT_EQ(offer.choice, NodeReduceChoice::kHost);
   EXPECT_EQ(offer.node_identity, "boot 1, network namespace 2");
   driver.AnswerNext<JoinJobCall>(driver.Joined(/*servers=*/0));

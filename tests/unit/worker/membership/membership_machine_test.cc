@@ -76,7 +76,7 @@ JoinGroupCommand AsksForFour(uint64_t ticket, uint64_t deadline_ns) {
 JoinedGroup WithRails() {
   GroupToken token = Token();
   token.rank = Rank(0);
-  token.ranks_per_member = 2;
+  token.ranks_per_contribution = 2;
   JoinedGroup group = Group(token);
   group.nodes = {"node-a", "node-b", "node-a", "node-b"};
   group.node_reduce = NodeReduceMode::kRails;

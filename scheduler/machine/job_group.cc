@@ -1,0 +1,55 @@
+#include "scheduler/machine/job_group.h"
+
+#include <algorithm>
+
+namespace shoal::scheduler {
+
+bool JobGroup::HasRank(JobRank rank) const { return std::ranges::find(state_.ranks, rank) != state_.ranks.end(); }
+
+bool JobGroup::Close(JobRank rank) {
+  state_.gone.insert(rank);
+  return state_.gone.size() == state_.ranks.size();
+}
+
+bool JobGroup::Fail(std::string failure, bool ends_with_aborted) {
+  if (!state_.failure.empty()) return false;
+  state_.failure = std::move(failure);
+  state_.ends_with_aborted = ends_with_aborted;
+  return true;
+}
+
+void JobGroup::NoteLost(const ExcludedServer& server, std::string wish, Now now) {
+  NoteReport(server.server, std::move(wish), now);
+  reported_ = server.server;
+  state_.excluded.push_back(server);
+}
+
+void JobGroup::NoteReachedAgain(ServerId server, std::string wish, Now now) {
+  NoteReport(server, std::move(wish), now);
+  reported_ = ServerId();
+}
+
+void JobGroup::NoteReport(ServerId server, std::string wish, Now now) {
+  if (wish_.empty() && pace_.IsSettled(now)) wanted_since_ns_ = now.monotonic_ns;
+  wish_ = std::move(wish);
+  ForgetExclusion(server);
+}
+
+bool JobGroup::ForgetExclusion(ServerId server) {
+  return std::erase_if(state_.excluded, [&](const ExcludedServer& each) { return each.server == server; }) != 0;
+}
+
+bool JobGroup::ForgetRefusal(ServerId server) {
+  return std::erase_if(state_.excluded,
+                       [&](const ExcludedServer& each) { return each.server == server && !each.refusal.empty(); }) != 0;
+}
+
+void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded, Now now) {
+  state_.epoch = map.epoch();
+  state_.shards = map.shards();
+  state_.excluded = std::move(excluded);
+  pace_.Note(now);
+  wish_.clear();
+}
+
+}  // namespace shoal::scheduler
