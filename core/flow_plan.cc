@@ -13,7 +13,7 @@ constexpr uint64_t kPortBufferBytes = 256 << 10;
 constexpr uint64_t kPortBufferNs = 250'000;
 // Where it was not measured: by the bench's runs of small chunks on loopback.
 constexpr uint64_t kUnmeasuredMessageNs = 2'000;
-// A measurement on a busy machine must not decide alone.
+// A measurement on a busy node must not decide alone.
 constexpr uint64_t kMaxMessageNs = 20'000;
 constexpr uint64_t kMessageCostShare = 4;
 // A third chunk covers what handling the messages of so many ranks takes, between a chunk's arrival and its results.

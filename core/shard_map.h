@@ -54,7 +54,7 @@ class ShardMap {
   // Where in deal_table() the deal of a bucket starts whose first chunk has this position.
   uint32_t Rotation(GroupId group, uint64_t first_position) const;
 
-  // A digest of everything in the map; equal maps have equal digests on every machine.
+  // A digest of everything in the map; equal maps have equal digests on every node.
   uint64_t Digest() const;
 
  private:

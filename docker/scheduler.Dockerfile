@@ -1,4 +1,4 @@
-# The scheduler, and shoalctl to ask it. From the repository's root: docker build -f docker/scheduler.Dockerfile -t shoal/scheduler .
+# The scheduler, and shoalctl to ask it. From the repository's root: docker build -f docker/scheduler.Dockerfile -t localhost/shoal/scheduler .
 FROM docker.io/library/debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends \
       build-essential ca-certificates cmake ninja-build pkg-config \

@@ -1,4 +1,4 @@
-# The reduction server. Build it from the repository's root: docker build -f docker/server.Dockerfile -t shoal/server .
+# The reduction server. Build it from the repository's root: docker build -f docker/server.Dockerfile -t localhost/shoal/server .
 # Debian 13 for its newer UCX (1.18). CMake's -DSHOAL_BUILD_TESTS=OFF keeps the tests' packages out.
 FROM docker.io/library/debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends \

@@ -1,7 +1,7 @@
 // The reduction kernels by instruction set, for reduce.cc and for tests that compare them with each other.
 //
 // This header is also compiled with AVX flags, so it defines no function: an inline function compiled that way could be
-// the copy that the linker keeps for all, and would stop the program on an older machine.
+// the copy that the linker keeps for all, and would stop the program on an older processor.
 // Immutable; any thread.
 #ifndef SHOAL_REDUCE_KERNEL_TABLE_H_
 #define SHOAL_REDUCE_KERNEL_TABLE_H_
@@ -39,7 +39,7 @@ extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
 #endif
 
-// The tables that this machine can run, best first, ended by nullptr. Defined in reduce.cc.
+// The tables that this processor can run, best first, ended by nullptr. Defined in reduce.cc.
 const KernelTable* const* RunnableKernels();
 
 }  // namespace shoal

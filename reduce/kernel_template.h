@@ -3,7 +3,7 @@
 //
 // Because the same source is compiled with different flags into one program, everything here has internal linkage and
 // nothing of the standard library is called: a shared inline function would be merged by the linker, and the copy that
-// it keeps could hold instructions that the machine lacks. A test looks for such symbols in the object files.
+// it keeps could hold instructions that the processor lacks. A test looks for such symbols in the object files.
 //
 // The way of the numbers: a tile of a few registers takes the same stretch of every input, in rank order, and is
 // written once. With many inputs so many streams at once thrash the first-level cache and outnumber the prefetcher's:

@@ -1,4 +1,4 @@
-// Kernels for every machine: what the compiler makes of the template for the processor family's baseline.
+// Kernels for every processor: what the compiler makes of the template for the processor family's baseline.
 #include "reduce/kernel_template.h"
 
 namespace shoal {

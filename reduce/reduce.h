@@ -29,7 +29,7 @@ struct ReduceSpec {
 // each, of at least 1 and together at most kMaxReduceInputs ranks.
 void Reduce(const ReduceSpec& spec, std::span<const std::byte* const> inputs, std::byte* output, size_t element_count);
 
-// "avx512", "avx2" or "portable": the kernels that this machine runs (chosen once, by cpuid).
+// "avx512", "avx2" or "portable": the kernels that this processor runs (chosen once, by cpuid).
 const char* ReduceKernelName();
 
 }  // namespace shoal

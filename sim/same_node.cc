@@ -28,7 +28,7 @@ std::unique_ptr<Transport> SameNode::MakeTransport(bool listen, std::function<vo
   const uint32_t number = next_address_++;
   ShmTransportOptions options;
   options.arena_bytes = arena_bytes_;
-  // Other simulators may run on this machine.
+  // Other simulators may run on this node.
   const auto pid = static_cast<uint32_t>(getpid());
   if (listen) {
     options.listen_address =

@@ -37,12 +37,12 @@ void SimControl::CallerEnded(const std::string& caller) {
   for (const auto& [handle, call] : calls_) {
     if (call.caller.name == caller && call.route.host != 0) calls.push_back(handle);
   }
-  std::vector<WatcherId> watches;
-  for (const auto& [id, watcher] : watchers_) {
-    if (watcher.caller.name == caller) watches.push_back(id);
+  std::vector<WatcherId> streams;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.caller.name == caller) streams.push_back(id);
   }
   for (const RequestHandle handle : calls) Cancel(handle);
-  for (const WatcherId id : watches) CloseWatch(id);
+  for (const WatcherId id : streams) CloseStream(id);
 }
 
 uint64_t SimControl::TimeFrom(const std::string& caller) {
@@ -133,6 +133,7 @@ RequestHandle SimControl::Call(Caller caller, scheduler::Request request, uint64
             calls_.erase(arrived);
             return;
           }
+          if (host->IsOverloaded()) return Break(handle, scheduler::OverloadedError());
           arrived->second.route = {host->number_, follower};
           host->Arrive(scheduler::RequestArrived{handle, arrived->second.request});
         },
@@ -164,68 +165,98 @@ void SimControl::End(RequestHandle handle, const absl::StatusOr<scheduler::Respo
   if (!pending.caller.alive.expired()) pending.answer(response);
 }
 
-void SimControl::Break(RequestHandle handle, const char* why) {
-  world_->After(Delay(), [this, handle, why] { End(handle, absl::UnavailableError(why)); });
+void SimControl::Break(RequestHandle handle, const absl::Status& why) {
+  world_->After(Delay(), [this, handle, why] { End(handle, why); });
 }
 
-WatcherId SimControl::OpenWatch(Caller caller, scheduler::WatchOpened opened, Update update, Ended ended) {
-  const WatcherId id(next_watcher_++);
-  opened.watcher = id;
-  const uint64_t arrival_ns = TimeFrom(caller.name);
-  watchers_[id] = {
-      .caller = std::move(caller), .opened = opened, .update = std::move(update), .ended = std::move(ended)};
+WatcherId SimControl::OpenWatch(Caller caller, scheduler::WatchOpened opened, TakeUpdate take, Ended ended) {
+  opened.watcher = WatcherId(next_watcher_++);
+  return Open(
+      opened.watcher,
+      {.caller = std::move(caller), .opened = opened, .take_update = std::move(take), .ended = std::move(ended)});
+}
+
+WatcherId SimControl::OpenEvents(Caller caller, scheduler::EventsOpened opened, TakeEvent take, Ended ended) {
+  opened.watcher = WatcherId(next_watcher_++);
+  return Open(
+      opened.watcher,
+      {.caller = std::move(caller), .opened = opened, .take_event = std::move(take), .ended = std::move(ended)});
+}
+
+WatcherId SimControl::Open(WatcherId id, Stream stream) {
+  const uint64_t arrival_ns = TimeFrom(stream.caller.name);
+  streams_[id] = std::move(stream);
   world_->At(arrival_ns, [this, id] {
-    const auto watcher = watchers_.find(id);
-    if (watcher == watchers_.end()) return;
+    const auto opening = streams_.find(id);
+    if (opening == streams_.end()) return;
     Dispatch(
-        watcher->second.caller,
+        opening->second.caller,
         [this, id](SimControlHost* host, uint64_t follower) {
-          const auto arrived = watchers_.find(id);
-          if (arrived == watchers_.end()) return;
+          const auto arrived = streams_.find(id);
+          if (arrived == streams_.end()) return;
+          if (host->IsOverloaded()) return BreakStream(id, scheduler::OverloadedError());
           arrived->second.route = {host->number_, follower};
           host->Arrive(arrived->second.opened);
         },
         [this, id](uint64_t follower) {
-          if (const auto passed = watchers_.find(id); passed != watchers_.end())
-            passed->second.route.follower = follower;
+          if (const auto passed = streams_.find(id); passed != streams_.end()) passed->second.route.follower = follower;
         },
-        [this, id](const std::string&) { BreakStream(id); });
+        [this, id](const std::string& why) { BreakStream(id, absl::UnavailableError(why)); });
   });
   return id;
 }
 
-void SimControl::CloseWatch(WatcherId id) {
-  const auto watcher = watchers_.find(id);
-  if (watcher == watchers_.end()) return;
-  const uint64_t host = watcher->second.route.host;
-  const std::string caller = watcher->second.caller.name;
-  watchers_.erase(watcher);
+void SimControl::CloseStream(WatcherId id) {
+  const auto stream = streams_.find(id);
+  if (stream == streams_.end()) return;
+  const uint64_t host = stream->second.route.host;
+  const std::string caller = stream->second.caller.name;
+  streams_.erase(stream);
   world_->At(TimeFrom(caller), [this, id, host] {
     const auto found = hosts_.find(host);
     if (found != hosts_.end()) found->second->Arrive(scheduler::StreamClosed{id});
   });
 }
 
-void SimControl::BreakStream(WatcherId id) {
-  world_->After(Delay(), [this, id] {
-    const auto watcher = watchers_.find(id);
-    if (watcher == watchers_.end()) return;
-    const Watcher broken = std::move(watcher->second);
-    watchers_.erase(watcher);
-    // The follower that passed the stream on may be what is gone.
-    const auto host = hosts_.find(broken.route.host);
-    if (host != hosts_.end()) host->second->Arrive(scheduler::StreamClosed{id});
-    if (!broken.caller.alive.expired()) broken.ended();
+void SimControl::SendOn(Stream* stream, const std::function<void()>& arrive) {
+  const Route route = stream->route;
+  stream->last_ns = std::max(TimeTo(stream->caller, route, /*stream=*/true), stream->last_ns);
+  world_->At(stream->last_ns, [this, route, arrive] {
+    Through(route.follower, [this, route, arrive] {
+      if (hosts_.contains(route.host)) arrive();
+    });
   });
 }
 
+void SimControl::EndStream(WatcherId id, const absl::Status& status) {
+  const auto stream = streams_.find(id);
+  if (stream == streams_.end() || stream->second.ends) return;
+  stream->second.ends = true;
+  SendOn(&stream->second, [this, id, status] { StreamEnded(id, status); });
+}
+
+void SimControl::BreakStream(WatcherId id, const absl::Status& why) {
+  world_->After(Delay(), [this, id, why] { StreamEnded(id, why); });
+}
+
+void SimControl::StreamEnded(WatcherId id, const absl::Status& status) {
+  const auto stream = streams_.find(id);
+  if (stream == streams_.end()) return;
+  const Stream ended = std::move(stream->second);
+  streams_.erase(stream);
+  // The follower that passed the stream on may be what is gone.
+  const auto host = hosts_.find(ended.route.host);
+  if (host != hosts_.end()) host->second->Arrive(scheduler::StreamClosed{id});
+  if (!ended.caller.alive.expired()) ended.ended(status);
+}
+
 template <typename Concerns>
-void SimControl::BreakAll(const Concerns& concerns, const char* why) {
+void SimControl::BreakAll(const Concerns& concerns, const absl::Status& why) {
   for (const auto& [handle, call] : calls_) {
     if (concerns(call.route)) Break(handle, why);
   }
-  for (const auto& [id, watcher] : watchers_) {
-    if (concerns(watcher.route)) BreakStream(id);
+  for (const auto& [id, stream] : streams_) {
+    if (concerns(stream.route)) BreakStream(id, why);
   }
 }
 
@@ -237,7 +268,7 @@ void SimControl::HostCame(uint64_t host) {
         if (found == followers_.end() || found->second->leader_ >= host) return;
         found->second->leader_ = host;
         BreakAll([&](const Route& route) { return route.follower == number && route.host != 0 && route.host != host; },
-                 kAnotherLeads);
+                 absl::UnavailableError(kAnotherLeads));
       });
     });
   }
@@ -245,14 +276,23 @@ void SimControl::HostCame(uint64_t host) {
 
 void SimControl::HostIsGone(uint64_t number) {
   hosts_.erase(number);
-  BreakAll([number](const Route& route) { return route.host == number; }, kReset);
+  BreakAll([number](const Route& route) { return route.host == number; }, absl::UnavailableError(kReset));
 }
 
 void SimControl::Deliver(WatcherId id, const scheduler::SendWatch& update) {
-  const auto watcher = watchers_.find(id);
-  if (watcher == watchers_.end()) return;
-  if (!watcher->second.caller.alive.expired()) return watcher->second.update(update);
-  CloseWatch(id);
+  const auto stream = streams_.find(id);
+  if (stream == streams_.end()) return;
+  if (!stream->second.caller.alive.expired()) return stream->second.take_update(update);
+  CloseStream(id);
+}
+
+void SimControl::DeliverEvent(WatcherId id) {
+  const auto stream = streams_.find(id);
+  if (stream == streams_.end() || stream->second.unread.empty()) return;  // it was lost, and the stream's end follows
+  if (stream->second.caller.alive.expired()) return CloseStream(id);
+  const scheduler::EventRecord event = std::move(stream->second.unread.front());
+  stream->second.unread.pop_front();
+  stream->second.take_event(event);
 }
 
 SimControlHost::SimControlHost(SimControl* control) : control_(control), number_(control->next_number_++) {
@@ -284,7 +324,7 @@ void SimControlHost::Execute(const scheduler::Reply& reply) {
   if (reported != nullptr && !reported->newer.has_value()) ++control->reports_without_move_;
   const auto lost = control->answers_lost_.find(call->second.caller.name);
   if (lost != control->answers_lost_.end() && control->world_->now_ns() < lost->second) {
-    return control->Break(reply.handle, kReset);
+    return control->Break(reply.handle, absl::UnavailableError(kReset));
   }
   // What is under way when this scheduler dies is lost.
   const SimControl::Route route = call->second.route;
@@ -297,19 +337,24 @@ void SimControlHost::Execute(const scheduler::Reply& reply) {
 
 void SimControlHost::Execute(const scheduler::SendWatch& update) {
   SimControl* const control = control_;
-  const auto watcher = control->watchers_.find(update.watcher);
-  if (watcher == control->watchers_.end()) return;
-  const SimControl::Route route = watcher->second.route;
-  uint64_t& last_ns = watcher->second.last_ns;
-  last_ns = std::max(control->TimeTo(watcher->second.caller, route, /*stream=*/true), last_ns);
-  control->world_->At(last_ns, [control, route, update] {
-    control->Through(route.follower, [control, route, update] {
-      if (control->hosts_.contains(route.host)) control->Deliver(update.watcher, update);
-    });
-  });
+  const auto stream = control->streams_.find(update.watcher);
+  if (stream == control->streams_.end() || stream->second.ends) return;
+  control->SendOn(&stream->second, [control, update] { control->Deliver(update.watcher, update); });
 }
 
-void SimControlHost::Execute(const scheduler::CloseStream& close) { control_->BreakStream(close.watcher); }
+void SimControlHost::Execute(const scheduler::SendEvent& event) {
+  const auto found = control_->streams_.find(event.watcher);
+  if (found == control_->streams_.end() || found->second.ends) return;
+  SimControl::Stream& stream = found->second;
+  if (stream.unread.size() >= scheduler::kMaxQueuedStreamEvents) {
+    stream.unread.clear();
+    return control_->EndStream(event.watcher, scheduler::ReaderTooSlowError());
+  }
+  stream.unread.push_back(event.event);
+  control_->SendOn(&stream, [control = control_, id = event.watcher] { control->DeliverEvent(id); });
+}
+
+void SimControlHost::Execute(const scheduler::CloseStream& close) { control_->EndStream(close.watcher, close.status); }
 
 SimFollower::SimFollower(SimControl* control) : control_(control), number_(control->next_number_++) {
   control_->followers_[number_] = this;
@@ -318,7 +363,8 @@ SimFollower::SimFollower(SimControl* control) : control_(control), number_(contr
 
 SimFollower::~SimFollower() {
   control_->followers_.erase(number_);
-  control_->BreakAll([this](const SimControl::Route& route) { return route.follower == number_; }, kReset);
+  control_->BreakAll([this](const SimControl::Route& route) { return route.follower == number_; },
+                     absl::UnavailableError(kReset));
 }
 
 void SimFollower::StandStillUntil(uint64_t world_ns) { stillness_.StandStill(control_->world_->now_ns(), world_ns); }

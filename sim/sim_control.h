@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "scheduler/rpc/control_host.h"
 #include "sim/world.h"
@@ -30,8 +31,9 @@ class SimFollower;
 class SimControl {
  public:
   using Answer = std::function<void(const absl::StatusOr<scheduler::Response>&)>;
-  using Update = std::function<void(const scheduler::SendWatch&)>;
-  using Ended = std::function<void()>;
+  using TakeUpdate = std::function<void(const scheduler::SendWatch&)>;
+  using TakeEvent = std::function<void(const scheduler::EventRecord&)>;
+  using Ended = std::function<void(const absl::Status&)>;
 
   struct Caller {
     std::weak_ptr<bool> alive;
@@ -46,10 +48,11 @@ class SimControl {
   // `answer` is called exactly once, from a world event, unless the caller is gone by then or the call is cancelled.
   scheduler::RequestHandle Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer);
   void Cancel(scheduler::RequestHandle handle);
-  // Follows a job's losses and maps until the stream breaks (`ended` is called once), is closed, or the caller is gone.
-  // `opened` without its watcher.
-  scheduler::WatcherId OpenWatch(Caller caller, scheduler::WatchOpened opened, Update update, Ended ended);
-  void CloseWatch(scheduler::WatcherId watcher);
+  // Follows a job's losses and maps, or reads events, until the stream ends or breaks (`ended` is called once), is
+  // closed here, or the caller is gone. `opened` without its watcher.
+  scheduler::WatcherId OpenWatch(Caller caller, scheduler::WatchOpened opened, TakeUpdate take, Ended ended);
+  scheduler::WatcherId OpenEvents(Caller caller, scheduler::EventsOpened opened, TakeEvent take, Ended ended);
+  void CloseStream(scheduler::WatcherId stream);
 
   // The caller's process has ended, and its kernel closes its connections. What it has asked may still arrive.
   void CallerEnded(const std::string& caller);
@@ -57,12 +60,12 @@ class SimControl {
   // Until then nothing from the caller reaches a scheduler (true) or nothing from a scheduler the caller (false).
   void Cut(const std::string& caller, bool from_caller, uint64_t until_ns);
   // Until then a scheduler hears the caller's calls, and their answers are lost: the calls break.
-  // Of ranks, on servers, that were answered while the group stayed where it was.
-  uint64_t reports_without_move() const { return reports_without_move_; }
-
   void LoseAnswers(const std::string& caller, uint64_t until_ns) { answers_lost_[caller] = until_ns; }
   // Until then streams tell the caller nothing; its calls are answered.
   void HoldStreams(const std::string& caller, uint64_t until_ns) { streams_held_[caller] = until_ns; }
+
+  // Of ranks, on servers, that were answered while the group stayed where it was.
+  uint64_t reports_without_move() const { return reports_without_move_; }
 
  private:
   friend class SimControlHost;
@@ -79,13 +82,16 @@ class SimControl {
     Answer answer;
     Route route;
   };
-  struct Watcher {
+  struct Stream {
     Caller caller;
-    scheduler::WatchOpened opened;
-    Update update;
+    scheduler::SchedulerEvent opened;  // WatchOpened or EventsOpened
+    TakeUpdate take_update;            // of the one
+    TakeEvent take_event;              // of the other
     Ended ended;
     Route route;
-    uint64_t last_ns = 0;  // arrival of its newest update: a stream keeps its order
+    uint64_t last_ns = 0;                       // arrival of the newest that was sent: a stream keeps its order
+    std::deque<scheduler::EventRecord> unread;  // events that have not arrived yet
+    bool ends = false;                          // its end has been sent: nothing follows
   };
 
   uint64_t Delay() { return latency_ns_ + world_->random().Below(latency_ns_ + 1); }
@@ -104,14 +110,22 @@ class SimControl {
   // Does it when the follower does not stand still, at once if there is none; not if it has gone.
   void Through(uint64_t follower, const std::function<void()>& what);
   void End(scheduler::RequestHandle handle, const absl::StatusOr<scheduler::Response>& response);
-  void Break(scheduler::RequestHandle handle, const char* why);
-  void BreakStream(scheduler::WatcherId watcher);
+  void Break(scheduler::RequestHandle handle, const absl::Status& why);
+  scheduler::WatcherId Open(scheduler::WatcherId id, Stream stream);
+  // What the scheduler sends on a stream: done at the reader's end, after all that was sent before.
+  void SendOn(Stream* stream, const std::function<void()>& arrive);
+  // The scheduler ends it, after all that was sent before.
+  void EndStream(scheduler::WatcherId id, const absl::Status& status);
+  // The connection breaks: what was sent may be lost.
+  void BreakStream(scheduler::WatcherId id, const absl::Status& why);
+  void StreamEnded(scheduler::WatcherId id, const absl::Status& status);
   template <typename Concerns>
-  void BreakAll(const Concerns& concerns, const char* why);
+  void BreakAll(const Concerns& concerns, const absl::Status& why);
   // What it had is lost.
   void HostIsGone(uint64_t host);
   void HostCame(uint64_t host);
   void Deliver(scheduler::WatcherId id, const scheduler::SendWatch& update);
+  void DeliverEvent(scheduler::WatcherId id);  // the oldest that is unread
 
   World* world_;
   uint64_t latency_ns_;
@@ -121,7 +135,7 @@ class SimControl {
   std::map<uint64_t, SimControlHost*> hosts_;   // that are up
   std::map<uint64_t, SimFollower*> followers_;  // likewise
   std::map<scheduler::RequestHandle, PendingCall> calls_;
-  std::map<scheduler::WatcherId, Watcher> watchers_;
+  std::map<scheduler::WatcherId, Stream> streams_;
   std::map<std::string, uint64_t> connected_ns_;  // of callers that leave it to us
   std::map<std::string, uint64_t> cut_from_;
   std::map<std::string, uint64_t> cut_to_;
@@ -156,8 +170,7 @@ class SimControlHost : public scheduler::ControlHost {
   std::optional<scheduler::SchedulerEvent> Poll() override;
   void Execute(const scheduler::Reply& reply) override;
   void Execute(const scheduler::SendWatch& update) override;
-  // Nobody reads the events of a simulated scheduler.
-  void Execute(const scheduler::SendEvent&) override {}
+  void Execute(const scheduler::SendEvent& event) override;
   void Execute(const scheduler::CloseStream& close) override;
   void SetWake(std::function<void()> wake) override { wake_ = std::move(wake); }
 
@@ -166,6 +179,8 @@ class SimControlHost : public scheduler::ControlHost {
  private:
   friend class SimControl;
   void Arrive(scheduler::SchedulerEvent event);
+  // For a call or stream that arrives: it is refused.
+  bool IsOverloaded() const { return inbox_.size() >= scheduler::kMaxQueuedEvents; }
 
   SimControl* control_;
   uint64_t number_;

@@ -193,7 +193,7 @@ void SimSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
       [this, watch](const scheduler::SendWatch& update) {
         Arrive(WatchNewsCame{watch, AsNews(update)});
       },
-      [this, watch] {
+      [this, watch](const absl::Status&) {
         watches_.erase(watch);
         Arrive(WatchEnded{watch});
       });
@@ -202,7 +202,7 @@ void SimSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
 void SimSchedulerPort::CloseWatch(WatchId watch) {
   const auto found = watches_.find(watch);
   if (found != watches_.end()) {
-    control_->CloseWatch(found->second);
+    control_->CloseStream(found->second);
     watches_.erase(found);
   }
   // What came of it and was not asked for yet.

@@ -67,7 +67,7 @@ class HandshakeSockets {
   HandshakeSockets(const HandshakeSockets&) = delete;
   HandshakeSockets& operator=(const HandshakeSockets&) = delete;
 
-  // Once at most. InvalidArgument: `ip` is no address of this machine, or the port isn't permitted. AlreadyExists: the
+  // Once at most. InvalidArgument: `ip` is no address of this node, or the port isn't permitted. AlreadyExists: the
   // port is taken. The texts name the address. listen_address() is the outcome, "" before.
   absl::Status Listen(const std::string& ip, uint16_t port);
   const std::string& listen_address() const { return listen_address_; }

@@ -12,7 +12,7 @@ namespace shoal {
 // A free TCP port that no other process gets until it is released. One owner, any thread.
 class ReservedPort {
  public:
-  // On the address from which this machine talks to `to`. Unavailable: there is no route. ResourceExhausted: no file
+  // On the address from which this node talks to `to`. Unavailable: there is no route. ResourceExhausted: no file
   // descriptors or no ports.
   static absl::StatusOr<ReservedPort> Towards(const SocketAddress& to);
 

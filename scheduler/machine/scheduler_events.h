@@ -33,7 +33,7 @@ struct EventsOpened {
   bool follow = false;
   uint64_t after_sequence = 0;
 };
-// Either kind of stream was closed by its reader.
+// Either kind of stream has ended, whoever ended it.
 struct StreamClosed {
   WatcherId watcher;
 };

@@ -5,7 +5,7 @@ namespace shoal::scheduler {
 absl::Status GrpcCalls::CheckRoom() const {
   if (!closed_.ok()) return closed_;
   if (queue_.size() < kMaxQueuedEvents && calls_.size() < kMaxOpenCalls) return absl::OkStatus();
-  return absl::ResourceExhaustedError("the scheduler is overloaded; try again in a second");
+  return OverloadedError();
 }
 
 void GrpcCalls::Push(SchedulerEvent event) {
@@ -110,8 +110,7 @@ void EventStream::Send(const SendEvent& event) {
     }
   }
   if (close) {
-    Close(absl::ResourceExhaustedError(
-        "this reader is too slow for the events; ask again from the last one that it got"));
+    Close(ReaderTooSlowError());
   } else {
     Continue();
   }

@@ -21,14 +21,13 @@
 
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_events.h"
+#include "scheduler/rpc/control_host.h"
 #include "scheduler/rpc/control_messages.h"
 
 namespace shoal::scheduler {
 
-inline constexpr size_t kMaxQueuedEvents = 8192;
 inline constexpr size_t kMaxOpenCalls = 131072;
 inline constexpr size_t kMaxOpenStreams = 65536;
-inline constexpr size_t kMaxQueuedStreamEvents = 4096;
 
 // A unary call that waits for its reply.
 class PendingCall {

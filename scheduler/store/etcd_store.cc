@@ -54,13 +54,14 @@ absl::StatusOr<std::optional<std::string>> EtcdStore::Load() {
   if (key->kvs_size() == 0) return std::nullopt;
   const std::vector<std::string> parts = absl::StrSplit(key->kvs(0).value(), ' ');
   const absl::Status damaged = absl::DataLossError(absl::StrCat(
-      "the state in etcd under ", state_key_,
-      " is damaged or was not written by this version of shoal-scheduler; restore a copy, or give another prefix to "
+      "the state under ", state_key_, " (", Describe(),
+      ") is damaged or was not written by this version of shoal-scheduler; restore a copy, or give another prefix to "
       "start a new cluster"));
-  if (parts.size() != 2) return damaged;
+  if (parts.size() != 2 || parts[0].empty()) return damaged;
   etcdserverpb::RangeRequest read_pieces;
   read_pieces.set_key(parts[0]);
   read_pieces.set_range_end(EndOf(parts[0]));
+  read_pieces.set_revision(key->header().revision());  // a save meanwhile removes them
   const absl::StatusOr<etcdserverpb::RangeResponse> pieces = client_->Read(read_pieces, kTimeoutMs);
   if (!pieces.ok()) return pieces.status();
   std::string state;

@@ -32,7 +32,7 @@ class MemoryNodes {
   static MemoryNodes Read(const std::string& sysfs, const std::string& net_device,
                           const std::vector<int>& allowed_cpus);
 
-  // For the I/O thread of that index; none on a machine with one node.
+  // For the I/O thread of that index; none where the node has one memory node.
   std::optional<MemoryNode> PlaceOf(uint32_t thread_index) const;
 
   // "one memory node", "2 memory nodes: all on node 1, where eth0 is", "2 memory nodes: in turn on 0, 1 (...)".

@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// ResourceExhausted when a server with slot memory of `bytes` could use up what this machine, or the control group
+// ResourceExhausted when a server with slot memory of `bytes` could use up what this node, or the control group
 // (container) that the process is in, has: it would be killed in the middle of its work instead.
 absl::Status CheckSlotMemoryFits(uint64_t bytes);
 

@@ -61,8 +61,8 @@ class ChaosCluster:
     def __init__(self, shape: Shape, seed: int, folder: pathlib.Path):
         self.shape, self.seed, self.folder = shape, seed, folder
         self.clocks = WallClocks(folder)
-        self.network, self.hosts = chaos_links.make_network(shape.nodes)
-        self.links = chaos_links.Links(self.network, self.hosts, seed)
+        self.network, self.nodes = chaos_links.make_network(shape.nodes)
+        self.links = chaos_links.Links(self.network, self.nodes, seed)
         self.running: dict[str, Running] = {}
         self.ended: list[Running] = []  # processes that were replaced; their output is kept for a report
         self.stopped: set[str] = set()
@@ -87,11 +87,11 @@ class ChaosCluster:
             self.running[name].process.wait_for_line(r"^shoal-scheduler listening on", START_PATIENCE_S)
 
     def start(self, name: str, node: str, command: list[str], environment: dict[str, str] | None = None) -> Running:
-        host = self.hosts[node]
+        home = self.nodes[node]
         offset = CLOCK_APART_S * (1 + self.shape.nodes.index(node))
 
         def before_exec() -> None:
-            host.enter()
+            home.enter()
             os.setpriority(os.PRIO_PROCESS, 0, 0)  # the rig itself comes before what it watches
             call_libc("unshare", CLONE_NEWTIME)
             # Taken on by the program that is executed next; also a Python process of this node counts from there.
@@ -114,8 +114,8 @@ class ChaosCluster:
 
     def start_etcd(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        address = self.hosts[node].address
-        members = [(each, self.hosts[self.shape.node_of(each)].address) for each in self.shape.etcd_names]
+        address = self.nodes[node].address
+        members = [(each, self.nodes[self.shape.node_of(each)].address) for each in self.shape.etcd_names]
         client, peer = f"http://{address}:{ETCD_PORT}", f"http://{address}:{ETCD_PEER_PORT}"
         command = ["etcd", "--data-dir", str(self.folder / name), "--name", name, "--log-level", "error"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
@@ -124,14 +124,14 @@ class ChaosCluster:
         return self.start(name, node, [*command, "--initial-cluster", cluster])
 
     def wait_for_etcd(self, name: str) -> None:
-        address = self.hosts[self.shape.node_of(name)].address
+        address = self.nodes[self.shape.node_of(name)].address
         health = f"http://{address}:{ETCD_PORT}/health"
         program = f"import urllib.request as r; print(r.urlopen('{health}', timeout=5).read())"
         deadline = time.monotonic() + START_PATIENCE_S
         while True:
             done = subprocess.run(
                 [sys.executable, "-c", program],
-                preexec_fn=self.hosts[self.shape.node_of(name)].enter,
+                preexec_fn=self.nodes[self.shape.node_of(name)].enter,
                 capture_output=True, text=True, timeout=30, check=False,
             )  # fmt: skip
             if "true" in done.stdout:
@@ -142,10 +142,10 @@ class ChaosCluster:
 
     def start_scheduler(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        command = [str(PROGRAMS / "shoal-scheduler"), "--listen", f"{self.hosts[node].address}:{PORT}"]
+        command = [str(PROGRAMS / "shoal-scheduler"), "--listen", f"{self.nodes[node].address}:{PORT}"]
         command += ["--lease-ttl", str(self.shape.lease_ttl_ms)]
         if self.shape.has_etcd:
-            etcds = ",".join(f"{self.hosts[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)
+            etcds = ",".join(f"{self.nodes[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)
             command += ["--store", f"etcd://{etcds}/chaos", "--leader-lease", str(self.shape.leader_lease_ms)]
         else:
             command += ["--state-file", str(self.disk / "state")]
@@ -153,13 +153,13 @@ class ChaosCluster:
 
     @property
     def scheduler_addresses(self) -> str:
-        return ",".join(f"{self.hosts[node].address}:{PORT}" for node in self.shape.control_nodes)
+        return ",".join(f"{self.nodes[node].address}:{PORT}" for node in self.shape.control_nodes)
 
     def start_server(self, name: str) -> Running:
         node = self.shape.node_of(name)
-        host = self.hosts[node]
-        command = [str(PROGRAMS / "shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", host.address]
-        command += ["--name", name, "--net-device", host.device, "--timeout", "600000"]
+        home = self.nodes[node]
+        command = [str(PROGRAMS / "shoal-server"), "--scheduler", self.scheduler_addresses, "--advertise", home.address]
+        command += ["--name", name, "--net-device", home.device, "--timeout", "600000"]
         options = self.shape.options_of(name)
         if "--slot-memory" not in options:
             command += ["--slot-memory", SLOT_MEMORY]
@@ -209,11 +209,11 @@ class ChaosCluster:
 
     def shoalctl(self, *arguments: str, node: str = "", timeout_s: float = 10.0) -> list[dict]:
         """RuntimeError if no scheduler answers."""
-        host = self.hosts[node or self.shape.control_nodes[0]]
+        home = self.nodes[node or self.shape.control_nodes[0]]
         command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, *arguments, "--json"]
         command += ["--timeout", str(timeout_s)]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s + 30, check=False, preexec_fn=host.enter
+            command, capture_output=True, text=True, timeout=timeout_s + 30, check=False, preexec_fn=home.enter
         )
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
@@ -227,7 +227,7 @@ class ChaosCluster:
         )
         command = [str(PROGRAMS / "shoalctl"), "--scheduler", self.scheduler_addresses, "--timeout", "10", *arguments]
         return subprocess.Popen(
-            command, preexec_fn=self.hosts[node].enter, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, preexec_fn=self.nodes[node].enter, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
 
     def data_ports(self, server: str) -> list[int]:

@@ -41,8 +41,8 @@ def links() -> Iterator[Links]:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{why}; with CI=true chaos must be tested")
         pytest.skip(f"CHAOS IS NOT TESTED: {why}")
-    network, hosts = make_network(NODES)
-    with network, contextlib.closing(Links(network, hosts, 1)) as made:
+    network, nodes = make_network(NODES)
+    with network, contextlib.closing(Links(network, nodes, 1)) as made:
         yield made
 
 
@@ -54,14 +54,14 @@ def heard(links: Links, sender: str, receiver: str) -> bool:
         "print('ready', flush=True)\n"
         "s.recv(10)\n"
     )
-    address = links.hosts[receiver].address
+    address = links.nodes[receiver].address
     listener = subprocess.Popen(
         [sys.executable, "-c", program, address],
-        stdout=subprocess.PIPE, text=True, preexec_fn=links.hosts[receiver].enter,
+        stdout=subprocess.PIPE, text=True, preexec_fn=links.nodes[receiver].enter,
     )  # fmt: skip
     assert listener.stdout.readline() == "ready\n"
     send = f"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ({address!r}, 4000))"
-    subprocess.run([sys.executable, "-c", send], preexec_fn=links.hosts[sender].enter, timeout=30, check=False)
+    subprocess.run([sys.executable, "-c", send], preexec_fn=links.nodes[sender].enter, timeout=30, check=False)
     try:
         return listener.wait(timeout=1.0) == 0
     except subprocess.TimeoutExpired:
@@ -74,15 +74,15 @@ def heard(links: Links, sender: str, receiver: str) -> bool:
 
 def transfer(links: Links, size: int) -> tuple[str, str]:
     """What the receiver got and what the sender gave, from one to two."""
-    address = links.hosts["two"].address
+    address = links.nodes["two"].address
     receiver = subprocess.Popen(
         [sys.executable, "-c", RECEIVER, address],
-        stdout=subprocess.PIPE, text=True, preexec_fn=links.hosts["two"].enter,
+        stdout=subprocess.PIPE, text=True, preexec_fn=links.nodes["two"].enter,
     )  # fmt: skip
     assert receiver.stdout.readline() == "ready\n"
     sent = subprocess.run(
         [sys.executable, "-c", SENDER, address, str(size)],
-        preexec_fn=links.hosts["one"].enter, timeout=60, check=True, capture_output=True, text=True,
+        preexec_fn=links.nodes["one"].enter, timeout=60, check=True, capture_output=True, text=True,
     )  # fmt: skip
     return receiver.communicate(timeout=60)[0], sent.stdout
 

@@ -39,7 +39,7 @@ VALUES = {
             "priorityClassName": "high",
             "podAnnotations": {"team": "training"},
             "podLabels": {"queue": "large"},
-            "updateStrategy": "RollingUpdate",
+            "updateStrategy": "OnDelete",
         }
     },
     "several schedulers": {"scheduler": {"replicas": 3, "store": "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/shoal"}},
@@ -154,7 +154,7 @@ def test_services_lead_to_named_container_ports(helm: Helm, values: dict, role: 
 
 def test_servers_and_clients_are_told_the_schedulers_address(helm: Helm, values: dict):
     objects = helm.render(values)
-    service = one(objects, "Service", "scheduler")
+    service = one(objects, "Service", "schedulers" if values.get("scheduler", {}).get("store") else "scheduler")
     address = f"{service['metadata']['name']}.{NAMESPACE}.svc:{service['spec']['ports'][0]['port']}"
     server = container(one(objects, "StatefulSet", "server"))
     assert f"--scheduler={address}" in server["args"]
@@ -280,7 +280,9 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     scheduler_policy = one(objects, "NetworkPolicy", "scheduler")
     (rule,) = scheduler_policy["spec"]["ingress"]
     assert selects(rule["from"][0]["podSelector"]["matchLabels"], server_labels)
-    assert rule["from"][1:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
+    test_labels = {"app.kubernetes.io/component": "test"}
+    assert test_labels.items() <= rule["from"][1]["podSelector"]["matchLabels"].items(), "helm test is let in"
+    assert rule["from"][2:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
 
 
 def test_metrics_are_open_to_those_that_are_named(helm: Helm):
@@ -299,10 +301,77 @@ def test_switches_remove_objects(helm: Helm):
 
 def test_images_by_tag_digest_and_default(helm: Helm):
     objects = helm.render(VALUES["guarded"])
-    assert container(one(objects, "StatefulSet", "scheduler"))["image"] == "shoal/scheduler:nightly"
-    assert container(one(objects, "StatefulSet", "server"))["image"] == "shoal/server@sha256:" + "0" * 64
+    assert container(one(objects, "StatefulSet", "scheduler"))["image"] == "localhost/shoal/scheduler:nightly"
+    assert container(one(objects, "StatefulSet", "server"))["image"] == "localhost/shoal/server@sha256:" + "0" * 64
     version = re.search(r"project\(shoal VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
-    assert container(one(helm.render(), "StatefulSet", "server"))["image"] == f"shoal/server:{version.group(1)}"
+    server = container(one(helm.render(), "StatefulSet", "server"))
+    assert server["image"] == f"localhost/shoal/server:{version.group(1)}"
+
+
+def test_jobs_need_one_server_to_begin_unless_the_values_say_more(helm: Helm):
+    for values, servers in (({}, "1"), ({"clientConfig": {"minServers": 3}, "server": {"replicas": 4}}, "3")):
+        (config,) = [item for item in helm.render(values) if item["kind"] == "ConfigMap"]
+        assert config["data"]["SHOAL_MIN_SERVERS"] == servers
+
+
+def test_members_are_given_the_addresses_of_all_schedulers(helm: Helm):
+    objects = helm.render(VALUES["several schedulers"])
+    everyone = one(objects, "Service", "schedulers")
+    assert everyone["spec"]["clusterIP"] == "None"
+    schedulers = one(objects, "StatefulSet", "scheduler")["spec"]["template"]["metadata"]["labels"]
+    assert selects(everyone["spec"]["selector"], schedulers)
+
+
+def test_budgets_let_nodes_be_drained(helm: Helm):
+    objects = helm.render(VALUES["several schedulers"])
+    for role in ("scheduler", "server"):
+        budget = one(objects, "PodDisruptionBudget", role)["spec"]
+        assert budget["maxUnavailable"] == 1
+        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    kinds = [item["metadata"]["name"] for item in helm.render() if item["kind"] == "PodDisruptionBudget"]
+    assert kinds == [f"{RELEASE}-shoal-server"], "one scheduler alone could never be moved"
+    for item in helm.render({"scheduler": {"persistence": {"enabled": False}, "store": "etcd://etcd:2379/shoal"}}):
+        volumes = item.get("spec", {}).get("template", {}).get("spec", {}).get("volumes", [])
+        assert not volumes, "an emptyDir makes `kubectl drain` ask for --delete-emptydir-data"
+
+
+def test_slot_memory_as_a_number_reaches_the_server(helm: Helm):
+    objects = helm.render({"server": {"slotMemory": 268435456}})
+    assert "--slot-memory=268435456" in container(one(objects, "StatefulSet", "server"))["args"]
+
+
+def test_slot_memory_that_fits_is_taken(helm: Helm):
+    for slots, limit in (("256M", "512Mi"), ("4GiB", "8Gi"), ("1G", "2G"), (268435456, "1Gi"), ("1G", "0.002T")):
+        helm.render({"server": {"slotMemory": slots, "resources": {"limits": {"memory": limit}}}})
+
+
+def run_status_test(helm: Helm, tmp_path: pathlib.Path, live: int, replicas: int) -> subprocess.CompletedProcess:
+    """The script of `helm test`, with a shoalctl that lists so many live servers and a lost one."""
+    (pod,) = [item for item in helm.render({"server": {"replicas": replicas}}) if item["kind"] == "Pod"]
+    (status,) = pod["spec"]["containers"]
+    servers = ",".join(['{"state":"live"}'] * live + ['{"state":"lost"}'])
+    fake = tmp_path / "shoalctl"
+    script = f"""#!/bin/sh\n[ "$1" = status ] && echo all || echo '{{"servers":[{servers}]}}'\n"""
+    fake.write_text(script, encoding="utf-8")
+    fake.chmod(0o755)
+    (tmp_path / "sleep").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "sleep").chmod(0o755)
+    return subprocess.run(
+        status["command"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib.Path):
+    assert run_status_test(helm, tmp_path, live=3, replicas=3).returncode == 0
+    missing = run_status_test(helm, tmp_path, live=2, replicas=3)
+    assert missing.returncode == 1
+    assert "2 of 3 reduction servers are live" in missing.stderr
+    assert run_status_test(helm, tmp_path, live=0, replicas=1).returncode == 1
 
 
 # ---- wrong values ----
@@ -338,6 +407,9 @@ def test_images_by_tag_digest_and_default(helm: Helm):
         ({"server": {"httpPort": 20999}}, "one of the data plane's ports"),
         ({"scheduler": {"httpPort": 7070}}, "are both 7070"),
         ({"logFormat": "xml"}, "logFormat"),
+        ({"server": {"slotMemory": "800M"}}, "slotMemory 800M does not fit into the memory limit 1Gi"),
+        ({"server": {"slotMemory": 1073741824}}, "does not fit"),
+        ({"clientConfig": {"minServers": 0}}, "minServers"),
         ({"server": {"hostNetwork": True}, "networkPolicy": {"enabled": True}}, "has no effect"),
     ],
     ids=lambda value: str(value).replace(" ", "")[:60] if isinstance(value, dict) else "",

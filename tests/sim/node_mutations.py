@@ -80,7 +80,7 @@ NODE_MUTATIONS = [
     mutation(
         "push-does-not-wait-for-its-node",
         "a part is pushed as far as the node's sum of it is there",
-        ("worker/machine/rail.cc", "op->SetReadyElements(0);", "op->SetReadyElements(part.count);"),
+        ("worker/machine/rail.cc", "parts_.size() - 1), 0);", "parts_.size() - 1), part.count);"),
     ),
     mutation(
         "chunk-is-pushed-when-the-node-has-begun-it",

@@ -10,6 +10,8 @@
 namespace shoal {
 namespace {
 
+constexpr uint32_t kMostCreditChunks = 1024;
+
 bool ResultFits(const WorkerOp& op, const GroupInfo& group, const FrameHeader& header, uint64_t payload_bytes) {
   const OpLayout& layout = op.layout();
   return header.rank == group.rank && header.dtype == layout.type_on_wire() && header.narrowed == layout.narrowed() &&
@@ -45,6 +47,39 @@ FrameHeader ChunkFlow::Header(FrameType type) const {
   return header;
 }
 
+// ---- links ----
+
+void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
+  ShardLink& link = links_[shard];
+  if (link.greeted()) return;
+  link.Greet(landed_watermark());
+  FrameHeader header = Header(FrameType::kHello);
+  header.op = newest_result();
+  actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeHello(header, info_->token)});
+}
+
+absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
+  uint32_t credit = std::min(credit_chunks, kMostCreditChunks);
+  std::shared_ptr<StagingMemory> staging;
+  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss) {
+    credit = StagingMemory::Places(credit, info_->max_chunk_bytes);
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = StagingMemory::Allocate(credit, info_->max_chunk_bytes);
+    if (!memory.ok()) return memory.status();
+    staging = *std::move(memory);
+  }
+  links_[shard].Welcome(credit, std::move(staging));
+  return absl::OkStatus();
+}
+
+void ChunkFlow::AskAboutCommit(WorkerActions* actions) {
+  FrameHeader header = Header(FrameType::kCommit);
+  header.op = landed_watermark();
+  for (ShardLink& link : links_) {
+    if (!link.TakeCommitQuestion(landed_watermark())) continue;
+    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(header)});
+  }
+}
+
 FrameHeader ChunkFlow::PushHeader(const WorkerOp& op, ChunkNumber chunk) const {
   FrameHeader header = Header(FrameType::kPush);
   header.op = op.number();
@@ -74,6 +109,20 @@ void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* act
   if (op.chunk_count() > 0) return;
   ReportOp(&op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
+}
+
+void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
+  if (WorkerOp* const op = ops_.Find(number); op != nullptr) op->SetReadyElements(elements);
+}
+
+bool ChunkFlow::TakeWaitDueOfOldest(uint64_t now_ns) {
+  WorkerOp* const oldest = ops_.OldestOpen();
+  return oldest != nullptr && oldest->TakeWaitDue(now_ns);
+}
+
+void ChunkFlow::NoteMissingRanks(uint32_t shard, const FrameHeader& header, const Waiting& missing) {
+  WorkerOp* const op = ops_.Find(header.op);
+  if (op != nullptr) op->NoteMissingRanks(missing, shard, header.chunk);
 }
 
 void ChunkFlow::Push(Now now, WorkerActions* actions) {

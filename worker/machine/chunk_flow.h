@@ -1,15 +1,17 @@
 // The chunks of a group's ops on their way: pushed to their owners in the order that all ranks share, within each
 // shard's credit; results taken into the tensors; ops reported when all of theirs are there.
 //
-// Owns the group's ops, its links of this epoch and of those that are over, and what it keeps for other ranks. Tells
-// the servers of this rank's landed watermark. What ends the group comes out as an error; Fail is called then. After
-// Fail nothing is pushed or taken, and each op is reported when the transport is done with its memory. One thread.
+// Owns the group's ops, its links of this epoch and of those that are over, and what it keeps for other ranks; others
+// look at them and change them through the functions below alone. Tells the servers of this rank's landed watermark.
+// What ends the group comes out as an error; Fail is called then. After Fail nothing is pushed or taken, and each op is
+// reported when the transport is done with its memory. One thread.
 #ifndef SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 #define SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "core/frame.h"
@@ -39,9 +41,7 @@ class ChunkFlow {
   ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared);
 
   const GroupInfo& info() const { return *info_; }
-  EpochLinks& links() { return links_; }
   const EpochLinks& links() const { return links_; }
-  OpQueue& ops() { return ops_; }
   const OpQueue& ops() const { return ops_; }
   OpNumber landed_watermark() const { return ops_.landed_watermark(); }
   OpNumber commit_watermark() const { return results_.commit_watermark(); }
@@ -56,6 +56,20 @@ class ChunkFlow {
   // Of a message to a server, with what every message tells it.
   FrameHeader Header(FrameType type) const;
 
+  // ---- links of this epoch, by shard ----
+
+  // Says hello to a server that has heard none.
+  void Greet(uint32_t shard, WorkerActions* actions);
+  // The server took the group in; the link is in use and was not welcomed before. ResourceExhausted: no memory to stage
+  // chunks in.
+  absl::Status Welcome(uint32_t shard, uint32_t credit_chunks);
+  // The transitions of ShardLink.
+  void ForgetGreeting(uint32_t shard) { links_[shard].ForgetGreeting(); }
+  void LoseLink(uint32_t shard, std::string why) { links_[shard].Lose(std::move(why)); }
+  bool TakeReport(uint32_t shard, bool reachable) { return links_[shard].TakeReport(reachable); }
+  // Asks each server, once, to say when all ranks have their results.
+  void AskAboutCommit(WorkerActions* actions);
+
   // ---- ops ----
 
   // Takes an op in, whose layout is for the group. One with nothing to reduce is done at once.
@@ -63,10 +77,18 @@ class ChunkFlow {
   // Pushes what may be pushed, and tells the watermark where no push did for a while.
   void Push(Now now, WorkerActions* actions);
   void SendCommitNotes(WorkerActions* actions);
+  // So many elements of the op's contribution are there (WorkerOp). An op that has ended is not looked for.
+  void SetReadyElements(OpNumber number, uint64_t elements);
+  // As OpQueue's.
+  const WorkerOp* FindOverdue(uint64_t now_ns) { return ops_.FindOverdue(now_ns); }
+  // True: an op is open, and a line about the wait for the oldest is due now.
+  bool TakeWaitDueOfOldest(uint64_t now_ns);
 
   // ---- what servers say ----
 
   void Commit(OpNumber watermark) { results_.Commit(watermark); }
+  // A server waits for ranks, with the contributions to the chunk that the header names.
+  void NoteMissingRanks(uint32_t shard, const FrameHeader& header, const Waiting& missing);
   // A result is offered over a link: taken, held, or declined and counted as refused. Internal: it does not fit what
   // was pushed.
   absl::Status OnOffered(uint32_t shard, const FrameHeader& header, const TransportEvent& event,

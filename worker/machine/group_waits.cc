@@ -11,7 +11,7 @@ GroupWaits::GroupWaits(uint64_t now_ns, uint64_t open_deadline_ns)
 
 void GroupWaits::NoteOpened() { opened_ = true; }
 
-void GroupWaits::NoteSubmitted(WorkerOp* op) { next_line_ns_ = std::min(next_line_ns_, op->wait().due_ns()); }
+void GroupWaits::NoteSubmitted(const WorkerOp& op) { next_line_ns_ = std::min(next_line_ns_, op.wait().due_ns()); }
 
 void GroupWaits::NoteOpsEnded() { next_line_ns_ = opened_ ? leave_wait_.due_ns() : open_wait_.due_ns(); }
 
@@ -22,7 +22,7 @@ void GroupWaits::Leave(uint64_t now_ns, uint64_t until_ns) {
   next_line_ns_ = leave_wait_.due_ns();
 }
 
-std::optional<std::string> GroupWaits::TakeLine(OpQueue* ops, const GroupDescription& description, Now now) {
+std::optional<std::string> GroupWaits::TakeLine(ChunkFlow* flow, const GroupDescription& description, Now now) {
   std::optional<std::string> line;
   if (now.monotonic_ns < next_line_ns_) return line;
   if (!opened_) {
@@ -33,8 +33,8 @@ std::optional<std::string> GroupWaits::TakeLine(OpQueue* ops, const GroupDescrip
     return line;
   }
   // The oldest op stands for all that wait behind it.
-  if (WorkerOp* const oldest = ops->OldestOpen(); oldest != nullptr) {
-    if (oldest->wait().TakeDue(now.monotonic_ns)) {
+  if (const WorkerOp* const oldest = flow->ops().OldestOpen(); oldest != nullptr) {
+    if (flow->TakeWaitDueOfOldest(now.monotonic_ns)) {
       const std::string whom = description.WaitedFor(oldest, oldest->missing_ranks());
       line = absl::StrCat(oldest->wait().WaitedFor(whom, now.monotonic_ns), ": ", description.Op(*oldest), ", ",
                           GroupDescription::Progress(*oldest));

@@ -12,8 +12,8 @@
 #include "core/frame.h"
 #include "core/now.h"
 #include "core/wait_report.h"
+#include "worker/machine/chunk_flow.h"
 #include "worker/machine/group_description.h"
-#include "worker/machine/op_queue.h"
 
 namespace shoal {
 
@@ -27,7 +27,7 @@ class GroupWaits {
   // ---- what happened ----
 
   void NoteOpened();
-  void NoteSubmitted(WorkerOp* op);
+  void NoteSubmitted(const WorkerOp& op);
   // No op is left to wait for.
   void NoteOpsEnded();
   // The group has failed: it waits for nothing any more.
@@ -46,8 +46,8 @@ class GroupWaits {
 
   // When to call TakeLine.
   uint64_t next_line_ns() const { return next_line_ns_; }
-  // The line that is due; nullopt: none.
-  std::optional<std::string> TakeLine(OpQueue* ops, const GroupDescription& description, Now now);
+  // The line that is due; nullopt: none. `flow` is told when it is about its oldest op.
+  std::optional<std::string> TakeLine(ChunkFlow* flow, const GroupDescription& description, Now now);
   // The line about a group that is left although some rank may lack results.
   std::string LeftWithoutTheOthers(const GroupDescription& description, Now now) const;
 

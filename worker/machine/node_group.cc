@@ -206,7 +206,7 @@ void NodeGroup::TakeLine(std::span<const LocalRank> missing, Now now, WorkerActi
   std::optional<std::string> line;
   if (opening()) {
     if (open_wait_.TakeDue(now.monotonic_ns)) line = WaitForOpening(missing, now);
-  } else if (oldest != nullptr && oldest->wait().TakeDue(now.monotonic_ns)) {
+  } else if (oldest != nullptr && oldest->TakeWaitDue(now.monotonic_ns)) {
     line = WaitForOp(oldest, missing, now);
   }
   SetNextLine();

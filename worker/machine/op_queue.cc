@@ -1,6 +1,7 @@
 #include "worker/machine/op_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shoal {
 
@@ -46,7 +47,9 @@ const WorkerOp* OpQueue::Find(OpNumber number) const {
   return Holds(number) ? &ops_[number.value() - first_] : nullptr;
 }
 
-WorkerOp* OpQueue::OldestOpen() {
+WorkerOp* OpQueue::OldestOpen() { return const_cast<WorkerOp*>(std::as_const(*this).OldestOpen()); }
+
+const WorkerOp* OpQueue::OldestOpen() const {
   const auto found = std::find_if(ops_.begin(), ops_.end(), [](const WorkerOp& op) { return !op.reported(); });
   return found == ops_.end() ? nullptr : &*found;
 }

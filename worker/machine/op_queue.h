@@ -33,8 +33,10 @@ class OpQueue {
   const WorkerOp* Find(OpNumber number) const;
   // The oldest op that was not reported; nullptr: none.
   WorkerOp* OldestOpen();
+  const WorkerOp* OldestOpen() const;
 
   bool empty() const { return ops_.empty(); }
+  const WorkerOp& newest() const { return ops_.back(); }
   // The transport uses memory of none of them.
   bool Idle() const;
   OpNumber first() const { return OpNumber(first_); }

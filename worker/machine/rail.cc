@@ -32,14 +32,14 @@ absl::Status Rail::Submit(const SubmitCommand& whole, Now now, WorkerActions* ac
   command.deadline_ns = kNoDeadline;
   if (absl::Status taken = group_.Submit(command, now, actions); !taken.ok()) return taken;
   parts_.push_back({.ticket = whole.ticket, .elements = part});
-  if (WorkerOp* const op = group_.FindOp(OpNumber(first_ + parts_.size() - 1)); op != nullptr) op->SetReadyElements(0);
+  group_.SetReadyElements(OpNumber(first_ + parts_.size() - 1), 0);
   return absl::OkStatus();
 }
 
 void Rail::NoteReduced(OpNumber op, ElementRange elements) {
   Part& part = PartOf(op);
   part.reduced = elements.first + elements.count - part.elements.first;
-  if (WorkerOp* const in_rail = group_.FindOp(op); in_rail != nullptr) in_rail->SetReadyElements(part.reduced);
+  group_.SetReadyElements(op, part.reduced);
 }
 
 void Rail::PublishLanded(WorkerActions* actions) {

@@ -1,7 +1,6 @@
 #include "worker/machine/worker_group.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -10,11 +9,6 @@
 #include "worker/machine/refusal_error.h"
 
 namespace shoal {
-namespace {
-
-constexpr uint32_t kMostCreditChunks = 1024;
-
-}  // namespace
 
 WorkerGroup::WorkerGroup(const OpenGroupCommand& command, uint16_t generation, const SharedByGroups& shared, Now now)
     : handle_(command.group),
@@ -32,7 +26,7 @@ void WorkerGroup::Open(Now now, WorkerActions* actions) {
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
     const uint32_t connection = flow_.links()[shard].connection();
     if (connections_.IsUp(connection)) {
-      Greet(shard, actions);
+      flow_.Greet(shard, actions);
     } else {
       connections_.Hasten(connection, now);
     }
@@ -40,19 +34,10 @@ void WorkerGroup::Open(Now now, WorkerActions* actions) {
   reach_check_ns_ = flow_.links().AllGreeted() ? kNoDeadline : now.monotonic_ns + options_.reach_patience_ns;
 }
 
-void WorkerGroup::Greet(uint32_t shard, WorkerActions* actions) {
-  ShardLink& link = flow_.links()[shard];
-  if (link.greeted()) return;
-  link.Greet(flow_.landed_watermark());
-  FrameHeader header = flow_.Header(FrameType::kHello);
-  header.op = flow_.newest_result();
-  actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeHello(header, info().token)});
-}
-
 void WorkerGroup::OnUp(uint32_t connection, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (!shard.has_value() || failed()) return;
-  Greet(*shard, actions);
+  flow_.Greet(*shard, actions);
   if (flow_.links().AllGreeted()) reach_check_ns_ = kNoDeadline;
 }
 
@@ -60,17 +45,10 @@ void WorkerGroup::OnWelcome(uint32_t connection, const FrameHeader& header, cons
                             WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
   if (failed() || header.epoch != epoch() || !shard.has_value()) return;
-  ShardLink& link = flow_.links()[*shard];
+  const ShardLink& link = flow_.links()[*shard];
   if (!link.in_use() || link.welcomed()) return;
-  uint32_t credit = std::min(welcome.credit_chunks, kMostCreditChunks);
-  std::shared_ptr<StagingMemory> staging;
-  if (info().wire != WireFormat::kAsIs || options_.survive_server_loss) {
-    credit = StagingMemory::Places(credit, info().max_chunk_bytes);
-    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = StagingMemory::Allocate(credit, info().max_chunk_bytes);
-    if (!memory.ok()) return Fail(memory.status(), now, actions);
-    staging = *std::move(memory);
-  }
-  link.Welcome(credit, std::move(staging));
+  const absl::Status taken = flow_.Welcome(*shard, welcome.credit_chunks);
+  if (!taken.ok()) return Fail(taken, now, actions);
   if (state_ == State::kOpen || !flow_.links().AllWelcomed()) return;
   state_ = State::kOpen;
   was_open_ = true;
@@ -108,34 +86,36 @@ void WorkerGroup::LoseUnreached(Now now, WorkerActions* actions) {
   // While an attempt has not failed, the server may only be slow.
   const uint64_t slow_until_ns = epoch_began_ns_ + 3 * options_.reach_patience_ns;
   for (uint32_t shard = 0; shard < flow_.links().size(); ++shard) {
-    ShardLink& link = flow_.links()[shard];
+    const ShardLink& link = flow_.links()[shard];
     if (link.greeted()) continue;
     const std::string& error = connections_.last_error(link.connection());
     if (error.empty() && now.monotonic_ns < slow_until_ns) {
       reach_check_ns_ = std::min(now.monotonic_ns + options_.connect_retry_ns, slow_until_ns);
       continue;
     }
-    link.Lose(error.empty() ? "no connection was made in time" : error);
-    if (link.TakeReport(/*reachable=*/false)) ReportTrouble(shard, /*reachable=*/false, /*refused=*/false, actions);
+    flow_.LoseLink(shard, error.empty() ? "no connection was made in time" : error);
+    if (flow_.TakeReport(shard, /*reachable=*/false)) {
+      ReportTrouble(shard, /*reachable=*/false, /*refused=*/false, actions);
+    }
   }
 }
 
 void WorkerGroup::LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions) {
-  ShardLink& link = flow_.links()[shard];
+  const ShardLink& link = flow_.links()[shard];
   if (link.lost()) return;
   if (!options_.survive_server_loss) {
-    if (opening() && !link.welcomed()) return link.ForgetGreeting();
+    if (opening() && !link.welcomed()) return flow_.ForgetGreeting(shard);
     return Fail(absl::UnavailableError(absl::StrCat(connections_.Describe(link.connection()), " was lost: ", why)), now,
                 actions);
   }
-  link.Lose(why);
+  flow_.LoseLink(shard, why);
   // Down: what the next attempt to connect comes to is reported.
   if (connections_.IsUp(link.connection())) ReportTrouble(shard, /*reachable=*/false, refused, actions);
 }
 
 void WorkerGroup::ReportLostLink(uint32_t connection, bool reachable, WorkerActions* actions) {
   const std::optional<uint32_t> shard = flow_.links().FindShard(connection);
-  if (failed() || !shard.has_value() || !flow_.links()[*shard].TakeReport(reachable)) return;
+  if (failed() || !shard.has_value() || !flow_.TakeReport(*shard, reachable)) return;
   ReportTrouble(*shard, reachable, /*refused=*/false, actions);
 }
 
@@ -188,7 +168,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
   if (flow_.ops().empty()) {
     waits_.NoteOpsEnded();
   } else if (!info().is_rail()) {
-    waits_.NoteSubmitted(&*std::prev(flow_.ops().end()));
+    waits_.NoteSubmitted(flow_.ops().newest());
   }
   return absl::OkStatus();
 }
@@ -201,8 +181,7 @@ void WorkerGroup::OnWaiting(uint32_t connection, const FrameHeader& header, cons
     if (waits_.leaving()) waits_.NoteMissingRanks(missing);
     return;
   }
-  WorkerOp* op = flow_.ops().Find(header.op);
-  if (op != nullptr) op->NoteMissingRanks(missing, *shard, header.chunk);
+  flow_.NoteMissingRanks(*shard, header, missing);
 }
 
 void WorkerGroup::OnAsk(uint32_t connection, const FrameHeader& header, Now now, WorkerActions* actions) {
@@ -259,11 +238,11 @@ void WorkerGroup::Tick(Now now, WorkerActions* actions) {
   }
   if (!failed()) {
     if (state_ == State::kOpen) flow_.Push(now, actions);
-    if (const WorkerOp* overdue = flow_.ops().FindOverdue(now.monotonic_ns); overdue != nullptr) {
+    if (const WorkerOp* overdue = flow_.FindOverdue(now.monotonic_ns); overdue != nullptr) {
       return Fail(Description().Timeout(*overdue, opening(), now), now, actions);
     }
   }
-  std::optional<std::string> line = waits_.TakeLine(&flow_.ops(), Description(), now);
+  std::optional<std::string> line = waits_.TakeLine(&flow_, Description(), now);
   if (line.has_value()) ReportWait(*std::move(line), actions);
   if (failed() && now.monotonic_ns >= force_at_ns_) {
     force_at_ns_ = kNoDeadline;
@@ -348,12 +327,7 @@ bool WorkerGroup::MayLeave(Now now, WorkerActions* actions) {
     ReportWait(waits_.LeftWithoutTheOthers(Description(), now), actions);
     return true;
   }
-  FrameHeader header = flow_.Header(FrameType::kCommit);
-  header.op = flow_.landed_watermark();
-  for (ShardLink& link : flow_.links()) {
-    if (!link.TakeCommitQuestion(flow_.landed_watermark())) continue;
-    actions->push_back(WorkerSendNoteAction{connections_.peer(link.connection()), MakeNote(header)});
-  }
+  flow_.AskAboutCommit(actions);
   return false;
 }
 

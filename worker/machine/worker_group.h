@@ -48,7 +48,6 @@ class WorkerGroup final : public AnyGroup {
   bool closed() const override { return state_ == State::kClosed; }
   bool Uses(uint32_t connection) const { return flow_.links().FindShard(connection).has_value(); }
   // nullptr: not known (any more).
-  WorkerOp* FindOp(OpNumber number) { return flow_.ops().Find(number); }
   const WorkerOp* FindOp(OpNumber number) const { return flow_.ops().Find(number); }
   // The newest op with a chunk that has landed; 0: none.
   OpNumber newest_result() const { return flow_.newest_result(); }
@@ -59,6 +58,8 @@ class WorkerGroup final : public AnyGroup {
   // Greets the servers that are connected, and asks for connections to the others.
   void Open(Now now, WorkerActions* actions) override;
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
+  // So many elements of a rail's part of the op are there.
+  void SetReadyElements(OpNumber op, uint64_t elements) { flow_.SetReadyElements(op, elements); }
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
@@ -100,7 +101,6 @@ class WorkerGroup final : public AnyGroup {
  private:
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
-  void Greet(uint32_t shard, WorkerActions* actions);
   void MoveIfDue(Now now, WorkerActions* actions);
   // The link can't be used in this epoch. Whether its server can be reached at all is tried at once.
   void LoseLink(uint32_t shard, const std::string& why, bool refused, Now now, WorkerActions* actions);

@@ -72,7 +72,9 @@ class WorkerOp {
   uint32_t missing_shard() const { return missing_shard_; }        // the server that said so
   // What servers of older maps said last, while none of this one's has.
   const Waiting& missing_before_move() const { return missing_before_move_; }
-  WaitReport& wait() { return wait_; }
+  const WaitReport& wait() const { return wait_; }
+  // True: a line about the wait for it is due now.
+  bool TakeWaitDue(uint64_t now_ns) { return wait_.TakeDue(now_ns); }
 
  private:
   OpNumber number_;

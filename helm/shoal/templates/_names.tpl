@@ -58,9 +58,24 @@ default
 {{- end }}
 {{- end }}
 
-{{/* host:port of the scheduler; the whole name, so that trainers of other namespaces can use it too. */}}
+{{/* host:port of the scheduler; the whole name, so that trainers of other namespaces can use it too. Of several
+schedulers the name has all addresses: a member goes on by another one without waiting for the Service to notice. */}}
 {{- define "shoal.scheduler.address" -}}
-{{ include "shoal.scheduler.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.port }}
+{{ include "shoal.scheduler.fullname" . }}{{ if .Values.scheduler.store }}-all{{ end }}.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.port }}
+{{- end }}
+
+{{/* A value as it was written: Helm reads numbers as floats and would print large ones with an exponent. */}}
+{{- define "shoal.plain" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end }}
+{{- end }}
+
+{{/* A number of bytes: of slotMemory, whose K, M and G are powers of 1024, and of Kubernetes, whose are not without i. */}}
+{{- define "shoal.bytes" -}}
+{{- $text := include "shoal.plain" . }}
+{{- $number := regexFind "^[0-9.]+" $text | float64 }}
+{{- $unit := regexReplaceAll "^[0-9.]+" $text "" | trimSuffix "B" }}
+{{- $factors := dict "" 1.0 "k" 1000.0 "K" 1024.0 "Ki" 1024.0 "M" 1048576.0 "Mi" 1048576.0 "G" 1073741824.0 "Gi" 1073741824.0 "T" 1e12 "Ti" 1099511627776.0 }}
+{{- printf "%f" (mulf $number (get $factors $unit | default 1.0)) }}
 {{- end }}
 
 {{/* Both programs run without privileges, on a read-only root, as the images' user. */}}

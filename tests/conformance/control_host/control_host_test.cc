@@ -12,6 +12,7 @@
 #include "proto/scheduler_channel.h"
 #include "scheduler/rpc/grpc_control_host.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.grpc.pb.h"
 #include "sim/sim_control.h"
 #include "tests/conformance/control_host/control_host_suite.h"
 
@@ -24,11 +25,14 @@ class GrpcHost : public HostUnderTest {
  public:
   GrpcHost()
       : host_(*GrpcControlHost::Listen("127.0.0.1:0", /*reflection=*/false)),
-        stub_(v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(host_->address())))) {
+        channel_(OpenSchedulerChannel(*SchedulerTarget(host_->address()))),
+        stub_(v1::Scheduler::NewStub(channel_)),
+        status_stub_(v1::Status::NewStub(channel_)) {
     host_->SetWake([this] { Signal(); });
   }
   ~GrpcHost() override {
     CloseWatch();
+    for (size_t reader = 0; reader < readers_.size(); ++reader) CloseEvents(reader);
     host_->Stop();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return open_calls_ == 0; });
@@ -46,9 +50,7 @@ class GrpcHost : public HostUnderTest {
     ++open_calls_;
     stub_->async()->HeartbeatWorker(&call.context, &call.request, &call.response, [this, &call](grpc::Status status) {
       const std::lock_guard ended(mutex_);
-      call.answer = status.ok()
-                        ? Answer(call.response.lease_ttl_ms())
-                        : absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+      call.answer = status.ok() ? Answer(call.response.lease_ttl_ms()) : FromGrpc(status);
       --open_calls_;
       signalled_ = true;
       changed_.notify_all();
@@ -67,7 +69,7 @@ class GrpcHost : public HostUnderTest {
     watch_->request.set_rank(opened.rank.value());
     watch_->request.set_incarnation(opened.incarnation.value());
     watch_->reader = stub_->Watch(&watch_->context, watch_->request);
-    watch_->thread = std::thread([this] { Read(); });
+    watch_->thread = std::thread([this] { ReadWatch(); });
   }
   void CloseWatch() override {
     if (watch_ == nullptr) return;
@@ -78,6 +80,31 @@ class GrpcHost : public HostUnderTest {
   Seen SeenByWatch() override {
     const std::lock_guard lock(mutex_);
     return seen_;
+  }
+
+  size_t OpenEvents(bool follow, uint64_t after_sequence, bool reads) override {
+    Reader& reader = readers_.emplace_back();
+    reader.request.set_follow(follow);
+    reader.request.set_after_sequence(after_sequence);
+    reader.reads = reads;
+    reader.stream = status_stub_->ListEvents(&reader.context, reader.request);
+    reader.thread = std::thread([this, &reader] { ReadEvents(&reader); });
+    return readers_.size() - 1;
+  }
+  void Read(size_t reader) override {
+    const std::lock_guard lock(mutex_);
+    readers_[reader].reads = true;
+    changed_.notify_all();
+  }
+  void CloseEvents(size_t reader) override {
+    Read(reader);
+    if (!readers_[reader].thread.joinable()) return;
+    readers_[reader].context.TryCancel();
+    readers_[reader].thread.join();
+  }
+  SeenEvents SeenBy(size_t reader) override {
+    const std::lock_guard lock(mutex_);
+    return readers_[reader].seen;
   }
 
   bool Await(const std::function<bool()>& condition) override {
@@ -104,13 +131,46 @@ class GrpcHost : public HostUnderTest {
     std::thread thread;
   };
 
+  struct Reader {
+    grpc::ClientContext context;
+    v1::ListEventsRequest request;
+    std::unique_ptr<grpc::ClientReader<v1::Event>> stream;
+    std::thread thread;
+    bool reads = true;  // under mutex_, as is the next one
+    SeenEvents seen;
+  };
+
   void Signal() {
     const std::lock_guard lock(mutex_);
     signalled_ = true;
     changed_.notify_all();
   }
 
-  void Read() {
+  static absl::Status FromGrpc(const grpc::Status& status) {
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  }
+
+  void ReadEvents(Reader* reader) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [reader] { return reader->reads; });
+    }
+    v1::Event event;
+    while (reader->stream->Read(&event)) {
+      const std::lock_guard lock(mutex_);
+      reader->seen.sequences.push_back(event.sequence());
+      reader->seen.reasons += event.reason();
+      signalled_ = true;
+      changed_.notify_all();
+    }
+    const absl::Status end = FromGrpc(reader->stream->Finish());
+    const std::lock_guard lock(mutex_);
+    reader->seen.end = end;
+    signalled_ = true;
+    changed_.notify_all();
+  }
+
+  void ReadWatch() {
     v1::WatchResponse response;
     while (watch_->reader->Read(&response)) {
       const std::lock_guard lock(mutex_);
@@ -119,7 +179,11 @@ class GrpcHost : public HostUnderTest {
       signalled_ = true;
       changed_.notify_all();
     }
-    watch_->reader->Finish();
+    const absl::Status end = FromGrpc(watch_->reader->Finish());
+    const std::lock_guard lock(mutex_);
+    seen_.end = end;
+    signalled_ = true;
+    changed_.notify_all();
   }
 
   std::mutex mutex_;
@@ -129,8 +193,11 @@ class GrpcHost : public HostUnderTest {
   std::deque<Call> calls_;
   Seen seen_;
   const std::unique_ptr<GrpcControlHost> host_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Scheduler::Stub> stub_;
+  const std::unique_ptr<v1::Status::Stub> status_stub_;
   std::unique_ptr<Watch> watch_;
+  std::deque<Reader> readers_;
 };
 
 class SimHost : public HostUnderTest {
@@ -162,10 +229,33 @@ class SimHost : public HostUnderTest {
       for (const RankLost& lost : update.lost_ranks) seen_.lost_ranks.push_back(lost.rank.value());
       signalled_ = true;
     };
-    control_.OpenWatch({watching_, "watcher"}, OpenedBy(job), take, /*ended=*/[] {});
+    control_.OpenWatch({watching_, "watcher"}, OpenedBy(job), take, [this](const absl::Status& status) {
+      seen_.end = status;
+      signalled_ = true;
+    });
   }
   void CloseWatch() override { watching_.reset(); }
   Seen SeenByWatch() override { return seen_; }
+
+  size_t OpenEvents(bool follow, uint64_t after_sequence, bool reads) override {
+    Reader& reader = readers_.emplace_back();
+    const std::string name = absl::StrCat("reader ", readers_.size());
+    if (!reads) control_.HoldStreams(name, world_.now_ns() + kNsPerS);
+    const auto take = [this, &reader](const EventRecord& event) {
+      reader.seen.sequences.push_back(event.sequence);
+      reader.seen.reasons += event.reason;
+      signalled_ = true;
+    };
+    reader.stream = control_.OpenEvents({reader.alive, name}, {.follow = follow, .after_sequence = after_sequence},
+                                        take, [this, &reader](const absl::Status& status) {
+                                          reader.seen.end = status;
+                                          signalled_ = true;
+                                        });
+    return readers_.size() - 1;
+  }
+  void Read(size_t) override {}  // a held stream goes on by itself
+  void CloseEvents(size_t reader) override { control_.CloseStream(readers_[reader].stream); }
+  SeenEvents SeenBy(size_t reader) override { return readers_[reader].seen; }
 
   bool Await(const std::function<bool()>& condition) override {
     const uint64_t until_ns = world_.now_ns() + 10 * kNsPerS;
@@ -179,6 +269,12 @@ class SimHost : public HostUnderTest {
   }
 
  private:
+  struct Reader {
+    std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+    WatcherId stream;
+    SeenEvents seen;
+  };
+
   sim::World world_{1};
   sim::SimControl control_;
   bool signalled_ = false;
@@ -186,6 +282,7 @@ class SimHost : public HostUnderTest {
   std::shared_ptr<bool> watching_;
   std::vector<std::optional<Answer>> answers_;
   Seen seen_;
+  std::deque<Reader> readers_;
   std::unique_ptr<sim::SimControlHost> host_;
 };
 

@@ -1,6 +1,8 @@
 #include "tests/conformance/store/etcd_process.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -82,5 +84,26 @@ EtcdProcess::~EtcdProcess() {
 void EtcdProcess::Stop() const { kill(process_, SIGSTOP); }
 
 void EtcdProcess::GoOn() const { kill(process_, SIGCONT); }
+
+void EtcdProcess::SetFull(bool full) const {
+  // etcdserverpb.AlarmRequest{action: full ? ACTIVATE : DEACTIVATE, alarm: NOSPACE}, a message that Shoal never sends.
+  const std::string request = {0x08, full ? '\1' : '\2', 0x18, 1};
+  const grpc::Slice slice(request);
+  const grpc::ByteBuffer bytes(&slice, 1);
+  grpc::GenericStub stub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/etcdserverpb.Maintenance/Alarm", bytes, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (status.ok()) return;
+  std::fprintf(stderr, "etcd takes no alarm: %s\n", status.error_message().c_str());
+  std::abort();
+}
 
 }  // namespace shoal::scheduler

@@ -20,6 +20,8 @@ class EtcdProcess {
   // SIGSTOP and SIGCONT.
   void Stop() const;
   void GoOn() const;
+  // Its space is used up (alarm NOSPACE): it takes no writes until there is room again.
+  void SetFull(bool full) const;
 
  private:
   std::string address_;

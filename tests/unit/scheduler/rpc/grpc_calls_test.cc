@@ -28,8 +28,7 @@ TEST(GrpcCallsTest, AFullQueueRefusesUntilItIsRead) {
   EXPECT_EQ(static_cast<size_t>(wakes), kMaxQueuedEvents);
   RequestHandle refused;
   const absl::Status status = calls.AddCall(std::make_shared<CountingCall>(), GetCluster(), &refused);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(std::string(status.message()), "the scheduler is overloaded; try again in a second");
+  EXPECT_EQ(status, absl::ResourceExhaustedError("the scheduler is overloaded; try again in a second"));
   WatcherId watcher;
   EXPECT_EQ(calls.AddStream(std::make_shared<WatchStream>(&calls), WatchOpened(), &watcher).code(),
             absl::StatusCode::kResourceExhausted);
@@ -79,7 +78,20 @@ class StuckStream : public Stream {
  public:
   using Stream::Stream;
   using Stream::TakeNext;
+
+  void Close(const absl::Status& status) override {
+    closed_with.push_back(status);
+    Stream::Close(status);
+  }
+
+  std::vector<absl::Status> closed_with;
 };
+
+SendEvent NumberedEvent(uint64_t sequence) {
+  SendEvent event;
+  event.event.sequence = sequence;
+  return event;
+}
 
 TEST(GrpcCallsTest, ASlowWatcherGetsTheNewestMapAndEveryLoss) {
   GrpcCalls calls;
@@ -104,11 +116,23 @@ TEST(GrpcCallsTest, ASlowWatcherGetsTheNewestMapAndEveryLoss) {
 TEST(GrpcCallsTest, AReaderWhoCanNotKeepUpLosesItsPlaceNotOurMemory) {
   GrpcCalls calls;
   StuckStream<EventStream> stream(&calls);
-  for (size_t i = 0; i < kMaxQueuedStreamEvents + 1; ++i) stream.Send(SendEvent());
-  stream.Send(SendEvent());  // one too many
-  stream.Send(SendEvent());  // and nothing may follow the gap
+  uint64_t sequence = 0;
+  // The first is being written, the others wait.
+  while (sequence < kMaxQueuedStreamEvents + 1) stream.Send(NumberedEvent(++sequence));
+  EXPECT_TRUE(stream.closed_with.empty());
   v1::Event next;
-  EXPECT_FALSE(stream.TakeNext(&next));
+  ASSERT_TRUE(stream.TakeNext(&next)) << "what may wait is kept";
+  EXPECT_EQ(next.sequence(), 2u);
+  stream.Send(NumberedEvent(++sequence));
+  EXPECT_TRUE(stream.closed_with.empty()) << "one was read, so that one more may wait";
+
+  stream.Send(NumberedEvent(++sequence));  // one too many
+  const std::vector<absl::Status> once = {
+      absl::ResourceExhaustedError("this reader is too slow for the events; ask again from the last one that it got")};
+  EXPECT_EQ(stream.closed_with, once);
+  stream.Send(NumberedEvent(++sequence));  // and nothing may follow the gap
+  EXPECT_EQ(stream.closed_with, once);
+  EXPECT_FALSE(stream.TakeNext(&next)) << "what waited is given up: its memory is ours again";
 }
 
 }  // namespace
