@@ -18,13 +18,14 @@ namespace shoal::cli {
 namespace {
 
 constexpr double kMostSeconds = 86400;
-constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|map|events|drain SERVER";
+constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|stragglers|map|events|drain SERVER";
 constexpr char kSummary[] =
     "Shows what a Shoal cluster is doing, as its scheduler knows it, and takes servers out of it.\n\n"
     "Commands:\n"
     "  status   the cluster, its servers and its jobs\n"
     "  servers  reduction servers, with load and last heartbeat\n"
     "  jobs     training jobs, with the progress of their ranks and the ranks that were lost\n"
+    "  stragglers  ranks for which the other ranks of their job wait, for how much of the time, and why\n"
     "  map      the shard map: which server owns which share\n"
     "  events   what happened recently and why; with --follow also what happens from now on\n"
     "  drain    takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process\n"
@@ -72,6 +73,11 @@ std::string JsonList(const Messages& messages) {
       "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
 }
 
+uint64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
 absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostream& out) {
   const auto cluster = client->GetCluster();
   if (!cluster.ok()) return cluster.status();
@@ -83,12 +89,29 @@ absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostr
     out << "{\"cluster\":" << ToJson(*cluster) << ",\"servers\":" << JsonList(servers->servers())
         << ",\"jobs\":" << JsonList(jobs->jobs()) << "}\n";
   } else {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    out << ClusterText(*cluster, command.scheduler, static_cast<uint64_t>(now_ms)) << "\n"
+    out << ClusterText(*cluster, command.scheduler, UnixMs()) << "\n"
         << ServersText(*servers) << "\n"
         << JobsText(*jobs);
   }
+  return absl::OkStatus();
+}
+
+// As JSON: the jobs that have slow ranks, without their groups.
+absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::ostream& out) {
+  const auto jobs = client->ListJobs();
+  if (!jobs.ok()) return jobs.status();
+  if (!command.json) {
+    out << StragglersText(*jobs, UnixMs());
+    return absl::OkStatus();
+  }
+  v1::ListJobsResponse slow;
+  for (const v1::JobStatus& job : jobs->jobs()) {
+    if (job.slow_ranks().empty()) continue;
+    v1::JobStatus* const shown = slow.add_jobs();
+    *shown = job;
+    shown->clear_groups();
+  }
+  out << ToJson(slow) << "\n";
   return absl::OkStatus();
 }
 
@@ -104,6 +127,7 @@ absl::Status Run(const Command& command, std::ostream& out) {
   if (command.name == "status") return ShowStatus(command, &client, out);
   if (command.name == "servers") return Show(client.ListServers(), command.json, ServersText, out);
   if (command.name == "jobs") return Show(client.ListJobs(), command.json, JobsText, out);
+  if (command.name == "stragglers") return ShowStragglers(command, &client, out);
   if (command.name == "map") return Show(client.GetShardMap(), command.json, MapText, out);
   if (command.name == "events") return ShowEvents(command, &client, out);
   return Drain({.server = command.server,
@@ -115,12 +139,13 @@ absl::Status Run(const Command& command, std::ostream& out) {
 
 absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
   if (words.empty())
-    return absl::InvalidArgumentError("no command is given; use status, servers, jobs, map, events or drain");
-  command->name = words[0];
-  const std::string known[] = {"status", "servers", "jobs", "map", "events", "drain"};
-  if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown command \"", command->name, "\"; use status, servers, jobs, map, events or drain"));
+        "no command is given; use status, servers, jobs, stragglers, map, events or drain");
+  command->name = words[0];
+  const std::string known[] = {"status", "servers", "jobs", "stragglers", "map", "events", "drain"};
+  if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name,
+                                                   "\"; use status, servers, jobs, stragglers, map, events or drain"));
   }
   const bool drain = command->name == "drain";
   if (words.size() != (drain ? 2u : 1u)) {

@@ -48,7 +48,9 @@ std::string MissingText(const v1::GroupStatus& group) {
                       more == 0 ? "" : absl::StrCat(" and ", more, " more"));
 }
 
-// What is wrong with a job: lost ranks with their reasons, and groups that are not complete.
+std::string ShareText(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+// What is wrong with a job: lost ranks with their reasons, groups that are not complete, and slow ranks.
 std::string Trouble(const v1::JobStatus& job) {
   std::vector<std::string> trouble;
   for (const v1::RankStatus& rank : job.ranks()) {
@@ -57,6 +59,10 @@ std::string Trouble(const v1::JobStatus& job) {
   }
   for (const v1::GroupStatus& group : job.groups()) {
     if (group.state() == "waiting") trouble.push_back(MissingText(group));
+  }
+  for (const v1::SlowRank& slow : job.slow_ranks()) {
+    trouble.push_back(
+        absl::StrCat("rank ", slow.rank(), " is slow: ", ShareText(slow.waited_share()), " (", slow.cause(), ")"));
   }
   if (trouble.size() > 2) {
     const size_t more = trouble.size() - 2;
@@ -170,6 +176,22 @@ std::string JobsText(const v1::ListJobsResponse& jobs) {
                     OrDash(absl::StrJoin(transports, "; ")), Trouble(job)});
   }
   return AlignTable(rows);
+}
+
+std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
+  std::vector<TableRow> rows = {{"JOB", "RANK", "NODE", "OTHERS WAIT", "SINCE", "CAUSE", "WHAT TO DO"}};
+  for (const v1::JobStatus& job : jobs.jobs()) {
+    for (const v1::SlowRank& slow : job.slow_ranks()) {
+      const auto rank = std::find_if(job.ranks().begin(), job.ranks().end(),
+                                     [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
+      const uint64_t since = slow.since_unix_ms();
+      rows.push_back({job.name(), absl::StrCat(slow.rank()), rank == job.ranks().end() ? "-" : OrDash(rank->node()),
+                      absl::StrCat(ShareText(slow.waited_share()), " of the time"),
+                      absl::StrCat(AgeText(now_unix_ms > since ? now_unix_ms - since : 0), " ago"), slow.cause(),
+                      slow.advice()});
+    }
+  }
+  return rows.size() == 1 ? "No slow ranks.\n" : AlignTable(rows);
 }
 
 std::string MapText(const v1::ShardMap& map) {

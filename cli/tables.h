@@ -18,6 +18,8 @@ std::string AlignTable(const std::vector<TableRow>& rows);
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms);
 std::string ServersText(const v1::ListServersResponse& servers);
 std::string JobsText(const v1::ListJobsResponse& jobs);
+// A row for each rank for which others wait; one line if there is none.
+std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms);
 std::string MapText(const v1::ShardMap& map);
 std::string EventText(const v1::Event& event);
 

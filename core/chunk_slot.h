@@ -48,6 +48,8 @@ class ChunkSlot {
   // is 0.
   void Abandon();
 
+  // How many ranks' contributions, or results, have landed.
+  uint32_t landed_count() const { return landed_count_; }
   bool Has(Rank rank) const { return landed_[rank.value()]; }
   // It offered its contribution, or the result, and that did not fail to land.
   bool Offered(Rank rank) const { return offered_[rank.value()]; }

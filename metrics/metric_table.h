@@ -28,7 +28,7 @@ namespace shoal {
   X(kServerChunksReduced, "shoal_server_chunks_reduced_total", kCounter, "", \
     "Chunks that were summed.") \
   X(kServerOps, "shoal_server_ops_total", kCounter, "", \
-    "Ops whose first chunk was summed here; over all servers, each op counts once.") \
+    "Ops whose first chunk was summed here: over all servers each op counts once, and again if a move repeats it.") \
   X(kServerGroupsFailed, "shoal_server_groups_failed_total", kCounter, "", \
     "Groups that failed here, counted by each I/O thread.") \
   X(kServerRefusals, "shoal_server_refusals_total", kCounter, "reason", \
@@ -67,6 +67,10 @@ namespace shoal {
     "How long a save took, from the loop's order to its outcome.") \
   X(kJobRanks, "shoal_job_ranks", kGauge, "job", \
     "Live ranks of a job.") \
+  X(kJobSlowRanks, "shoal_job_slow_ranks", kGauge, "job", \
+    "Ranks of a job for which the others wait for a share of the time that matters (event rank-slow).") \
+  X(kJobWaitedShare, "shoal_job_waited_ratio", kGauge, "job", \
+    "Share of the time, 0 to 1, for which ranks of a job wait for the slowest of its slow ranks.") \
   X(kJobOps, "shoal_job_ops_total", kCounter, "job", \
     "Ops that ended well, over all ranks of the job.") \
   X(kJobOpsFailed, "shoal_job_ops_failed_total", kCounter, "job", \

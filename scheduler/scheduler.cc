@@ -102,7 +102,13 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerConfi
   if (absl::Status status = CheckConfig(config); !status.ok()) return status;
   const auto numbers = std::make_shared<PublishedNumbers>();
   SchedulerSinks sinks;
-  if (config.log_events) sinks.log = std::move(log);
+  if (config.log_events) {
+    sinks.log = std::move(log);
+  } else if (log) {
+    sinks.log = [log = std::move(log)](const LogEvent& event) {
+      if (LevelOf(event.kind) != EventLevel::kInfo) log(event);
+    };
+  }
   if (!config.http.empty()) {
     sinks.numbers = [numbers](std::shared_ptr<const SchedulerNumbers> newest) { numbers->Set(std::move(newest)); };
   }

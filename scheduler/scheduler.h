@@ -22,7 +22,7 @@ class Scheduler {
   // calls on, and etcd may be started later. InvalidArgument: a value in `config` is out of range. Unavailable: the
   // address can't be listened on. DataLoss, FailedPrecondition: the state file is corrupt, of another program or
   // version, or in use by another scheduler. NotFound, PermissionDenied: its folder. Each text says what to do.
-  // `log` takes each event while config.log_events; called from the scheduler's threads.
+  // `log` takes each event, without config.log_events warnings and errors alone; called from the scheduler's threads.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Start(const SchedulerConfig& config, EventSink log = nullptr);
 
   ~Scheduler();  // stops

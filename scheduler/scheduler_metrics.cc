@@ -25,6 +25,9 @@ HistogramValue SaveSeconds(const SaveNumbers& saves) {
 
 void SetJob(const JobNumbers& job, MetricSheet* sheet) {
   sheet->Set(Metric::kJobRanks, job.live_ranks, job.name);
+  sheet->Set(Metric::kJobSlowRanks, job.slow_ranks, job.name);
+  sheet->Set(Metric::kJobWaitedShare, job.waited_share, job.name);
+  if (!job.load_is_whole) return;
   sheet->Set(Metric::kJobOps, job.load.ops_completed, job.name);
   sheet->Set(Metric::kJobOpsFailed, job.load.ops_failed, job.name);
   sheet->Set(Metric::kJobPushedBytes, job.load.bytes_pushed, job.name);

@@ -60,6 +60,7 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->pending_pushes += more.pending_pushes;
   sum->corrupted_payloads += more.corrupted_payloads;
   sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
+  sum->late_ranks.insert(sum->late_ranks.end(), more.late_ranks.begin(), more.late_ranks.end());
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
 }
 

@@ -1,5 +1,6 @@
 #include "sim/sim_control_link.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,22 @@ void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
                                     .rank = absent.rank,
                                     .ago_ms = (call.asked_at_ns - absent.since_ns) / kNsPerMs,
                                     .because = absent.because});
+  }
+  for (const LateRankOfGroup& late : load.late_ranks) {
+    request.late_ranks.push_back(
+        {.job = late.job,
+         .group = late.group,
+         .epoch = late.epoch,
+         .rank = late.late.rank,
+         .window = late.window,
+         .window_ns = late.window_ns,
+         .ago_ms = (call.asked_at_ns - std::min(late.window_end_ns, call.asked_at_ns)) / kNsPerMs,
+         .ops = late.ops,
+         .late_ops = late.late.late_ops,
+         .waited_ns = late.late.waited_ns,
+         .began_late_ns = late.late.began_late_ns,
+         .spacing_ns = late.late.spacing_ns,
+         .median_spacing_ns = late.median_spacing_ns});
   }
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RenewAnswered{id, outcome.status()};

@@ -81,7 +81,9 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
                                              .ops_failed = call.load.ops_failed,
                                              .bytes_pushed = call.load.bytes_pushed,
                                              .bytes_pulled = call.load.bytes_pulled,
-                                             .op_time_ns_total = call.load.op_time_ns_total}};
+                                             .op_time_ns_total = call.load.op_time_ns_total,
+                                             .away_ns_total = call.load.away_ns_total,
+                                             .counted_ns_total = call.load.counted_ns_total}};
 }
 
 scheduler::Request AsRequest(const ReportServerCall& call) {
@@ -137,7 +139,7 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .rail_ranks = group->rail_ranks};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
-    return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits};
+    return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits, renewed->news};
   }
   if (const auto* reported = std::get_if<scheduler::ServerReported>(&*response)) {
     ReportAnswer answer;

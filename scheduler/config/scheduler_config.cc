@@ -31,8 +31,10 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
       &config->http);
   table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serves gRPC reflection, so that grpcurl knows the services.",
               &config->reflection);
-  table->Flag("log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
-              "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line.", &config->log_events);
+  table->Flag(
+      "log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
+      "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line; without it warnings and errors alone.",
+      &config->log_events);
   table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
 }

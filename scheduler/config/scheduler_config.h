@@ -22,7 +22,7 @@ struct SchedulerConfig {
   uint64_t leader_lease_ms = 5000;        // so long after its last sign another scheduler takes over
   uint64_t lease_ttl_ms = 5000;
   bool reflection = false;
-  bool log_events = false;          // each event as a line on stderr
+  bool log_events = false;          // each event as a line on stderr; otherwise warnings and errors alone
   std::string log_format = "text";  // or "json"
   std::string http;                 // "ip:port" of metrics and health; empty: none
   bool is_colocated = false;        // it runs inside a worker, and ends with a rank; no option

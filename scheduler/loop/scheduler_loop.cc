@@ -47,7 +47,7 @@ void SchedulerLoop::NoteSaved(bool succeeded, Now now) {
 uint64_t SchedulerLoop::PublishNumbers(Now now) {
   if (!numbers_sink_) return kNoDeadline;
   if (now.monotonic_ns >= next_numbers_ns_) {
-    auto numbers = std::make_shared<SchedulerNumbers>(machine_->Numbers());
+    auto numbers = std::make_shared<SchedulerNumbers>(machine_->Numbers(now));
     numbers->events = event_counts_;
     numbers->saves = saves_;
     numbers_sink_(std::move(numbers));

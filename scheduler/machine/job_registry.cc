@@ -1,6 +1,7 @@
 #include "scheduler/machine/job_registry.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -10,6 +11,30 @@
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
+namespace {
+
+// A heartbeat that counts less time says little of how the rank spends it.
+constexpr uint64_t kShortestAwayCountNs = 100 * kNsPerMs;
+
+// A rail's part comes late if any rank of the node is late: the one that was away for longer than others, if there is
+// one, and otherwise the rail's own.
+JobRank WhoIsLate(const Job& job, const GroupState& group, const LateRankReport& late) {
+  const JobRank own = group.ranks[late.rank.value()];
+  if (!group.rail.has_value() || late.window_ns == 0) return own;
+  const double waited = static_cast<double>(late.waited_ns) / static_cast<double>(late.window_ns);
+  double most = waited / 2;
+  JobRank who = own;
+  for (const Rank rank : group.rail->layout.RanksOfNode(late.rank.value())) {
+    const JobRank candidate = group.rail->group_ranks[rank.value()];
+    const double away = job.slow_ranks.AwayMoreThanOthers(candidate).value_or(0);
+    if (away < most) continue;
+    most = away;
+    who = candidate;
+  }
+  return who;
+}
+
+}  // namespace
 
 std::string Job::Describe(JobRank rank) const {
   const auto worker = workers.find(rank);
@@ -24,6 +49,11 @@ std::string Job::DescribeGroup(const std::string& group_name) const {
 std::string Job::Describe(const GroupState& group) const {
   const std::string rail = group.rail.has_value() ? absl::StrCat("rail ", group.rail->index, " of ") : "";
   return absl::StrCat(rail, DescribeGroup(group.name));
+}
+
+bool Job::AllHaveBeenHeard() const {
+  return std::ranges::all_of(
+      workers, [](const auto& entry) { return entry.second.heard || entry.second.state.phase != MemberPhase::kLive; });
 }
 
 std::vector<std::string> Job::NodesOf(const std::vector<JobRank>& ranks) const {
@@ -222,6 +252,13 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
   Worker& worker = jobs_.at(request.job).workers.at(request.rank);
+  const uint64_t counted_ns = request.load.counted_ns_total - worker.load.counted_ns_total;
+  if (request.load.counted_ns_total > worker.load.counted_ns_total && counted_ns >= kShortestAwayCountNs) {
+    const auto away_ns = static_cast<double>(request.load.away_ns_total - worker.load.away_ns_total);
+    jobs_.at(request.job)
+        .slow_ranks.OnAwayShare(request.rank, std::clamp(away_ns / static_cast<double>(counted_ns), 0.0, 1.0));
+  }
+  worker.heard = true;
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
   worker.signs.Forget();
@@ -229,13 +266,13 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request) {
+absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
   const std::string reason =
       request.reason.empty() ? (request.failed ? "it gave up" : "it left") : CleanText(request.reason);
   return MarkGone(&jobs_.at(request.job), request.rank, request.failed ? MemberPhase::kLost : MemberPhase::kLeft,
-                  reason);
+                  reason, now);
 }
 
 std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
@@ -262,7 +299,7 @@ std::vector<JobRegistry::Gone> JobRegistry::ExpireLeases(Now now) {
         worker.signs.EndedAtNs() <= now.monotonic_ns
             ? worker.signs.Describe()
             : absl::StrCat("no heartbeat for ", Seconds(silent_ns), " (lease ", Seconds(lease_ttl_ns_), ")");
-    gone.push_back(MarkGone(&job, rank, MemberPhase::kLost, why));
+    gone.push_back(MarkGone(&job, rank, MemberPhase::kLost, why, now));
   }
   return gone;
 }
@@ -327,6 +364,48 @@ void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
 }
 
+void JobRegistry::OnRankLate(ServerId server, const LateRankReport& late, Now now) {
+  const auto job = jobs_.find(late.job);
+  const JobGroup* const found = job == jobs_.end() ? nullptr : job->second.groups.Find(late.group);
+  if (found == nullptr) return;
+  const GroupState& group = found->state();
+  if (group.epoch != late.epoch || late.rank.value() >= group.ranks.size()) return;
+  std::set<ServerId> servers;
+  for (const Shard& shard : group.shards) servers.insert(shard.server);
+  const uint64_t ago_ns = std::min(late.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+  job->second.slow_ranks.OnWindow(WhoIsLate(job->second, group, late), {.group = late.group,
+                                                                        .server = server,
+                                                                        .servers_of_group = servers.size(),
+                                                                        .number = late.window,
+                                                                        .length_ns = late.window_ns,
+                                                                        .end_ns = now.monotonic_ns - ago_ns,
+                                                                        .ops = late.ops,
+                                                                        .late_ops = late.late_ops,
+                                                                        .waited_ns = late.waited_ns,
+                                                                        .began_late_ns = late.began_late_ns,
+                                                                        .spacing_ns = late.spacing_ns,
+                                                                        .median_spacing_ns = late.median_spacing_ns});
+}
+
+std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return {};
+  return job->second.slow_ranks.Judge(settle_ns, now);
+}
+
+void JobRegistry::AddNews(JobId id, std::string line) {
+  std::deque<std::string>& news = jobs_.at(id).news;
+  if (news.size() == kMaxNews) news.pop_front();
+  news.push_back(std::move(line));
+}
+
+std::vector<std::string> JobRegistry::TakeNews(JobId id) {
+  std::deque<std::string>& news = jobs_.at(id).news;
+  std::vector<std::string> lines(std::make_move_iterator(news.begin()), std::make_move_iterator(news.end()));
+  news.clear();
+  return lines;
+}
+
 uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
   const Job* const job = Find(id);
   if (job == nullptr) return kNoDeadline;
@@ -334,10 +413,11 @@ uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
   return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
 }
 
-JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request) {
+JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request, Now now) {
   return MarkGone(&jobs_.at(job), request.rank, MemberPhase::kLost,
                   absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
-                               " on node ", CleanText(request.node), " joined as this rank"));
+                               " on node ", CleanText(request.node), " joined as this rank"),
+                  now);
 }
 
 void JobRegistry::ForgetExclusions(ServerId server) {
@@ -375,7 +455,7 @@ void JobRegistry::GrantLease(Worker* worker, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
 }
 
-JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason) {
+JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now) {
   Gone gone;
   Worker& worker = job->workers.at(rank);
   gone.rank = {.job = job->id,
@@ -388,6 +468,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   gone.lost = phase == MemberPhase::kLost;
   worker.state.phase = phase;
   worker.state.reason = reason;
+  job->slow_ranks.Forget(rank);
   --job->live_count;
   --live_workers_;
   job->groups.CloseAllOf(rank);
@@ -401,6 +482,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
       job->phase = JobPhase::kEnded;
       gone.ended_job_now = true;
     }
+    job->ended_ns = now.monotonic_ns;
     KeepAsPast(job->id);
   }
   return gone;

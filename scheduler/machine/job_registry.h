@@ -24,12 +24,14 @@
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
+#include "scheduler/machine/slow_ranks.h"
 
 namespace shoal::scheduler {
 
 inline constexpr size_t kMaxLiveJobs = 4096;
 inline constexpr size_t kMaxLiveWorkers = 65536;
 inline constexpr size_t kMaxPastJobs = 64;  // without live ranks, still listed
+inline constexpr size_t kMaxNews = 16;      // of a job, for its rank 0; older ones go
 
 struct Worker {
   RankState state;
@@ -38,6 +40,7 @@ struct Worker {
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
   bool has_colocated_server = false;  // it was told to run one
+  bool heard = false;                 // its load is known: it has sent a heartbeat to this scheduler
 };
 
 struct Job {
@@ -49,9 +52,14 @@ struct Job {
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
+  SlowRanks slow_ranks = {};
+  std::deque<std::string> news = {};  // lines that rank 0 is still to be told
   size_t live_count = 0;
+  uint64_t ended_ns = 0;                                // the last rank went; of live_count 0
   std::optional<bool> needs_no_servers = std::nullopt;  // see JobRegistry; nullopt: to be found out for these ranks
 
+  // The load of every rank that is live is known.
+  bool AllHaveBeenHeard() const;
   bool open() const { return phase == JobPhase::kJoining || phase == JobPhase::kRunning; }
   // "rank 3 of job "gpt" on node b".
   std::string Describe(JobRank rank) const;
@@ -112,7 +120,7 @@ class JobRegistry {
   absl::StatusOr<const Job*> FindMember(JobId job, JobRank rank, Incarnation incarnation) const;
 
   // NOT_FOUND: as for Renew.
-  absl::StatusOr<Gone> Leave(const LeaveJob& request);
+  absl::StatusOr<Gone> Leave(const LeaveJob& request, Now now);
   // Those whose lease ran out or whose process has ended, now lost.
   std::vector<Gone> ExpireLeases(Now now);
   void RenewAll(Now now);
@@ -122,11 +130,18 @@ class JobRegistry {
   void OnStreamClosed(WatcherId watcher, Now now);
   // A server lost the connection of a rank. Says nothing of a group that has moved since.
   void OnRankAbsent(const AbsentRankReport& absent, Now now);
+  // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since.
+  void OnRankLate(ServerId server, const LateRankReport& late, Now now);
+  // What has changed about the job's slow ranks; `settle_ns` as for SlowRanks::Judge.
+  std::vector<SlowRanks::Change> JudgeSlowRanks(JobId job, uint64_t settle_ns, Now now);
+  // For the job's rank 0.
+  void AddNews(JobId job, std::string line);
+  std::vector<std::string> TakeNews(JobId job);
   // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
   // may not.
   uint64_t TakeOverAtNs(JobId job, JobRank rank) const;
   // The rank's holder has ended, and this process takes its place. Only when that time has come.
-  Gone TakeOver(JobId job, const JoinJob& request);
+  Gone TakeOver(JobId job, const JoinJob& request, Now now);
 
   void AddLiveNodes(std::set<std::string>* nodes) const;
   uint64_t next_expiry_ns() const { return next_expiry_ns_; }
@@ -149,7 +164,7 @@ class JobRegistry {
  private:
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
-  Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason);
+  Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
   void KeepAsPast(JobId id);
 
   // The live worker of that process; nullptr: there is none.

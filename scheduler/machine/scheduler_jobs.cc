@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/colocation.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/scheduler_machine.h"
@@ -78,7 +79,7 @@ void SchedulerMachine::TakeOverRanks(Now now) {
   if (now.monotonic_ns < NextTakeOverNs()) return;
   for (const HeldJoin& held : held_joins_.all()) {
     if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
-    RankIsGone(jobs_.TakeOver(held.job, held.request), now);
+    RankIsGone(jobs_.TakeOver(held.job, held.request, now), now);
   }
   RetryHeldJoins(now);
 }
@@ -92,9 +93,30 @@ void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
   const absl::Status status = jobs_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
-  ReplyNow(handle, Response(WorkerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
-                                          .waits = rounds_.LongWaits(request, servers_, jobs_, now)}));
+  TellSlowRanks(request.job, now);
+  WorkerRenewed renewed{.lease_ttl_ms = settings_.lease_ttl_ms,
+                        .waits = rounds_.LongWaits(request, servers_, jobs_, now)};
+  if (request.rank == JobRank(0)) renewed.news = jobs_.TakeNews(request.job);
+  ReplyNow(handle, Response(std::move(renewed)));
   RefuseHeldJoins(request.job, request.rank, now);
+}
+
+void SchedulerMachine::TellSlowRanks(JobId id, Now now) {
+  // By then all ranks have sent a heartbeat about the time in which they waited.
+  const uint64_t settle_ns = lease_ttl_ns() / 3;
+  for (const SlowRanks::Change& change : jobs_.JudgeSlowRanks(id, settle_ns, now)) {
+    const Job& job = *jobs_.Find(id);
+    const SlowRank& slow = change.rank;
+    const std::string who = job.Describe(slow.rank);
+    const std::string what =
+        change.is_over
+            ? "the other ranks do not wait for it any more"
+            : absl::StrFormat("the other ranks wait for it %.0f %% of the time (%s): %s", 100 * slow.waited_share,
+                              std::string(SlowCauseName(slow.cause)), std::string(SlowCauseText(slow.cause)));
+    Record(change.is_over ? EventKind::kRankSlowNoMore : EventKind::kRankSlow, who, what, now,
+           {.job = id, .rank = slow.rank.value()});
+    jobs_.AddNews(id, absl::StrCat(who, ": ", what));
+  }
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
@@ -103,7 +125,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
   GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
-  const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request);
+  const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
   if (!gone.ok()) return ReplyNow(handle, gone.status());
   RankIsGone(*gone, now);
   AfterSave(Reply{handle, Response(Done())});

@@ -65,7 +65,7 @@ class SchedulerMachine {
   // On the monotonic clock; kNoDeadline: nothing is due.
   uint64_t NextDeadlineNs() const;
   // Of the cluster as it is now; the rest of the numbers is zero.
-  SchedulerNumbers Numbers() const;
+  SchedulerNumbers Numbers(Now now) const;
 
  private:
   SchedulerMachine(const Settings& settings, const PersistedState& state, bool is_new, Now now);
@@ -80,6 +80,8 @@ class SchedulerMachine {
   // scheduler_jobs.cc
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
+  // Records what has changed about the job's slow ranks, and leaves a line for its rank 0.
+  void TellSlowRanks(JobId job, Now now);
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
   bool WantsServer(const JoinJob& request) const;
   // Answers, unless another process holds the rank and may still be alive: then false.

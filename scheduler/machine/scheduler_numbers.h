@@ -11,18 +11,26 @@
 
 #include "core/ids.h"
 #include "core/log_event.h"
+#include "core/now.h"
 #include "scheduler/machine/scheduler_requests.h"
 
 namespace shoal::scheduler {
 
 // Jobs beyond the largest ones are added up under this name, so that a cluster with many jobs has bounded metrics.
+// Those that have ended are shown for a while, so that their last numbers are read.
 inline constexpr size_t kMaxJobsInNumbers = 64;
 inline constexpr char kOtherJobs[] = "other";
+inline constexpr uint64_t kEndedJobShownNs = 120 * kNsPerS;
 
 struct JobNumbers {
   std::string name;
   uint32_t live_ranks = 0;
-  WorkerLoad load;  // of all ranks together
+  uint32_t slow_ranks = 0;
+  double waited_share = 0;  // for the slowest of them
+  WorkerLoad load;          // of all ranks together
+  // False: a rank has not told its part yet, or the jobs that are added up change. A counter must not fall, nor jump
+  // when a rank is heard.
+  bool load_is_whole = true;
 };
 
 // How long saves took: counts[i] of them at most kSaveBoundsMs[i], the last one any time.

@@ -53,11 +53,29 @@ struct AbsentRankReport {
   std::string because;
 };
 
+// For how long the other ranks of a group waited for a rank at the server, in a window; fields as in scheduler.proto.
+struct LateRankReport {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  Rank rank;
+  uint64_t window = 0;
+  uint64_t window_ns = 0;
+  uint64_t ago_ms = 0;
+  uint32_t ops = 0;
+  uint32_t late_ops = 0;
+  uint64_t waited_ns = 0;
+  uint64_t began_late_ns = 0;
+  uint64_t spacing_ns = 0;
+  uint64_t median_spacing_ns = 0;
+};
+
 struct HeartbeatServer {
   ServerId server;
   Incarnation incarnation;
   ServerLoad load;
   std::vector<AbsentRankReport> absent_ranks;
+  std::vector<LateRankReport> late_ranks = {};
 };
 
 struct DeregisterServer {
@@ -144,7 +162,9 @@ struct WorkerLoad {
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   uint64_t op_time_ns_total = 0;
-  std::string transports;  // by which it reaches its servers, human-readable
+  uint64_t away_ns_total = 0;     // no op was under way
+  uint64_t counted_ns_total = 0;  // the time in which away_ns_total grew
+  std::string transports;         // by which it reaches its servers, human-readable
 };
 
 struct HeartbeatWorker {

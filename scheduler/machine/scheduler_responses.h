@@ -19,6 +19,7 @@
 #include "core/token.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
+#include "scheduler/machine/slow_ranks.h"
 
 namespace shoal::scheduler {
 
@@ -69,7 +70,8 @@ struct GroupJoined {
 
 struct WorkerRenewed {
   uint64_t lease_ttl_ms = 0;
-  std::vector<std::string> waits;  // a line for each of its group requests that has waited for a while
+  std::vector<std::string> waits;      // a line for each of its group requests that has waited for a while
+  std::vector<std::string> news = {};  // for rank 0: of its job, not told yet
 };
 
 struct GroupMap {
@@ -124,6 +126,7 @@ struct JobView {
   uint64_t started_at_unix_ms = 0;
   std::vector<RankView> ranks;
   std::vector<GroupView> groups;
+  std::vector<SlowRank> slow_ranks;
 };
 
 using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined,

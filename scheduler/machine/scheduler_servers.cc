@@ -1,4 +1,5 @@
 // The part of SchedulerMachine that answers servers.
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,6 +54,12 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
   if (!status.ok()) return ReplyNow(handle, status);
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
   for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
+  std::set<JobId> jobs;
+  for (const LateRankReport& late : request.late_ranks) {
+    jobs_.OnRankLate(request.server, late, now);
+    jobs.insert(late.job);
+  }
+  for (const JobId job : jobs) TellSlowRanks(job, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,

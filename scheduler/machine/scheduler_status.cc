@@ -1,6 +1,5 @@
 // The part of SchedulerMachine that answers the queries of operators.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -18,8 +17,9 @@ void AddLoad(const WorkerLoad& more, WorkerLoad* sum) {
 }
 
 void AddJob(const JobNumbers& more, JobNumbers* sum) {
-  AddLoad(more.load, &sum->load);
   sum->live_ranks += more.live_ranks;
+  sum->slow_ranks += more.slow_ranks;
+  sum->waited_share = std::max(sum->waited_share, more.waited_share);
 }
 
 }  // namespace
@@ -55,6 +55,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
                             .last_heartbeat_age_ms = (now.monotonic_ns - worker.last_heartbeat_ns) / 1'000'000,
                             .load = worker.load});
     }
+    view.slow_ranks = job.slow_ranks.slow();
     for (const auto& [group_id, group] : job.groups.all()) view.groups.push_back({group.state(), true, {}});
     for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
          ++it) {
@@ -70,37 +71,41 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
   ReplyNow(handle, Response(std::move(views)));
 }
 
-SchedulerNumbers SchedulerMachine::Numbers() const {
+SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
   SchedulerNumbers numbers{.epoch = published_->epoch(),
                            .servers_live = servers_.live_count(),
                            .servers_lost = servers_.lost_count(),
                            .jobs = jobs_.live_job_count(),
                            .workers = jobs_.live_worker_count(),
                            .moves = moves_};
-  // A name may be that of a failed job, whose last ranks still leave, and of the next one.
-  std::map<std::string, JobNumbers> by_name;
+  JobNumbers other{.name = kOtherJobs, .load_is_whole = false};
+  std::vector<JobNumbers>& largest = numbers.largest_jobs;
   for (const auto& [id, job] : jobs_.jobs()) {
+    // A failed job, whose last ranks still leave, makes room for the next one of its name.
+    const bool is_shown = job.live_count > 0 || now.monotonic_ns - job.ended_ns < kEndedJobShownNs;
+    if (!is_shown || jobs_.FindByName(job.name) != &job) continue;
     JobNumbers of_job{.name = job.name};
     for (const auto& [rank, worker] : job.workers) {
       AddLoad(worker.load, &of_job.load);
       if (worker.state.phase == MemberPhase::kLive) ++of_job.live_ranks;
     }
-    if (of_job.live_ranks > 0)
-      AddJob(of_job, &by_name.try_emplace(job.name, JobNumbers{.name = job.name}).first->second);
-  }
-  JobNumbers other{.name = kOtherJobs};
-  std::vector<JobNumbers>& largest = numbers.largest_jobs;
-  for (const auto& [name, job] : by_name) {
-    if (name == kOtherJobs) {
-      AddJob(job, &other);
+    for (const SlowRank& slow : job.slow_ranks.slow()) {
+      ++of_job.slow_ranks;
+      of_job.waited_share = std::max(of_job.waited_share, slow.waited_share);
+    }
+    if (job.name == kOtherJobs) {
+      AddJob(of_job, &other);
     } else {
-      largest.push_back(job);
+      largest.push_back(std::move(of_job));
     }
   }
   std::stable_sort(largest.begin(), largest.end(), [](const JobNumbers& left, const JobNumbers& right) {
     return left.load.bytes_pushed > right.load.bytes_pushed;
   });
   for (; largest.size() > kMaxJobsInNumbers; largest.pop_back()) AddJob(largest.back(), &other);
+  for (JobNumbers& job : largest) {
+    job.load_is_whole = jobs_.FindByName(job.name)->AllHaveBeenHeard();
+  }
   if (other.live_ranks > 0) largest.push_back(std::move(other));
   return numbers;
 }

@@ -78,6 +78,8 @@ void ToMessage(const RankView& view, v1::RankStatus* message) {
   load->set_bytes_pushed(view.load.bytes_pushed);
   load->set_bytes_pulled(view.load.bytes_pulled);
   load->set_op_time_ns_total(view.load.op_time_ns_total);
+  load->set_away_ns_total(view.load.away_ns_total);
+  load->set_counted_ns_total(view.load.counted_ns_total);
   load->set_transports(view.load.transports);
 }
 
@@ -124,6 +126,21 @@ HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
                                     .rank = Rank(absent.rank()),
                                     .ago_ms = absent.ago_ms(),
                                     .because = absent.because()});
+  }
+  for (const v1::LateRank& late : message.late_ranks()) {
+    request.late_ranks.push_back({.job = JobId(late.job_id()),
+                                  .group = GroupId(late.group_id()),
+                                  .epoch = Epoch(late.epoch()),
+                                  .rank = Rank(late.rank()),
+                                  .window = late.window(),
+                                  .window_ns = late.window_ns(),
+                                  .ago_ms = late.ago_ms(),
+                                  .ops = late.ops(),
+                                  .late_ops = late.late_ops(),
+                                  .waited_ns = late.waited_ns(),
+                                  .began_late_ns = late.began_late_ns(),
+                                  .spacing_ns = late.spacing_ns(),
+                                  .median_spacing_ns = late.median_spacing_ns()});
   }
   return request;
 }
@@ -196,6 +213,8 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
                    .bytes_pushed = message.load().bytes_pushed(),
                    .bytes_pulled = message.load().bytes_pulled(),
                    .op_time_ns_total = message.load().op_time_ns_total(),
+                   .away_ns_total = message.load().away_ns_total(),
+                   .counted_ns_total = message.load().counted_ns_total(),
                    .transports = message.load().transports()}};
 }
 
@@ -283,6 +302,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   for (const std::string& wait : response.waits) message->add_waits(wait);
+  for (const std::string& line : response.news) message->add_news(line);
 }
 
 void ToMessage(const ClusterView& response, v1::Cluster* message) {
@@ -328,6 +348,14 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
     job->set_started_at_unix_ms(view.started_at_unix_ms);
     for (const RankView& rank : view.ranks) ToMessage(rank, job->add_ranks());
     for (const GroupView& group : view.groups) ToMessage(group, job->add_groups());
+    for (const SlowRank& slow : view.slow_ranks) {
+      v1::SlowRank* const rank = job->add_slow_ranks();
+      rank->set_rank(slow.rank.value());
+      rank->set_waited_share(slow.waited_share);
+      rank->set_cause(std::string(SlowCauseName(slow.cause)));
+      rank->set_advice(std::string(SlowCauseText(slow.cause)));
+      rank->set_since_unix_ms(slow.since_unix_ms);
+    }
   }
 }
 

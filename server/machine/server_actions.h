@@ -16,6 +16,7 @@
 #include "core/log_event.h"
 #include "core/transport_event.h"
 #include "reduce/reduce.h"
+#include "server/machine/lateness_book.h"
 
 namespace shoal {
 
@@ -96,6 +97,22 @@ struct AbsentRank {
 };
 inline constexpr size_t kMaxAbsentRanksListed = 256;
 
+// A rank for which the others of its group waited, in the group's last whole window on an I/O thread.
+struct LateRankOfGroup {
+  JobId job;
+  GroupId group;
+  Epoch epoch;
+  uint64_t window = 0;         // its number: grows with each window of the group on the thread
+  uint64_t window_end_ns = 0;  // on the monotonic clock
+  uint64_t window_ns = 0;
+  uint32_t ops = 0;                // that began in the window
+  uint64_t median_spacing_ns = 0;  // as in LatenessWindow
+  LateRank late;
+
+  friend bool operator==(const LateRankOfGroup&, const LateRankOfGroup&) = default;
+};
+inline constexpr size_t kMaxLateRanksOfServer = 256;
+
 // Counters since the start, gauges as they are now.
 struct ServerCounters {
   uint64_t bytes_in = 0;   // payload landed
@@ -115,6 +132,7 @@ struct ServerCounters {
   uint32_t pending_pushes = 0;                     // that wait for a slot
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
   std::vector<AbsentRank> absent_ranks;            // kMaxAbsentRanksListed at most
+  std::vector<LateRankOfGroup> late_ranks;         // kMaxLateRanksOfServer at most, of each I/O thread
 
   uint64_t RefusalTotal() const;
 };

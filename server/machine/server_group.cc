@@ -32,7 +32,8 @@ ServerGroup::ServerGroup(const GroupToken& first_token, Epoch epoch, uint32_t cr
       stride_bytes_(StrideBytes(first_token.max_chunk_bytes)),
       ranks_(first_token.group_size),
       slots_(SlotCount(credit_chunks)),
-      ledger_(first_token.max_chunk_bytes) {
+      ledger_(first_token.max_chunk_bytes),
+      lateness_(first_token.group_size, SlotCount(credit_chunks)) {
   for (ChunkSlot& slot : slots_) slot.Size(first_token.group_size);
 }
 
@@ -48,6 +49,7 @@ void ServerGroup::MoveTo(Epoch epoch) {
   failure_.clear();
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
+  lateness_.Restart();
   for (RankState& state : ranks_) state = {.landed_watermark = state.landed_watermark};
 }
 
@@ -225,6 +227,15 @@ bool ServerGroup::Any(Presence presence) const {
 
 bool ServerGroup::AllSlotsIdle() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const ChunkSlot& slot) { return slot.busy() == 0; });
+}
+
+bool ServerGroup::WaitsForResult(Rank rank) const {
+  const auto waits = [rank](const ChunkSlot& slot) {
+    const bool is_open = slot.state() == ChunkSlot::State::kGathering || slot.state() == ChunkSlot::State::kReducing;
+    return is_open && !slot.abandoned() && slot.Offered(rank);
+  };
+  const auto is_of_rank = [rank](const PendingPush& push) { return push.header.rank == rank; };
+  return std::ranges::any_of(slots_, waits) || std::ranges::any_of(pending_, is_of_rank);
 }
 
 uint32_t ServerGroup::SlotsInUse() const {

@@ -21,6 +21,7 @@
 #include "core/now.h"
 #include "core/op_ledger.h"
 #include "core/transport_event.h"
+#include "server/machine/lateness_book.h"
 
 namespace shoal {
 
@@ -117,6 +118,8 @@ class ServerGroup {
   // Where a rank's contribution to a slot lies.
   uint64_t BufferOffset(uint32_t slot, Rank rank) const;
   bool AllSlotsIdle() const;
+  // Whether the rank has offered something that has no result yet.
+  bool WaitsForResult(Rank rank) const;
   uint32_t SlotsInUse() const;
 
   // ---- pushes that wait for a slot ----
@@ -155,6 +158,9 @@ class ServerGroup {
   // `op`.
   Waiting RanksMissing(const ChunkSlot& slot) const;
   Waiting RanksBehind(OpNumber op) const;
+
+  LatenessBook& lateness() { return lateness_; }
+  const LatenessBook& lateness() const { return lateness_; }
 
   // ---- failure ----
 
@@ -195,6 +201,7 @@ class ServerGroup {
   std::vector<ChunkSlot> slots_;
   std::deque<PendingPush> pending_;  // at most size * credit
   OpLedger ledger_;
+  LatenessBook lateness_;
   OpNumber newest_result_;  // of all ranks'
   bool any_waits_for_commit_ = false;
   bool unknown_to_scheduler_ = false;

@@ -97,4 +97,25 @@ std::vector<AbsentRank> ServerMachine::AbsentRanks() const {
   return absent;
 }
 
+std::vector<LateRankOfGroup> ServerMachine::LateRanks() const {
+  std::vector<LateRankOfGroup> late;
+  for (const GroupCell& cell : groups_) {
+    if (cell.group == nullptr || cell.group->failed()) continue;
+    const LatenessWindow& window = cell.group->lateness().last_window();
+    for (const LateRank& rank : window.late_ranks) {
+      if (late.size() == kMaxLateRanksOfServer) return late;
+      late.push_back({.job = cell.group->job(),
+                      .group = cell.group->id(),
+                      .epoch = cell.group->epoch(),
+                      .window = window.number,
+                      .window_end_ns = window.end_ns,
+                      .window_ns = window.length_ns,
+                      .ops = window.ops,
+                      .median_spacing_ns = window.median_spacing_ns,
+                      .late = rank});
+    }
+  }
+  return late;
+}
+
 }  // namespace shoal

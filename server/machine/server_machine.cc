@@ -116,6 +116,10 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
                      actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
+  if (header->contributors == 0 && group.lateness().OnOffered(header->op, rank, now) && record->plan.chunk_count > 1 &&
+      !group.WaitsForResult(rank)) {
+    group.lateness().OnFreshBeginning(rank, now);
+  }
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;
   // No rank's credit bounds results that were asked for. Their chunk has lost its slot; the push that begins it anew
@@ -149,13 +153,17 @@ bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHead
   }
   const auto index = static_cast<uint32_t>(found);
   ChunkSlot& slot = group.slot(index);
-  if (begins) slot.Start(header.op, header.chunk, now.monotonic_ns);
+  if (begins) {
+    slot.Start(header.op, header.chunk, now.monotonic_ns);
+    group.lateness().OnGathering(index);
+  }
   const bool is_result = header.contributors != 0;
   const Refusal refusal = slot.Offer(header.rank, is_result);
   if (refusal != Refusal::kNone) {
     RefuseOffer(peer, offer, header, refusal, "", actions);
     return true;
   }
+  group.lateness().OnLanding(header.rank);
   actions->push_back(
       AcceptAction{.offer = offer,
                    .offset = group.BufferOffset(index, header.rank),
@@ -171,7 +179,8 @@ bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHead
 
 void ServerMachine::Preempt(ServerGroup* group, uint32_t index, ServerActions* actions) {
   const ChunkSlot& slot = group->slot(index);
-  FrameHeader header{.group = group->id(), .epoch = group->epoch(), .op = slot.op(), .chunk = slot.chunk()};
+  FrameHeader header{
+      .type = FrameType::kPush, .group = group->id(), .epoch = group->epoch(), .op = slot.op(), .chunk = slot.chunk()};
   for (uint32_t r = 0; r < group->size(); ++r) {
     if (!slot.Offered(Rank(r)) || !group->IsPresent(Rank(r))) continue;
     header.rank = Rank(r);
@@ -199,12 +208,17 @@ void ServerMachine::OnLanded(const TransportEvent& event, Now now, ServerActions
   const OperationToken token = Unpack(event.token);
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slot(token.slot);
-  const bool complete = slot.Landed(Rank(token.rank), event.status.ok());
+  const Rank rank(token.rank);
+  const bool complete = slot.Landed(rank, event.status.ok());
+  group.lateness().OnLandingEnded(rank, now);
   const OpRecord* record = slot.abandoned() ? nullptr : group.FindOp(slot.op());
   const uint32_t elements = record == nullptr ? 0 : record->plan.ElementCount(slot.chunk());
   if (event.status.ok() && record != nullptr) {
     ++counters_.contributions_landed;
     counters_.bytes_in += uint64_t{elements} * DataTypeSize(record->dtype);
+    if (!slot.HasResultOf(rank)) {
+      group.lateness().OnContribution(token.slot, slot.op(), rank, slot.landed_count(), now);
+    }
   }
   if (complete && record == nullptr) {
     // Only a job whose own worker lied about its watermark gets here: no rank waits for this chunk any more.
@@ -373,6 +387,7 @@ ServerCounters ServerMachine::counters() const {
     counters.pending_pushes += cell.group->pending_count();
   }
   counters.absent_ranks = AbsentRanks();
+  counters.late_ranks = LateRanks();
   return counters;
 }
 

@@ -161,6 +161,8 @@ class ServerMachine {
   void GiveUpMissing(Now now, ServerActions* actions);
   uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::RankState& absent) const;
   std::vector<AbsentRank> AbsentRanks() const;
+  // Of the last window of each group.
+  std::vector<LateRankOfGroup> LateRanks() const;
   // Tells ranks that wait which ranks they wait for: those that contributed to a chunk, and those that want to leave
   // once all have their results.
   void ReportWaiting(Now now, ServerActions* actions);

@@ -124,6 +124,22 @@ class GrpcControlLink : public ControlLink {
       reported->set_ago_ms((call.asked_at_ns - std::min(absent.since_ns, call.asked_at_ns)) / kNsPerMs);
       reported->set_because(absent.because);
     }
+    for (const LateRankOfGroup& late : load.late_ranks) {
+      v1::LateRank* const reported = request.add_late_ranks();
+      reported->set_job_id(late.job.value());
+      reported->set_group_id(late.group.value());
+      reported->set_epoch(late.epoch.value());
+      reported->set_rank(late.late.rank.value());
+      reported->set_window(late.window);
+      reported->set_window_ns(late.window_ns);
+      reported->set_ago_ms((call.asked_at_ns - std::min(late.window_end_ns, call.asked_at_ns)) / kNsPerMs);
+      reported->set_ops(late.ops);
+      reported->set_late_ops(late.late.late_ops);
+      reported->set_waited_ns(late.late.waited_ns);
+      reported->set_began_late_ns(late.late.began_late_ns);
+      reported->set_spacing_ns(late.late.spacing_ns);
+      reported->set_median_spacing_ns(late.median_spacing_ns);
+    }
     Begin<v1::HeartbeatServerResponse>(
         call.timeout_ms, call.call, request,
         [](v1::Scheduler::Stub* stub, auto... arguments) { stub->async()->HeartbeatServer(arguments...); },

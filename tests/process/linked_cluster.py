@@ -78,6 +78,17 @@ def cut_path(one: Node, other: Node) -> None:
         run_in(node.namespace, ["ip", "neighbour", "replace", peer.address, *card])
 
 
+def shape_link(network: Network, node: Node, up_mbit: float, down_mbit: float = 0) -> None:
+    """The node's link has these rates from now on, also if it had others; down 0: as up."""
+    ends = (
+        (node.namespace, node.device, up_mbit),
+        (network.switch, network.ports[node.name], down_mbit or up_mbit),
+    )
+    for namespace, device, rate_mbit in ends:
+        setting = ["rate", f"{rate_mbit}mbit", "burst", "80kb", "limit", "256kb"]
+        run_in(namespace, ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *setting])
+
+
 @contextlib.contextmanager
 def linked_cluster(worker_count: int, server_count: int, ranks_per_node: int = 1) -> Iterator[LinkedCluster]:
     """`network.workers` names each of the workers' nodes `ranks_per_node` times. Skips the test where nobody can make

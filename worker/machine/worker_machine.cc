@@ -65,6 +65,7 @@ absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
 }
 
 void WorkerMachine::OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions) {
+  tally_.CountSubmit(now);
   AnyGroup* group = Group(command.group);
   absl::Status status =
       group == nullptr ? absl::CancelledError("the group is closed") : group->Submit(command, now, actions);

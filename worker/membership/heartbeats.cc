@@ -69,6 +69,7 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
     is_unknown_ = false;
     period_ns_ = PeriodNs(renewed->lease_ttl_ms);
     ReportGroupWaits(*renewed, now, actions);
+    for (const std::string& line : renewed->news) actions->emplace_back(MembershipNotice{line});
   }
   Pause(sent_ns_ + period_ns_);
 }

@@ -145,6 +145,7 @@ struct JoinedGroup {
 struct HeartbeatAnswer {
   uint64_t lease_ttl_ms = 0;
   std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
+  std::vector<std::string> news = {};  // of the job, for its rank 0; human-readable
 };
 
 // To ReportServerCall: what the group's ranks were told since the report's epoch, if anything.

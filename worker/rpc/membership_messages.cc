@@ -114,6 +114,8 @@ v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
   load.set_bytes_pushed(call.load.bytes_pushed);
   load.set_bytes_pulled(call.load.bytes_pulled);
   load.set_op_time_ns_total(call.load.op_time_ns_total);
+  load.set_away_ns_total(call.load.away_ns_total);
+  load.set_counted_ns_total(call.load.counted_ns_total);
   std::set<std::string> transports;
   for (const ShardTraffic& shard : call.load.shards) {
     if (!shard.transport.empty()) transports.insert(shard.transport);
@@ -180,7 +182,8 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& message) {
   return HeartbeatAnswer{.lease_ttl_ms = message.lease_ttl_ms(),
-                         .waits = {message.waits().begin(), message.waits().end()}};
+                         .waits = {message.waits().begin(), message.waits().end()},
+                         .news = {message.news().begin(), message.news().end()}};
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse&) { return CallDone{}; }

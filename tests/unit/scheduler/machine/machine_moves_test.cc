@@ -105,8 +105,8 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
   EXPECT_THAT(Names(*harness_.Ask<std::shared_ptr<const ShardMap>>(GetShardMap())), ElementsAre("a", "b"));
   EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupMoved);
   EXPECT_THAT(harness_.events().back().reason, HasSubstr("rank 1 lost server a: connection reset by peer"));
-  EXPECT_EQ(harness_.machine().Numbers().moves.asked_by_rank, 1u);
-  EXPECT_EQ(harness_.machine().Numbers().moves.servers_changed, 0u);
+  EXPECT_EQ(harness_.machine().Numbers(harness_.now()).moves.asked_by_rank, 1u);
+  EXPECT_EQ(harness_.machine().Numbers(harness_.now()).moves.servers_changed, 0u);
   // The other rank saw the same: nothing more happens.
   harness_.Ask<ServerReported>(Report(0, 1, false));
   EXPECT_THAT(TakeMoves(), IsEmpty());
@@ -115,7 +115,7 @@ TEST_F(MachineMovesTest, AReportMovesTheReportersGroupAloneAndTheServerKeepsItsP
   moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("b", "c"));
-  EXPECT_EQ(harness_.machine().Numbers().moves.servers_changed, 1u);
+  EXPECT_EQ(harness_.machine().Numbers(harness_.now()).moves.servers_changed, 1u);
   Register("a", 2);
   moves = TakeMoves();
   ASSERT_EQ(moves.size(), 1u);

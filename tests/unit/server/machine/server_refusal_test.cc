@@ -163,7 +163,7 @@ TEST(ServerRefusal, BadTokensAreToldWhy) {
   EXPECT_THAT(refusal_text(token, true), HasSubstr("rank 2 of 2"));
   token = server.Token(0, 2);
   token.ranks_per_contribution = 0;
-  EXPECT_THAT(refusal_text(token, true), HasSubstr("2 members of 0 ranks each"));
+  EXPECT_THAT(refusal_text(token, true), HasSubstr("2 contributions of 0 ranks each"));
   EXPECT_TRUE(server.closes.empty()) << "other groups of the same process may be fine";
   EXPECT_EQ(server.counters().groups_open, 0u);
 }

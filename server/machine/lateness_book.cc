@@ -1,0 +1,124 @@
+#include "server/machine/lateness_book.h"
+
+#include <algorithm>
+
+namespace shoal {
+namespace {
+
+// Sorts partly; 0 if there are none.
+uint64_t LowerMedian(std::vector<uint64_t>* values) {
+  if (values->empty()) return 0;
+  const auto middle = values->begin() + static_cast<std::ptrdiff_t>((values->size() - 1) / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
+}  // namespace
+
+LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(group_size), half_landed_ns_(slot_count) {
+  for (uint32_t r = 0; r < group_size; ++r) ranks_[r].window.rank = Rank(r);
+  last_.late_ranks.reserve(group_size);
+  values_.reserve(group_size);
+}
+
+bool LatenessBook::OnOffered(OpNumber op, Rank rank, Now now) {
+  RankState& state = ranks_[rank.value()];
+  if (op == state.newest_begun && state.fresh_since_ns != 0) {
+    state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
+    ++state.spacings;
+    state.fresh_since_ns = 0;
+  }
+  if (op <= state.newest_begun) return false;
+  state.newest_begun = op;
+  state.fresh_since_ns = 0;
+  Beginning& beginning = beginnings_[op.value() % kOpsRemembered];
+  if (op < beginning.op) return true;  // so far ahead are others that this op is not remembered
+  if (op > beginning.op) {
+    CloseWindowIfOver(now);
+    ++window_ops_;
+    beginning = {.op = op};
+  }
+  ++beginning.ranks;
+  if (beginning.ranks == Half()) beginning.half_ns = now.monotonic_ns;
+  if (beginning.ranks <= Half() || state.landing > 0) return true;
+  const uint64_t since_ns = std::max({beginning.half_ns, state.landed_ns, state.began_until_ns});
+  if (now.monotonic_ns > since_ns) state.window.began_late_ns += now.monotonic_ns - since_ns;
+  state.began_until_ns = now.monotonic_ns;
+  return true;
+}
+
+void LatenessBook::OnLandingEnded(Rank rank, Now now) {
+  RankState& state = ranks_[rank.value()];
+  --state.landing;
+  state.landed_ns = now.monotonic_ns;
+}
+
+void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now) {
+  RankState& state = ranks_[rank.value()];
+  if (landed_count == Half()) half_landed_ns_[slot] = now.monotonic_ns;
+  if (landed_count <= Half() || half_landed_ns_[slot] == 0) return;
+  const uint64_t since_ns = std::max(half_landed_ns_[slot], state.waited_until_ns);
+  state.waited_until_ns = now.monotonic_ns;
+  if (now.monotonic_ns <= since_ns) return;
+  const uint64_t waited_ns = now.monotonic_ns - since_ns;
+  state.window.waited_ns += waited_ns;
+  if (waited_ns >= kShortestWaitNs && op > state.newest_late) {
+    state.newest_late = op;
+    ++state.window.late_ops;
+  }
+}
+
+void LatenessBook::Restart() {
+  beginnings_.fill({});
+  std::ranges::fill(half_landed_ns_, 0);
+  for (RankState& state : ranks_) {
+    state = {.landing = state.landing, .landed_ns = state.landed_ns, .window = {.rank = state.window.rank}};
+  }
+  window_start_ns_ = 0;
+  window_ops_ = 0;
+}
+
+uint64_t LatenessBook::MedianSpacingNs() {
+  values_.clear();
+  for (RankState& state : ranks_) {
+    if (state.spacings == 0) continue;
+    state.window.spacing_ns = state.spacing_sum_ns / state.spacings;
+    values_.push_back(state.window.spacing_ns);
+    state.spacing_sum_ns = 0;
+    state.spacings = 0;
+  }
+  return LowerMedian(&values_);
+}
+
+uint64_t LatenessBook::MedianWaitedNs() {
+  values_.clear();
+  for (const RankState& state : ranks_) values_.push_back(state.window.waited_ns);
+  return LowerMedian(&values_);
+}
+
+void LatenessBook::CloseWindowIfOver(Now now) {
+  if (window_start_ns_ == 0) window_start_ns_ = now.monotonic_ns;
+  const uint64_t length_ns = now.monotonic_ns - window_start_ns_;
+  if (window_ops_ < kFewestOps || length_ns < kShortestWindowNs) return;
+  last_.number += 1;
+  last_.end_ns = now.monotonic_ns;
+  last_.length_ns = length_ns;
+  last_.ops = window_ops_;
+  last_.median_spacing_ns = MedianSpacingNs();
+  last_.late_ranks.clear();
+  const auto least_ns =
+      std::max(static_cast<uint64_t>(kLeastShare * static_cast<double>(length_ns)), kStandsOut * MedianWaitedNs());
+  for (RankState& state : ranks_) {
+    if (state.window.waited_ns >= least_ns) last_.late_ranks.push_back(state.window);
+    state.window = {.rank = state.window.rank};
+  }
+  const size_t listed = std::min(last_.late_ranks.size(), kMaxLateRanksListed);
+  std::partial_sort(last_.late_ranks.begin(), last_.late_ranks.begin() + static_cast<std::ptrdiff_t>(listed),
+                    last_.late_ranks.end(),
+                    [](const LateRank& left, const LateRank& right) { return left.waited_ns > right.waited_ns; });
+  last_.late_ranks.resize(listed);
+  window_start_ns_ = now.monotonic_ns;
+  window_ops_ = 0;
+}
+
+}  // namespace shoal

@@ -1,0 +1,117 @@
+// How long, at this server, the contributions of each rank of a group kept others waiting, and how much of that because
+// the rank began late. From arrivals on one clock; the scheduler finds the cause (scheduler/machine/slow_ranks.h,
+// docs/adr/0021).
+//
+// A chunk waits for a rank from the moment when half of the ranks have landed it until the rank has; a rank waits in
+// one place at a time, so overlapping waits for it count once. A rank begins an op late from the moment when half of
+// the ranks have offered a chunk of it until it offers one, but not while contributions of it to earlier ops still
+// land: those are its link's.
+//
+// How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
+// rank waits for no result. Its first two chunks leave one after the other then, whatever the credit is, and come as
+// far apart as the link makes them. Chunks that follow wait for results, and so tell of the way back as well.
+//
+// It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
+// shares of a window need no history. Pure; one thread; no allocation after construction.
+#ifndef SHOAL_SERVER_MACHINE_LATENESS_BOOK_H_
+#define SHOAL_SERVER_MACHINE_LATENESS_BOOK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/now.h"
+
+namespace shoal {
+
+// What a group waited for a rank in a window. Times in units of the window's length would be shares.
+struct LateRank {
+  Rank rank;
+  uint64_t waited_ns = 0;      // for its contributions
+  uint64_t began_late_ns = 0;  // of that, roughly: before it offered anything of the op
+  uint32_t late_ops = 0;       // in which it was waited for
+  uint64_t spacing_ns = 0;     // from its first chunk of an op to its second, in the mean; 0: not known
+
+  friend bool operator==(const LateRank&, const LateRank&) = default;
+};
+
+inline constexpr size_t kMaxLateRanksListed = 8;
+
+struct LatenessWindow {
+  uint64_t number = 0;  // 1, 2, ...; 0: none is over yet
+  uint64_t end_ns = 0;  // on the monotonic clock
+  uint64_t length_ns = 0;
+  uint32_t ops = 0;
+  uint64_t median_spacing_ns = 0;  // of all ranks' spacings; 0: not known
+  // Those that were waited for the longest, the longest first. Left out are ranks below kLeastShare of the window, and
+  // those that do not stand out: where all are late in turns, nobody is slow.
+  std::vector<LateRank> late_ranks;
+};
+
+class LatenessBook {
+ public:
+  static constexpr uint64_t kShortestWindowNs = kNsPerS;
+  static constexpr uint32_t kFewestOps = 5;
+  static constexpr double kLeastShare = 0.02;
+  // A rank stands out if it was waited for so many times as long as the median rank.
+  static constexpr uint64_t kStandsOut = 3;
+  // A wait for a rank that is shorter makes no op late.
+  static constexpr uint64_t kShortestWaitNs = 100'000;
+
+  LatenessBook(uint32_t group_size, uint32_t slot_count);
+
+  // A rank offers a contribution, which was not refused, to an op. True: it is its first one to that op.
+  bool OnOffered(OpNumber op, Rank rank, Now now);
+  // After that: the rank waits for no result of this server, and the op has several chunks.
+  void OnFreshBeginning(Rank rank, Now now) { ranks_[rank.value()].fresh_since_ns = now.monotonic_ns; }
+  // A slot begins to gather a chunk.
+  void OnGathering(uint32_t slot) { half_landed_ns_[slot] = 0; }
+  // Something of the rank begins to land; that has ended, also in vain.
+  void OnLanding(Rank rank) { ++ranks_[rank.value()].landing; }
+  void OnLandingEnded(Rank rank, Now now);
+  // After OnLandingEnded: it was a contribution to the slot's chunk, of `op`, and the `landed_count`th there.
+  void OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now);
+  // The group starts an epoch: nothing that was seen of ops under way counts.
+  void Restart();
+
+  const LatenessWindow& last_window() const { return last_; }
+
+ private:
+  struct RankState {
+    OpNumber newest_begun;
+    OpNumber newest_late;
+    uint32_t landing = 0;
+    uint64_t landed_ns = 0;        // when the newest landing ended
+    uint64_t waited_until_ns = 0;  // what is counted in `window` already
+    uint64_t began_until_ns = 0;
+    uint64_t fresh_since_ns = 0;  // of the newest op, if its second chunk is still to come; 0: does not count
+    uint64_t spacing_sum_ns = 0;
+    uint32_t spacings = 0;
+    LateRank window;
+  };
+  struct Beginning {
+    OpNumber op;
+    uint32_t ranks = 0;
+    uint64_t half_ns = 0;
+  };
+  static constexpr size_t kOpsRemembered = 64;
+
+  uint32_t Half() const { return static_cast<uint32_t>((ranks_.size() + 1) / 2); }
+  void CloseWindowIfOver(Now now);
+  uint64_t MedianSpacingNs();
+  uint64_t MedianWaitedNs();
+
+  std::vector<RankState> ranks_;
+  std::vector<uint64_t> half_landed_ns_;  // by slot; 0: not yet
+  std::vector<uint64_t> values_;          // scratch
+  std::array<Beginning, kOpsRemembered> beginnings_{};
+  uint64_t window_start_ns_ = 0;  // 0: no op yet
+  uint32_t window_ops_ = 0;
+  LatenessWindow last_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_SERVER_MACHINE_LATENESS_BOOK_H_

@@ -1,0 +1,91 @@
+"""The rank for which the others wait is named, with the cause. Real processes, each on a node of its own; needs root.
+
+Links are shaped to a rate that two cores serve with time to spare, so that a node's link is slow and nothing else is.
+"""
+
+import pytest
+
+from cluster import Process, program
+from linked_cluster import LinkedCluster, linked_cluster, shape_link
+
+RANKS = 4
+RATE_MBIT = 200
+SLOW = 2  # the rank's number
+SHORT_LEASE_MS = 3000  # heartbeats, and so the news, come every second
+
+
+def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *options: str) -> list[Process]:
+    """Ranks of the job "perf" that reduce until the test ends."""
+    ranks = []
+    for rank, node in enumerate(cluster.network.workers):
+        with cluster.on(node):
+            ranks.append(
+                cluster.start(
+                    [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
+                    + ["--world-size", str(RANKS), "--rank", str(rank), "--net-device", node.device, "--network-only"]
+                    + ["-n", "1000000", "-c", "0", *options, *options_of.get(rank, [])]
+                )
+            )
+    return ranks
+
+
+def slow_ranks(cluster: LinkedCluster) -> dict[int, str]:
+    """Their causes."""
+    (document,) = cluster.shoalctl("stragglers")
+    return {slow["rank"]: slow["cause"] for job in document["jobs"] for slow in job["slow_ranks"]}
+
+
+def wait_for_slow(cluster: LinkedCluster, expected: dict[int, str]) -> None:
+    """They are named, and no other rank is."""
+    cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", 30)
+
+
+@pytest.fixture
+def cluster():
+    with linked_cluster(RANKS, 2) as linked:
+        for node in linked.network.workers + linked.network.servers:
+            shape_link(linked.network, node, RATE_MBIT)
+        linked.start_scheduler_on_control(SHORT_LEASE_MS)
+        linked.start_servers()
+        yield linked
+
+
+def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
+    ranks = start_perf(cluster, {SLOW: ["--pause", "40000"]}, "-b", "256K", "--pause", "20000")
+    wait_for_slow(cluster, {SLOW: "late-compute"})
+    line = ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time")
+    assert 20 <= int(line.group(1)) <= 70, "20 ms of some 60"
+
+
+def test_a_rank_with_a_slow_link_is_named(cluster: LinkedCluster):
+    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+    start_perf(cluster, {}, "-b", "4M")
+    wait_for_slow(cluster, {SLOW: "slow-link"})
+
+
+def test_a_rank_that_gets_results_late_is_named(cluster: LinkedCluster):
+    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT, RATE_MBIT / 4)
+    start_perf(cluster, {}, "-b", "1M")
+    wait_for_slow(cluster, {SLOW: "slow-reader"})
+
+
+def test_two_slow_ranks_are_named_with_their_causes(cluster: LinkedCluster):
+    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+    start_perf(cluster, {1: ["--pause", "200000"]}, "-b", "2M", "--pause", "20000")
+    wait_for_slow(cluster, {SLOW: "slow-link", 1: "late-compute"})
+
+
+def test_what_is_over_is_told(cluster: LinkedCluster):
+    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
+    ranks = start_perf(cluster, {}, "-b", "4M")
+    wait_for_slow(cluster, {SLOW: "slow-link"})
+    shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
+    cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", 30)
+    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks do not wait for it any more")
+
+
+def test_equal_ranks_are_not_named(cluster: LinkedCluster):
+    ranks = start_perf(cluster, {}, "-b", "1M", "--pause", "20000", "-n", "300", "-w", "0")
+    for rank in ranks:
+        assert rank.wait(60) == 0
+    assert not [event for event in cluster.events() if event["kind"] == "rank-slow"], cluster.events()

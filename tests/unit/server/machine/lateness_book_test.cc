@@ -1,0 +1,222 @@
+// For how long others wait for each rank, from made-up arrivals: late calls, slow links, two slow ranks at once.
+#include "server/machine/lateness_book.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint64_t kMs = kNsPerMs;
+
+// One group whose ops follow each other, with arrivals in milliseconds since an op's start. A chunk comes whole.
+class Arrivals {
+ public:
+  explicit Arrivals(uint32_t ranks) : ranks_(ranks), book_(ranks, kSlots) {}
+
+  // Each chunk's arrivals by rank; the op's step takes `step_ms`.
+  void Op(const std::vector<std::vector<double>>& chunks, double step_ms) {
+    ++op_;
+    struct Arrival {
+      double at_ms;
+      uint32_t chunk;
+      uint32_t rank;
+    };
+    std::vector<Arrival> arrivals;
+    for (uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      book_.OnGathering(chunk);
+      for (uint32_t rank = 0; rank < ranks_; ++rank) arrivals.push_back({chunks[chunk][rank], chunk, rank});
+    }
+    std::ranges::stable_sort(arrivals, {}, &Arrival::at_ms);
+    std::vector<uint32_t> landed(chunks.size());
+    for (const Arrival& arrival : arrivals) {
+      const Now now = At(arrival.at_ms);
+      const bool is_first = book_.OnOffered(OpNumber(op_), Rank(arrival.rank), now);
+      if (is_first && begins_fresh_) book_.OnFreshBeginning(Rank(arrival.rank), now);
+      book_.OnLanding(Rank(arrival.rank));
+      book_.OnLandingEnded(Rank(arrival.rank), now);
+      book_.OnContribution(arrival.chunk, OpNumber(op_), Rank(arrival.rank), ++landed[arrival.chunk], now);
+    }
+    start_ns_ += static_cast<uint64_t>(step_ms * kMs);
+  }
+  void Ops(int count, const std::vector<std::vector<double>>& chunks, double step_ms) {
+    for (int i = 0; i < count; ++i) Op(chunks, step_ms);
+  }
+
+  // Ranks wait for results when they begin their ops.
+  void FollowEachOther() { begins_fresh_ = false; }
+
+  LatenessBook& book() { return book_; }
+  const LatenessWindow& window() const { return book_.last_window(); }
+  double Share(uint64_t ns) const { return static_cast<double>(ns) / static_cast<double>(window().length_ns); }
+
+ private:
+  static constexpr uint32_t kSlots = 64;
+
+  Now At(double ms) const { return {.monotonic_ns = start_ns_ + static_cast<uint64_t>(ms * kMs), .unix_ms = 0}; }
+
+  const uint32_t ranks_;
+  LatenessBook book_;
+  bool begins_fresh_ = true;
+  uint64_t op_ = 0;
+  uint64_t start_ns_ = kNsPerS;
+};
+
+auto RankIs(uint32_t rank) { return Field(&LateRank::rank, Rank(rank)); }
+
+TEST(LatenessBook, ARankThatCallsLateIsWaitedForAndBeganLate) {
+  Arrivals arrivals(4);
+  // 100 ms a step; rank 2 calls 20 ms later than the others.
+  arrivals.Ops(12, {{1, 1.1, 21, 1.2}, {2, 2.1, 22, 2.2}}, 100);
+  EXPECT_EQ(arrivals.window().number, 1u);
+  EXPECT_EQ(arrivals.window().ops, 10u) << "a second is over when the 11th begins";
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(2)));
+  const LateRank& late = arrivals.window().late_ranks[0];
+  EXPECT_EQ(late.late_ops, 10u);
+  EXPECT_NEAR(arrivals.Share(late.waited_ns), 0.2, 0.02) << "waits for both chunks at the same time count once";
+  EXPECT_NEAR(arrivals.Share(late.began_late_ns), 0.2, 0.02);
+}
+
+TEST(LatenessBook, ARankWhoseLinkIsSlowIsWaitedForAndBeganInTime) {
+  Arrivals arrivals(4);
+  // Credit of two chunks: the fast ranks' third and later chunks come when the slow rank's have come.
+  std::vector<std::vector<double>> chunks;
+  for (int i = 0; i < 20; ++i) {
+    const double slow = 4.0 * (i + 1);
+    const double fast = i < 2 ? i + 1 : 4.0 * (i - 1) + 1;
+    chunks.push_back({fast, slow, fast, fast});
+  }
+  arrivals.Ops(14, chunks, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  const LateRank& late = arrivals.window().late_ranks[0];
+  EXPECT_EQ(late.late_ops, arrivals.window().ops);
+  EXPECT_GT(arrivals.Share(late.waited_ns), 0.7) << "nearly all of the 80 ms that the op takes";
+  EXPECT_LT(arrivals.Share(late.began_late_ns), 0.05);
+  EXPECT_EQ(late.spacing_ns, 4 * kMs) << "from its first chunk to its second";
+  EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
+}
+
+TEST(LatenessBook, ARankThatGetsResultsLateSendsItsFirstChunksAsOthersDo) {
+  Arrivals arrivals(4);
+  // Credit of two chunks: rank 1's third and later chunks wait for results that take 4 ms each.
+  std::vector<std::vector<double>> chunks;
+  for (int i = 0; i < 20; ++i) {
+    const double slow = i < 2 ? i + 1 : 4.0 * i + 1;
+    const double fast = i < 2 ? i + 1 : 4.0 * (i - 1) + 1;
+    chunks.push_back({fast, slow, fast, fast});
+  }
+  arrivals.Ops(14, chunks, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, kMs);
+  EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
+}
+
+TEST(LatenessBook, ChunksOfOpsThatFollowEachOtherTellNoSpacing) {
+  Arrivals arrivals(4);
+  arrivals.FollowEachOther();
+  arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
+  EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 0u);
+  EXPECT_EQ(arrivals.window().median_spacing_ns, 0u);
+}
+
+TEST(LatenessBook, AnOpThatFollowsOnASlowLinkDidNotBeginLate) {
+  Arrivals arrivals(4);
+  // Ops of two chunks each, one after the other: rank 1's next op begins when its last chunk has come, 4 ms later.
+  arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  const LateRank& late = arrivals.window().late_ranks[0];
+  EXPECT_GT(arrivals.Share(late.waited_ns), 0.7);
+  EXPECT_LT(late.began_late_ns * 2, late.waited_ns) << "it was sending until the op before had come";
+}
+
+TEST(LatenessBook, TwoSlowRanksAreBothNamed) {
+  Arrivals arrivals(4);
+  arrivals.Ops(12, {{1, 21, 1, 11}}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1), RankIs(3))) << "the longest waits first";
+  EXPECT_NEAR(arrivals.Share(arrivals.window().late_ranks[0].waited_ns), 0.2, 0.02);
+  EXPECT_NEAR(arrivals.Share(arrivals.window().late_ranks[1].waited_ns), 0.1, 0.02);
+}
+
+TEST(LatenessBook, OfTwoRanksTheLaterOneIsNamed) {
+  Arrivals arrivals(2);
+  arrivals.Ops(12, {{31, 1}}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(0)));
+}
+
+TEST(LatenessBook, WhereAllAreLateInTurnsNobodyStandsOut) {
+  Arrivals arrivals(4);
+  for (int i = 0; i < 12; ++i) {
+    std::vector<std::vector<double>> chunks;
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      std::vector<double> by_rank(4, chunk);
+      by_rank[static_cast<size_t>(i + chunk) % 4] = chunk + 8;
+      chunks.push_back(by_rank);
+    }
+    arrivals.Op(chunks, 100);
+  }
+  EXPECT_EQ(arrivals.window().number, 1u);
+  EXPECT_THAT(arrivals.window().late_ranks, IsEmpty()) << "each is late in every op, and none more than others";
+}
+
+TEST(LatenessBook, WaitsThatDoNotMatterAreLeftOut) {
+  Arrivals arrivals(4);
+  arrivals.Ops(12, {{1, 1.1, 1.2, 1.5}}, 100);
+  EXPECT_EQ(arrivals.window().ops, 10u);
+  EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
+}
+
+TEST(LatenessBook, AWindowHasSomeOps) {
+  Arrivals arrivals(2);
+  arrivals.Ops(5, {{1, 900}}, 1000);
+  EXPECT_EQ(arrivals.window().number, 0u) << "four are over";
+  arrivals.Op({{1, 900}}, 1000);
+  EXPECT_EQ(arrivals.window().number, 1u);
+  EXPECT_EQ(arrivals.window().ops, 5u);
+  EXPECT_EQ(arrivals.window().late_ranks[0].late_ops, 5u);
+}
+
+TEST(LatenessBook, AWaitCountsInTheWindowInWhichItEnds) {
+  Arrivals arrivals(2);
+  arrivals.Ops(11, {{1, 51}}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  arrivals.Ops(10, {{1, 1.01}}, 100);
+  EXPECT_EQ(arrivals.window().number, 2u);
+  ASSERT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1)));
+  EXPECT_EQ(arrivals.window().late_ranks[0].late_ops, 1u) << "the op whose beginning closed the first window";
+  arrivals.Ops(10, {{1, 1.01}}, 100);
+  EXPECT_EQ(arrivals.window().number, 3u);
+  EXPECT_THAT(arrivals.window().late_ranks, IsEmpty()) << "nothing of the old window is left";
+}
+
+TEST(LatenessBook, NothingOfAnOldEpochCounts) {
+  Arrivals arrivals(4);
+  arrivals.Ops(5, {{1, 51, 1, 1}}, 100);
+  arrivals.book().OnLanding(Rank(3));
+  arrivals.book().Restart();
+  arrivals.book().OnLandingEnded(Rank(3), {.monotonic_ns = 2 * kNsPerS, .unix_ms = 0});  // of the old epoch
+  arrivals.Ops(14, {{1, 1, 1, 1}}, 100);
+  EXPECT_EQ(arrivals.window().number, 1u);
+  EXPECT_THAT(arrivals.window().late_ranks, IsEmpty());
+}
+
+TEST(LatenessBook, ListsTheLatestOnly) {
+  Arrivals arrivals(64);
+  std::vector<double> chunk(64, 1);
+  for (uint32_t rank = 0; rank < 30; ++rank) chunk[rank] = 10 + rank;
+  arrivals.Ops(12, {chunk}, 100);
+  ASSERT_THAT(arrivals.window().late_ranks, SizeIs(kMaxLateRanksListed));
+  EXPECT_EQ(arrivals.window().late_ranks[0].rank, Rank(29));
+}
+
+}  // namespace
+}  // namespace shoal
