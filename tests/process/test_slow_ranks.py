@@ -53,7 +53,8 @@ def cluster():
 def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
     ranks = start_perf(cluster, {SLOW: ["--pause", "40000"]}, "-b", "256K", "--pause", "20000")
     wait_for_slow(cluster, {SLOW: "late-compute"})
-    line = ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time")
+    named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time"
+    line = ranks[0].wait_for_line(named)
     assert 20 <= int(line.group(1)) <= 70, "20 ms of some 60"
 
 
