@@ -65,8 +65,8 @@ the scheduler.
 
 Labels have few values. `job` names at most the 64 jobs that have pushed most. The gauges of the rest are added up as
 `other`; their counters are not, because a sum would fall when one of them ends. A job's counters are shown once all
-its ranks have been heard, and for two minutes after its end. The values of `reason` are those of the [frame](wire.md), those of `event` the keys of the
-[events](events.md).
+its ranks have been heard, and for two minutes after its end. The values of `reason` are those of the
+[frame](wire.md), those of `event` the keys of the [events](events.md).
 
 | metric | type | label | meaning |
 |---|---|---|---|
