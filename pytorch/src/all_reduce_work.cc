@@ -15,6 +15,12 @@ c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(const std::vector<at::Tensor>
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
 }
 
+// Without the stack trace that c10 appends.
+std::string TextOf(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+}
+
 std::exception_ptr MakeException(const std::string& message) {
   return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
 }
@@ -34,10 +40,17 @@ AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_numb
 
 void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model) {
   std::vector<uint64_t> counts;
-  for (const at::Tensor& tensor : work->tensors_) {
-    if (tensor.numel() == 0) continue;
-    work->parts_.push_back(StagedTensor::Stage(tensor));
-    counts.push_back(static_cast<uint64_t>(tensor.numel()));
+  try {
+    for (const at::Tensor& tensor : work->tensors_) {
+      if (tensor.numel() == 0) continue;
+      work->parts_.push_back(StagedTensor::Stage(tensor));
+      counts.push_back(static_cast<uint64_t>(tensor.numel()));
+    }
+  } catch (const std::exception& error) {
+    // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
+    work->group_->Abort("rank " + std::to_string(work->rank_) + " could not start all-reduce " +
+                        std::to_string(work->sequence_number_) + ": " + TextOf(error));
+    throw;
   }
   work->open_parts_ = counts.size();
   if (counts.empty()) {
@@ -64,7 +77,7 @@ void AllReduceWork::EndPart(size_t index, const shoal_error& result) {
       parts_[index].CopyBack();
     } catch (const std::exception& error) {
       code = SHOAL_INTERNAL;
-      message = std::string("copying the result into the tensor failed: ") + error.what();
+      message = "copying the result into the tensor failed: " + TextOf(error);
     }
   }
   if (code != SHOAL_OK) {

@@ -1,5 +1,6 @@
 #include "pytorch/src/shoal_backend.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -58,6 +59,37 @@ bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
   return type != at::kShort && !(on_cpu && type == at::kBFloat16);
 }
 
+// What neither the servers nor Gloo know. NCCL knows some of them.
+bool IsUnknownOnCpu(at::ScalarType type) {
+  return at::isFloat8Type(type) || type == at::ScalarType::Float4_e2m1fn_x2 || at::isBarebonesUnsignedType(type) ||
+         at::isBitsType(type) || at::isQIntType(type);
+}
+
+// Refuses what no path can reduce, so that nothing is sent and the ranks stay in step.
+void CheckTensors(const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK_VALUE(!tensors.empty(), "shoal: an all-reduce of no tensor; pass at least one");
+  const at::Tensor& first = tensors.front();
+  for (const at::Tensor& tensor : tensors) {
+    const c10::Device device = tensor.device();
+    TORCH_CHECK_VALUE(device == first.device(), "shoal: an all-reduce of tensors on ", first.device(), " and ", device,
+                      "; move them to one device, or make a call for each device");
+    TORCH_CHECK_VALUE(device.is_cpu() || device.is_cuda(), "shoal: an all-reduce of a tensor on ", device,
+                      "; move it to the CPU or a CUDA device first, for example with tensor.to(\"cpu\")");
+    TORCH_CHECK_TYPE(tensor.scalar_type() == first.scalar_type(), "shoal: an all-reduce of tensors of ",
+                     first.scalar_type(), " and ", tensor.scalar_type(),
+                     "; convert them to one dtype, or make a call for each dtype");
+    TORCH_CHECK_TYPE(!device.is_cpu() || !IsUnknownOnCpu(tensor.scalar_type()), "shoal: an all-reduce of a torch.",
+                     c10::getDtypeNames(tensor.scalar_type()).first,
+                     " tensor, which neither the servers nor Gloo can sum; convert it first, for example with "
+                     "tensor.to(torch.bfloat16) or tensor.to(torch.int32)");
+    TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+                      "shoal: an all-reduce of an expanded tensor (sizes ", tensor.sizes(), ", strides ",
+                      tensor.strides(),
+                      "): more than one element lies in the same memory, so the result has no place; "
+                      "pass tensor.contiguous() and use that");
+  }
+}
+
 double PremulFactor(const c10d::ReduceOp& op) {
   const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
@@ -87,12 +119,14 @@ ShoalBackend::ShoalBackend(int rank, int size, std::chrono::milliseconds timeout
 // ---- all-reduce ----
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  CheckTensors(tensors);
   ++sequence_number_;
   if (tensors.size() != 1 || !GoesToServers(tensors, opts.reduceOp)) return Inner(tensors).allreduce(tensors, opts);
   return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
 }
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
+  CheckTensors(tensors);
   ++sequence_number_;
   if (!GoesToServers(tensors, opts.reduceOp)) return Inner(tensors).allreduce_coalesced(tensors, opts);
   return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
@@ -100,15 +134,12 @@ ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const 
 
 bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const {
   const std::optional<shoal_reduce_op> reduce_op = OpOf(op);
-  if (!reduce_op || tensors.empty() || coalescing_) return false;
-  const c10::Device device = tensors.front().device();
-  if (!device.is_cpu() && !device.is_cuda()) return false;
+  if (!reduce_op || coalescing_) return false;
   const at::ScalarType type = tensors.front().scalar_type();
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
-  const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
-    return tensor.layout() == at::kStrided && tensor.device() == device && tensor.scalar_type() == type;
-  });
-  return alike && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
+  const bool dense = std::all_of(tensors.begin(), tensors.end(),
+                                 [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided; });
+  return dense && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
 }
 
 bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const {
