@@ -34,29 +34,39 @@ c10d::WorkResult WorkResultOf(shoal_code code) {
 }  // namespace
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group, OnEnd on_end)
+                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key,
+                             OnEnd on_end)
     : Work(rank, type, "shoal:all_reduce", tensors),
       sequence_number_(sequence_number),
       tensors_(std::move(tensors)),
       timeout_(timeout),
       group_(std::move(group)),
+      completion_key_(completion_key),
       on_end_(std::move(on_end)) {
   if (!tensors_.front().device().is_cpu()) tensors_future_ = MakeTensorsFuture(tensors_);
 }
 
 AllReduceWork::~AllReduceWork() {
   // Dropped while open. The library goes on with the memory, and the result still belongs into the tensors.
+  struct Rest {
+    const OnEnd on_end;
+    std::atomic<size_t> open_parts;
+    std::atomic<shoal_code> code;
+  };
+  if (open_parts_ == 0) return;
+  const auto rest = std::make_shared<Rest>(on_end_, open_parts_, code_);
   for (Part& part : parts_) {
-    if (part.started == nullptr || part.started->complete()) continue;
-    part.started->Notify([staged = part.staged, on_end = on_end_](const shoal_error& result, uint64_t ns) mutable {
+    if (part.started == nullptr || part.ended) continue;
+    part.started->Notify([staged = part.staged, rest](const shoal_error& result, uint64_t duration_ns) mutable {
       shoal_code code = result.code;
       try {
         if (code == SHOAL_OK) staged.CopyBack();
       } catch (const std::exception& error) {
-        TORCH_WARN("shoal: copying the result of an all-reduce that was not waited for failed: ", TextOf(error));
+        TORCH_WARN("shoal: copying the result of an all-reduce that was dropped failed: ", TextOf(error));
         code = SHOAL_INTERNAL;
       }
-      if (on_end) on_end(code, ns);
+      if (code != SHOAL_OK) rest->code = code;
+      if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
     });
   }
 }

@@ -26,13 +26,12 @@ namespace shoal::pytorch {
 
 class AllReduceWork : public c10d::Work {
  public:
-  // How it ended: SHOAL_OK or the first error, and how long it took. Called before the work completes; for a work that
-  // was dropped with several parts open, once for each of them.
+  // How it ended: SHOAL_OK or the first error, and how long it took. Called once, before the work completes.
   using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns)>;
 
   // `group` is nullptr for work that needs no servers.
   AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                std::chrono::milliseconds timeout, std::shared_ptr<Group> group, OnEnd on_end);
+                std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key, OnEnd on_end);
   ~AllReduceWork() override;
 
   // Stages all tensors, then submits one operation a tensor. If a tensor can't be staged, fails the group and throws.
@@ -51,6 +50,7 @@ class AllReduceWork : public c10d::Work {
   float getDuration() const override;
   uint64_t getSequencenumber() const override { return sequence_number_; }
   std::chrono::milliseconds getTimeout() const { return timeout_; }  // overrides where torch has it
+  uint64_t getCompletionKey() const { return completion_key_; }      // likewise
   // Makes the caller's current streams wait for the results.
   void synchronize() override;
   void abort() override;
@@ -77,6 +77,7 @@ class AllReduceWork : public c10d::Work {
   const std::vector<at::Tensor> tensors_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<Group> group_;
+  const uint64_t completion_key_;
   const OnEnd on_end_;
 
   std::vector<Part> parts_;

@@ -90,6 +90,12 @@ void CheckTensors(const std::vector<at::Tensor>& tensors) {
   }
 }
 
+// Never the address of a work, which is the key of those of torch: it is odd.
+uint64_t NextCompletionKey() {
+  static std::atomic<uint64_t> last{1};
+  return last.fetch_add(2);
+}
+
 double PremulFactor(const c10d::ReduceOp& op) {
   const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
@@ -157,8 +163,9 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
   std::chrono::milliseconds timeout = opts.timeout > kNoTimeout ? opts.timeout : options_->timeout;
   for (const auto& extension : extensions) timeout += extension->timeout;
+  const uint64_t completion_key = NextCompletionKey();
   auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
-                                                 OnEnd(type, std::move(extensions)));
+                                                 completion_key, OnEnd(type, completion_key, std::move(extensions)));
   if (getSize() == 1) {
     ReduceAlone(tensors, opts.reduceOp);
     work->CompleteNow();
@@ -174,17 +181,21 @@ ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d
   return Gathered(std::move(work), tensors.front().is_cpu());
 }
 
-AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
+AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key,
+                                         std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
   auto hook = onCompletionHook_;
   if (hook) {
     std::lock_guard lock(state_->mutex);
     ++state_->hooks_to_call;
   }
-  return [state = state_, extensions = std::move(extensions), hook = std::move(hook), type,
+  return [state = state_, extensions = std::move(extensions), hook = std::move(hook), type, completion_key,
           number = sequence_number_.load()](shoal_code code, uint64_t duration_ns) {
     int none = SHOAL_OK;
     if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
     for (const auto& extension : extensions) extension->over = true;
+#ifdef C10D_BACKEND_HAS_HOOKS
+    if (code == SHOAL_OK) state->CallCompletionHooks(completion_key, static_cast<float>(duration_ns) * 1e-6F);
+#endif
     if (!hook) return;
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::nanoseconds duration(duration_ns);
@@ -241,6 +252,40 @@ void ShoalBackend::waitForPendingWorks() {
   if (cuda_inner_ && onCompletionHook_) cuda_inner_->waitForPendingWorks();
   std::unique_lock lock(state_->mutex);
   state_->hook_was_called.wait(lock, [this] { return state_->hooks_to_call == 0; });
+}
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+void ShoalBackend::State::CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms) {
+  if (!has_completion_hooks) return;
+  std::lock_guard lock(mutex);
+  for (const auto& [hook_id, hook] : completion_hooks) {
+    hook({.completionKey = completion_key, .duration_ms = duration_ms});
+  }
+}
+
+void ShoalBackend::registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) {
+  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->registerCompletionHook(hook_id, hook);
+  std::lock_guard lock(state_->mutex);
+  TORCH_CHECK(state_->completion_hooks.emplace(hook_id, std::move(hook)).second, "shoal: completion hook ", hook_id,
+              " is registered already");
+  state_->has_completion_hooks = true;
+}
+
+void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
+  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->unregisterCompletionHook(hook_id);
+  std::lock_guard lock(state_->mutex);
+  state_->completion_hooks.erase(hook_id);
+  state_->has_completion_hooks = !state_->completion_hooks.empty();
+}
+#endif
+
+void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
+#ifdef C10D_BACKEND_HAS_HOOKS
+  if (!state_->has_completion_hooks || !work) return;
+  work->getFuture()->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& future) {
+    if (!future.hasError()) state->CallCompletionHooks(key, std::nullopt);
+  });
+#endif
 }
 
 void ShoalBackend::enableCollectivesTiming() {

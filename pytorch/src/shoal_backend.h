@@ -19,6 +19,7 @@
 #define SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -104,6 +105,13 @@ class ShoalBackend : public c10d::Backend {
   void registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
   // Waits until the hook was called for all operations that were called before.
   void waitForPendingWorks() override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+  // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Sends and
+  // receives of Gloo tell nobody when they end.
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) override;
+  void unregisterCompletionHook(int64_t hook_id) override;
+#endif
   void enableCollectivesTiming() override;  // ours are always timed
   c10d::ErrorType getError() override;
   void abort() override;
@@ -117,6 +125,11 @@ class ShoalBackend : public c10d::Backend {
     std::mutex mutex;
     std::condition_variable hook_was_called;
     uint64_t hooks_to_call = 0;  // under mutex
+#ifdef C10D_BACKEND_HAS_HOOKS
+    void CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms);
+    std::atomic<bool> has_completion_hooks{false};
+    std::map<int64_t, c10d::CompletionHook> completion_hooks;  // under mutex
+#endif
   };
   struct TimeoutExtension {
     const std::chrono::milliseconds timeout;
@@ -127,13 +140,16 @@ class ShoalBackend : public c10d::Backend {
   template <typename Call>
   WorkPtr Delegate(const c10::Device& device, const Call& call);
   WorkPtr Gathered(WorkPtr work, bool on_cpu);
+  // Has the completion hooks called when the inner CPU backend's work has succeeded.
+  void Watch(const WorkPtr& work);
   c10d::Backend& Inner(const c10::Device& device) const;
   c10d::Backend& CpuInner() const;
   c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
-  AllReduceWork::OnEnd OnEnd(c10d::OpType type, std::vector<std::shared_ptr<TimeoutExtension>> extensions);
+  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key,
+                             std::vector<std::shared_ptr<TimeoutExtension>> extensions);
   // Those that are not over yet.
   std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
@@ -157,7 +173,9 @@ template <typename Call>
 ShoalBackend::WorkPtr ShoalBackend::Delegate(const c10::Device& device, const Call& call) {
   c10d::Backend& inner = Inner(device);
   ++sequence_number_;
-  return Gathered(call(inner), device.is_cpu());
+  WorkPtr work = call(inner);
+  if (&inner == cpu_inner_.get()) Watch(work);
+  return Gathered(std::move(work), device.is_cpu());
 }
 
 }  // namespace shoal::pytorch

@@ -1,6 +1,7 @@
 """The work of an all-reduce: who completes it, what it says of itself, and what torch's tools see."""
 
 import datetime
+import json
 import os
 import threading
 import time
@@ -141,3 +142,17 @@ def test_completion_hooks_hear_of_each_all_reduce(cluster):
     assert run_ranks(2, call_hooks, environment=cluster.environment()) == [
         [("OpType.ALLREDUCE", 1), ("OpType.ALLREDUCE", 2)]
     ] * 2
+
+
+def read_the_flight_recorder() -> list[str]:
+    for _ in range(3):
+        dist.all_reduce(torch.ones(4))
+    dist.all_reduce(torch.ones(4), async_op=True).wait()
+    dist.barrier()  # the recorder looks at what was open when the next collective comes
+    entries = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(backend="shoal"))["entries"]
+    return [entry["state"] for entry in entries if entry["profiling_name"] == "shoal:all_reduce"]
+
+
+def test_the_flight_recorder_sees_all_reduces_complete(cluster):
+    for states in run_ranks(2, read_the_flight_recorder, environment=cluster.environment()):
+        assert states == ["completed"] * 4
