@@ -282,8 +282,14 @@ void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
 void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
 #ifdef C10D_BACKEND_HAS_HOOKS
   if (!state_->has_completion_hooks || !work) return;
-  work->getFuture()->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& future) {
-    if (!future.hasError()) state->CallCompletionHooks(key, std::nullopt);
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  try {
+    future = work->getFuture();
+  } catch (const c10::Error&) {
+    return;  // Gloo's reduce-scatter, for example, tells nobody when it ends
+  }
+  future->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& ended) {
+    if (!ended.hasError()) state->CallCompletionHooks(key, std::nullopt);
   });
 #endif
 }

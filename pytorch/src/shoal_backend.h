@@ -106,8 +106,8 @@ class ShoalBackend : public c10d::Backend {
   // Waits until the hook was called for all operations that were called before.
   void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
-  // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Sends and
-  // receives of Gloo tell nobody when they end.
+  // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Gloo's sends,
+  // receives and reduce-scatters tell nobody when they end.
   bool supportsCompletionHooks() const override { return true; }
   void registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) override;
   void unregisterCompletionHook(int64_t hook_id) override;
