@@ -11,9 +11,13 @@ import pathlib
 import shutil
 
 from setuptools import setup
+from setuptools.command.sdist import sdist
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = pathlib.Path(__file__).resolve().parent
+C_ABI = pathlib.Path("worker") / "include" / "shoal" / "worker.h"
+# The sources name each other from the root of the repository. A source distribution has what they need in a folder.
+ROOT = HERE.parent if (HERE.parent / C_ABI).is_file() else HERE / "root"
 SOURCES = ["shoal_library", "session", "group", "torch_sources"]
 
 
@@ -32,15 +36,27 @@ class BuildWithLibrary(BuildExtension):
         shutil.copy2(library, package / "lib" / "libshoal.so")
 
 
+class SourcesWithRoot(sdist):
+    """Adds the folder that stands for the root of the repository."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        root = pathlib.Path(base_dir) / "root"
+        sources = [path.relative_to(ROOT) for path in (ROOT / "pytorch" / "src").iterdir()]
+        for path in [C_ABI, *sources]:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, root / path)
+
+
 setup(
     ext_modules=[
         CppExtension(
             "shoal._C",
             sources=[f"src/{name}.cc" for name in SOURCES],
-            include_dirs=[str(HERE.parent)],
+            include_dirs=[str(ROOT)],
             extra_compile_args=["-std=c++20", "-O2", "-g1", "-fvisibility=hidden", "-Wall", "-Wextra"],
             extra_link_args=["-Wl,--as-needed"],
         )
     ],
-    cmdclass={"build_ext": BuildWithLibrary},
+    cmdclass={"build_ext": BuildWithLibrary, "sdist": SourcesWithRoot},
 )

@@ -1,10 +1,12 @@
 """The c10d backend's registration and its factory."""
 
-import dataclasses
+import functools
 import urllib.parse
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend as C10dBackend
 
 try:
     from shoal import _C
@@ -19,21 +21,28 @@ from shoal import config, delegation, membership
 _registered = False
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupOptions:
-    """pg_options of init_process_group and new_group: the settings that may differ from group to group."""
+class GroupOptions(_C.GroupOptions):
+    """The settings that may differ from group to group: pg_options of init_process_group, new_group and split_group,
+    and backend_override of init_device_mesh.
 
-    wire: str | None = None  # "none", "bf16" or "fp16" (shoal.config); None: that of the setting SHOAL_WIRE
-    node_reduce: str | None = None  # "auto", "off" or "host" (shoal.config); None: that of SHOAL_NODE_REDUCE
-    inner: object = None  # options of the inner backend: ProcessGroupNCCL.Options or ProcessGroupGloo._Options
+    wire: "none", "bf16" or "fp16": how float32 tensors are sent; None: as the setting SHOAL_WIRE says.
+    node_reduce: "auto", "off" or "host": whether ranks on one node reduce among themselves; None: as SHOAL_NODE_REDUCE
+        says.
+    inner: options of the inner backend, ProcessGroupNCCL.Options or ProcessGroupGloo._Options; None: its defaults.
 
-    def __post_init__(self) -> None:
-        if self.wire is not None and self.wire not in config.WIRES:
-            raise ValueError(f"GroupOptions: wire={self.wire!r}: expected one of {', '.join(config.WIRES)}")
-        if self.node_reduce is not None and self.node_reduce not in config.NODE_REDUCES:
+    Raises ValueError for any other value. wire and node_reduce must be equal on all ranks of the group.
+    """
+
+    def __init__(
+        self, wire: str | None = None, node_reduce: str | None = None, inner: C10dBackend.Options | None = None
+    ) -> None:
+        if wire is not None and wire not in config.WIRES:
+            raise ValueError(f"GroupOptions: wire={wire!r}: expected one of {', '.join(config.WIRES)}")
+        if node_reduce is not None and node_reduce not in config.NODE_REDUCES:
             raise ValueError(
-                f"GroupOptions: node_reduce={self.node_reduce!r}: expected one of {', '.join(config.NODE_REDUCES)}"
+                f"GroupOptions: node_reduce={node_reduce!r}: expected one of {', '.join(config.NODE_REDUCES)}"
             )
+        super().__init__(wire=wire, node_reduce=node_reduce, inner=inner)
 
 
 def register() -> None:
@@ -45,25 +54,29 @@ def register() -> None:
         _registered = True
 
 
-def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> dist.Backend:
+def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object) -> C10dBackend:
     """Called by init_process_group and new_group, on the ranks of the group."""
-    ours = backend_options if isinstance(backend_options, GroupOptions) else GroupOptions(inner=backend_options)
+    ours = backend_options if isinstance(backend_options, _C.GroupOptions) else GroupOptions(inner=backend_options)
     is_default = not options.global_ranks_in_group
     if is_default:
         membership.count_default_group()
     session = group = joined = None
     limits = delegation.Limits()
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    wire, node_reduce = ours.wire or "none", ours.node_reduce or "auto"
     try:
         if options.group_size > 1:
             joined = membership.for_group(options)
             session = joined.session
+            wire = ours.wire or joined.settings.wire
+            node_reduce = ours.node_reduce or joined.settings.node_reduce
             group = session.create_group(
                 name=options.group_id,
                 ranks=list(options.global_ranks_in_group),
                 max_chunk_bytes=joined.settings.chunk_bytes,
                 timeout_ms=int(joined.join_timeout(options.timeout).total_seconds() * 1000),
-                wire=ours.wire or joined.settings.wire,
-                node_reduce=config.NODE_REDUCES.index(ours.node_reduce or joined.settings.node_reduce),
+                wire=wire,
+                node_reduce=config.NODE_REDUCES.index(node_reduce),
             )
             limits = delegation.agree(
                 dist.PrefixStore(f"shoal_limits/{membership.generation()}", options.store),
@@ -72,16 +85,21 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
                 joined.join_timeout(options.timeout),
             )
         cpu_inner, cuda_inner = _inner_backends(options, ours.inner)
+        settled = GroupOptions(wire=wire, node_reduce=node_reduce, inner=ours.inner)
+        settled._timeout = options.timeout
+        settled.group_name = options.group_id
+        settled.global_ranks_in_group = ranks
         return _C.ShoalBackend(
             rank=options.group_rank,
             size=options.group_size,
-            timeout=options.timeout,
+            options=settled,
             session=session,
             group=group,
             cpu_inner=cpu_inner,
             cuda_inner=cuda_inner,
             cpu_inner_below=limits.cpu,
             cuda_inner_below=limits.cuda,
+            split=functools.partial(_split, ranks, options.group_rank),
         )
     except BaseException:
         if is_default and joined is not None:
@@ -89,32 +107,86 @@ def create_backend(options: dist.distributed_c10d._DistributedBackendOptions, ba
         raise
 
 
+def _split(
+    job_ranks: list[int], rank: int, store: dist.Store, ranks: list[int], options: C10dBackend.Options
+) -> C10dBackend | None:
+    """Called by split_group on every rank of a group: `rank` is this one's in it, `job_ranks` are the ranks of the job
+    of all of its ranks, and those in `ranks` make up the new group, in this order."""
+    if rank not in ranks:
+        return None
+    child = dist.distributed_c10d._DistributedBackendOptions()
+    child.store = store
+    child.group_rank = ranks.index(rank)
+    child.group_size = len(ranks)
+    child.timeout = options._timeout
+    child.group_id = options.group_name
+    child.global_ranks_in_group = [job_ranks[member] for member in ranks]
+    return create_backend(child, options)
+
+
 def _inner_backends(
-    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: object
-) -> tuple[dist.Backend, dist.Backend | None]:
+    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
+) -> tuple[C10dBackend, C10dBackend | None]:
     """Gloo, and NCCL where there are GPUs. `backend_options` may be those of one of the two."""
-    store = dist.PrefixStore(f"shoal_inner/{membership.generation()}", options.store)
-    rank, size, timeout = options.group_rank, options.group_size, options.timeout
-    has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
-    nccl_options = None
-    if has_nccl:
-        is_for_nccl = isinstance(backend_options, dist.ProcessGroupNCCL.Options)
-        nccl_options = backend_options if is_for_nccl else dist.ProcessGroupNCCL.Options()
-        nccl_options._timeout = timeout
-        backend_options = None if is_for_nccl else backend_options
-    if isinstance(backend_options, dist.ProcessGroupGloo._Options):
-        backend_options._timeout = timeout
-        cpu_inner = dist.ProcessGroupGloo(dist.PrefixStore("cpu", store), rank, size, backend_options)
-    elif backend_options is None:
-        cpu_inner = dist.ProcessGroupGloo(dist.PrefixStore("cpu", store), rank, size, timeout=timeout)
-    else:
+    is_for_nccl = dist.is_nccl_available() and isinstance(backend_options, dist.ProcessGroupNCCL.Options)
+    is_for_gloo = isinstance(backend_options, dist.ProcessGroupGloo._Options)
+    if not (is_for_nccl or is_for_gloo or backend_options is None):
         raise TypeError(
             f"shoal: pg_options of type {type(backend_options).__name__}: expected shoal.GroupOptions, or "
             "ProcessGroupNCCL.Options or ProcessGroupGloo._Options (they go to the inner backend), or None"
         )
-    if not has_nccl:
+    cpu_inner = _create_gloo(_options_of_inner(options, "cpu"), backend_options if is_for_gloo else None)
+    if not (torch.cuda.is_available() and dist.is_nccl_available()):
         return cpu_inner, None
-    return cpu_inner, dist.ProcessGroupNCCL(dist.PrefixStore("cuda", store), rank, size, nccl_options)
+    return cpu_inner, _create_nccl(_options_of_inner(options, "cuda"), backend_options if is_for_nccl else None)
+
+
+def _options_of_inner(
+    options: dist.distributed_c10d._DistributedBackendOptions, device: str
+) -> dist.distributed_c10d._DistributedBackendOptions:
+    """Name, ranks and timeout are the group's; the keys in the store are apart."""
+    inner = dist.distributed_c10d._DistributedBackendOptions()
+    for name in ("group_rank", "group_size", "timeout", "group_id", "global_ranks_in_group", "process_group"):
+        setattr(inner, name, getattr(options, name))
+    inner.store = dist.PrefixStore(f"shoal_inner/{membership.generation()}/{device}", options.store)
+    return inner
+
+
+def _registered_creator(name: str) -> Callable | None:
+    """What torch makes backend `name` with; None: this torch has no registered creators for its own backends."""
+    if hasattr(dist.Backend, "_ensure_backend_registered"):
+        dist.Backend._ensure_backend_registered(name)
+    plugin = dist.Backend._plugins.get(name.upper())
+    return None if plugin is None else plugin.creator_fn
+
+
+def _create_gloo(
+    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
+) -> C10dBackend:
+    creator = _registered_creator("gloo")
+    if creator is not None and backend_options is None:
+        return creator(options, None)
+    # torch's creator has no use for options of Gloo.
+    backend_options = backend_options or dist.ProcessGroupGloo._Options()
+    if not backend_options._devices:
+        backend_options._devices = [dist.ProcessGroupGloo.create_default_device()]
+    backend_options._timeout = options.timeout
+    backend_options.global_ranks_in_group = options.global_ranks_in_group
+    backend_options.group_name = options.group_id
+    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, backend_options)
+
+
+def _create_nccl(
+    options: dist.distributed_c10d._DistributedBackendOptions, backend_options: C10dBackend.Options | None
+) -> C10dBackend:
+    backend_options = backend_options or dist.ProcessGroupNCCL.Options()
+    backend_options._timeout = options.timeout  # torch's creator warns of another one
+    creator = _registered_creator("nccl")
+    if creator is not None:
+        return creator(options, backend_options)
+    backend_options.global_ranks_in_group = options.global_ranks_in_group
+    backend_options.group_name = options.group_id
+    return dist.ProcessGroupNCCL(options.store, options.group_rank, options.group_size, backend_options)
 
 
 def _rendezvous(url: str, **kwargs):

@@ -2,12 +2,13 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::pytorch {
 namespace {
 
-c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(const std::vector<at::Tensor>& tensors) {
+c10::intrusive_ptr<c10::ivalue::Future> MakeTensorsFuture(const std::vector<at::Tensor>& tensors) {
   std::vector<c10::Device> devices;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.device().is_cpu()) devices.push_back(tensor.device());  // the future removes duplicates
@@ -15,95 +16,251 @@ c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(const std::vector<at::Tensor>
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
 }
 
+// Without the stack trace that c10 appends.
+std::string TextOf(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+}
+
 std::exception_ptr MakeException(const std::string& message) {
   return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message));
+}
+
+c10d::WorkResult WorkResultOf(shoal_code code) {
+  if (code == SHOAL_OK) return c10d::WorkResult::SUCCESS;
+  return code == SHOAL_DEADLINE_EXCEEDED ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
 }
 
 }  // namespace
 
 AllReduceWork::AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
-                             std::function<void(shoal_code)> on_error)
+                             std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key,
+                             OnEnd on_end)
     : Work(rank, type, "shoal:all_reduce", tensors),
       sequence_number_(sequence_number),
       tensors_(std::move(tensors)),
       timeout_(timeout),
       group_(std::move(group)),
-      on_error_(std::move(on_error)),
-      future_(MakeFuture(tensors_)) {}
+      completion_key_(completion_key),
+      on_end_(std::move(on_end)) {
+  if (!tensors_.front().device().is_cpu()) tensors_future_ = MakeTensorsFuture(tensors_);
+}
+
+AllReduceWork::~AllReduceWork() {
+  // Dropped while open. The library goes on with the memory, and the result still belongs into the tensors.
+  struct Rest {
+    const OnEnd on_end;
+    std::atomic<size_t> open_parts;
+    std::atomic<shoal_code> code;
+  };
+  if (open_parts_ == 0) return;
+  const auto rest = std::make_shared<Rest>(on_end_, open_parts_, code_);
+  for (Part& part : parts_) {
+    if (part.started == nullptr || part.ended) continue;
+    part.started->Notify([staged = part.staged, rest](const shoal_error& result, uint64_t duration_ns) mutable {
+      shoal_code code = result.code;
+      try {
+        if (code == SHOAL_OK) staged.CopyBack();
+      } catch (const std::exception& error) {
+        TORCH_WARN("shoal: copying the result of an all-reduce that was dropped failed: ", TextOf(error));
+        code = SHOAL_INTERNAL;
+      }
+      if (code != SHOAL_OK) rest->code = code;
+      if (rest->open_parts.fetch_sub(1) == 1 && rest->on_end) rest->on_end(rest->code, duration_ns);
+    });
+  }
+}
 
 void AllReduceWork::Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model) {
-  std::vector<uint64_t> counts;
-  for (const at::Tensor& tensor : work->tensors_) {
-    if (tensor.numel() == 0) continue;
-    work->parts_.push_back(StagedTensor::Stage(tensor));
-    counts.push_back(static_cast<uint64_t>(tensor.numel()));
+  try {
+    for (const at::Tensor& tensor : work->tensors_) {
+      if (tensor.numel() == 0) continue;
+      work->parts_.push_back(
+          {.staged = StagedTensor::Stage(tensor), .count = static_cast<uint64_t>(tensor.numel()), .started = nullptr});
+    }
+  } catch (const std::exception& error) {
+    // The other ranks have made this call. If this one went on, its next tensor would be summed with theirs of now.
+    work->group_->Abort("rank " + std::to_string(work->rank_) + " could not start all-reduce " +
+                        std::to_string(work->sequence_number_) + ": " + TextOf(error));
+    if (work->on_end_) work->on_end_(SHOAL_CANCELLED, 0);
+    throw;
   }
-  work->open_parts_ = counts.size();
-  if (counts.empty()) {
+  work->open_parts_ = work->parts_.size();
+  if (work->parts_.empty()) {
     work->CompleteNow();
     return;
   }
-  for (size_t index = 0; index < counts.size(); ++index) {
+  for (size_t index = 0; index < work->parts_.size(); ++index) {
+    const Part& part = work->parts_[index];
     Operation operation = model;
-    operation.data = work->parts_[index].host_data();
-    operation.count = counts[index];
-    if (work->parts_[index].on_device()) {
-      operation.wait_until_ready = [work, index] { work->parts_[index].WaitUntilStaged(); };
+    operation.data = part.staged.host_data();
+    operation.count = part.count;
+    if (work->Started(index, operation)) continue;
+    if (part.staged.on_device()) {
+      operation.wait_until_ready = [work, index] { work->parts_[index].staged.WaitUntilStaged(); };
     }
-    operation.done = [work, index](const shoal_error& result) { work->EndPart(index, result); };
+    operation.done = [work, index](const shoal_error& result, uint64_t ns) { work->EndPart(index, result, ns); };
     work->group_->Submit(std::move(operation));
   }
 }
 
-void AllReduceWork::EndPart(size_t index, const shoal_error& result) {
+bool AllReduceWork::Started(size_t index, const Operation& operation) {
+  if (parts_[index].staged.on_device()) return false;  // its copy is ordered before it by the session
+  shoal_error error = {};
+  const Group::Outcome outcome = group_->TryStart(operation, &parts_[index].started, &error);
+  if (outcome == Group::Outcome::kFailed) EndPart(index, error, 0);
+  return outcome != Group::Outcome::kFull;
+}
+
+void AllReduceWork::CompleteByItself() {
+  if (completes_by_itself_.exchange(true)) return;
+  const auto self = c10::intrusive_ptr<AllReduceWork>::reclaim_copy(this);
+  for (size_t index = 0; index < parts_.size(); ++index) {
+    {
+      std::lock_guard lock(parts_mutex_);
+      if (parts_[index].started == nullptr || parts_[index].ended) continue;
+    }
+    parts_[index].started->Notify(
+        [self, index](const shoal_error& result, uint64_t ns) { self->EndPart(index, result, ns); });
+  }
+}
+
+bool AllReduceWork::EndParts(std::chrono::milliseconds timeout) {
+  const bool forever = timeout == kNoTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (size_t index = 0; index < parts_.size(); ++index) {
+    const std::shared_ptr<StartedOperation>& started = parts_[index].started;
+    if (started == nullptr) continue;
+    uint64_t wait_ms = UINT64_MAX;
+    if (!forever) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      wait_ms = static_cast<uint64_t>(std::max<int64_t>(left.count(), 0));
+    }
+    shoal_error result = {};
+    if (!started->Wait(wait_ms, &result)) return false;
+    EndPart(index, result, started->duration_ns());
+  }
+  return true;
+}
+
+void AllReduceWork::EndCompleteParts() {
+  for (size_t index = 0; index < parts_.size(); ++index) {
+    const std::shared_ptr<StartedOperation>& started = parts_[index].started;
+    shoal_error result = {};
+    // torch's flight recorder asks at each collective. A wait that gives up would call the I/O thread.
+    if (started == nullptr || !started->complete() || !started->Wait(0, &result)) continue;
+    EndPart(index, result, started->duration_ns());
+  }
+}
+
+bool AllReduceWork::isCompleted() {
+  if (!settled_ && !completes_by_itself_) EndCompleteParts();
+  return Work::isCompleted();
+}
+
+bool AllReduceWork::wait(std::chrono::milliseconds timeout) {
+  if (!settled_ && !completes_by_itself_) {
+    if (!EndParts(timeout)) timeout = std::chrono::milliseconds(1);  // it is over
+  }
+  return Work::wait(timeout);
+}
+
+void AllReduceWork::EndPart(size_t index, const shoal_error& result, uint64_t duration_ns) {
+  {
+    std::lock_guard lock(parts_mutex_);
+    if (std::exchange(parts_[index].ended, true)) return;  // two threads waited for it
+  }
   shoal_code code = result.code;
   std::string message = result.message;
   if (code == SHOAL_OK) {
     try {
-      parts_[index].CopyBack();
+      parts_[index].staged.CopyBack();
     } catch (const std::exception& error) {
       code = SHOAL_INTERNAL;
-      message = std::string("copying the result into the tensor failed: ") + error.what();
+      message = "copying the result into the tensor failed: " + TextOf(error);
     }
   }
-  if (code != SHOAL_OK) {
-    std::lock_guard lock(error_mutex_);
-    if (!first_error_) {
-      first_error_ = MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " +
-                                   std::to_string(rank_) + " failed: " + message);
-      if (on_error_) on_error_(code);
+  bool last = false;
+  {
+    std::lock_guard lock(parts_mutex_);
+    if (code != SHOAL_OK && code_ == SHOAL_OK) {
+      code_ = code;
+      error_ = MakeException("shoal: all-reduce " + std::to_string(sequence_number_) + " of rank " +
+                             std::to_string(rank_) + " failed: " + message);
     }
+    duration_ns_ = std::max(duration_ns_, duration_ns);
+    last = --open_parts_ == 0;
   }
-  if (open_parts_.fetch_sub(1) == 1) Complete();
+  if (last) Complete();
 }
 
 void AllReduceWork::Complete() {
-  std::exception_ptr error;
+  if (on_end_) on_end_(code_, duration_ns_);
+  c10::intrusive_ptr<c10::ivalue::Future> tensors_future;
+  c10::intrusive_ptr<c10::ivalue::Future> work_result_future;
   {
-    std::lock_guard lock(error_mutex_);
-    error = first_error_;
+    std::lock_guard lock(futures_mutex_);
+    settled_ = true;  // a future that is made from now on is settled by its maker
+    tensors_future = tensors_future_;
+    work_result_future = work_result_future_;
   }
-  // The work first: a callback of the future may wait for it.
-  finish(error);
-  if (error) {
-    future_->setError(error);
+  // The work first: a callback of a future may wait for it.
+  finish(error_);
+  if (tensors_future) Settle(*tensors_future, Kind::kTensors);
+  if (work_result_future) Settle(*work_result_future, Kind::kWorkResult);
+}
+
+void AllReduceWork::CompleteNow() { Complete(); }
+
+c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::getFuture() { return FutureOf(Kind::kTensors); }
+
+c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::getFutureResult() { return FutureOf(Kind::kWorkResult); }
+
+c10::intrusive_ptr<c10::ivalue::Future> AllReduceWork::FutureOf(Kind kind) {
+  const bool of_tensors = kind == Kind::kTensors;
+  bool settled = false;
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    std::lock_guard lock(futures_mutex_);
+    c10::intrusive_ptr<c10::ivalue::Future>& kept = of_tensors ? tensors_future_ : work_result_future_;
+    if (kept) return kept;
+    kept = of_tensors ? MakeTensorsFuture(tensors_) : c10::make_intrusive<c10::ivalue::Future>(c10::AnyEnumType::get());
+    future = kept;
+    settled = settled_;
+  }
+  if (settled) {
+    Settle(*future, kind);
+  } else {
+    CompleteByItself();
+  }
+  return future;
+}
+
+void AllReduceWork::Settle(c10::ivalue::Future& future, Kind kind) const {
+  if (kind == Kind::kWorkResult) {
+    future.markCompleted(c10::IValue(static_cast<uint8_t>(WorkResultOf(code_))));
+    return;
+  }
+  if (error_) {
+    future.setError(error_);
     return;
   }
   // The future records its events on the stream that is current here (all parts are on one device, behind whose copies
   // back they belong), and runs its callbacks with the device that is.
   c10::OptionalStreamGuard behind_the_copies;
-  if (parts_.front().return_stream()) behind_the_copies.reset_stream(*parts_.front().return_stream());
-  future_->markCompleted(c10::IValue(tensors_));
+  if (!parts_.empty() && parts_.front().staged.return_stream()) {
+    behind_the_copies.reset_stream(*parts_.front().staged.return_stream());
+  }
+  future.markCompleted(c10::IValue(tensors_));
 }
 
-void AllReduceWork::CompleteNow() {
-  finish();
-  future_->markCompleted(c10::IValue(tensors_));
+float AllReduceWork::getDuration() const {
+  TORCH_CHECK(settled_, "shoal: the duration of an all-reduce is known when it is complete");
+  return static_cast<float>(duration_ns_) * 1e-6F;
 }
 
 void AllReduceWork::synchronize() {
-  if (!future_->devices().empty()) future_->wait();
+  if (tensors_future_ && !tensors_future_->devices().empty()) tensors_future_->wait();
 }
 
 void AllReduceWork::abort() {

@@ -3,8 +3,12 @@
 // It keeps the tensors alive, completes when the last part has ended, and reports the first error. Its future holds the
 // tensors as a TensorList, which is what DDP and its hooks take; for CUDA the future and wait() are ordered by stream.
 //
-// Threads: the c10d::Work contract; EndPart runs on the session's threads. Ownership: intrusive, shared by the caller
-// and the parts that are still open.
+// Who looks after it: a work of CPU tensors belongs to whoever waits for it or asks whether it is complete, and no
+// other thread is woken. When somebody wants to be told (getFuture, a hook) or it is dropped, the session's threads
+// take over.
+//
+// Threads: the c10d::Work contract; EndPart runs on the waiting thread or on the session's. Ownership: intrusive,
+// shared by the caller and the parts that the session looks after.
 #ifndef SHOAL_PYTORCH_SRC_ALL_REDUCE_WORK_H_
 #define SHOAL_PYTORCH_SRC_ALL_REDUCE_WORK_H_
 
@@ -22,40 +26,72 @@ namespace shoal::pytorch {
 
 class AllReduceWork : public c10d::Work {
  public:
-  // `on_error` is called with the first error before the work completes. `group` is nullptr for work that needs no
-  // servers.
-  AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
-                std::chrono::milliseconds timeout, std::shared_ptr<Group> group,
-                std::function<void(shoal_code)> on_error);
+  // How it ended: SHOAL_OK or the first error, and how long it took. Called once, before the work completes.
+  using OnEnd = std::function<void(shoal_code code, uint64_t duration_ns)>;
 
-  // Stages all tensors, then submits one operation a tensor.
+  // `group` is nullptr for work that needs no servers.
+  AllReduceWork(int rank, c10d::OpType type, uint64_t sequence_number, std::vector<at::Tensor> tensors,
+                std::chrono::milliseconds timeout, std::shared_ptr<Group> group, uint64_t completion_key, OnEnd on_end);
+  ~AllReduceWork() override;
+
+  // Stages all tensors, then submits one operation a tensor. If a tensor can't be staged, fails the group and throws.
   static void Start(const c10::intrusive_ptr<AllReduceWork>& work, const Operation& model);
   // Completes at once (for a group of one rank, or if all tensors are empty).
   void CompleteNow();
+  // Has the session's threads look after what is open: it completes though nobody waits.
+  void CompleteByItself();
 
+  bool isCompleted() override;
+  bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+  // In milliseconds, from the call to the result; of a work that is complete.
+  float getDuration() const override;
   uint64_t getSequencenumber() const override { return sequence_number_; }
   std::chrono::milliseconds getTimeout() const { return timeout_; }  // overrides where torch has it
+  uint64_t getCompletionKey() const { return completion_key_; }      // likewise
   // Makes the caller's current streams wait for the results.
   void synchronize() override;
   void abort() override;
 
  private:
-  void EndPart(size_t index, const shoal_error& result);
+  struct Part {
+    StagedTensor staged;
+    uint64_t count = 0;
+    std::shared_ptr<StartedOperation> started;  // nullptr: the session looks after it from the start
+    bool ended = false;                         // under parts_mutex_
+  };
+  enum class Kind { kTensors, kWorkResult };
+
+  bool Started(size_t index, const Operation& operation);
+  // Waits for the parts that this process looks after, and ends them. False: the time is over. kNoTimeout: all of it.
+  bool EndParts(std::chrono::milliseconds timeout);
+  void EndCompleteParts();
+  void EndPart(size_t index, const shoal_error& result, uint64_t duration_ns);
   void Complete();
+  c10::intrusive_ptr<c10::ivalue::Future> FutureOf(Kind kind);
+  void Settle(c10::ivalue::Future& future, Kind kind) const;
 
   const uint64_t sequence_number_;
   const std::vector<at::Tensor> tensors_;
   const std::chrono::milliseconds timeout_;
   const std::shared_ptr<Group> group_;
-  const std::function<void(shoal_code)> on_error_;
-  const c10::intrusive_ptr<c10::ivalue::Future> future_;
+  const uint64_t completion_key_;
+  const OnEnd on_end_;
 
-  std::vector<StagedTensor> parts_;
-  std::atomic<size_t> open_parts_{0};
-  std::mutex error_mutex_;
-  std::exception_ptr first_error_;
+  std::vector<Part> parts_;
+  std::atomic<bool> completes_by_itself_{false};
+  std::mutex parts_mutex_;
+  size_t open_parts_ = 0;       // under parts_mutex_
+  std::exception_ptr error_;    // the first; final when settled_
+  shoal_code code_ = SHOAL_OK;  // likewise
+  uint64_t duration_ns_ = 0;    // of the slowest part; likewise
+  std::atomic<bool> settled_{false};
+
+  std::mutex futures_mutex_;
+  c10::intrusive_ptr<c10::ivalue::Future> tensors_future_;      // made when asked for, for CUDA tensors at once
+  c10::intrusive_ptr<c10::ivalue::Future> work_result_future_;  // made when asked for
 };
 
 }  // namespace shoal::pytorch

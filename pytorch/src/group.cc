@@ -1,4 +1,4 @@
-// Group of session.h: keeps the order of the calls.
+// Group and StartedOperation of session.h: keep the order of the calls.
 #include <utility>
 
 #include "pytorch/src/session.h"
@@ -17,6 +17,16 @@ shoal_error MakeError(shoal_code code, const std::string& message) {
 }
 
 }  // namespace
+
+shoal_all_reduce_options OptionsOf(const Operation& operation) {
+  shoal_all_reduce_options options = {};
+  options.struct_size = sizeof(options);
+  options.dtype = operation.dtype;
+  options.op = operation.op;
+  options.premul_factor = operation.premul_factor;
+  options.timeout_ms = operation.timeout_ms;
+  return options;
+}
 
 Group::Group(std::shared_ptr<Session> session, shoal_group* group) : session_(std::move(session)), group_(group) {}
 
@@ -48,18 +58,39 @@ void Group::Submit(Operation operation) {
       return;
     }
   }
-  operation.done(error);
+  operation.done(error, 0);
+}
+
+Group::Outcome Group::TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started,
+                               shoal_error* error) {
+  session_->ThrowIfForked();
+  std::lock_guard lock(mutex_);
+  if (closing_) {
+    *error = MakeError(SHOAL_CANCELLED, "the process group is destroyed or aborted");
+    return Outcome::kFailed;
+  }
+  if (!pending_.empty()) return Outcome::kFull;  // they were called earlier
+  const shoal_all_reduce_options options = OptionsOf(operation);
+  shoal_op* op = nullptr;
+  const shoal_code code =
+      session_->library().shoal_all_reduce(group_, operation.data, operation.count, &options, &op, error);
+  if (code == SHOAL_RESOURCE_EXHAUSTED) return Outcome::kFull;
+  error->code = code;
+  if (code != SHOAL_OK) return Outcome::kFailed;
+  *started = std::make_shared<StartedOperation>(shared_from_this(), op);
+  started_.insert(started->get());
+  return Outcome::kAccepted;
 }
 
 Group::Outcome Group::TrySubmit(Operation& operation, shoal_error& error) {
   auto done = std::move(operation.done);
-  operation.done = [self = shared_from_this(), done](const shoal_error& result) {
+  operation.done = [self = shared_from_this(), done](const shoal_error& result, uint64_t duration_ns) {
     {
       std::lock_guard lock(self->mutex_);
       --self->open_;
       self->changed_.notify_all();
     }
-    done(result);
+    done(result, duration_ns);
   };
   ++open_;
   const shoal_code code = session_->Start(group_, operation, error);
@@ -100,12 +131,46 @@ void Group::Feed() {
     pending_.pop_front();
     if (outcome == Outcome::kFailed) {
       lock.unlock();
-      operation.done(error);
+      operation.done(error, 0);
       operation = {};
       lock.lock();
     }
   }
 }
+
+// ---- StartedOperation ----
+
+StartedOperation::StartedOperation(std::shared_ptr<Group> group, shoal_op* op) : group_(std::move(group)), op_(op) {}
+
+StartedOperation::~StartedOperation() {
+  if (!group_->session_->forked()) {
+    std::lock_guard lock(group_->mutex_);
+    group_->started_.erase(this);
+  }
+  group_->session_->library().shoal_op_release(op_);
+}
+
+bool StartedOperation::Wait(uint64_t timeout_ms, shoal_error* result) {
+  const shoal_code code = group_->session_->library().shoal_op_wait(op_, timeout_ms, result);
+  if (code == SHOAL_DEADLINE_EXCEEDED && timeout_ms != UINT64_MAX && !complete()) return false;
+  result->code = code;
+  return true;
+}
+
+bool StartedOperation::complete() const { return group_->session_->library().shoal_op_done(op_) != 0; }
+
+uint64_t StartedOperation::duration_ns() const { return group_->session_->library().shoal_op_duration_ns(op_); }
+
+void StartedOperation::Notify(Done done) {
+  if (group_->session_->forked()) return;  // it is the parent's
+  if (group_->session_->Notify(op_, done)) return;
+  // The session is closed, which has ended every operation.
+  shoal_error result = {};
+  Wait(UINT64_MAX, &result);
+  done(result, duration_ns());
+}
+
+// ---- Group ----
 
 void Group::Abort(const std::string& reason) {
   session_->ThrowIfForked();
@@ -131,14 +196,15 @@ void Group::Close() {
     std::lock_guard lock(mutex_);
     pending.swap(pending_);
     group = std::exchange(group_, nullptr);
-    if (open_ > 0) {
-      const std::string reason =
-          "the process group was destroyed with " + std::to_string(open_) + " all-reduce(s) open";
+    uint64_t open = open_;
+    for (const StartedOperation* operation : started_) open += operation->complete() ? 0 : 1;
+    if (open > 0) {
+      const std::string reason = "the process group was destroyed with " + std::to_string(open) + " all-reduce(s) open";
       session_->library().shoal_group_abort(group, reason.c_str());
     }
   }
   for (Operation& operation : pending) {
-    operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"));
+    operation.done(MakeError(SHOAL_CANCELLED, "the process group was destroyed before the all-reduce was started"), 0);
   }
   session_->library().shoal_group_close(group);
 }

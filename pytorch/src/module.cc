@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "pytorch/src/group_options.h"
 #include "pytorch/src/session.h"
 #include "pytorch/src/shoal_backend.h"
 #include "pytorch/src/shoal_library.h"
@@ -61,10 +62,21 @@ py::dict StatisticsToDict(Session& session) {
 // is dropped somewhere, or its binding of shutdown().
 class PythonShoalBackend final : public ShoalBackend {
  public:
-  using ShoalBackend::ShoalBackend;
+  // `split`: called with a store, ranks of this group and options; returns the backend of the group that they make, or
+  // None on other ranks.
+  template <typename... Arguments>
+  explicit PythonShoalBackend(py::object split, Arguments&&... arguments)
+      : ShoalBackend(std::forward<Arguments>(arguments)...), split_(std::move(split)) {}
 
   ~PythonShoalBackend() override {
-    if (Py_IsInitialized() == 0) return;
+    if (Py_IsInitialized() == 0) {
+      split_.release();
+      return;
+    }
+    {
+      py::gil_scoped_acquire gil;
+      split_ = py::object();
+    }
     try {
       ShutDownWithoutGil();
     } catch (const std::exception& error) {
@@ -73,6 +85,19 @@ class PythonShoalBackend final : public ShoalBackend {
   }
 
   void shutdown() override { ShutDownWithoutGil(); }
+
+  // torch calls it once for each device, and one backend serves all of them.
+  BackendPtr split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                   const c10::intrusive_ptr<Options>& opts) override {
+    py::gil_scoped_acquire gil;
+    if (BackendPtr again = split_child_.lock(); again && opts->group_name == split_name_) return again;
+    const py::object child = split_(store, ranks, opts);
+    if (child.is_none()) return nullptr;
+    auto backend = child.cast<BackendPtr>();
+    split_name_ = opts->group_name;
+    split_child_ = c10::weak_intrusive_ptr<c10d::Backend>(backend);
+    return backend;
+  }
 
  private:
   void ShutDownWithoutGil() {
@@ -83,6 +108,11 @@ class PythonShoalBackend final : public ShoalBackend {
     py::gil_scoped_release released;
     ShoalBackend::shutdown();
   }
+
+  // All under the GIL.
+  py::object split_;
+  std::string split_name_;
+  c10::weak_intrusive_ptr<c10d::Backend> split_child_{BackendPtr()};
 };
 
 void DefineSession(py::module_& module) {
@@ -148,19 +178,37 @@ void DefineServices(py::module_& module) {
       py::arg("transports"), py::arg("network_only"), py::arg("timeout_ms"));
 }
 
+void DefineOptions(py::module_& module) {
+  using OptionsPtr = c10::intrusive_ptr<c10d::Backend::Options>;
+  py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(module, "GroupOptions")
+      .def(py::init([](std::optional<std::string> wire, std::optional<std::string> node_reduce, OptionsPtr inner) {
+             return c10::make_intrusive<GroupOptions>(std::move(wire), std::move(node_reduce), std::move(inner));
+           }),
+           py::kw_only(), py::arg("wire"), py::arg("node_reduce"), py::arg("inner").none(true))
+      .def_readonly("wire", &GroupOptions::wire)
+      .def_readonly("node_reduce", &GroupOptions::node_reduce)
+      .def_readonly("inner", &GroupOptions::inner);
+}
+
 void DefineBackend(py::module_& module) {
-  py::class_<ShoalBackend, c10::intrusive_ptr<ShoalBackend>, c10d::Backend>(module, "ShoalBackend")
-      .def(py::init([](int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
+  // The most derived class: what torch gives back is a c10d::Backend, which pybind looks up by its type.
+  using Holder = c10::intrusive_ptr<PythonShoalBackend>;
+  py::class_<PythonShoalBackend, Holder, c10d::Backend>(module, "ShoalBackend")
+      .def(py::init([](int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                        std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::Backend> cpu_inner,
                        c10::intrusive_ptr<c10d::Backend> cuda_inner, uint64_t cpu_inner_below,
-                       uint64_t cuda_inner_below) {
-             return c10::intrusive_ptr<ShoalBackend>(c10::make_intrusive<PythonShoalBackend>(
-                 rank, size, timeout, std::move(session), std::move(group), std::move(cpu_inner), std::move(cuda_inner),
-                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below}));
+                       uint64_t cuda_inner_below, py::object split) {
+             return c10::make_intrusive<PythonShoalBackend>(
+                 std::move(split), rank, size, std::move(options), std::move(session), std::move(group),
+                 std::move(cpu_inner), std::move(cuda_inner),
+                 InnerLimits{.cpu_below = cpu_inner_below, .cuda_below = cuda_inner_below});
            }),
-           py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("session").none(true),
+           py::kw_only(), py::arg("rank"), py::arg("size"), py::arg("options"), py::arg("session").none(true),
            py::arg("group").none(true), py::arg("cpu_inner"), py::arg("cuda_inner").none(true),
-           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"));
+           py::arg("cpu_inner_below"), py::arg("cuda_inner_below"), py::arg("split"))
+      // torch has ranks that are not in a new group take part in a split of NCCL's. A split of ours concerns nobody
+      // else.
+      .def("perform_nocolor_split", [](PythonShoalBackend&, const c10::Device&) {});
 }
 
 void DefineErrors(py::module_& module) {
@@ -184,6 +232,7 @@ PYBIND11_MODULE(_C, module) {
   DefineErrors(module);
   DefineSession(module);
   DefineServices(module);
+  DefineOptions(module);
   DefineBackend(module);
   module.def(
       "load_library", [](const std::string& path) { loaded_library = &LoadShoalLibrary(path); }, py::arg("path"));

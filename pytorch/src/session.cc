@@ -152,12 +152,7 @@ void Session::Close() {
 }
 
 shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error& error) {
-  shoal_all_reduce_options options = {};
-  options.struct_size = sizeof(options);
-  options.dtype = operation.dtype;
-  options.op = operation.op;
-  options.premul_factor = operation.premul_factor;
-  options.timeout_ms = operation.timeout_ms;
+  shoal_all_reduce_options options = OptionsOf(operation);
   options.notify = 1;
   {
     std::lock_guard lock(mutex_);
@@ -176,6 +171,18 @@ shoal_code Session::Start(shoal_group* group, Operation& operation, shoal_error&
     operation.done = std::move(entry.mapped());
   }
   return code;
+}
+
+bool Session::Notify(shoal_op* op, Done done) {
+  std::lock_guard lock(mutex_);
+  if (worker_ == nullptr) return false;
+  const uint64_t user_data = next_user_data_++;
+  shoal_error error = {};
+  if (library_.shoal_op_notify(op, user_data, &error) != SHOAL_OK) return false;
+  open_.emplace(user_data, std::move(done));
+  ++unfetched_;
+  WakeFetcher();
+  return true;
 }
 
 void Session::WakeFetcher() {
@@ -217,7 +224,7 @@ void Session::FetchCompletions() {
     changed_.notify_all();
     if (entry.empty()) continue;
     lock.unlock();
-    entry.mapped()(completion.result);
+    entry.mapped()(completion.result, completion.duration_ns);
     entry = {};  // the callback's memory (tensors) is freed without the lock
     lock.lock();
   }
@@ -228,7 +235,7 @@ void Session::FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lo
   unfetched_ = 0;
   changed_.notify_all();
   lock.unlock();
-  for (auto& [user_data, done] : open) done(error);
+  for (auto& [user_data, done] : open) done(error, 0);
   open.clear();
   lock.lock();
 }

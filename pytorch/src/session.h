@@ -1,7 +1,8 @@
 // This process's membership in a Shoal job, and the groups in it, without any torch.
 //
 // A Session owns the worker handle and the threads that fetch completions. A Group owns a group handle and submits its
-// operations in the order of the calls, also those whose memory is not ready yet.
+// operations in the order of the calls, also those whose memory is not ready yet. A caller that will wait starts an
+// operation with TryStart: no other thread of this process has to run for it (docs/adr/0016).
 //
 // Threads: every method may be called from any thread. `done` and `wait_until_ready` run on threads of this file
 // (`done` also on the caller's) and with no lock held. A `done` may block for as long as it likes, also on another
@@ -21,11 +22,15 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "pytorch/src/shoal_library.h"
 
 namespace shoal::pytorch {
+
+// How an operation ended, and the time from its submission to that.
+using Done = std::function<void(const shoal_error& result, uint64_t duration_ns)>;
 
 // One all-reduce in place. The memory at `data` must stay until `done` was called; it is called exactly once.
 struct Operation {
@@ -34,10 +39,13 @@ struct Operation {
   shoal_dtype dtype = SHOAL_FLOAT32;
   shoal_reduce_op op = SHOAL_SUM;
   double premul_factor = 0;
-  uint64_t timeout_ms = 0;                       // 0: the group's
-  std::function<void()> wait_until_ready;        // empty: the memory holds the contribution already
-  std::function<void(const shoal_error&)> done;  // must not throw
+  uint64_t timeout_ms = 0;                 // 0: the group's
+  std::function<void()> wait_until_ready;  // empty: the memory holds the contribution already
+  Done done;                               // must not throw
 };
+
+// As the library takes them, without `notify`.
+shoal_all_reduce_options OptionsOf(const Operation& operation);
 
 struct SessionOptions {
   std::string scheduler;  // "host:port"
@@ -57,7 +65,29 @@ struct SessionOptions {
   uint32_t node_reduce = 0;               // a shoal_node_reduce
 };
 
+class Group;
 class Session;
+
+// An operation that its caller looks after. The memory at `data` must stay until it is complete.
+class StartedOperation {
+ public:
+  StartedOperation(std::shared_ptr<Group> group, shoal_op* op);
+  ~StartedOperation();
+  StartedOperation(const StartedOperation&) = delete;
+  StartedOperation& operator=(const StartedOperation&) = delete;
+
+  // False: still open after `timeout_ms` (0: does not wait). True: `result` is how it ended. With UINT64_MAX it is
+  // always true: an operation has a deadline. Runs a part of the library's work meanwhile.
+  bool Wait(uint64_t timeout_ms, shoal_error* result);
+  bool complete() const;
+  uint64_t duration_ns() const;
+  // `done` is called when it is complete, on a thread of the session or here. At most once.
+  void Notify(Done done);
+
+ private:
+  const std::shared_ptr<Group> group_;
+  shoal_op* const op_;
+};
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
@@ -66,15 +96,20 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  enum class Outcome { kAccepted, kFull, kFailed };
+
   // Queues the operation; errors arrive in its `done`.
   void Submit(Operation operation);
+  // Starts the operation (without its `done` and `wait_until_ready`) for a caller that looks after it. kFull: not now,
+  // Submit queues it; kFailed: `error` says why.
+  Outcome TryStart(const Operation& operation, std::shared_ptr<StartedOperation>* started, shoal_error* error);
   // Ends open operations with CANCELLED; later ones end at once.
   void Abort(const std::string& reason);
   // Ends ops that are still open (there are none in a correct program) and frees the group. Idempotent.
   void Close();
 
  private:
-  enum class Outcome { kAccepted, kFull, kFailed };
+  friend class StartedOperation;
 
   void Feed();
   Outcome TrySubmit(Operation& operation, shoal_error& error);
@@ -85,6 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
   shoal_group* group_;             // nullptr once closed
   std::deque<Operation> pending_;  // not accepted by the library yet, in order of the calls
   uint64_t open_ = 0;              // accepted and not done
+  std::unordered_set<StartedOperation*> started_;
   bool closing_ = false;
   std::thread feeder_;  // started by the first operation that can't be submitted at once
 };
@@ -119,11 +155,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   friend class Group;
+  friend class StartedOperation;
 
   Session(const ShoalLibrary& library, shoal_worker* worker, std::function<void()> on_closed);
 
   // Submits to the library; `done` runs on a completion thread if this returns SHOAL_OK, and is given back otherwise.
   shoal_code Start(shoal_group* group, Operation& operation, shoal_error& error);
+  // False: the session is closed, and `done` will not be called.
+  bool Notify(shoal_op* op, Done done);
   void FetchCompletions();
   void FailAll(const shoal_error& error, std::unique_lock<std::mutex>& lock);
   void WakeFetcher();          // mutex_ held
@@ -137,7 +176,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::condition_variable changed_;
   shoal_worker* worker_;  // nullptr once closed
   std::vector<std::shared_ptr<Group>> groups_;
-  std::unordered_map<uint64_t, std::function<void(const shoal_error&)>> open_;  // by user_data
+  std::unordered_map<uint64_t, Done> open_;  // by user_data
   uint64_t next_user_data_ = 1;
   int64_t unfetched_ = 0;  // accepted by the library and not fetched
   bool fetching_ = false;  // one thread is in shoal_next_completion

@@ -1,5 +1,6 @@
 #include "pytorch/src/shoal_backend.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -58,23 +59,56 @@ bool InnerReduces(at::ScalarType type, shoal_reduce_op op, bool on_cpu) {
   return type != at::kShort && !(on_cpu && type == at::kBFloat16);
 }
 
+// What neither the servers nor Gloo know. NCCL knows some of them.
+bool IsUnknownOnCpu(at::ScalarType type) {
+  return at::isFloat8Type(type) || type == at::ScalarType::Float4_e2m1fn_x2 || at::isBarebonesUnsignedType(type) ||
+         at::isBitsType(type) || at::isQIntType(type);
+}
+
+// Refuses what no path can reduce, so that nothing is sent and the ranks stay in step.
+void CheckTensors(const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK_VALUE(!tensors.empty(), "shoal: an all-reduce of no tensor; pass at least one");
+  const at::Tensor& first = tensors.front();
+  for (const at::Tensor& tensor : tensors) {
+    const c10::Device device = tensor.device();
+    TORCH_CHECK_VALUE(device == first.device(), "shoal: an all-reduce of tensors on ", first.device(), " and ", device,
+                      "; move them to one device, or make a call for each device");
+    TORCH_CHECK_VALUE(device.is_cpu() || device.is_cuda(), "shoal: an all-reduce of a tensor on ", device,
+                      "; move it to the CPU or a CUDA device first, for example with tensor.to(\"cpu\")");
+    TORCH_CHECK_TYPE(tensor.scalar_type() == first.scalar_type(), "shoal: an all-reduce of tensors of ",
+                     first.scalar_type(), " and ", tensor.scalar_type(),
+                     "; convert them to one dtype, or make a call for each dtype");
+    TORCH_CHECK_TYPE(!device.is_cpu() || !IsUnknownOnCpu(tensor.scalar_type()), "shoal: an all-reduce of a torch.",
+                     c10::getDtypeNames(tensor.scalar_type()).first,
+                     " tensor, which neither the servers nor Gloo can sum; convert it first, for example with "
+                     "tensor.to(torch.bfloat16) or tensor.to(torch.int32)");
+    TORCH_CHECK_VALUE(tensor.layout() != at::kStrided || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+                      "shoal: an all-reduce of an expanded tensor (sizes ", tensor.sizes(), ", strides ",
+                      tensor.strides(),
+                      "): more than one element lies in the same memory, so the result has no place; "
+                      "pass tensor.contiguous() and use that");
+  }
+}
+
+// Never the address of a work, which is the key of those of torch: it is odd.
+uint64_t NextCompletionKey() {
+  static std::atomic<uint64_t> last{1};
+  return last.fetch_add(2);
+}
+
 double PremulFactor(const c10d::ReduceOp& op) {
   const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, "shoal: ReduceOp.PREMUL_SUM has no factor");
   return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
 }
 
-c10::Device DeviceOf(const std::vector<at::Tensor>& tensors) {
-  return tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
-}
-
 }  // namespace
 
-ShoalBackend::ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
-                           std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner,
-                           InnerLimits inner_limits)
+ShoalBackend::ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options,
+                           std::shared_ptr<Session> session, std::shared_ptr<Group> group, BackendPtr cpu_inner,
+                           BackendPtr cuda_inner, InnerLimits inner_limits)
     : Backend(rank, size),
-      options_(c10::make_intrusive<Options>("shoal", timeout)),
+      options_(std::move(options)),
       inner_limits_(inner_limits),
       cpu_inner_(std::move(cpu_inner)),
       cuda_inner_(std::move(cuda_inner)),
@@ -87,28 +121,30 @@ ShoalBackend::ShoalBackend(int rank, int size, std::chrono::milliseconds timeout
 // ---- all-reduce ----
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  ++sequence_number_;
-  if (tensors.size() != 1 || !GoesToServers(tensors, opts.reduceOp)) return Inner(tensors).allreduce(tensors, opts);
-  return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
+  CheckTensors(tensors);
+  if (tensors.size() == 1 && GoesToServers(tensors, opts.reduceOp)) {
+    return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE, opts);
+  }
+  return Delegate(tensors.front().device(), [&](c10d::Backend& inner) { return inner.allreduce(tensors, opts); });
 }
 
 ShoalBackend::WorkPtr ShoalBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) {
-  ++sequence_number_;
-  if (!GoesToServers(tensors, opts.reduceOp)) return Inner(tensors).allreduce_coalesced(tensors, opts);
-  return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
+  CheckTensors(tensors);
+  if (GoesToServers(tensors, opts.reduceOp)) {
+    return ReduceOnServers(tensors, c10d::OpType::ALLREDUCE_COALESCED, opts);
+  }
+  return Delegate(tensors.front().device(),
+                  [&](c10d::Backend& inner) { return inner.allreduce_coalesced(tensors, opts); });
 }
 
 bool ShoalBackend::GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const {
   const std::optional<shoal_reduce_op> reduce_op = OpOf(op);
-  if (!reduce_op || tensors.empty() || coalescing_) return false;
-  const c10::Device device = tensors.front().device();
-  if (!device.is_cpu() && !device.is_cuda()) return false;
+  if (!reduce_op || (coalescing_ && !tensors.front().is_cpu())) return false;
   const at::ScalarType type = tensors.front().scalar_type();
   if (!DtypeOf(type) || (*reduce_op == SHOAL_PREMUL_SUM && !at::isFloatingType(type))) return false;
-  const bool alike = std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
-    return tensor.layout() == at::kStrided && tensor.device() == device && tensor.scalar_type() == type;
-  });
-  return alike && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
+  const bool dense = std::all_of(tensors.begin(), tensors.end(),
+                                 [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided; });
+  return dense && !IsCapturing(tensors.front()) && !IsForInner(tensors, *reduce_op);
 }
 
 bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const {
@@ -123,24 +159,57 @@ bool ShoalBackend::IsForInner(const Tensors& tensors, shoal_reduce_op op) const 
 ShoalBackend::WorkPtr ShoalBackend::ReduceOnServers(const Tensors& tensors, c10d::OpType type,
                                                     const c10d::AllreduceOptions& opts) {
   TORCH_CHECK(!shut_down_, "shoal: all-reduce was called on a process group that is destroyed");
-  const std::chrono::milliseconds timeout = opts.timeout > kNoTimeout ? opts.timeout : options_->timeout;
-  auto on_error = [state = state_](shoal_code code) {
-    int none = SHOAL_OK;
-    state->first_error.compare_exchange_strong(none, code);
-  };
-  auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_, on_error);
+  ++sequence_number_;
+  std::vector<std::shared_ptr<TimeoutExtension>> extensions = TimeoutExtensions();
+  std::chrono::milliseconds timeout = opts.timeout > kNoTimeout ? opts.timeout : options_->timeout;
+  for (const auto& extension : extensions) timeout += extension->timeout;
+  const uint64_t completion_key = NextCompletionKey();
+  auto work = c10::make_intrusive<AllReduceWork>(getRank(), type, sequence_number_, tensors, timeout, group_,
+                                                 completion_key, OnEnd(type, completion_key, std::move(extensions)));
   if (getSize() == 1) {
     ReduceAlone(tensors, opts.reduceOp);
     work->CompleteNow();
-    return work;
+  } else {
+    Operation model;
+    model.dtype = *DtypeOf(tensors.front().scalar_type());
+    model.op = *OpOf(opts.reduceOp);
+    if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
+    model.timeout_ms = static_cast<uint64_t>(timeout.count());
+    AllReduceWork::Start(work, model);
+    if (onCompletionHook_) work->CompleteByItself();
   }
-  Operation model;
-  model.dtype = *DtypeOf(tensors.front().scalar_type());
-  model.op = *OpOf(opts.reduceOp);
-  if (model.op == SHOAL_PREMUL_SUM) model.premul_factor = PremulFactor(opts.reduceOp);
-  model.timeout_ms = static_cast<uint64_t>(timeout.count());
-  AllReduceWork::Start(work, model);
-  return work;
+  return Gathered(std::move(work), tensors.front().is_cpu());
+}
+
+AllReduceWork::OnEnd ShoalBackend::OnEnd(c10d::OpType type, uint64_t completion_key,
+                                         std::vector<std::shared_ptr<TimeoutExtension>> extensions) {
+  auto hook = onCompletionHook_;
+  if (hook) {
+    std::lock_guard lock(state_->mutex);
+    ++state_->hooks_to_call;
+  }
+  return [state = state_, extensions = std::move(extensions), hook = std::move(hook), type, completion_key,
+          number = sequence_number_.load()](shoal_code code, uint64_t duration_ns) {
+    int none = SHOAL_OK;
+    if (code != SHOAL_OK) state->first_error.compare_exchange_strong(none, code);
+    for (const auto& extension : extensions) extension->over = true;
+#ifdef C10D_BACKEND_HAS_HOOKS
+    if (code == SHOAL_OK) state->CallCompletionHooks(completion_key, static_cast<float>(duration_ns) * 1e-6F);
+#endif
+    if (!hook) return;
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds duration(duration_ns);
+    hook(std::make_shared<c10d::WorkInfo>(type, number, now - duration, now, duration));
+    std::lock_guard lock(state->mutex);
+    --state->hooks_to_call;
+    state->hook_was_called.notify_all();
+  };
+}
+
+std::vector<std::shared_ptr<ShoalBackend::TimeoutExtension>> ShoalBackend::TimeoutExtensions() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(timeout_extensions_, [](const auto& extension) { return extension->over.load(); });
+  return timeout_extensions_;
 }
 
 void ShoalBackend::ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const {
@@ -149,165 +218,6 @@ void ShoalBackend::ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op)
   const double factor = PremulFactor(op);
   for (at::Tensor tensor : tensors) tensor.mul_(factor);
 }
-
-// ---- delegated ----
-
-c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
-  return device.is_cpu() ? CpuInner() : CudaInner();
-}
-
-c10d::Backend& ShoalBackend::CpuInner() const {
-  TORCH_CHECK(cpu_inner_, "shoal: a collective was called on a process group that is destroyed");
-  return *cpu_inner_;
-}
-
-c10d::Backend& ShoalBackend::Inner(const Tensors& tensors) const { return Inner(DeviceOf(tensors)); }
-
-ShoalBackend::WorkPtr ShoalBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  ++sequence_number_;
-  return Inner(tensors).allreduce_sparse(tensors, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
-  ++sequence_number_;
-  return Inner(tensors).broadcast(tensors, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
-  ++sequence_number_;
-  return Inner(tensors).reduce(tensors, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                              const c10d::AllgatherOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).allgather(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                                    const c10d::AllgatherOptions& opts) {
-  ++sequence_number_;
-  return Inner(input.device())._allgather_base(output, input, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
-                                                        const c10d::AllgatherOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).allgather_coalesced(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                    const c10d::AllgatherOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).allgather_into_tensor_coalesced(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                           const c10d::GatherOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).gather(outputs, inputs, opts);
-}
-
-template <typename AnyBackend>
-c10::intrusive_ptr<c10d::Work> GatherIntoTensor(AnyBackend& inner, at::Tensor& output, at::Tensor& input,
-                                                const c10d::GatherOptions& opts) {
-  if constexpr (requires { inner.gather_into_tensor(output, input, opts); }) {
-    return inner.gather_into_tensor(output, input, opts);
-  } else {
-    TORCH_CHECK(false, "shoal: this version of torch has no gather into one tensor");
-  }
-}
-
-ShoalBackend::WorkPtr ShoalBackend::gather_into_tensor(at::Tensor& output, at::Tensor& input,
-                                                       const c10d::GatherOptions& opts) {
-  ++sequence_number_;
-  return GatherIntoTensor(Inner(input.device()), output, input, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                            const c10d::ScatterOptions& opts) {
-  ++sequence_number_;
-  return Inner(outputs).scatter(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                                                   const c10d::ReduceScatterOptions& opts) {
-  ++sequence_number_;
-  return Inner(outputs).reduce_scatter(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                         const c10d::ReduceScatterOptions& opts) {
-  ++sequence_number_;
-  return Inner(input.device())._reduce_scatter_base(output, input, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                    const c10d::ReduceScatterOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).reduce_scatter_tensor_coalesced(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
-                                                  std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
-                                                  const c10d::AllToAllOptions& opts) {
-  ++sequence_number_;
-  return Inner(input.device()).alltoall_base(output, input, output_sizes, input_sizes, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
-  ++sequence_number_;
-  return Inner(inputs).alltoall(outputs, inputs, opts);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::send(Tensors& tensors, int destination, int tag) {
-  return Inner(tensors).send(tensors, destination, tag);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::recv(Tensors& tensors, int source, int tag) {
-  return Inner(tensors).recv(tensors, source, tag);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
-  return Inner(tensors).recvAnysource(tensors, tag);
-}
-
-ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
-  ++sequence_number_;
-  const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
-  return (on_cuda ? CudaInner() : CpuInner()).barrier(opts);
-}
-
-void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  CpuInner().monitoredBarrier(opts, wait_all_ranks);
-}
-
-bool ShoalBackend::supportsCoalescing() const { return CudaInner().supportsCoalescing(); }
-
-void ShoalBackend::startCoalescing() {
-  CudaInner().startCoalescing();
-  coalescing_ = true;
-}
-
-ShoalBackend::WorkPtr ShoalBackend::endCoalescing() {
-  coalescing_ = false;
-  return CudaInner().endCoalescing();
-}
-
-void ShoalBackend::eagerConnectSingleDevice(at::Device device) { Inner(device).eagerConnectSingleDevice(device); }
-
-void ShoalBackend::setBoundDeviceId(std::optional<at::Device> device) {
-  Backend::setBoundDeviceId(device);
-  if (device && device->is_cuda() && cuda_inner_) cuda_inner_->setBoundDeviceId(device);
-}
-
-std::shared_ptr<c10::Allocator> ShoalBackend::getMemAllocator() { return CudaInner().getMemAllocator(); }
-
-at::Tensor ShoalBackend::allocateTensor(long size, at::TensorOptions options) {
-  return CudaInner().allocateTensor(size, std::move(options));
-}
-
-bool ShoalBackend::supportsTensorAlloc(c10::DeviceIndex device) { return CudaInner().supportsTensorAlloc(device); }
 
 // ---- the group's life ----
 
@@ -323,8 +233,70 @@ void AddEphemeralTimeout(AnyBackend& inner, const std::chrono::milliseconds& tim
 }
 
 void ShoalBackend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) {
+  {
+    std::lock_guard lock(mutex_);
+    timeout_extensions_.push_back(std::make_shared<TimeoutExtension>(timeout));
+  }
   AddEphemeralTimeout(CpuInner(), timeout);
   if (cuda_inner_) AddEphemeralTimeout(*cuda_inner_, timeout);
+}
+
+void ShoalBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
+  TORCH_CHECK(!onCompletionHook_, "shoal: a process group has one completion hook, which is registered already");
+  TORCH_CHECK(sequence_number_ == 0, "shoal: register the completion hook before the first collective of the group");
+  if (cuda_inner_) cuda_inner_->registerOnCompletionHook(std::function(hook));
+  onCompletionHook_ = std::move(hook);
+}
+
+void ShoalBackend::waitForPendingWorks() {
+  if (cuda_inner_ && onCompletionHook_) cuda_inner_->waitForPendingWorks();
+  std::unique_lock lock(state_->mutex);
+  state_->hook_was_called.wait(lock, [this] { return state_->hooks_to_call == 0; });
+}
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+void ShoalBackend::State::CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms) {
+  if (!has_completion_hooks) return;
+  std::lock_guard lock(mutex);
+  for (const auto& [hook_id, hook] : completion_hooks) {
+    hook({.completionKey = completion_key, .duration_ms = duration_ms});
+  }
+}
+
+void ShoalBackend::registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) {
+  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->registerCompletionHook(hook_id, hook);
+  std::lock_guard lock(state_->mutex);
+  TORCH_CHECK(state_->completion_hooks.emplace(hook_id, std::move(hook)).second, "shoal: completion hook ", hook_id,
+              " is registered already");
+  state_->has_completion_hooks = true;
+}
+
+void ShoalBackend::unregisterCompletionHook(int64_t hook_id) {
+  if (cuda_inner_ && cuda_inner_->supportsCompletionHooks()) cuda_inner_->unregisterCompletionHook(hook_id);
+  std::lock_guard lock(state_->mutex);
+  state_->completion_hooks.erase(hook_id);
+  state_->has_completion_hooks = !state_->completion_hooks.empty();
+}
+#endif
+
+void ShoalBackend::Watch([[maybe_unused]] const WorkPtr& work) {
+#ifdef C10D_BACKEND_HAS_HOOKS
+  if (!state_->has_completion_hooks || !work) return;
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  try {
+    future = work->getFuture();
+  } catch (const c10::Error&) {
+    return;  // Gloo's reduce-scatter, for example, tells nobody when it ends
+  }
+  future->addCallback([state = state_, key = work->getCompletionKey()](c10::ivalue::Future& ended) {
+    if (!ended.hasError()) state->CallCompletionHooks(key, std::nullopt);
+  });
+#endif
+}
+
+void ShoalBackend::enableCollectivesTiming() {
+  CpuInner().enableCollectivesTiming();
+  if (cuda_inner_) cuda_inner_->enableCollectivesTiming();
 }
 
 c10d::ErrorType ShoalBackend::getError() {

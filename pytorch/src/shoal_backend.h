@@ -4,9 +4,12 @@
 // What goes to the servers is a function of device, dtype, operation, layout and size alone, so that all ranks choose
 // alike:
 // strided CPU or CUDA tensors of float32, float64, float16, bfloat16, int8, int16, int32, int64 or uint8, with SUM,
-// AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. Not inside start/endCoalescing and not while a CUDA graph
-// records. Smaller ones than InnerLimits, which are the same on all ranks of a group, go to the inner backend, as far
-// as that is sure to reduce them.
+// AVG, MIN, MAX, PRODUCT, or PREMUL_SUM of floating types. CUDA tensors not inside start/endCoalescing and not while a
+// CUDA graph records. Smaller ones than InnerLimits, which are the same on all ranks of a group, go to the inner
+// backend, as far as that is sure to reduce them.
+//
+// Coalescing: NCCL coalesces what is called for CUDA tensors. Works of CPU tensors are gathered, and endCoalescing
+// returns one work for all of them: torch drops those that the calls return.
 //
 // Threads: calls of one backend come from one thread at a time, as c10d asks; shutdown and abort from any.
 // Errors: c10::Error; those of the servers arrive through the work as DistBackendError.
@@ -16,12 +19,14 @@
 #define SHOAL_PYTORCH_SRC_SHOAL_BACKEND_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "pytorch/src/all_reduce_work.h"
+#include "pytorch/src/group_options.h"
 #include "pytorch/src/session.h"
 
 namespace shoal::pytorch {
@@ -38,9 +43,9 @@ class ShoalBackend : public c10d::Backend {
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
   using Tensors = std::vector<at::Tensor>;
 
-  // `session` and `group` are nullptr for a group of one rank, which needs no servers. `cuda_inner` may be nullptr:
-  // then cpu_inner gets CUDA tensors too.
-  ShoalBackend(int rank, int size, std::chrono::milliseconds timeout, std::shared_ptr<Session> session,
+  // `options` has the group's timeout. `session` and `group` are nullptr for a group of one rank, which needs no
+  // servers. `cuda_inner` may be nullptr: then cpu_inner gets CUDA tensors too.
+  ShoalBackend(int rank, int size, c10::intrusive_ptr<GroupOptions> options, std::shared_ptr<Session> session,
                std::shared_ptr<Group> group, BackendPtr cpu_inner, BackendPtr cuda_inner, InnerLimits inner_limits);
   ~ShoalBackend() override = default;  // after shutdown()
 
@@ -77,19 +82,37 @@ class ShoalBackend : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
-  bool supportsCoalescing() const;
+  bool supportsSplitting() const override { return true; }  // split() is in module.cc: it takes the policy in Python
+  bool supportsCoalescing() const { return true; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void eagerConnectSingleDevice(at::Device device) override;
-  void setBoundDeviceId(std::optional<at::Device> device);
+  void setBoundDeviceId(std::optional<at::Device> device) override;
+  void setGroupUid(const std::string& uid) override;
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   bool supportsTensorAlloc(c10::DeviceIndex device) override;
+  void suspend();
+  void resume();
+  std::unordered_map<std::string, uint64_t> getMemoryStats();
 
   // ---- the group's life ----
   uint64_t getSequenceNumberForGroup() override { return sequence_number_; }
   void setTimeout(std::chrono::milliseconds timeout) override;
+  // Lengthens the timeouts of the operations that are called until the first of them is complete.
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout);
+  // Called with each of our all-reduces that has ended, and NCCL's operations where there is NCCL.
+  void registerOnCompletionHook(std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
+  // Waits until the hook was called for all operations that were called before.
+  void waitForPendingWorks() override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+  // Called with each collective that has succeeded, which is how torch's flight recorder learns of that. Gloo's sends,
+  // receives and reduce-scatters tell nobody when they end.
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(int64_t hook_id, c10d::CompletionHook hook) override;
+  void unregisterCompletionHook(int64_t hook_id) override;
+#endif
+  void enableCollectivesTiming() override;  // ours are always timed
   c10d::ErrorType getError() override;
   void abort() override;
   // Closes the group, and with the last group of the process the session; frees the inner backends. Idempotent.
@@ -99,18 +122,39 @@ class ShoalBackend : public c10d::Backend {
   // For Work::abort and errors: outlives the backend while works are open.
   struct State {
     std::atomic<int> first_error{SHOAL_OK};
+    std::mutex mutex;
+    std::condition_variable hook_was_called;
+    uint64_t hooks_to_call = 0;  // under mutex
+#ifdef C10D_BACKEND_HAS_HOOKS
+    void CallCompletionHooks(uint64_t completion_key, std::optional<float> duration_ms);
+    std::atomic<bool> has_completion_hooks{false};
+    std::map<int64_t, c10d::CompletionHook> completion_hooks;  // under mutex
+#endif
+  };
+  struct TimeoutExtension {
+    const std::chrono::milliseconds timeout;
+    std::atomic<bool> over{false};
   };
 
+  // Calls `call` with the inner backend of the device, and keeps the work of a CPU tensor in a coalescing block.
+  template <typename Call>
+  WorkPtr Delegate(const c10::Device& device, const Call& call);
+  WorkPtr Gathered(WorkPtr work, bool on_cpu);
+  // Has the completion hooks called when the inner CPU backend's work has succeeded.
+  void Watch(const WorkPtr& work);
   c10d::Backend& Inner(const c10::Device& device) const;
-  c10d::Backend& Inner(const Tensors& tensors) const;
   c10d::Backend& CpuInner() const;
   c10d::Backend& CudaInner() const { return cuda_inner_ ? *cuda_inner_ : CpuInner(); }
   bool GoesToServers(const Tensors& tensors, const c10d::ReduceOp& op) const;
   bool IsForInner(const Tensors& tensors, shoal_reduce_op op) const;
   WorkPtr ReduceOnServers(const Tensors& tensors, c10d::OpType type, const c10d::AllreduceOptions& opts);
+  AllReduceWork::OnEnd OnEnd(c10d::OpType type, uint64_t completion_key,
+                             std::vector<std::shared_ptr<TimeoutExtension>> extensions);
+  // Those that are not over yet.
+  std::vector<std::shared_ptr<TimeoutExtension>> TimeoutExtensions();
   void ReduceAlone(const Tensors& tensors, const c10d::ReduceOp& op) const;
 
-  const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   const InnerLimits inner_limits_;
   BackendPtr cpu_inner_;  // nullptr after shutdown
@@ -120,8 +164,19 @@ class ShoalBackend : public c10d::Backend {
   std::shared_ptr<Group> group_;
   std::atomic<bool> shut_down_{false};
   std::atomic<uint64_t> sequence_number_{0};
+  std::vector<std::shared_ptr<TimeoutExtension>> timeout_extensions_;  // under mutex_
   bool coalescing_ = false;
+  std::vector<WorkPtr> gathered_;  // of CPU tensors, in the coalescing block
 };
+
+template <typename Call>
+ShoalBackend::WorkPtr ShoalBackend::Delegate(const c10::Device& device, const Call& call) {
+  c10d::Backend& inner = Inner(device);
+  ++sequence_number_;
+  WorkPtr work = call(inner);
+  if (&inner == cpu_inner_.get()) Watch(work);
+  return Gathered(std::move(work), device.is_cpu());
+}
 
 }  // namespace shoal::pytorch
 

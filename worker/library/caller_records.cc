@@ -54,12 +54,34 @@ absl::Status CallerGroup::AddOp() {
                                                    "wait for one before the next"));
 }
 
-void CallerOp::Complete(absl::Status status, uint64_t duration_ns) {
+bool CallerOp::notify() const {
   const std::lock_guard lock(mutex_);
+  return notify_;
+}
+
+uint64_t CallerOp::user_data() const {
+  const std::lock_guard lock(mutex_);
+  return user_data_;
+}
+
+absl::StatusOr<bool> CallerOp::Notify(uint64_t user_data) {
+  const std::lock_guard lock(mutex_);
+  if (notify_) return absl::FailedPreconditionError("the all-reduce has `notify` already");
+  notify_ = true;
+  user_data_ = user_data;
+  if (!done()) return false;
+  group_->AddCompleteOp();
+  return true;
+}
+
+bool CallerOp::Complete(absl::Status status, uint64_t duration_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!notify_) group_->RemoveOp();  // first, so that who waited for it finds room for the next
   status_ = std::move(status);
   duration_ns_ = duration_ns;
   done_.store(true, std::memory_order_release);
   completed_.notify_all();
+  return notify_;
 }
 
 bool CallerOp::WaitUntil(uint64_t deadline_ns) {

@@ -46,6 +46,8 @@ class CallerGroup {
   // ResourceExhausted: kMaxOpsInFlight are in flight.
   absl::Status AddOp();
   void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
+  // Of an op that is complete, whose completion is now to be fetched.
+  void AddCompleteOp() { ops_in_flight_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   const GroupHandle handle_;
@@ -76,11 +78,16 @@ class CallerOp {
   uint64_t ticket() const { return ticket_; }
   uint64_t bytes() const { return bytes_; }  // of its tensor
   uint64_t deadline_ns() const { return deadline_ns_; }
-  bool notify() const { return notify_; }
-  uint64_t user_data() const { return user_data_; }
+  // True: its completion goes to the CompletionQueue.
+  bool notify() const;
+  uint64_t user_data() const;  // of an op with `notify`
 
-  // Once, by the I/O thread.
-  void Complete(absl::Status status, uint64_t duration_ns);
+  // Turns `notify` on. True: the op is complete already, and the caller gives it to the CompletionQueue.
+  // FailedPrecondition: it is on already.
+  absl::StatusOr<bool> Notify(uint64_t user_data);
+
+  // Once, by the I/O thread, which gives the op to the CompletionQueue if this returns true.
+  [[nodiscard]] bool Complete(absl::Status status, uint64_t duration_ns);
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   // False: not complete by then.
@@ -94,11 +101,11 @@ class CallerOp {
   const uint64_t ticket_;
   const uint64_t bytes_;
   const uint64_t deadline_ns_;
-  const bool notify_;
-  const uint64_t user_data_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable completed_;
+  bool notify_;         // under mutex_
+  uint64_t user_data_;  // under mutex_
   std::atomic<bool> done_ = false;
   absl::Status status_;
   uint64_t duration_ns_ = 0;

@@ -271,9 +271,7 @@ void IoThread::Deliver(const LinkMeasured& outcome) {
 
 void IoThread::Complete(const std::shared_ptr<CallerOp>& op, const absl::Status& status, uint64_t duration_ns) {
   small_ops_ -= IsSmall(*op) ? 1 : 0;
-  if (!op->notify()) op->group().RemoveOp();
-  op->Complete(status, duration_ns);
-  if (op->notify()) completions_->Push(op);
+  if (op->Complete(status, duration_ns)) completions_->Push(op);
 }
 
 // The machine ended all it knew of. This is for calls that came after its last word, and for memory that the network

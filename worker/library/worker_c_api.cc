@@ -372,6 +372,13 @@ shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) 
 
 int shoal_op_done(const shoal_op* op) { return op != nullptr && op->op->done() ? 1 : 0; }
 
+shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (op == nullptr) return absl::InvalidArgumentError("op is NULL");
+    return op->client->Notify(op->op, user_data);
+  });
+}
+
 uint64_t shoal_op_duration_ns(const shoal_op* op) {
   return op != nullptr && op->op->done() ? op->op->duration_ns() : 0;
 }

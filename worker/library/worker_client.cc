@@ -199,6 +199,17 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   return op;
 }
 
+absl::Status WorkerClient::Notify(const std::shared_ptr<CallerOp>& op, uint64_t user_data) {
+  const absl::StatusOr<bool> complete = op->Notify(user_data);
+  if (!complete.ok()) return complete.status();
+  if (*complete) {
+    completions_.Push(op);
+  } else {
+    io_->queue().ComeBack();  // no caller looks after it any more
+  }
+  return absl::OkStatus();
+}
+
 void WorkerClient::AbortGroup(CallerGroup* group, const std::string& reason) {
   group->SetFailure(absl::CancelledError(absl::StrCat("the group was aborted: ", reason)));
   // A worker that is closed has ended the group already.

@@ -92,6 +92,9 @@ class WorkerClient {
   // False: not complete by then.
   bool Wait(CallerOp* op, uint64_t deadline_ns) { return io_->Wait(op, deadline_ns); }
 
+  // The op's completion is fetched from completions(). FailedPrecondition: that was asked for before.
+  absl::Status Notify(const std::shared_ptr<CallerOp>& op, uint64_t user_data);
+
   void AbortGroup(CallerGroup* group, const std::string& reason);
   // Waits until the group's ops are complete and its end is known.
   void CloseGroup(CallerGroup* group);

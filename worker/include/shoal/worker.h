@@ -249,6 +249,10 @@ SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t c
  * DEADLINE_EXCEEDED may mean that the op is still open: shoal_op_done says whether it is complete. */
 SHOAL_API shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error);
 SHOAL_API int shoal_op_done(const shoal_op* op);
+/* As if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with `user_data`,
+ * also if the op is complete already. For a caller that finds out later that it will not wait for the op itself.
+ * FAILED_PRECONDITION: the op has `notify` already. */
+SHOAL_API shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
 /* May be called before completion; the tensor's memory must nevertheless stay valid until the op is complete. NULL is

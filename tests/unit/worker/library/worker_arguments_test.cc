@@ -114,6 +114,7 @@ TEST(WorkerArgumentsTest, FunctionsTakeNullHandles) {
   EXPECT_THAT(error.message, HasSubstr("group is NULL"));
   EXPECT_EQ(shoal_op_wait(nullptr, 0, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_EQ(shoal_op_done(nullptr), 0);
+  EXPECT_EQ(shoal_op_notify(nullptr, 0, &error), SHOAL_INVALID_ARGUMENT);
   EXPECT_EQ(shoal_op_duration_ns(nullptr), 0u);
   shoal_completion completion = {};
   EXPECT_EQ(shoal_next_completion(nullptr, 0, &completion), SHOAL_INVALID_ARGUMENT);

@@ -346,6 +346,30 @@ TEST_F(WorkerCApiTest, AnOpCanBeLookedAtAndReleasedEarly) {
   for (const std::vector<float>& data : first) EXPECT_THAT(data, testing::Each(2.0f));
 }
 
+TEST_F(WorkerCApiTest, ACallerThatWillNotWaitAsksForTheCompletionLater) {
+  RunRanks(*cluster, "notify-later", 2, [](TestRank& rank) {
+    std::vector<std::vector<float>> data(2, std::vector<float>(10, 1.0f));
+    shoal_op* open = rank.Start(&data[0], kTimeoutMs);
+    shoal_op* complete = rank.Start(&data[1], kTimeoutMs);
+    EXPECT_EQ(shoal_op_notify(open, 1, nullptr), SHOAL_OK);
+    EXPECT_EQ(shoal_op_wait(complete, kTimeoutMs, nullptr), SHOAL_OK);
+    EXPECT_EQ(shoal_op_notify(complete, 2, nullptr), SHOAL_OK);
+    shoal_error error = {};
+    EXPECT_EQ(shoal_op_notify(complete, 3, &error), SHOAL_FAILED_PRECONDITION);
+    std::vector<uint64_t> fetched;
+    for (int i = 0; i < 2; ++i) {
+      shoal_completion completion = {};
+      ASSERT_EQ(shoal_next_completion(rank.worker(), kTimeoutMs, &completion), SHOAL_OK);
+      EXPECT_EQ(completion.result.code, SHOAL_OK) << completion.result.message;
+      fetched.push_back(completion.user_data);
+    }
+    EXPECT_THAT(fetched, testing::UnorderedElementsAre(1, 2));
+    for (const std::vector<float>& tensor : data) EXPECT_THAT(tensor, testing::Each(2.0f));
+    shoal_op_release(open);
+    shoal_op_release(complete);
+  });
+}
+
 TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
   constexpr size_t kElements = 1'000'000;
   RunRanks(*cluster, "statistics", kRanks, [](TestRank& rank) {

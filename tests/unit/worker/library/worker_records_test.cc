@@ -52,11 +52,29 @@ class WakeCounter : public Transport {
 TEST(CallerOpTest, WaiterIsWokenByCompletion) {
   const auto op = MakeOp(MakeGroup(), 1);
   EXPECT_FALSE(op->WaitUntil(MonotonicNs()));
-  std::thread completer([&] { op->Complete(absl::AbortedError("rank 1 was lost"), 42); });
+  std::thread completer([&] { EXPECT_TRUE(op->Complete(absl::AbortedError("rank 1 was lost"), 42)); });
   EXPECT_TRUE(op->WaitUntil(DeadlineIn(60'000)));
   completer.join();
   EXPECT_TRUE(absl::IsAborted(op->status()));
   EXPECT_EQ(op->duration_ns(), 42u);
+}
+
+TEST(CallerOpTest, NotifyIsTurnedOnOnceBeforeOrAfterCompletion) {
+  const auto group = MakeGroup();
+  for (uint32_t i = 0; i < kMaxOpsInFlight; ++i) ASSERT_TRUE(group->AddOp().ok());
+  const auto early = std::make_shared<CallerOp>(group, 1, 4, DeadlineIn(60'000), false, 0);
+  EXPECT_FALSE(*early->Notify(7)) << "its completion is still to come";
+  EXPECT_TRUE(absl::IsFailedPrecondition(early->Notify(8).status()));
+  EXPECT_TRUE(early->Complete(absl::OkStatus(), 1)) << "now it goes to the queue";
+  EXPECT_EQ(early->user_data(), 7u);
+  EXPECT_TRUE(absl::IsResourceExhausted(group->AddOp())) << "in flight until its completion is fetched";
+
+  const auto late = std::make_shared<CallerOp>(group, 2, 4, DeadlineIn(60'000), false, 0);
+  EXPECT_FALSE(late->Complete(absl::OkStatus(), 1));
+  EXPECT_TRUE(group->AddOp().ok()) << "the complete one has left";
+  EXPECT_TRUE(*late->Notify(9)) << "the caller gives it to the queue";
+  group->RemoveOp();
+  EXPECT_TRUE(absl::IsResourceExhausted(group->AddOp())) << "and it counts again until it is fetched";
 }
 
 TEST(CallerGroupTest, OpsInFlightAreBounded) {

@@ -1,0 +1,88 @@
+"""The compiled part of the package (pytorch/src/module.cc). Programs use `shoal` and torch.distributed instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Backend, Store
+
+abi_version: int
+built_for_torch: str
+
+def load_library(path: str) -> None: ...
+def library_path() -> str: ...
+def library_version() -> str: ...
+
+class Group: ...
+
+class Session:
+    def __init__(
+        self,
+        *,
+        scheduler: str,
+        job_name: str,
+        rank: int,
+        world_size: int,
+        node_name: str,
+        min_servers: int,
+        timeout_ms: int,
+        net_device: str,
+        transports: str,
+        network_only: bool,
+        checksums: bool,
+        colocation: int,
+        colocate_without_servers: bool,
+        quiet: bool,
+        node_reduce: int,
+        on_closed: Callable[[], None],
+    ) -> None: ...
+    def create_group(
+        self, name: str, ranks: list[int], max_chunk_bytes: int, timeout_ms: int, wire: str, node_reduce: int
+    ) -> Group: ...
+    def close(self) -> None: ...
+    @property
+    def forked(self) -> bool: ...
+    def statistics(self) -> dict[str, Any]: ...
+
+class Service:
+    @property
+    def address(self) -> str: ...
+    def stop(self) -> None: ...
+
+def start_scheduler(listen: str) -> Service: ...
+def start_server(
+    *,
+    scheduler: str,
+    advertise: str,
+    io_threads: int,
+    net_device: str,
+    transports: str,
+    network_only: bool,
+    timeout_ms: int,
+) -> Service: ...
+
+class GroupOptions(Backend.Options):
+    def __init__(self, *, wire: str | None, node_reduce: str | None, inner: Backend.Options | None) -> None: ...
+    @property
+    def wire(self) -> str | None: ...
+    @property
+    def node_reduce(self) -> str | None: ...
+    @property
+    def inner(self) -> Backend.Options | None: ...
+
+class ShoalBackend(Backend):
+    def __init__(
+        self,
+        *,
+        rank: int,
+        size: int,
+        options: GroupOptions,
+        session: Session | None,
+        group: Group | None,
+        cpu_inner: Backend,
+        cuda_inner: Backend | None,
+        cpu_inner_below: int,
+        cuda_inner_below: int,
+        split: Callable[[Store, list[int], Backend.Options], Backend | None],
+    ) -> None: ...
+    def perform_nocolor_split(self, device: torch.device) -> None: ...

@@ -1,0 +1,31 @@
+// The options of a process group of backend "shoal": what may differ from group to group.
+//
+// Derived from c10d's, so that torch can hand them around, copy them for a group that is split off, and set name, ranks
+// and timeout. Threads: as any value. Ownership: intrusive.
+#ifndef SHOAL_PYTORCH_SRC_GROUP_OPTIONS_H_
+#define SHOAL_PYTORCH_SRC_GROUP_OPTIONS_H_
+
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace shoal::pytorch {
+
+struct GroupOptions : c10d::Backend::Options {
+  explicit GroupOptions(std::optional<std::string> wire = std::nullopt,
+                        std::optional<std::string> node_reduce = std::nullopt,
+                        c10::intrusive_ptr<c10d::Backend::Options> inner = nullptr)
+      : Options("shoal"), wire(std::move(wire)), node_reduce(std::move(node_reduce)), inner(std::move(inner)) {}
+
+  // Overrides where torch has it. The options of the inner backend are shared: its creator sets name, ranks and
+  // timeout.
+  c10::intrusive_ptr<Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
+
+  std::optional<std::string> wire;         // "none", "bf16" or "fp16"; none given: the setting SHOAL_WIRE
+  std::optional<std::string> node_reduce;  // "auto", "off" or "host"; none given: the setting SHOAL_NODE_REDUCE
+  c10::intrusive_ptr<c10d::Backend::Options> inner;  // of the inner backend (NCCL or Gloo), or nullptr
+};
+
+}  // namespace shoal::pytorch
+
+#endif  // SHOAL_PYTORCH_SRC_GROUP_OPTIONS_H_

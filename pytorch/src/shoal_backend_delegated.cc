@@ -1,0 +1,210 @@
+// What ShoalBackend gives to the inner backends.
+#include <utility>
+
+#include "pytorch/src/shoal_backend.h"
+#include "pytorch/src/works.h"
+
+namespace shoal::pytorch {
+namespace {
+
+c10::Device DeviceOf(const std::vector<at::Tensor>& tensors) {
+  return tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
+}
+
+}  // namespace
+
+c10d::Backend& ShoalBackend::Inner(const c10::Device& device) const {
+  return device.is_cpu() ? CpuInner() : CudaInner();
+}
+
+c10d::Backend& ShoalBackend::CpuInner() const {
+  TORCH_CHECK(cpu_inner_, "shoal: a collective was called on a process group that is destroyed");
+  return *cpu_inner_;
+}
+
+ShoalBackend::WorkPtr ShoalBackend::Gathered(WorkPtr work, bool on_cpu) {
+  if (coalescing_ && on_cpu && work) gathered_.push_back(work);
+  return work;
+}
+
+ShoalBackend::WorkPtr ShoalBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
+  return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.allreduce_sparse(tensors, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
+  return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.broadcast(tensors, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
+  return Delegate(DeviceOf(tensors), [&](c10d::Backend& inner) { return inner.reduce(tensors, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& opts) {
+  return Delegate(DeviceOf(inputs), [&](c10d::Backend& inner) { return inner.allgather(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                    const c10d::AllgatherOptions& opts) {
+  return Delegate(input.device(), [&](c10d::Backend& inner) { return inner._allgather_base(output, input, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                                        const c10d::AllgatherOptions& opts) {
+  return Delegate(DeviceOf(inputs),
+                  [&](c10d::Backend& inner) { return inner.allgather_coalesced(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                    const c10d::AllgatherOptions& opts) {
+  return Delegate(DeviceOf(inputs),
+                  [&](c10d::Backend& inner) { return inner.allgather_into_tensor_coalesced(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                           const c10d::GatherOptions& opts) {
+  return Delegate(DeviceOf(inputs), [&](c10d::Backend& inner) { return inner.gather(outputs, inputs, opts); });
+}
+
+template <typename AnyBackend>
+c10::intrusive_ptr<c10d::Work> GatherIntoTensor(AnyBackend& inner, at::Tensor& output, at::Tensor& input,
+                                                const c10d::GatherOptions& opts) {
+  if constexpr (requires { inner.gather_into_tensor(output, input, opts); }) {
+    return inner.gather_into_tensor(output, input, opts);
+  } else {
+    TORCH_CHECK(false, "shoal: this version of torch has no gather into one tensor");
+  }
+}
+
+ShoalBackend::WorkPtr ShoalBackend::gather_into_tensor(at::Tensor& output, at::Tensor& input,
+                                                       const c10d::GatherOptions& opts) {
+  return Delegate(input.device(), [&](c10d::Backend& inner) { return GatherIntoTensor(inner, output, input, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                            const c10d::ScatterOptions& opts) {
+  return Delegate(DeviceOf(outputs), [&](c10d::Backend& inner) { return inner.scatter(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                                   const c10d::ReduceScatterOptions& opts) {
+  return Delegate(DeviceOf(outputs), [&](c10d::Backend& inner) { return inner.reduce_scatter(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                         const c10d::ReduceScatterOptions& opts) {
+  return Delegate(input.device(),
+                  [&](c10d::Backend& inner) { return inner._reduce_scatter_base(output, input, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                    const c10d::ReduceScatterOptions& opts) {
+  return Delegate(DeviceOf(inputs),
+                  [&](c10d::Backend& inner) { return inner.reduce_scatter_tensor_coalesced(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                                  std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                                                  const c10d::AllToAllOptions& opts) {
+  return Delegate(input.device(), [&](c10d::Backend& inner) {
+    return inner.alltoall_base(output, input, output_sizes, input_sizes, opts);
+  });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) {
+  return Delegate(DeviceOf(inputs), [&](c10d::Backend& inner) { return inner.alltoall(outputs, inputs, opts); });
+}
+
+ShoalBackend::WorkPtr ShoalBackend::send(Tensors& tensors, int destination, int tag) {
+  return Gathered(Inner(DeviceOf(tensors)).send(tensors, destination, tag), DeviceOf(tensors).is_cpu());
+}
+
+ShoalBackend::WorkPtr ShoalBackend::recv(Tensors& tensors, int source, int tag) {
+  return Gathered(Inner(DeviceOf(tensors)).recv(tensors, source, tag), DeviceOf(tensors).is_cpu());
+}
+
+ShoalBackend::WorkPtr ShoalBackend::recvAnysource(Tensors& tensors, int tag) {
+  return Gathered(Inner(DeviceOf(tensors)).recvAnysource(tensors, tag), DeviceOf(tensors).is_cpu());
+}
+
+ShoalBackend::WorkPtr ShoalBackend::barrier(const c10d::BarrierOptions& opts) {
+  const bool on_cuda = opts.device ? opts.device->is_cuda() : !opts.device_ids.empty();
+  return Delegate(on_cuda ? c10::kCUDA : c10::kCPU, [&](c10d::Backend& inner) { return inner.barrier(opts); });
+}
+
+void ShoalBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  CpuInner().monitoredBarrier(opts, wait_all_ranks);
+}
+
+void ShoalBackend::startCoalescing() {
+  TORCH_CHECK(!coalescing_, "shoal: a coalescing block inside another one; end the first before");
+  if (cuda_inner_) cuda_inner_->startCoalescing();
+  coalescing_ = true;
+}
+
+ShoalBackend::WorkPtr ShoalBackend::endCoalescing() {
+  coalescing_ = false;
+  std::vector<WorkPtr> works = std::exchange(gathered_, {});
+  WorkPtr of_cuda = cuda_inner_ ? cuda_inner_->endCoalescing() : nullptr;
+  if (of_cuda && works.empty()) return of_cuda;
+  if (of_cuda) works.push_back(std::move(of_cuda));
+  return c10::make_intrusive<Works>(getRank(), std::move(works));
+}
+
+void ShoalBackend::eagerConnectSingleDevice(at::Device device) { Inner(device).eagerConnectSingleDevice(device); }
+
+void ShoalBackend::setBoundDeviceId(std::optional<at::Device> device) {
+  Backend::setBoundDeviceId(device);
+  if (device && device->is_cuda() && cuda_inner_) cuda_inner_->setBoundDeviceId(device);
+}
+
+void ShoalBackend::setGroupUid(const std::string& uid) {
+  Backend::setGroupUid(uid);
+  if (cpu_inner_) cpu_inner_->setGroupUid(uid);
+  if (cuda_inner_) cuda_inner_->setGroupUid(uid);
+}
+
+std::shared_ptr<c10::Allocator> ShoalBackend::getMemAllocator() { return CudaInner().getMemAllocator(); }
+
+at::Tensor ShoalBackend::allocateTensor(long size, at::TensorOptions options) {
+  return CudaInner().allocateTensor(size, std::move(options));
+}
+
+bool ShoalBackend::supportsTensorAlloc(c10::DeviceIndex device) { return CudaInner().supportsTensorAlloc(device); }
+
+// ---- delegated where torch has it ----
+
+template <typename AnyBackend>
+void Suspend(AnyBackend& inner) {
+  if constexpr (requires { inner.suspend(); }) {
+    inner.suspend();
+  } else {
+    TORCH_CHECK(false, "shoal: this version of torch has no suspend");
+  }
+}
+
+template <typename AnyBackend>
+void Resume(AnyBackend& inner) {
+  if constexpr (requires { inner.resume(); }) {
+    inner.resume();
+  } else {
+    TORCH_CHECK(false, "shoal: this version of torch has no resume");
+  }
+}
+
+template <typename AnyBackend>
+std::unordered_map<std::string, uint64_t> MemoryStatsOf(AnyBackend& inner) {
+  if constexpr (requires { inner.getMemoryStats(); }) {
+    return inner.getMemoryStats();
+  } else {
+    TORCH_CHECK(false, "shoal: this version of torch has no memory statistics");
+  }
+}
+
+void ShoalBackend::suspend() { Suspend(CudaInner()); }
+
+void ShoalBackend::resume() { Resume(CudaInner()); }
+
+std::unordered_map<std::string, uint64_t> ShoalBackend::getMemoryStats() { return MemoryStatsOf(CudaInner()); }
+
+}  // namespace shoal::pytorch
