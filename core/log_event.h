@@ -76,7 +76,7 @@ namespace shoal {
   X(kRankSlow, "rank-slow", kWarning, kScheduler, \
     "The other ranks of a job wait for one of them for a share of the time that matters; with the likely cause.") \
   X(kRankSlowNoMore, "rank-slow-no-more", kInfo, kScheduler, \
-    "The other ranks do not wait any more for a rank that was slow.") \
+    "No server says any more that the other ranks wait for a rank that was slow.") \
   X(kGroupOpened, "group-opened", kInfo, kScheduler, \
     "All ranks have asked for a group, and it has its map.") \
   X(kGroupMoved, "group-moved", kInfo, kScheduler, \

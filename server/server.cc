@@ -42,7 +42,7 @@ std::optional<int64_t> TimeoutUntil(uint64_t deadline_ns) {
   return static_cast<int64_t>(NsUntil(deadline_ns));
 }
 
-void AddCounters(const ServerCounters& more, ServerCounters* sum) {
+void AddCounters(uint32_t io_thread, const ServerCounters& more, ServerCounters* sum) {
   sum->bytes_in += more.bytes_in;
   sum->bytes_out += more.bytes_out;
   sum->contributions_landed += more.contributions_landed;
@@ -60,7 +60,10 @@ void AddCounters(const ServerCounters& more, ServerCounters* sum) {
   sum->pending_pushes += more.pending_pushes;
   sum->corrupted_payloads += more.corrupted_payloads;
   sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
-  sum->late_ranks.insert(sum->late_ranks.end(), more.late_ranks.begin(), more.late_ranks.end());
+  for (LateRankOfGroup late : more.late_ranks) {
+    late.io_thread = io_thread;
+    sum->late_ranks.push_back(late);
+  }
   for (size_t reason = 0; reason < sum->refusals.size(); ++reason) sum->refusals[reason] += more.refusals[reason];
 }
 
@@ -320,7 +323,9 @@ void Server::Parts::Stop(std::string_view reason) {
 
 ServerCounters Server::Parts::counters() const {
   ServerCounters sum;
-  for (const std::unique_ptr<ServerThread>& thread : threads_) AddCounters(thread->counters(), &sum);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    AddCounters(static_cast<uint32_t>(i), threads_[i]->counters(), &sum);
+  }
   return sum;
 }
 

@@ -125,7 +125,10 @@ ServerCounters ServerProcess::Counters() const {
     sum.groups_open = std::max(sum.groups_open, counters.groups_open);
     sum.peers = std::max(sum.peers, counters.peers);
     sum.absent_ranks.insert(sum.absent_ranks.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
-    sum.late_ranks.insert(sum.late_ranks.end(), counters.late_ranks.begin(), counters.late_ranks.end());
+    for (LateRankOfGroup late : counters.late_ranks) {
+      late.io_thread = static_cast<uint32_t>(&thread - threads_.data());
+      sum.late_ranks.push_back(late);
+    }
   }
   return sum;
 }

@@ -55,11 +55,13 @@ void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
                                     .because = absent.because});
   }
   for (const LateRankOfGroup& late : load.late_ranks) {
+    if (late.IsOld(call.asked_at_ns)) continue;
     request.late_ranks.push_back(
         {.job = late.job,
          .group = late.group,
          .epoch = late.epoch,
          .rank = late.late.rank,
+         .io_thread = late.io_thread,
          .window = late.window,
          .window_ns = late.window_ns,
          .ago_ms = (call.asked_at_ns - std::min(late.window_end_ns, call.asked_at_ns)) / kNsPerMs,

@@ -13,25 +13,14 @@
 namespace shoal::scheduler {
 namespace {
 
-// A heartbeat that counts less time says little of how the rank spends it.
-constexpr uint64_t kShortestAwayCountNs = 100 * kNsPerMs;
+constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
+// Judging looks at all ranks of a group, and each rank's heartbeat asks for it.
+constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
 
-// A rail's part comes late if any rank of the node is late: the one that was away for longer than others, if there is
-// one, and otherwise the rail's own.
-JobRank WhoIsLate(const Job& job, const GroupState& group, const LateRankReport& late) {
-  const JobRank own = group.ranks[late.rank.value()];
-  if (!group.rail.has_value() || late.window_ns == 0) return own;
-  const double waited = static_cast<double>(late.waited_ns) / static_cast<double>(late.window_ns);
-  double most = waited / 2;
-  JobRank who = own;
-  for (const Rank rank : group.rail->layout.RanksOfNode(late.rank.value())) {
-    const JobRank candidate = group.rail->group_ranks[rank.value()];
-    const double away = job.slow_ranks.AwayMoreThanOthers(candidate).value_or(0);
-    if (away < most) continue;
-    most = away;
-    who = candidate;
-  }
-  return who;
+// Whether a server's numbers can be.
+bool IsPossible(const LateRankReport& late) {
+  return late.window_ns > 0 && late.window_ns <= kLongestWindowNs && late.waited_ns <= late.window_ns &&
+         late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
 }
 
 }  // namespace
@@ -252,12 +241,9 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
   Worker& worker = jobs_.at(request.job).workers.at(request.rank);
-  const uint64_t counted_ns = request.load.counted_ns_total - worker.load.counted_ns_total;
-  if (request.load.counted_ns_total > worker.load.counted_ns_total && counted_ns >= kShortestAwayCountNs) {
-    const auto away_ns = static_cast<double>(request.load.away_ns_total - worker.load.away_ns_total);
-    jobs_.at(request.job)
-        .slow_ranks.OnAwayShare(request.rank, std::clamp(away_ns / static_cast<double>(counted_ns), 0.0, 1.0));
-  }
+  jobs_.at(request.job)
+      .slow_ranks.away()
+      .OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total, now);
   worker.heard = true;
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
@@ -364,33 +350,50 @@ void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
 }
 
-void JobRegistry::OnRankLate(ServerId server, const LateRankReport& late, Now now) {
+void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& late, Now now) {
   const auto job = jobs_.find(late.job);
   const JobGroup* const found = job == jobs_.end() ? nullptr : job->second.groups.Find(late.group);
-  if (found == nullptr) return;
+  if (found == nullptr || !IsPossible(late)) return;
   const GroupState& group = found->state();
-  if (group.epoch != late.epoch || late.rank.value() >= group.ranks.size()) return;
-  std::set<ServerId> servers;
-  for (const Shard& shard : group.shards) servers.insert(shard.server);
+  const auto is_of_server = [&](const Shard& shard) { return shard.server == server.id; };
+  if (group.epoch != late.epoch || late.rank.value() >= group.ranks.size() ||
+      std::ranges::none_of(group.shards, is_of_server)) {
+    return;
+  }
+  const std::map<JobRank, Worker>& workers = job->second.workers;
+  const RankState& rank = workers.at(group.ranks[late.rank.value()]).state;
+  if (rank.phase != MemberPhase::kLive) return;
+  const auto by_network = std::ranges::count_if(
+      group.ranks, [&](const JobRank each) { return workers.at(each).state.node != server.node; });
   const uint64_t ago_ns = std::min(late.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-  job->second.slow_ranks.OnWindow(WhoIsLate(job->second, group, late), {.group = late.group,
-                                                                        .server = server,
-                                                                        .servers_of_group = servers.size(),
-                                                                        .number = late.window,
-                                                                        .length_ns = late.window_ns,
-                                                                        .end_ns = now.monotonic_ns - ago_ns,
-                                                                        .ops = late.ops,
-                                                                        .late_ops = late.late_ops,
-                                                                        .waited_ns = late.waited_ns,
-                                                                        .began_late_ns = late.began_late_ns,
-                                                                        .spacing_ns = late.spacing_ns,
-                                                                        .median_spacing_ns = late.median_spacing_ns});
+  job->second.slow_ranks.OnWindow({.group = late.group,
+                                   .epoch = late.epoch,
+                                   .rank = late.rank,
+                                   .server = server.id,
+                                   .io_thread = late.io_thread,
+                                   .number = late.window,
+                                   .length_ns = late.window_ns,
+                                   .end_ns = now.monotonic_ns - ago_ns,
+                                   .ops = late.ops,
+                                   .late_ops = late.late_ops,
+                                   .waited_ns = late.waited_ns,
+                                   .spacing_ns = late.spacing_ns,
+                                   .median_spacing_ns = late.median_spacing_ns,
+                                   .began_late_ns = late.began_late_ns,
+                                   .alone_by_network = by_network == 1 && rank.node != server.node});
 }
 
 std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {
-  const auto job = jobs_.find(id);
-  if (job == jobs_.end()) return {};
-  return job->second.slow_ranks.Judge(settle_ns, now);
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return {};
+  Job& job = found->second;
+  if (now.monotonic_ns < job.next_judge_ns) return {};
+  job.next_judge_ns = now.monotonic_ns + kJudgePeriodNs;
+  const auto find_group = [&job](GroupId group) {
+    const JobGroup* const open = std::as_const(job.groups).Find(group);
+    return open == nullptr ? nullptr : &open->state();
+  };
+  return job.slow_ranks.Judge(find_group, settle_ns, now);
 }
 
 void JobRegistry::AddNews(JobId id, std::string line) {

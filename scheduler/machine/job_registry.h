@@ -53,6 +53,7 @@ struct Job {
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
   SlowRanks slow_ranks = {};
+  uint64_t next_judge_ns = 0;
   std::deque<std::string> news = {};  // lines that rank 0 is still to be told
   size_t live_count = 0;
   uint64_t ended_ns = 0;                                // the last rank went; of live_count 0
@@ -130,8 +131,9 @@ class JobRegistry {
   void OnStreamClosed(WatcherId watcher, Now now);
   // A server lost the connection of a rank. Says nothing of a group that has moved since.
   void OnRankAbsent(const AbsentRankReport& absent, Now now);
-  // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since.
-  void OnRankLate(ServerId server, const LateRankReport& late, Now now);
+  // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since, of a server that
+  // it does not use, or with numbers that can't be.
+  void OnRankLate(const ServerState& server, const LateRankReport& late, Now now);
   // What has changed about the job's slow ranks; `settle_ns` as for SlowRanks::Judge.
   std::vector<SlowRanks::Change> JudgeSlowRanks(JobId job, uint64_t settle_ns, Now now);
   // For the job's rank 0.

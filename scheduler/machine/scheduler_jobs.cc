@@ -110,7 +110,7 @@ void SchedulerMachine::TellSlowRanks(JobId id, Now now) {
     const std::string who = job.Describe(slow.rank);
     const std::string what =
         change.is_over
-            ? "the other ranks do not wait for it any more"
+            ? "no server says any more that the other ranks wait for it"
             : absl::StrFormat("the other ranks wait for it %.0f %% of the time (%s): %s", 100 * slow.waited_share,
                               std::string(SlowCauseName(slow.cause)), std::string(SlowCauseText(slow.cause)));
     Record(change.is_over ? EventKind::kRankSlowNoMore : EventKind::kRankSlow, who, what, now,

@@ -59,6 +59,7 @@ struct LateRankReport {
   GroupId group;
   Epoch epoch;
   Rank rank;
+  uint32_t io_thread = 0;
   uint64_t window = 0;
   uint64_t window_ns = 0;
   uint64_t ago_ms = 0;

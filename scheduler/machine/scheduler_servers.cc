@@ -1,5 +1,7 @@
 // The part of SchedulerMachine that answers servers.
+#include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,9 @@
 
 namespace shoal::scheduler {
 namespace {
+
+// Of one heartbeat: those of several I/O threads.
+constexpr size_t kMaxLateRanksTaken = 2048;
 
 EventKind RegistrationKind(ServerRegistry::Change change) {
   return change == ServerRegistry::Change::kNew        ? EventKind::kServerRegistered
@@ -55,8 +60,9 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
   for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
   std::set<JobId> jobs;
-  for (const LateRankReport& late : request.late_ranks) {
-    jobs_.OnRankLate(request.server, late, now);
+  const size_t taken = std::min(request.late_ranks.size(), kMaxLateRanksTaken);
+  for (const LateRankReport& late : std::span(request.late_ranks).first(taken)) {
+    jobs_.OnRankLate(*servers_.Find(request.server), late, now);
     jobs.insert(late.job);
   }
   for (const JobId job : jobs) TellSlowRanks(job, now);

@@ -1,17 +1,25 @@
 #include "scheduler/machine/slow_ranks.h"
 
 #include <algorithm>
+#include <set>
 
 namespace shoal::scheduler {
 namespace {
 
 double Share(uint64_t part_ns, uint64_t whole_ns) {
-  return whole_ns == 0 ? 0 : static_cast<double>(part_ns) / static_cast<double>(whole_ns);
+  return whole_ns == 0 ? 0 : std::min(1.0, static_cast<double>(part_ns) / static_cast<double>(whole_ns));
 }
 
-bool IsLate(const LateWindow& window, double least_share, double least_late_ops) {
-  return Share(window.waited_ns, window.length_ns) >= least_share &&
-         window.late_ops >= least_late_ops * static_cast<double>(window.ops);
+double WaitedShare(const LateWindow& window) { return Share(window.waited_ns, window.length_ns); }
+
+const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
+  return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
+}
+
+size_t CountServers(const GroupState& group) {
+  std::set<ServerId> servers;
+  for (const Shard& shard : group.shards) servers.insert(shard.server);
+  return servers.size();
 }
 
 }  // namespace
@@ -33,105 +41,160 @@ std::string_view SlowCauseText(SlowCause cause) {
     case SlowCause::kLateCompute:
       return "it calls its collectives later than the other ranks: look at its computation and its data loading";
     case SlowCause::kSlowReader:
-      return "results reach it late: look at what its node receives, and at whether its threads get processor time";
+      return "results reach it late, or small tensors from it do: look at its node's network, and at whether its "
+             "threads get processor time";
     case SlowCause::kSlowLink:
       return "what it sends arrives slowly: look at its node's network link";
   }
   return "";
 }
 
-void SlowRanks::OnWindow(JobRank rank, const LateWindow& window) {
-  Seen& seen = suspects_[rank].windows[{window.group, window.server}];
+void SlowRanks::OnWindow(const LateWindow& window) {
+  Suspect& suspect = suspects_[{window.group, window.rank}];
+  // Of an epoch that is over, and of the servers that the group had then, nothing counts.
+  std::erase_if(suspect, [&](const auto& entry) { return entry.second.window.epoch != window.epoch; });
+  Seen& seen = suspect[{window.server, window.io_thread}];
   const bool is_new = seen.window.number != window.number;
   // A server tells its newest window with a heartbeat, and a rank that is not late at all is not told.
   const uint64_t start_ns = window.end_ns - std::min(window.end_ns, window.length_ns);
   const bool follows = start_ns <= seen.window.end_ns + 2 * window.length_ns + kNsPerS;
   seen.window = window;
   if (!is_new) return;
-  seen.late = IsLate(window, kLeastShare, kLeastLateOps);
-  if (!seen.late || !follows) seen.late_in_row = 0;
-  seen.late_in_row += seen.late ? 1 : 0;
+  if (!IsLate(window, /*was_told=*/true)) {
+    seen.late_in_row = 0;
+  } else if (seen.late_in_row == 0 || !follows) {
+    seen.late_in_row = 1;
+    seen.late_since_ns = start_ns;
+  } else {
+    ++seen.late_in_row;
+  }
 }
 
 void SlowRanks::Forget(JobRank rank) {
-  suspects_.erase(rank);
-  away_share_.erase(rank);
+  verdicts_.erase(rank);
+  away_.Forget(rank);
 }
 
-std::optional<double> SlowRanks::AwayMoreThanOthers(JobRank rank) const {
-  const auto own = away_share_.find(rank);
-  std::vector<double> others;
-  for (const auto& [other, share] : away_share_) {
-    if (other != rank) others.push_back(share);
+bool SlowRanks::IsLate(const LateWindow& window, bool was_told) const {
+  const double of_thresholds = was_told ? kOfThoseTold : 1;
+  return WaitedShare(window) >= of_thresholds * kLeastShare &&
+         window.late_ops >= of_thresholds * kLeastLateOps * static_cast<double>(window.ops);
+}
+
+bool SlowRanks::DropStale(Suspect* suspect, const GroupState& group, Now now) const {
+  std::erase_if(*suspect, [&](const auto& entry) {
+    const LateWindow& window = entry.second.window;
+    return window.epoch != group.epoch ||
+           now.monotonic_ns > window.end_ns + std::min(window.length_ns, kLongestLengthNs) + kStaleNs;
+  });
+  return !suspect->empty();
+}
+
+const SlowRanks::Seen* SlowRanks::FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const {
+  const auto verdict = verdicts_.find(rank);
+  const bool was_told = verdict != verdicts_.end() && verdict->second.told.has_value();
+  std::set<ServerId> servers;  // that find it slow
+  const Seen* slowest = nullptr;
+  for (const auto& [key, seen] : suspect) {
+    if (seen.late_in_row < kWindowsInRow || !IsLate(seen.window, was_told)) continue;
+    servers.insert(key.first);
+    if (slowest == nullptr || WaitedShare(seen.window) > WaitedShare(slowest->window)) slowest = &seen;
   }
-  if (own == away_share_.end() || others.empty()) return std::nullopt;
-  const auto middle = others.begin() + static_cast<std::ptrdiff_t>((others.size() - 1) / 2);
-  std::nth_element(others.begin(), middle, others.end());
-  return own->second - *middle;
+  return servers.size() * 2 > CountServers(group) ? slowest : nullptr;
 }
 
-std::optional<SlowRanks::Finding> SlowRanks::Find(JobRank rank, const Suspect& suspect) const {
-  std::map<GroupId, size_t> servers;  // that find it late
-  const LateWindow* longest = nullptr;
-  bool is_sure = false;
-  for (const auto& [key, seen] : suspect.windows) {
-    if (!seen.late) continue;
-    const bool is_majority = ++servers[key.first] * 2 > seen.window.servers_of_group;
-    is_sure |= is_majority && (seen.late_in_row >= 2 || IsLate(seen.window, kClearShare, kClearLateOps));
-    if (longest == nullptr ||
-        Share(seen.window.waited_ns, seen.window.length_ns) > Share(longest->waited_ns, longest->length_ns)) {
-      longest = &seen.window;
+std::optional<double> SlowRanks::AwayMoreThanOthers(JobRank rank, const std::vector<JobRank>& ranks, uint64_t span_ns,
+                                                    Now now) const {
+  const std::optional<double> own = away_.Of(rank, span_ns, now);
+  std::vector<double> shares;
+  for (const JobRank each : ranks) {
+    if (const std::optional<double> share = away_.Of(each, span_ns, now); share.has_value()) shares.push_back(*share);
+  }
+  if (!own.has_value() || shares.size() < 2) return std::nullopt;
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>((shares.size() - 1) / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *own - *middle;
+}
+
+void SlowRanks::AddFinding(const Seen& slowest, const GroupState& group, Now now,
+                           std::map<JobRank, Finding>* findings) const {
+  const LateWindow& window = slowest.window;
+  const std::vector<JobRank>& ranks = RanksOfWhole(group);
+  const double waited = WaitedShare(window);
+  // Two windows are as long as two steps at least, so that it does not matter where in a step a heartbeat comes.
+  const uint64_t span_ns = 2 * window.length_ns;
+  JobRank who = group.ranks[window.rank.value()];
+  std::optional<double> away = AwayMoreThanOthers(who, ranks, span_ns, now);
+  if (group.rail.has_value()) {
+    // A rail's part comes late if any rank of the node is late: the one that was away for longer than others, if there
+    // is one, and otherwise the rail's own.
+    for (const Rank rank : group.rail->layout.RanksOfNode(window.rank.value())) {
+      const JobRank candidate = ranks[rank.value()];
+      const std::optional<double> more = AwayMoreThanOthers(candidate, ranks, span_ns, now);
+      if (!more.has_value() || *more < waited / 2 || *more <= away.value_or(0)) continue;
+      who = candidate;
+      away = more;
     }
   }
-  if (!is_sure) return std::nullopt;
-  const double waited = Share(longest->waited_ns, longest->length_ns);
-  const double began_late = Share(longest->began_late_ns, longest->length_ns);
-  const bool was_away = AwayMoreThanOthers(rank).value_or(began_late) >= waited / 2;
-  if (was_away) return Finding{waited, SlowCause::kLateCompute};
-  // Without a spacing, as of ops that have one chunk, how late it began has to do.
-  const bool is_wide = longest->spacing_ns != 0 && longest->median_spacing_ns != 0
-                           ? Share(longest->spacing_ns, longest->median_spacing_ns) >= kWideSpacing
-                           : began_late < waited / 2;
-  return Finding{waited, is_wide ? SlowCause::kSlowLink : SlowCause::kSlowReader};
+  Finding finding{waited, SlowCause::kLateCompute, slowest.late_since_ns};
+  if (away.value_or(Share(window.began_late_ns, window.length_ns)) < waited / 2) {
+    if (window.alone_by_network) return;
+    // Without a spacing, as of ops that have one chunk, how late it began has to do.
+    const bool has_spacing = window.spacing_ns != 0 && window.median_spacing_ns != 0;
+    const bool is_wide = has_spacing ? static_cast<double>(window.spacing_ns) >=
+                                           kWideSpacing * static_cast<double>(window.median_spacing_ns)
+                                     : Share(window.began_late_ns, window.length_ns) < waited / 2;
+    finding.cause = is_wide ? SlowCause::kSlowLink : SlowCause::kSlowReader;
+  }
+  const auto [found, is_first] = findings->try_emplace(who, finding);
+  if (!is_first && found->second.waited_share < waited) found->second = finding;
 }
 
-std::vector<SlowRanks::Change> SlowRanks::Judge(uint64_t settle_ns, Now now) {
-  std::vector<Change> changes;
+std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uint64_t settle_ns, Now now) {
+  std::map<JobRank, Finding> findings;
   for (auto suspect = suspects_.begin(); suspect != suspects_.end();) {
-    const JobRank rank = suspect->first;
-    Suspect& state = suspect->second;
-    std::erase_if(state.windows, [&](const auto& entry) {
-      const LateWindow& window = entry.second.window;
-      return now.monotonic_ns > window.end_ns + window.length_ns + kStaleNs;
-    });
-    const std::optional<Finding> finding = Find(rank, state);
-    if (!finding.has_value()) {
-      state.cause.reset();
-      if (state.told.has_value()) changes.push_back({*state.told, /*is_over=*/true});
-      state.told.reset();
-      suspect = state.windows.empty() ? suspects_.erase(suspect) : std::next(suspect);
+    const GroupState* const group = find_group(suspect->first.first);
+    if (group == nullptr || !DropStale(&suspect->second, *group, now)) {
+      suspect = suspects_.erase(suspect);
       continue;
     }
-    if (state.cause != finding->cause) {
-      state.cause = finding->cause;
-      state.cause_since_ns = now.monotonic_ns;
-    }
-    if (state.told.has_value()) state.told->waited_share = finding->waited_share;
-    const bool is_settled = now.monotonic_ns - state.cause_since_ns >= settle_ns;
-    if (is_settled && (!state.told.has_value() || state.told->cause != finding->cause)) {
-      const uint64_t since_unix_ms = state.told.has_value() ? state.told->since_unix_ms : now.unix_ms;
-      state.told = SlowRank{rank, finding->waited_share, finding->cause, since_unix_ms};
-      changes.push_back({*state.told, /*is_over=*/false});
+    const JobRank own = group->ranks[suspect->first.second.value()];
+    if (const Seen* const slowest = FindSlowest(suspect->second, *group, own); slowest != nullptr) {
+      AddFinding(*slowest, *group, now, &findings);
     }
     ++suspect;
+  }
+  std::vector<Change> changes;
+  for (auto verdict = verdicts_.begin(); verdict != verdicts_.end();) {
+    const bool is_over = !findings.contains(verdict->first);
+    if (is_over && verdict->second.told.has_value()) changes.push_back({*verdict->second.told, /*is_over=*/true});
+    verdict = is_over ? verdicts_.erase(verdict) : std::next(verdict);
+  }
+  for (const auto& [rank, finding] : findings) {
+    const auto [found, is_first] = verdicts_.try_emplace(rank);
+    Verdict& verdict = found->second;
+    if (is_first || verdict.cause != finding.cause) {
+      verdict.cause = finding.cause;
+      verdict.cause_since_ns = now.monotonic_ns;
+    }
+    if (verdict.told.has_value()) verdict.told->waited_share = finding.waited_share;
+    const bool is_news = !verdict.told.has_value() ||
+                         (verdict.told->cause != finding.cause && now.monotonic_ns >= verdict.told_ns + kNextCauseNs);
+    if (!is_news || now.monotonic_ns - verdict.cause_since_ns < settle_ns) continue;
+    const uint64_t ago_ms = (now.monotonic_ns - std::min(finding.since_ns, now.monotonic_ns)) / kNsPerMs;
+    const uint64_t since_unix_ms =
+        verdict.told.has_value() ? verdict.told->since_unix_ms : now.unix_ms - std::min(ago_ms, now.unix_ms);
+    verdict.told = SlowRank{rank, finding.waited_share, finding.cause, since_unix_ms};
+    verdict.told_ns = now.monotonic_ns;
+    changes.push_back({*verdict.told, /*is_over=*/false});
   }
   return changes;
 }
 
 std::vector<SlowRank> SlowRanks::slow() const {
   std::vector<SlowRank> ranks;
-  for (const auto& [rank, suspect] : suspects_) {
-    if (suspect.told.has_value()) ranks.push_back(*suspect.told);
+  for (const auto& [rank, verdict] : verdicts_) {
+    if (verdict.told.has_value()) ranks.push_back(*verdict.told);
   }
   return ranks;
 }

@@ -3,22 +3,25 @@
 //
 // Servers tell for how long the ranks of a group waited for one of them in a window of some ops
 // (server/machine/lateness_book.h). A rank is slow if more than half of the group's servers tell so of nearly all ops,
-// for a share of the time that matters; chance makes a rank late in some ops at some servers. The cause follows from
-// what the rank's heartbeats say of the time in which it had no op under way (it was away): docs/adr/0021.
+// in two windows in a row, for a share of the time that matters; chance makes a rank late in some ops at some servers.
+// The cause follows from what the rank's heartbeats say of the time in which it had no op under way (it was away):
+// docs/adr/0021.
 #ifndef SHOAL_SCHEDULER_MACHINE_SLOW_RANKS_H_
 #define SHOAL_SCHEDULER_MACHINE_SLOW_RANKS_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/ids.h"
 #include "core/now.h"
+#include "scheduler/machine/away_shares.h"
+#include "scheduler/machine/scheduler_state.h"
 
 namespace shoal::scheduler {
 
@@ -29,27 +32,32 @@ enum class SlowCause : uint8_t {
 };
 // "late-compute", "slow-reader", "slow-link".
 std::string_view SlowCauseName(SlowCause cause);
+// What it means and where to look.
 std::string_view SlowCauseText(SlowCause cause);
 
-// What a server says of a rank in a window of a group.
+// What an I/O thread of a server says of a rank of a group in a window. Checked: times and counts are possible.
 struct LateWindow {
   GroupId group;
+  Epoch epoch;
+  Rank rank;  // of the group, or of the rail
   ServerId server;
-  size_t servers_of_group = 1;
+  uint32_t io_thread = 0;
   uint64_t number = 0;  // another one: another window
   uint64_t length_ns = 0;
   uint64_t end_ns = 0;  // on this scheduler's clock
   uint32_t ops = 0;
   uint32_t late_ops = 0;
   uint64_t waited_ns = 0;
-  uint64_t began_late_ns = 0;
   uint64_t spacing_ns = 0;         // of its chunks, where it waited for no result; 0: not known
   uint64_t median_spacing_ns = 0;  // of all ranks' chunks
+  uint64_t began_late_ns = 0;
+  // No other rank of the group comes to the server by the network as it does, so only its calls can be compared.
+  bool alone_by_network = false;
 };
 
 struct SlowRank {
   JobRank rank;
-  double waited_share = 0;  // of the time, in the newest window
+  double waited_share = 0;  // of the time, in the newest window; 0 to 1
   SlowCause cause = SlowCause::kLateCompute;
   uint64_t since_unix_ms = 0;
 };
@@ -58,55 +66,67 @@ class SlowRanks {
  public:
   static constexpr double kLeastShare = 0.05;
   static constexpr double kLeastLateOps = 0.8;
-  // A window that leaves no doubt; otherwise it takes two in a row.
-  static constexpr double kClearShare = 0.1;
-  static constexpr double kClearLateOps = 0.95;
+  static constexpr uint32_t kWindowsInRow = 2;
+  // Half of the thresholds are enough for a rank that was told, so that it is not told again and again.
+  static constexpr double kOfThoseTold = 0.5;
   // Chunks that come so much further apart than the median rank's are those of a slow link.
   static constexpr double kWideSpacing = 1.3;
-  // A window that was not told again since counts for its own length again, and for so long.
+  // A window counts until its own length has passed once more, at most kLongestLengthNs, and this time.
   static constexpr uint64_t kStaleNs = 5 * kNsPerS;
+  static constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
+  // Another cause of a rank that was told is told after this time.
+  static constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
   struct Change {
     SlowRank rank;
-    bool is_over = false;  // it is slow no more; else it is now, or has another cause
+    bool is_over = false;  // nobody says any more that it is slow; else it is now, or has another cause
   };
+  // nullptr: no such group is open.
+  using FindGroup = std::function<const GroupState*(GroupId)>;
 
-  void OnWindow(JobRank rank, const LateWindow& window);
-  // Of a rank's heartbeats: the share of the time since the one before in which it had no op under way.
-  void OnAwayShare(JobRank rank, double share) { away_share_[rank] = share; }
+  void OnWindow(const LateWindow& window);
+  AwayShares& away() { return away_; }
   // It left or was lost.
   void Forget(JobRank rank);
 
-  // What has changed since the last call. A cause is told when it was found twice, `settle_ns` apart: at first the
-  // heartbeats may be of the time before.
-  std::vector<Change> Judge(uint64_t settle_ns, Now now);
+  // What has changed since the last call. A cause is told when it was found for `settle_ns`: at first the heartbeats
+  // may be of the time before.
+  std::vector<Change> Judge(const FindGroup& find_group, uint64_t settle_ns, Now now);
   // In the order of ranks.
   std::vector<SlowRank> slow() const;
-  // By how much the rank's share of time away is above the median of the other ranks; nullopt: not known.
-  std::optional<double> AwayMoreThanOthers(JobRank rank) const;
 
  private:
   struct Seen {
     LateWindow window;
-    bool late = false;
-    uint32_t late_in_row = 0;  // windows, of which some may not have been told
+    uint32_t late_in_row = 0;    // windows, of which some may not have been told
+    uint64_t late_since_ns = 0;  // the first of them began
   };
-  struct Suspect {
-    std::map<std::pair<GroupId, ServerId>, Seen> windows;
-    std::optional<SlowCause> cause;  // as found
-    uint64_t cause_since_ns = 0;
-    std::optional<SlowRank> told;
-  };
+  using Suspect = std::map<std::pair<ServerId, uint32_t>, Seen>;  // by server and I/O thread
   struct Finding {
     double waited_share = 0;
     SlowCause cause = SlowCause::kLateCompute;
+    uint64_t since_ns = 0;
+  };
+  struct Verdict {
+    SlowCause cause = SlowCause::kLateCompute;  // as found
+    uint64_t cause_since_ns = 0;
+    uint64_t told_ns = 0;
+    std::optional<SlowRank> told;
   };
 
-  // nullopt: it is not slow, as far as is known.
-  std::optional<Finding> Find(JobRank rank, const Suspect& suspect) const;
+  bool IsLate(const LateWindow& window, bool was_told) const;
+  // Drops windows that say nothing any more. False: none is left.
+  bool DropStale(Suspect* suspect, const GroupState& group, Now now) const;
+  // The window that the finding is made of; nullptr: the rank is not slow, as far as is known.
+  const Seen* FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const;
+  void AddFinding(const Seen& slowest, const GroupState& group, Now now, std::map<JobRank, Finding>* findings) const;
+  // By how much the rank's share of time away is above the median of the ranks; nullopt: not known.
+  std::optional<double> AwayMoreThanOthers(JobRank rank, const std::vector<JobRank>& ranks, uint64_t span_ns,
+                                           Now now) const;
 
-  std::map<JobRank, Suspect> suspects_;
-  std::map<JobRank, double> away_share_;
+  std::map<std::pair<GroupId, Rank>, Suspect> suspects_;
+  std::map<JobRank, Verdict> verdicts_;
+  AwayShares away_;
 };
 
 }  // namespace shoal::scheduler

@@ -132,6 +132,7 @@ HeartbeatServer FromMessage(const v1::HeartbeatServerRequest& message) {
                                   .group = GroupId(late.group_id()),
                                   .epoch = Epoch(late.epoch()),
                                   .rank = Rank(late.rank()),
+                                  .io_thread = late.io_thread(),
                                   .window = late.window(),
                                   .window_ns = late.window_ns(),
                                   .ago_ms = late.ago_ms(),

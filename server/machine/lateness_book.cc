@@ -21,9 +21,9 @@ LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(gr
   values_.reserve(group_size);
 }
 
-bool LatenessBook::OnOffered(OpNumber op, Rank rank, Now now) {
+bool LatenessBook::OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, Now now) {
   RankState& state = ranks_[rank.value()];
-  if (op == state.newest_begun && state.fresh_since_ns != 0) {
+  if (op == state.newest_begun && state.fresh_since_ns != 0 && chunk != state.fresh_chunk) {
     state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
     ++state.spacings;
     state.fresh_since_ns = 0;
@@ -57,11 +57,17 @@ void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_
   RankState& state = ranks_[rank.value()];
   if (landed_count == Half()) half_landed_ns_[slot] = now.monotonic_ns;
   if (landed_count <= Half() || half_landed_ns_[slot] == 0) return;
-  const uint64_t since_ns = std::max(half_landed_ns_[slot], state.waited_until_ns);
+  const uint64_t since_ns = std::max({half_landed_ns_[slot], state.waited_until_ns, window_start_ns_});
   state.waited_until_ns = now.monotonic_ns;
   if (now.monotonic_ns <= since_ns) return;
   const uint64_t waited_ns = now.monotonic_ns - since_ns;
   state.window.waited_ns += waited_ns;
+  if (op > state.waited_op) {
+    state.waited_op = op;
+    state.op_waited_ns = 0;
+  }
+  state.op_waited_ns += waited_ns;
+  state.longest_op_ns = std::max(state.longest_op_ns, state.op_waited_ns);
   if (waited_ns >= kShortestWaitNs && op > state.newest_late) {
     state.newest_late = op;
     ++state.window.late_ops;
@@ -76,6 +82,7 @@ void LatenessBook::Restart() {
   }
   window_start_ns_ = 0;
   window_ops_ = 0;
+  last_.late_ranks.clear();
 }
 
 uint64_t LatenessBook::MedianSpacingNs() {
@@ -92,7 +99,7 @@ uint64_t LatenessBook::MedianSpacingNs() {
 
 uint64_t LatenessBook::MedianWaitedNs() {
   values_.clear();
-  for (const RankState& state : ranks_) values_.push_back(state.window.waited_ns);
+  for (const RankState& state : ranks_) values_.push_back(state.WithoutLongestOpNs());
   return LowerMedian(&values_);
 }
 
@@ -109,8 +116,10 @@ void LatenessBook::CloseWindowIfOver(Now now) {
   const auto least_ns =
       std::max(static_cast<uint64_t>(kLeastShare * static_cast<double>(length_ns)), kStandsOut * MedianWaitedNs());
   for (RankState& state : ranks_) {
-    if (state.window.waited_ns >= least_ns) last_.late_ranks.push_back(state.window);
+    if (state.WithoutLongestOpNs() >= least_ns) last_.late_ranks.push_back(state.window);
     state.window = {.rank = state.window.rank};
+    state.op_waited_ns = 0;
+    state.longest_op_ns = 0;
   }
   const size_t listed = std::min(last_.late_ranks.size(), kMaxLateRanksListed);
   std::partial_sort(last_.late_ranks.begin(), last_.late_ranks.begin() + static_cast<std::ptrdiff_t>(listed),

@@ -45,8 +45,9 @@ struct LatenessWindow {
   uint64_t length_ns = 0;
   uint32_t ops = 0;
   uint64_t median_spacing_ns = 0;  // of all ranks' spacings; 0: not known
-  // Those that were waited for the longest, the longest first. Left out are ranks below kLeastShare of the window, and
-  // those that do not stand out: where all are late in turns, nobody is slow.
+  // Those that were waited for the longest, the longest first. Left out are ranks that were waited for less than
+  // kLeastShare of the window without the op that waited the longest, as after a checkpoint, and those that do not
+  // stand out: where all are late in turns, nobody is slow.
   std::vector<LateRank> late_ranks;
 };
 
@@ -63,9 +64,12 @@ class LatenessBook {
   LatenessBook(uint32_t group_size, uint32_t slot_count);
 
   // A rank offers a contribution, which was not refused, to an op. True: it is its first one to that op.
-  bool OnOffered(OpNumber op, Rank rank, Now now);
+  bool OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, Now now);
   // After that: the rank waits for no result of this server, and the op has several chunks.
-  void OnFreshBeginning(Rank rank, Now now) { ranks_[rank.value()].fresh_since_ns = now.monotonic_ns; }
+  void OnFreshBeginning(ChunkNumber chunk, Rank rank, Now now) {
+    ranks_[rank.value()].fresh_since_ns = now.monotonic_ns;
+    ranks_[rank.value()].fresh_chunk = chunk;
+  }
   // A slot begins to gather a chunk.
   void OnGathering(uint32_t slot) { half_landed_ns_[slot] = 0; }
   // Something of the rank begins to land; that has ended, also in vain.
@@ -87,9 +91,15 @@ class LatenessBook {
     uint64_t waited_until_ns = 0;  // what is counted in `window` already
     uint64_t began_until_ns = 0;
     uint64_t fresh_since_ns = 0;  // of the newest op, if its second chunk is still to come; 0: does not count
+    ChunkNumber fresh_chunk;      // the first one of that op
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
+    OpNumber waited_op;  // the newest op that waited for it
+    uint64_t op_waited_ns = 0;
+    uint64_t longest_op_ns = 0;  // in the window, for one op
     LateRank window;
+
+    uint64_t WithoutLongestOpNs() const { return window.waited_ns - longest_op_ns; }
   };
   struct Beginning {
     OpNumber op;

@@ -102,12 +102,16 @@ struct LateRankOfGroup {
   JobId job;
   GroupId group;
   Epoch epoch;
+  uint32_t io_thread = 0;      // of the server; the thread itself does not know
   uint64_t window = 0;         // its number: grows with each window of the group on the thread
   uint64_t window_end_ns = 0;  // on the monotonic clock
   uint64_t window_ns = 0;
   uint32_t ops = 0;                // that began in the window
   uint64_t median_spacing_ns = 0;  // as in LatenessWindow
   LateRank late;
+
+  // Nobody need be told any more: the group has begun no op for long.
+  bool IsOld(uint64_t now_ns) const { return now_ns > window_end_ns + window_ns + 5 * kNsPerS; }
 
   friend bool operator==(const LateRankOfGroup&, const LateRankOfGroup&) = default;
 };

@@ -116,9 +116,9 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
                      actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
-  if (header->contributors == 0 && group.lateness().OnOffered(header->op, rank, now) && record->plan.chunk_count > 1 &&
-      !group.WaitsForResult(rank)) {
-    group.lateness().OnFreshBeginning(rank, now);
+  if (header->contributors == 0 && group.lateness().OnOffered(header->op, header->chunk, rank, now) &&
+      record->plan.chunk_count > 1 && !group.WaitsForResult(rank)) {
+    group.lateness().OnFreshBeginning(header->chunk, rank, now);
   }
   last_op_was_small_ = record->plan.element_count * DataTypeSize(record->dtype) <= kSmallOpBytes;
   if (TryAccept(group_index, event.peer, *header, event.offer, now, actions)) return;

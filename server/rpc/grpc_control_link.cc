@@ -125,7 +125,9 @@ class GrpcControlLink : public ControlLink {
       reported->set_because(absent.because);
     }
     for (const LateRankOfGroup& late : load.late_ranks) {
+      if (late.IsOld(call.asked_at_ns)) continue;
       v1::LateRank* const reported = request.add_late_ranks();
+      reported->set_io_thread(late.io_thread);
       reported->set_job_id(late.job.value());
       reported->set_group_id(late.group.value());
       reported->set_epoch(late.epoch.value());

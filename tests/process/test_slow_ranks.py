@@ -82,7 +82,7 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     wait_for_slow(cluster, {SLOW: "slow-link"})
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", 30)
-    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: the other ranks do not wait for it any more")
+    ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait for it")
 
 
 def test_equal_ranks_are_not_named(cluster: LinkedCluster):

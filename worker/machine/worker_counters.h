@@ -37,7 +37,7 @@ struct WorkerCounters {
   uint64_t results_handed_over = 0;  // to servers that asked after a move
   uint64_t op_time_ns_total = 0;
   uint64_t away_ns_total = 0;        // no op was under way
-  uint64_t counted_ns_total = 0;     // since the first op, up to the last change of that
+  uint64_t counted_ns_total = 0;     // since the first op, up to the newest that ended a time without ops
   uint64_t waits_reported = 0;       // WaitReported
   uint64_t map_epoch = 0;            // of the newest group
   std::vector<ShardTraffic> shards;  // every shard ever connected to
@@ -50,16 +50,14 @@ class WorkerTally {
   void CountSubmit(Now now) {
     if (ops_under_way_++ > 0) return;
     if (!first_ns_.has_value()) first_ns_ = away_since_ns_ = now.monotonic_ns;
+    // Both move here alone, so that they are about whole cycles of being away and having ops under way.
     counters_.away_ns_total += now.monotonic_ns - away_since_ns_;
     counters_.counted_ns_total = now.monotonic_ns - *first_ns_;
   }
   // The word to the op's caller, who gets its memory back.
   OpDone CountOp(const SubmitCommand& command, const absl::Status& status, Now now) {
     const uint64_t duration_ns = command.DurationNs(now.monotonic_ns);
-    if (--ops_under_way_ == 0) {
-      away_since_ns_ = now.monotonic_ns;
-      counters_.counted_ns_total = now.monotonic_ns - *first_ns_;
-    }
+    if (--ops_under_way_ == 0) away_since_ns_ = now.monotonic_ns;
     ++(status.ok() ? counters_.ops_completed : counters_.ops_failed);
     if (status.ok()) counters_.op_time_ns_total += duration_ns;
     return {command.group, command.ticket, duration_ns, status};

@@ -29,32 +29,58 @@ class MachineSlowRanksTest : public ::testing::Test {
     epoch_ = harness_.Get<GroupJoined>(handles[0]).map->epoch();
   }
 
-  void ReportLate(uint64_t window, Epoch epoch, uint32_t rank = 1) {
-    harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server_,
-                                                .incarnation = Incarnation(11),
+  LateRankReport Late(uint64_t window) const {
+    return {.job = job_,
+            .group = group_,
+            .epoch = epoch_,
+            .rank = Rank(1),
+            .window = window,
+            .window_ns = kNsPerS,
+            .ops = 20,
+            .late_ops = 20,
+            .waited_ns = kNsPerS / 4,
+            .began_late_ns = kNsPerS / 4};
+  }
+  void Tell(const LateRankReport& late) { TellAs(server_, 11, {late}); }
+  void TellAs(ServerId server, uint64_t incarnation, std::vector<LateRankReport> late) {
+    harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server,
+                                                .incarnation = Incarnation(incarnation),
                                                 .load = {},
                                                 .absent_ranks = {},
-                                                .late_ranks = {{.job = job_,
-                                                                .group = group_,
-                                                                .epoch = epoch,
-                                                                .rank = Rank(rank),
-                                                                .window = window,
-                                                                .window_ns = kNsPerS,
-                                                                .ops = 20,
-                                                                .late_ops = 20,
-                                                                .waited_ns = kNsPerS / 4,
-                                                                .began_late_ns = kNsPerS / 4}}});
+                                                .late_ranks = std::move(late)});
   }
-  WorkerRenewed BeatOf(uint32_t rank, uint64_t away_ns = 0, uint64_t counted_ns = 0) {
+  // Two windows, and another heartbeat when the cause has settled.
+  void TellThreeTimes() {
+    for (uint64_t window = 1; window <= 3; ++window) {
+      Tell(Late(window));
+      harness_.Advance(kTtlMs / 3 - 100);
+      BeatAll();
+      harness_.Advance(101);
+    }
+  }
+  std::vector<SlowRank> Slow() { return harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks; }
+  WorkerRenewed BeatOf(uint32_t rank) {
     HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
-    beat.load.away_ns_total = away_ns;
-    beat.load.counted_ns_total = counted_ns;
+    beat.load.away_ns_total = away_ns_[rank];
+    beat.load.counted_ns_total = counted_ns_;
     return harness_.Ask<WorkerRenewed>(beat);
   }
-  void Compute(uint64_t seconds, uint64_t slow_away_ms) {
+  // Of all ranks; what rank 0 is told is kept.
+  void BeatAll() {
     for (uint32_t rank = 0; rank < 3; ++rank) {
-      BeatOf(rank, seconds * (rank == 2 ? slow_away_ms : 100) * kNsPerMs, seconds * kNsPerS);
+      for (std::string& line : BeatOf(rank).news) {
+        EXPECT_EQ(rank, 0u) << line;
+        news_.push_back(std::move(line));
+      }
     }
+  }
+  // All ranks tell of another ten seconds.
+  void Compute(double slow_share) {
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      away_ns_[rank] += static_cast<uint64_t>((rank == 2 ? slow_share : 0.1) * 10 * kNsPerS);
+    }
+    counted_ns_ += 10 * kNsPerS;
+    BeatAll();
   }
 
   MachineHarness harness_;
@@ -62,43 +88,94 @@ class MachineSlowRanksTest : public ::testing::Test {
   JobId job_;
   GroupId group_;
   Epoch epoch_;
+  uint64_t away_ns_[3] = {};
+  uint64_t counted_ns_ = 0;
+  std::vector<std::string> news_;
 };
 
 TEST_F(MachineSlowRanksTest, ASlowRankIsNamedEverywhere) {
-  Compute(1, 400);
-  ReportLate(1, epoch_);
-  harness_.Advance(kTtlMs / 3 + 1);
-  ReportLate(2, epoch_);
+  Compute(0.4);
+  Compute(0.4);
+  TellThreeTimes();
   const std::vector<std::string> kinds = harness_.EventKinds();
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), "rank-slow"), 1);
-  const std::vector<JobView> jobs = harness_.Ask<std::vector<JobView>>(ListJobs{});
-  ASSERT_THAT(jobs[0].slow_ranks, SizeIs(1));
-  EXPECT_EQ(jobs[0].slow_ranks[0].rank, JobRank(2)) << "rank 1 of the group";
-  EXPECT_EQ(jobs[0].slow_ranks[0].cause, SlowCause::kLateCompute);
-  EXPECT_THAT(BeatOf(1).news, IsEmpty());
-  EXPECT_THAT(BeatOf(0).news,
-              ElementsAre(AllOf(HasSubstr("rank 2 of job \"gpt\""), HasSubstr("25 % of the time (late-compute)"))));
-  EXPECT_THAT(BeatOf(0).news, IsEmpty()) << "told once";
+  ASSERT_THAT(Slow(), SizeIs(1));
+  EXPECT_EQ(Slow()[0].rank, JobRank(2)) << "rank 1 of the group";
+  EXPECT_EQ(Slow()[0].cause, SlowCause::kLateCompute);
+  BeatAll();
+  BeatAll();
+  EXPECT_THAT(news_,
+              ElementsAre(AllOf(HasSubstr("rank 2 of job \"gpt\""), HasSubstr("25 % of the time (late-compute)"))))
+      << "told once";
 }
 
-TEST_F(MachineSlowRanksTest, AServerOfAnotherEpochOrWithAWrongRankIsNotBelieved) {
-  ReportLate(1, Epoch(epoch_.value() + 1));
-  ReportLate(2, epoch_, /*rank=*/3);
-  harness_.Advance(kTtlMs / 3 + 1);
-  ReportLate(3, Epoch(epoch_.value() + 1));
-  EXPECT_THAT(harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks, IsEmpty());
+TEST_F(MachineSlowRanksTest, WhatCanNotBeIsNotBelieved) {
+  const auto change = [&](auto set) {
+    LateRankReport late = Late(0);
+    set(&late);
+    return late;
+  };
+  const std::vector<LateRankReport> wrong = {
+      change([&](LateRankReport* late) { late->epoch = Epoch(epoch_.value() + 1); }),
+      change([](LateRankReport* late) { late->rank = Rank(3); }),
+      change([](LateRankReport* late) { late->group = GroupId(77); }),
+      change([](LateRankReport* late) { late->job = JobId(77); }),
+      change([](LateRankReport* late) { late->window_ns = 0; }),
+      change([](LateRankReport* late) { late->window_ns = UINT64_MAX; }),
+      change([](LateRankReport* late) { late->waited_ns = UINT64_MAX; }),
+      change([](LateRankReport* late) { late->began_late_ns = UINT64_MAX; }),
+      change([](LateRankReport* late) { late->late_ops = 21; }),
+  };
+  uint64_t window = 0;
+  for (LateRankReport late : wrong) {
+    for (int i = 0; i < 3; ++i) {
+      late.window = ++window;
+      Tell(late);
+      harness_.Advance(kTtlMs / 3 + 1);
+      BeatAll();
+    }
+    EXPECT_THAT(Slow(), IsEmpty());
+  }
+}
+
+TEST_F(MachineSlowRanksTest, AServerThatTheGroupDoesNotUseIsNotBelieved) {
+  RegisterServer of_another_job = Server("b", 12, 1);
+  of_another_job.addresses = {"10.0.0.9:1"};
+  of_another_job.job = harness_.Ask<JobJoined>(Join("other", 1, 0, 500)).job;
+  const ServerId stranger = harness_.Ask<ServerRegistered>(of_another_job).server;
+  for (uint64_t window = 1; window <= 3; ++window) {
+    TellAs(stranger, 12, {Late(window)});
+    harness_.Advance(1000);
+    BeatAll();
+  }
+  EXPECT_THAT(Slow(), IsEmpty());
 }
 
 TEST_F(MachineSlowRanksTest, TheEndIsToldAsWell) {
-  ReportLate(1, epoch_);
-  harness_.Advance(kTtlMs / 3 + 1);
-  ReportLate(2, epoch_);
-  BeatOf(0);
-  harness_.Advance(3000);
-  Compute(1, 100);
-  harness_.Advance(4000);
-  EXPECT_THAT(BeatOf(0).news, ElementsAre(HasSubstr("do not wait for it any more")));
+  TellThreeTimes();
+  ASSERT_THAT(news_, SizeIs(1));
+  for (uint64_t seconds = 1; seconds <= 8; ++seconds) {
+    harness_.Advance(1000);
+    Compute(0.1);
+  }
   EXPECT_EQ(harness_.EventKinds().back(), "rank-slow-no-more");
+  ASSERT_THAT(news_, SizeIs(2));
+  EXPECT_THAT(news_[1], HasSubstr("no server says any more"));
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
+TEST_F(MachineSlowRanksTest, ALostRankIsNotNamed) {
+  TellThreeTimes();
+  ASSERT_THAT(Slow(), SizeIs(1));
+  harness_.Ask<Done>(LeaveJob{
+      .job = job_, .rank = JobRank(2), .incarnation = Incarnation(102), .reason = "out of memory", .failed = true});
+  EXPECT_THAT(Slow(), IsEmpty());
+  for (uint64_t window = 10; window <= 12; ++window) {
+    Tell(Late(window));
+    harness_.Advance(kTtlMs / 3 + 1);
+    for (const uint32_t rank : {0u, 1u}) BeatOf(rank);
+  }
+  EXPECT_THAT(Slow(), IsEmpty()) << "a server tells its newest window until the group ends there";
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // When a rank is called slow, why, and when no more.
 #include "scheduler/machine/slow_ranks.h"
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -11,32 +15,63 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr uint64_t kSettleNs = kNsPerS;
+constexpr Epoch kEpoch(7);
 
+// A group of four ranks of the job on server 1, whose windows are a second long.
 class SlowRanksTest : public ::testing::Test {
  protected:
-  // A window of a second that has just ended.
-  void Window(uint32_t rank, uint64_t server, double waited, double began_late, uint32_t late_ops = 20,
-              size_t servers = 1) {
-    ranks_.OnWindow(JobRank(rank), {.group = GroupId(1),
-                                    .server = ServerId(server),
-                                    .servers_of_group = servers,
-                                    .number = ++number_,
-                                    .length_ns = kNsPerS,
-                                    .end_ns = now_.monotonic_ns,
-                                    .ops = 20,
-                                    .late_ops = late_ops,
-                                    .waited_ns = static_cast<uint64_t>(waited * kNsPerS),
-                                    .began_late_ns = static_cast<uint64_t>(began_late * kNsPerS),
-                                    .spacing_ns = spacing_ns_,
-                                    .median_spacing_ns = spacing_ns_ == 0 ? 0u : 1'000'000u});
+  SlowRanksTest() { SetServers({1}); }
+
+  void SetServers(const std::vector<uint64_t>& servers) {
+    group_.id = GroupId(1);
+    group_.epoch = kEpoch;
+    group_.ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)};
+    group_.shards.clear();
+    for (const uint64_t server : servers) group_.shards.push_back({.server = ServerId(server)});
   }
-  void Away(std::vector<double> shares) {
-    for (uint32_t rank = 0; rank < shares.size(); ++rank) ranks_.OnAwayShare(JobRank(rank), shares[rank]);
+
+  void Window(uint32_t rank, double waited, double began_late, LateWindow more = {}) {
+    LateWindow window = more;
+    window.group = group_.id;
+    window.epoch = more.epoch == Epoch() ? kEpoch : more.epoch;
+    window.rank = Rank(rank);
+    window.server = more.server == ServerId() ? ServerId(1) : more.server;
+    window.number = ++number_;
+    window.length_ns = kNsPerS;
+    window.end_ns = now_.monotonic_ns;
+    window.ops = 20;
+    window.late_ops = more.late_ops == 0 ? 20 : more.late_ops;
+    window.waited_ns = static_cast<uint64_t>(waited * kNsPerS);
+    window.began_late_ns = static_cast<uint64_t>(began_late * kNsPerS);
+    ranks_.OnWindow(window);
   }
-  std::vector<SlowRanks::Change> JudgeAfter(uint64_t ns) {
+  // In two windows, one after the other.
+  void Windows(uint32_t rank, double waited, double began_late, const LateWindow& more = {}) {
+    Window(rank, waited, began_late, more);
+    Pass(kNsPerS);
+    Window(rank, waited, began_late, more);
+  }
+  void Pass(uint64_t ns) {
     now_.monotonic_ns += ns;
     now_.unix_ms += ns / kNsPerMs;
-    return ranks_.Judge(kSettleNs, now_);
+  }
+  // From now on the ranks are away for these shares of the time, which are known at once.
+  void Away(const std::vector<double>& shares) {
+    Pass(kNsPerS);
+    counted_ns_ += 10 * kNsPerS;
+    for (uint32_t rank = 0; rank < shares.size(); ++rank) {
+      if (away_ns_.size() <= rank) away_ns_.push_back(0);
+      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, now_);
+      away_ns_[rank] += static_cast<uint64_t>(shares[rank] * 10 * kNsPerS);
+    }
+    counted_ns_ += 10 * kNsPerS;
+    for (uint32_t rank = 0; rank < shares.size(); ++rank) {
+      ranks_.away().OnHeartbeat(JobRank(rank), away_ns_[rank], counted_ns_, now_);
+    }
+  }
+  std::vector<SlowRanks::Change> JudgeAfter(uint64_t ns) {
+    Pass(ns);
+    return ranks_.Judge([this](GroupId id) { return id == group_.id ? &group_ : nullptr; }, kSettleNs, now_);
   }
   // Judges now, and when the cause has settled.
   std::vector<SlowRanks::Change> JudgeSettled() {
@@ -45,27 +80,31 @@ class SlowRanksTest : public ::testing::Test {
   }
 
   SlowRanks ranks_;
+  GroupState group_;
   Now now_{.monotonic_ns = 100 * kNsPerS, .unix_ms = 1'700'000'000'000};
   uint64_t number_ = 0;
-  uint64_t spacing_ns_ = 0;  // not known
+  uint64_t counted_ns_ = 0;
+  std::vector<uint64_t> away_ns_;
 };
 
 TEST_F(SlowRanksTest, ComputesForLonger) {
   Away({0.1, 0.1, 0.4, 0.1});
-  Window(2, 1, 0.3, 0.3);
+  const uint64_t since_unix_ms = now_.unix_ms - 1000;
+  Windows(2, 0.3, 0.3);
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.rank, JobRank(2));
   EXPECT_FALSE(changes[0].is_over);
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
   EXPECT_DOUBLE_EQ(changes[0].rank.waited_share, 0.3);
+  EXPECT_EQ(changes[0].rank.since_unix_ms, since_unix_ms) << "since its first late window began";
   EXPECT_THAT(ranks_.slow(), SizeIs(1));
   EXPECT_THAT(JudgeAfter(0), IsEmpty()) << "told once";
 }
 
 TEST_F(SlowRanksTest, ReadsSlowly) {
   Away({0.1, 0.1, 0.1, 0.1});
-  Window(2, 1, 0.3, 0.3);
+  Windows(2, 0.3, 0.3);
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
@@ -73,7 +112,7 @@ TEST_F(SlowRanksTest, ReadsSlowly) {
 
 TEST_F(SlowRanksTest, SendsSlowly) {
   Away({0.1, 0.1, 0.1, 0.1});
-  Window(2, 1, 0.6, 0.05);
+  Windows(2, 0.6, 0.05);
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
@@ -81,21 +120,37 @@ TEST_F(SlowRanksTest, SendsSlowly) {
 
 TEST_F(SlowRanksTest, HowFarApartChunksComeTellsTheLinkFromTheReader) {
   Away({0.1, 0.1, 0.1, 0.1});
-  spacing_ns_ = 1'200'000;
-  Window(2, 1, 0.6, 0.05);
+  Windows(2, 0.6, 0.05, {.spacing_ns = 1'200'000, .median_spacing_ns = 1'000'000});
   auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader) << "it begins in time and sends as fast as others";
-  spacing_ns_ = 2'000'000;
-  Window(2, 1, 0.6, 0.5);
+  Away({0.1, 0.1, 0.1, 0.1});
+  Windows(2, 0.6, 0.5, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
   JudgeAfter(0);
+  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty()) << "another cause so soon";
+  for (int i = 0; i < 4; ++i) {
+    Away({0.1, 0.1, 0.1, 0.1});
+    Windows(2, 0.6, 0.5, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
+  }
   changes = JudgeAfter(kSettleNs);
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
 }
 
 TEST_F(SlowRanksTest, WithoutHeartbeatsALateBeginningIsTakenForCompute) {
-  Window(2, 1, 0.3, 0.3);
+  Windows(2, 0.3, 0.3);
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+}
+
+TEST_F(SlowRanksTest, RanksOfOtherGroupsThatAreAwayForLongerDoNotCount) {
+  for (uint32_t rank = 10; rank < 20; ++rank) {
+    ranks_.away().OnHeartbeat(JobRank(rank), 0, kNsPerS, now_);
+    ranks_.away().OnHeartbeat(JobRank(rank), 9 * kNsPerS, 10 * kNsPerS, now_);
+  }
+  Away({0.1, 0.1, 0.4, 0.1});
+  Windows(2, 0.3, 0.3);
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
@@ -103,80 +158,116 @@ TEST_F(SlowRanksTest, WithoutHeartbeatsALateBeginningIsTakenForCompute) {
 
 TEST_F(SlowRanksTest, TwoAtOnceEachHaveTheirCause) {
   Away({0.1, 0.4, 0.1, 0.1});
-  Window(1, 1, 0.3, 0.3);
-  Window(3, 1, 0.5, 0.02);
+  Window(1, 0.3, 0.3);
+  Window(3, 0.5, 0.02);
+  Pass(kNsPerS);
+  Window(1, 0.3, 0.3);
+  Window(3, 0.5, 0.02);
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(2));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
   EXPECT_EQ(changes[1].rank.cause, SlowCause::kSlowLink);
 }
 
-TEST_F(SlowRanksTest, ADoubtfulWindowNeedsASecond) {
-  Window(2, 1, 0.06, 0.06, /*late_ops=*/17);
+TEST_F(SlowRanksTest, OneWindowIsNotEnough) {
+  Window(2, 0.9, 0.9);
   JudgeAfter(0);
   EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
-  Window(2, 1, 0.06, 0.06, /*late_ops=*/17);
-  EXPECT_THAT(JudgeSettled(), SizeIs(1));
 }
 
-TEST_F(SlowRanksTest, DoubtfulWindowsFarApartAreNotInARow) {
+TEST_F(SlowRanksTest, TheSameWindowAgainIsNotASecondOne) {
+  const LateWindow window{.group = group_.id,
+                          .epoch = kEpoch,
+                          .rank = Rank(2),
+                          .server = ServerId(1),
+                          .number = 5,
+                          .length_ns = kNsPerS,
+                          .end_ns = now_.monotonic_ns,
+                          .ops = 20,
+                          .late_ops = 20,
+                          .waited_ns = kNsPerS / 2};
+  for (int i = 0; i < 3; ++i) {
+    ranks_.OnWindow(window);
+    EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
+  }
+}
+
+TEST_F(SlowRanksTest, IoThreadsOfAServerHaveWindowsOfTheirOwn) {
+  for (int i = 0; i < 3; ++i) {
+    Window(2, 0.01, 0, {.io_thread = 0});
+    Window(2, 0.5, 0.5, {.io_thread = 1});
+    Pass(kNsPerS);
+  }
+  EXPECT_THAT(JudgeSettled(), SizeIs(1)) << "late at one of them is late at the server";
+}
+
+TEST_F(SlowRanksTest, WindowsFarApartAreNotInARow) {
   for (int i = 0; i < 10; ++i) {
-    Window(2, 1, 0.06, 0.06, /*late_ops=*/17);
-    EXPECT_THAT(JudgeAfter(4 * kNsPerS + 1), IsEmpty());
+    Window(2, 0.3, 0.3);
+    EXPECT_THAT(JudgeAfter(5 * kNsPerS), IsEmpty());
   }
 }
 
 TEST_F(SlowRanksTest, LateNowAndThenIsNotSlow) {
   for (int i = 0; i < 10; ++i) {
-    Window(i % 4, 1, 0.3, 0.3, /*late_ops=*/12);
+    Window(static_cast<uint32_t>(i % 4), 0.3, 0.3, {.late_ops = 12});
     EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
   }
 }
 
 TEST_F(SlowRanksTest, ShortWaitsDoNotMatter) {
   for (int i = 0; i < 10; ++i) {
-    Window(2, 1, 0.04, 0.04);
+    Window(2, 0.04, 0.04);
     EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
   }
 }
 
+TEST_F(SlowRanksTest, ARankThatWasToldStaysSoAtHalfOfTheThresholds) {
+  Windows(2, 0.3, 0.3);
+  ASSERT_THAT(JudgeSettled(), SizeIs(1));
+  for (int i = 0; i < 10; ++i) {
+    Window(2, 0.04, 0.04, {.late_ops = 10});
+    EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty()) << "neither over nor told again";
+  }
+}
+
 TEST_F(SlowRanksTest, OneServerOfSeveralIsNoProof) {
-  Window(2, 1, 0.3, 0.3, 20, /*servers=*/2);
+  SetServers({1, 2});
+  Windows(2, 0.3, 0.3);
   JudgeAfter(0);
-  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty())
-      << "a rank that is not on that server's node comes later than one that is";
-  Window(2, 2, 0.3, 0.3, 20, /*servers=*/2);
+  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty()) << "a rank off that server's node comes later than one on it";
+  Window(2, 0.3, 0.3);
+  Window(2, 0.3, 0.3, {.server = ServerId(2)});
+  Pass(kNsPerS);
+  Window(2, 0.3, 0.3);
+  Window(2, 0.3, 0.3, {.server = ServerId(2)});
+  EXPECT_THAT(JudgeSettled(), SizeIs(1));
+}
+
+TEST_F(SlowRanksTest, ARankThatAloneComesByTheNetworkIsSlowByItsCallsOnly) {
+  Away({0.1, 0.1, 0.1, 0.1});
+  Windows(2, 0.6, 0.1, {.alone_by_network = true});
+  JudgeAfter(0);
+  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
+  Away({0.1, 0.1, 0.6, 0.1});
+  Windows(2, 0.6, 0.6, {.alone_by_network = true});
   EXPECT_THAT(JudgeSettled(), SizeIs(1));
 }
 
 TEST_F(SlowRanksTest, ACauseOfTheTimeBeforeIsNotTold) {
   Away({0.1, 0.1, 0.1, 0.1});
-  Window(2, 1, 0.3, 0.3);
+  Windows(2, 0.3, 0.3);
   JudgeAfter(0);
   Away({0.1, 0.1, 0.5, 0.1});  // the first heartbeat that has all of it
-  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty());
-  Window(2, 1, 0.3, 0.3);
+  EXPECT_THAT(JudgeAfter(0), IsEmpty());
+  Windows(2, 0.3, 0.3);
   const auto changes = JudgeAfter(kSettleNs);
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
 }
 
-TEST_F(SlowRanksTest, AnotherCauseIsTold) {
-  Away({0.1, 0.1, 0.4, 0.1});
-  Window(2, 1, 0.3, 0.3);
-  const auto first = JudgeSettled();
-  ASSERT_THAT(first, SizeIs(1));
-  Away({0.1, 0.1, 0.1, 0.1});
-  Window(2, 1, 0.6, 0.01);
-  JudgeAfter(0);
-  const auto changes = JudgeAfter(kSettleNs);
-  ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
-  EXPECT_EQ(changes[0].rank.since_unix_ms, first[0].rank.since_unix_ms);
-}
-
 TEST_F(SlowRanksTest, IsOverWhenNobodySaysSoAnyMore) {
-  Window(2, 1, 0.3, 0.3);
+  Windows(2, 0.3, 0.3);
   ASSERT_THAT(JudgeSettled(), SizeIs(1));
   EXPECT_THAT(JudgeAfter(kNsPerS), IsEmpty());
   const auto changes = JudgeAfter(SlowRanks::kStaleNs);
@@ -185,12 +276,71 @@ TEST_F(SlowRanksTest, IsOverWhenNobodySaysSoAnyMore) {
   EXPECT_THAT(ranks_.slow(), IsEmpty());
 }
 
+TEST_F(SlowRanksTest, AnotherEpochOfTheGroupBeginsAnew) {
+  Windows(2, 0.3, 0.3);
+  ASSERT_THAT(JudgeSettled(), SizeIs(1));
+  group_.epoch = Epoch(8);
+  EXPECT_TRUE(JudgeAfter(0).at(0).is_over) << "what its old servers said does not count";
+  Window(2, 0.3, 0.3, {.epoch = Epoch(8)});
+  JudgeAfter(0);
+  EXPECT_THAT(JudgeAfter(kSettleNs), IsEmpty()) << "one window of this epoch";
+}
+
+TEST_F(SlowRanksTest, AClosedGroupSaysNothing) {
+  Windows(2, 0.3, 0.3);
+  ASSERT_THAT(JudgeSettled(), SizeIs(1));
+  group_.id = GroupId(2);
+  EXPECT_TRUE(JudgeAfter(0).at(0).is_over);
+}
+
 TEST_F(SlowRanksTest, ARankThatLeftIsForgotten) {
-  Window(2, 1, 0.3, 0.3);
+  Windows(2, 0.3, 0.3);
   ASSERT_THAT(JudgeSettled(), SizeIs(1));
   ranks_.Forget(JobRank(2));
   EXPECT_THAT(ranks_.slow(), IsEmpty());
+}
+
+// Two nodes of two ranks each: ranks 0, 1 and 2, 3. Rail 0 has ranks 0 and 2, rail 1 ranks 1 and 3.
+class SlowRailTest : public SlowRanksTest {
+ protected:
+  SlowRailTest() {
+    group_.ranks = {JobRank(0), JobRank(2)};
+    group_.rail = RailState{.first_rail = group_.id,
+                            .index = 0,
+                            .group_ranks = {JobRank(0), JobRank(1), JobRank(2), JobRank(3)},
+                            .layout = {.ranks_per_node = 2, .by_node = {Rank(0), Rank(1), Rank(2), Rank(3)}}};
+  }
+};
+
+TEST_F(SlowRailTest, TheRankOfTheNodeThatWasAwayForLongerIsNamed) {
+  Away({0.1, 0.1, 0.1, 0.5});
+  Windows(1, 0.4, 0.4);  // the rail's rank 1 is rank 2 of the job
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.rank, JobRank(3));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
+}
+
+TEST_F(SlowRailTest, OtherwiseTheRailsOwnIsNamed) {
+  Away({0.1, 0.1, 0.1, 0.1});
+  Windows(1, 0.4, 0.0);
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.rank, JobRank(2));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
+}
+
+TEST_F(SlowRailTest, BlameThatMovesBeforeItIsToldNamesNobodyElse) {
+  Away({0.1, 0.1, 0.1, 0.1});
+  Windows(1, 0.4, 0.4);
   EXPECT_THAT(JudgeAfter(0), IsEmpty());
+  Away({0.1, 0.1, 0.1, 0.5});
+  Windows(1, 0.4, 0.4);
+  std::set<JobRank> told;
+  for (const uint64_t ns : {uint64_t{0}, kSettleNs}) {
+    for (const SlowRanks::Change& change : JudgeAfter(ns)) told.insert(change.rank.rank);
+  }
+  EXPECT_EQ(told, std::set<JobRank>{JobRank(3)});
 }
 
 }  // namespace
