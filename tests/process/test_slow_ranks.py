@@ -3,9 +3,11 @@
 Links are shaped to a rate that two cores serve with time to spare, so that a node's link is slow and nothing else is.
 """
 
+import sys
+
 import pytest
 
-from cluster import Process, program
+from cluster import Cluster, Process, program
 from linked_cluster import LinkedCluster, linked_cluster, shape_link
 
 RANKS = 4
@@ -29,13 +31,13 @@ def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *option
     return ranks
 
 
-def slow_ranks(cluster: LinkedCluster) -> dict[int, str]:
+def slow_ranks(cluster: Cluster) -> dict[int, str]:
     """Their causes."""
     (document,) = cluster.shoalctl("stragglers")
     return {slow["rank"]: slow["cause"] for job in document["jobs"] for slow in job["slow_ranks"]}
 
 
-def wait_for_slow(cluster: LinkedCluster, expected: dict[int, str]) -> None:
+def wait_for_slow(cluster: Cluster, expected: dict[int, str]) -> None:
     """They are named, and no other rank is."""
     cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", 30)
 
@@ -83,6 +85,26 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
     cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", 30)
     ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait for it")
+
+
+def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
+    cluster = Cluster()
+    try:
+        cluster.start_scheduler(lease_ttl_ms=SHORT_LEASE_MS)
+        for name in ("alpha", "beta"):
+            cluster.start_server(name)
+        for rank in range(RANKS):
+            cluster.start(
+                [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf", "--node-reduce", "off"]
+                + ["--world-size", str(RANKS), "--rank", str(rank), "-n", "1000000", "-c", "0", "-b", "256K"]
+                + ["--pause", "60000" if rank == SLOW else "20000"]
+            )
+        wait_for_slow(cluster, {SLOW: "late-compute"})
+    except BaseException:
+        print(cluster, file=sys.stderr)  # pytest shows it with the failure
+        raise
+    finally:
+        cluster.end()
 
 
 def test_equal_ranks_are_not_named(cluster: LinkedCluster):
