@@ -116,7 +116,7 @@ std::optional<double> SlowRanks::AwayMoreThanOthers(JobRank rank, const std::vec
   return *own - *middle;
 }
 
-void SlowRanks::AddFinding(const Seen& slowest, const GroupState& group, Now now,
+void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
                            std::map<JobRank, Finding>* findings) const {
   const LateWindow& window = slowest.window;
   const std::vector<JobRank>& ranks = RanksOfWhole(group);
@@ -139,11 +139,17 @@ void SlowRanks::AddFinding(const Seen& slowest, const GroupState& group, Now now
   Finding finding{waited, SlowCause::kLateCompute, slowest.late_since_ns};
   if (away.value_or(Share(window.began_late_ns, window.length_ns)) < waited / 2) {
     if (window.alone_by_network) return;
+    // Servers see a link differently, as it carries the traffic of a server on the rank's node as well: most decide.
+    size_t wide = 0;
+    size_t known = 0;
+    for (const auto& [key, seen] : suspect) {
+      const LateWindow& each = seen.window;
+      if (each.spacing_ns == 0 || each.median_spacing_ns == 0) continue;
+      ++known;
+      if (static_cast<double>(each.spacing_ns) >= kWideSpacing * static_cast<double>(each.median_spacing_ns)) ++wide;
+    }
     // Without a spacing, as of ops that have one chunk, how late it began has to do.
-    const bool has_spacing = window.spacing_ns != 0 && window.median_spacing_ns != 0;
-    const bool is_wide = has_spacing ? static_cast<double>(window.spacing_ns) >=
-                                           kWideSpacing * static_cast<double>(window.median_spacing_ns)
-                                     : Share(window.began_late_ns, window.length_ns) < waited / 2;
+    const bool is_wide = known > 0 ? 2 * wide >= known : Share(window.began_late_ns, window.length_ns) < waited / 2;
     finding.cause = is_wide ? SlowCause::kSlowLink : SlowCause::kSlowReader;
   }
   const auto [found, is_first] = findings->try_emplace(who, finding);
@@ -160,7 +166,7 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uin
     }
     const JobRank own = group->ranks[suspect->first.second.value()];
     if (const Seen* const slowest = FindSlowest(suspect->second, *group, own); slowest != nullptr) {
-      AddFinding(*slowest, *group, now, &findings);
+      AddFinding(suspect->second, *slowest, *group, now, &findings);
     }
     ++suspect;
   }

@@ -119,7 +119,8 @@ class SlowRanks {
   bool DropStale(Suspect* suspect, const GroupState& group, Now now) const;
   // The window that the finding is made of; nullptr: the rank is not slow, as far as is known.
   const Seen* FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const;
-  void AddFinding(const Seen& slowest, const GroupState& group, Now now, std::map<JobRank, Finding>* findings) const;
+  void AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
+                  std::map<JobRank, Finding>* findings) const;
   // By how much the rank's share of time away is above the median of the ranks; nullopt: not known.
   std::optional<double> AwayMoreThanOthers(JobRank rank, const std::vector<JobRank>& ranks, uint64_t span_ns,
                                            Now now) const;

@@ -137,6 +137,20 @@ TEST_F(SlowRanksTest, HowFarApartChunksComeTellsTheLinkFromTheReader) {
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
 }
 
+TEST_F(SlowRanksTest, MostServersSayHowFarApartChunksCome) {
+  SetServers({1, 2, 3});
+  Away({0.1, 0.1, 0.1, 0.1});
+  for (int i = 0; i < 2; ++i) {
+    Window(2, 0.6, 0.3, {.server = ServerId(1), .spacing_ns = 1'000'000, .median_spacing_ns = 1'000'000});
+    Window(2, 0.5, 0.3, {.server = ServerId(2), .spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
+    Window(2, 0.5, 0.3, {.server = ServerId(3), .spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
+    Pass(kNsPerS);
+  }
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
+}
+
 TEST_F(SlowRanksTest, WithoutHeartbeatsALateBeginningIsTakenForCompute) {
   Windows(2, 0.3, 0.3);
   const auto changes = JudgeSettled();
