@@ -35,8 +35,8 @@ void JobGroup::NoteReport(ServerId server, std::string wish, Now now) {
   ForgetExclusion(server);
 }
 
-bool JobGroup::ForgetExclusion(ServerId server) {
-  return std::erase_if(state_.excluded, [&](const ExcludedServer& each) { return each.server == server; }) != 0;
+void JobGroup::ForgetExclusion(ServerId server) {
+  std::erase_if(state_.excluded, [&](const ExcludedServer& each) { return each.server == server; });
 }
 
 bool JobGroup::ForgetRefusal(ServerId server) {

@@ -43,8 +43,9 @@ class JobGroup {
   ServerId reported() const { return reported_; }
   // Of WantsMove: when that began, over moves that did not help.
   uint64_t wanted_since_ns() const { return wanted_since_ns_; }
-  // The server, or its memory, may be of use again. True if it was excluded, for the latter alone where it had refused.
-  bool ForgetExclusion(ServerId server);
+  // The server may be of use again.
+  void ForgetExclusion(ServerId server);
+  // Its memory may be. True if it had refused the group.
   bool ForgetRefusal(ServerId server);
 
   // ---- moves ----

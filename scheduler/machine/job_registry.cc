@@ -23,6 +23,12 @@ bool IsPossible(const LateRankReport& late) {
          late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
 }
 
+// On this scheduler's clock, of what a server reports.
+template <typename Report>
+uint64_t TimeOf(const Report& report, Now now) {
+  return now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+}
+
 }  // namespace
 
 std::string Job::Describe(JobRank rank) const {
@@ -337,50 +343,47 @@ void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
 }
 
+template <typename Report>
+const GroupState* JobRegistry::FindReported(const Report& report) const {
+  const Job* const job = Find(report.job);
+  const JobGroup* const group = job == nullptr ? nullptr : job->groups.Find(report.group);
+  if (group == nullptr) return nullptr;
+  const GroupState& state = group->state();
+  if (state.epoch != report.epoch || report.rank.value() >= state.ranks.size()) return nullptr;
+  const bool is_live = job->workers.at(state.ranks[report.rank.value()]).state.phase == MemberPhase::kLive;
+  return is_live ? &state : nullptr;
+}
+
 void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
-  const Job* const job = Find(absent.job);
-  const JobGroup* const found = job == nullptr ? nullptr : job->groups.Find(absent.group);
-  if (found == nullptr) return;
-  const GroupState& group = found->state();
-  if (group.epoch != absent.epoch || absent.rank.value() >= group.ranks.size()) return;
-  Worker& worker = jobs_.at(absent.job).workers.at(group.ranks[absent.rank.value()]);
-  if (worker.state.phase != MemberPhase::kLive) return;
-  const uint64_t ago_ns = std::min(absent.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-  worker.signs.OnConnectionLost(now.monotonic_ns - ago_ns, CleanText(absent.because), now);
+  const GroupState* const group = FindReported(absent);
+  if (group == nullptr) return;
+  Worker& worker = jobs_.at(absent.job).workers.at(group->ranks[absent.rank.value()]);
+  worker.signs.OnConnectionLost(TimeOf(absent, now), CleanText(absent.because), now);
   next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
 }
 
 void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& late, Now now) {
-  const auto job = jobs_.find(late.job);
-  const JobGroup* const found = job == jobs_.end() ? nullptr : job->second.groups.Find(late.group);
-  if (found == nullptr || !IsPossible(late)) return;
-  const GroupState& group = found->state();
+  const GroupState* const group = FindReported(late);
   const auto is_of_server = [&](const Shard& shard) { return shard.server == server.id; };
-  if (group.epoch != late.epoch || late.rank.value() >= group.ranks.size() ||
-      std::ranges::none_of(group.shards, is_of_server)) {
-    return;
-  }
-  const std::map<JobRank, Worker>& workers = job->second.workers;
-  const RankState& rank = workers.at(group.ranks[late.rank.value()]).state;
-  if (rank.phase != MemberPhase::kLive) return;
-  const auto by_network = std::ranges::count_if(
-      group.ranks, [&](const JobRank each) { return workers.at(each).state.node != server.node; });
-  const uint64_t ago_ns = std::min(late.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-  job->second.slow_ranks.OnWindow({.group = late.group,
-                                   .epoch = late.epoch,
-                                   .rank = late.rank,
-                                   .server = server.id,
-                                   .io_thread = late.io_thread,
-                                   .number = late.window,
-                                   .length_ns = late.window_ns,
-                                   .end_ns = now.monotonic_ns - ago_ns,
-                                   .ops = late.ops,
-                                   .late_ops = late.late_ops,
-                                   .waited_ns = late.waited_ns,
-                                   .spacing_ns = late.spacing_ns,
-                                   .median_spacing_ns = late.median_spacing_ns,
-                                   .began_late_ns = late.began_late_ns,
-                                   .alone_by_network = by_network == 1 && rank.node != server.node});
+  if (group == nullptr || !IsPossible(late) || std::ranges::none_of(group->shards, is_of_server)) return;
+  Job& job = jobs_.at(late.job);
+  const auto comes_by_network = [&](JobRank rank) { return job.workers.at(rank).state.node != server.node; };
+  job.slow_ranks.OnWindow({.group = late.group,
+                           .epoch = late.epoch,
+                           .rank = late.rank,
+                           .server = server.id,
+                           .io_thread = late.io_thread,
+                           .number = late.window,
+                           .length_ns = late.window_ns,
+                           .end_ns = TimeOf(late, now),
+                           .ops = late.ops,
+                           .late_ops = late.late_ops,
+                           .waited_ns = late.waited_ns,
+                           .spacing_ns = late.spacing_ns,
+                           .median_spacing_ns = late.median_spacing_ns,
+                           .began_late_ns = late.began_late_ns,
+                           .alone_by_network = comes_by_network(group->ranks[late.rank.value()]) &&
+                                               std::ranges::count_if(group->ranks, comes_by_network) == 1});
 }
 
 std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {

@@ -169,6 +169,10 @@ class JobRegistry {
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
   void KeepAsPast(JobId id);
 
+  // The group of a server's report about one of its ranks; nullptr: it is closed, has moved since, has no such rank, or
+  // the rank is not live.
+  template <typename Report>
+  const GroupState* FindReported(const Report& report) const;
   // The live worker of that process; nullptr: there is none.
   Worker* FindLive(JobId job, JobRank rank, Incarnation incarnation);
 

@@ -103,17 +103,15 @@ const SlowRanks::Seen* SlowRanks::FindSlowest(const Suspect& suspect, const Grou
   return servers.size() * 2 > CountServers(group) ? slowest : nullptr;
 }
 
-std::optional<double> SlowRanks::AwayMoreThanOthers(JobRank rank, const std::vector<JobRank>& ranks, uint64_t span_ns,
-                                                    Now now) const {
-  const std::optional<double> own = away_.Of(rank, span_ns, now);
+std::optional<double> SlowRanks::MedianAway(const std::vector<JobRank>& ranks, uint64_t span_ns, Now now) const {
   std::vector<double> shares;
-  for (const JobRank each : ranks) {
-    if (const std::optional<double> share = away_.Of(each, span_ns, now); share.has_value()) shares.push_back(*share);
+  for (const JobRank rank : ranks) {
+    if (const std::optional<double> share = away_.Of(rank, span_ns, now); share.has_value()) shares.push_back(*share);
   }
-  if (!own.has_value() || shares.size() < 2) return std::nullopt;
+  if (shares.size() < 2) return std::nullopt;
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>((shares.size() - 1) / 2);
   std::nth_element(shares.begin(), middle, shares.end());
-  return *own - *middle;
+  return *middle;
 }
 
 void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
@@ -123,14 +121,21 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
   const double waited = WaitedShare(window);
   // Two windows are as long as two steps at least, so that it does not matter where in a step a heartbeat comes.
   const uint64_t span_ns = 2 * window.length_ns;
+  const std::optional<double> median_away = MedianAway(ranks, span_ns, now);
+  // By how much a rank is away for longer than the others.
+  const auto away_more = [&](JobRank rank) -> std::optional<double> {
+    const std::optional<double> share = away_.Of(rank, span_ns, now);
+    if (!share.has_value() || !median_away.has_value()) return std::nullopt;
+    return *share - *median_away;
+  };
   JobRank who = group.ranks[window.rank.value()];
-  std::optional<double> away = AwayMoreThanOthers(who, ranks, span_ns, now);
+  std::optional<double> away = away_more(who);
   if (group.rail.has_value()) {
     // A rail's part comes late if any rank of the node is late: the one that was away for longer than others, if there
     // is one, and otherwise the rail's own.
     for (const Rank rank : group.rail->layout.RanksOfNode(window.rank.value())) {
       const JobRank candidate = ranks[rank.value()];
-      const std::optional<double> more = AwayMoreThanOthers(candidate, ranks, span_ns, now);
+      const std::optional<double> more = away_more(candidate);
       if (!more.has_value() || *more < waited / 2 || *more <= away.value_or(0)) continue;
       who = candidate;
       away = more;

@@ -121,9 +121,8 @@ class SlowRanks {
   const Seen* FindSlowest(const Suspect& suspect, const GroupState& group, JobRank rank) const;
   void AddFinding(const Suspect& suspect, const Seen& slowest, const GroupState& group, Now now,
                   std::map<JobRank, Finding>* findings) const;
-  // By how much the rank's share of time away is above the median of the ranks; nullopt: not known.
-  std::optional<double> AwayMoreThanOthers(JobRank rank, const std::vector<JobRank>& ranks, uint64_t span_ns,
-                                           Now now) const;
+  // Of the ranks' shares of time away; nullopt: those of two ranks are not known.
+  std::optional<double> MedianAway(const std::vector<JobRank>& ranks, uint64_t span_ns, Now now) const;
 
   std::map<std::pair<GroupId, Rank>, Suspect> suspects_;
   std::map<JobRank, Verdict> verdicts_;

@@ -8,8 +8,9 @@
 // land: those are its link's.
 //
 // How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
-// rank waits for no result. Its first two chunks leave one after the other then, whatever the credit is, and come as
-// far apart as the link makes them. Chunks that follow wait for results, and so tell of the way back as well.
+// rank waits for no result. Its first two chunks leave one after the other then, if the credit lets both be under way,
+// and come as far apart as the link makes them. Chunks that follow wait for results, and so tell of the way back as
+// well.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
