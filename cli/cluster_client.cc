@@ -87,6 +87,25 @@ absl::StatusOr<v1::DrainServerResponse> ClusterClient::DrainServer(const std::st
   return Call<v1::DrainServerResponse>(admin_.get(), &v1::Admin::Stub::DrainServer, request);
 }
 
+absl::StatusOr<v1::UndrainServerResponse> ClusterClient::UndrainServer(const std::string& name) {
+  v1::UndrainServerRequest request;
+  request.set_name(name);
+  return Call<v1::UndrainServerResponse>(admin_.get(), &v1::Admin::Stub::UndrainServer, request);
+}
+
+absl::StatusOr<v1::EvictServerResponse> ClusterClient::EvictServer(const std::string& name) {
+  v1::EvictServerRequest request;
+  request.set_name(name);
+  return Call<v1::EvictServerResponse>(admin_.get(), &v1::Admin::Stub::EvictServer, request);
+}
+
+absl::StatusOr<v1::AbortJobResponse> ClusterClient::AbortJob(const std::string& name, const std::string& reason) {
+  v1::AbortJobRequest request;
+  request.set_name(name);
+  request.set_reason(reason);
+  return Call<v1::AbortJobResponse>(admin_.get(), &v1::Admin::Stub::AbortJob, request);
+}
+
 absl::Status ClusterClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
   // A stream that is followed has no deadline, so check first that a scheduler answers.
   const absl::StatusOr<v1::Cluster> cluster = GetCluster();

@@ -26,6 +26,9 @@ class ClusterClient {
 
   // NOT_FOUND, FAILED_PRECONDITION: see admin.proto.
   absl::StatusOr<v1::DrainServerResponse> DrainServer(const std::string& name);
+  absl::StatusOr<v1::UndrainServerResponse> UndrainServer(const std::string& name);
+  absl::StatusOr<v1::EvictServerResponse> EvictServer(const std::string& name);
+  absl::StatusOr<v1::AbortJobResponse> AbortJob(const std::string& name, const std::string& reason);
 
   // Calls `take` for each event. With `follow` it continues until the scheduler ends the stream or `take` returns
   // false.

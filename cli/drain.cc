@@ -56,20 +56,22 @@ class DrainWatch {
     }
   }
 
+  // The server as it was seen last; without a name if the scheduler had forgotten it at once.
+  const v1::ServerStatus& last() const { return last_; }
+
  private:
   // nullopt: the server is still there. Otherwise how it ended.
   std::optional<absl::Status> Look(const v1::ListServersResponse& servers) {
     const auto server = std::find_if(servers.servers().begin(), servers.servers().end(),
                                      [&](const v1::ServerStatus& each) { return each.name() == options_.server; });
     if (server == servers.servers().end()) return absl::OkStatus();  // gone, and forgotten already
-    last_ = *server;
     if (server->incarnation() != incarnation_) {
       Say(absl::StrCat("server ", options_.server, " has left; another process uses its name now\n"));
       return absl::OkStatus();
     }
+    last_ = *server;
     if (server->state() == "left") {
       Say(absl::StrCat("server ", options_.server, " has left\n"));
-      if (options_.json) out_ << ToJson(last_) << "\n";
       return absl::OkStatus();
     }
     if (server->state() == "lost") {
@@ -115,8 +117,19 @@ class DrainWatch {
 absl::Status Drain(const DrainOptions& options, ClusterClient* client, std::ostream& out) {
   const absl::StatusOr<v1::DrainServerResponse> asked = client->DrainServer(options.server);
   if (!asked.ok()) return asked.status();
-  out << (options.json ? ToJson(*asked) + "\n" : AskedText(options, *asked)) << std::flush;
-  return options.wait ? DrainWatch(options, *asked, client, out).Wait() : absl::OkStatus();
+  if (!options.json) out << AskedText(options, *asked) << std::flush;
+  if (!options.wait) {
+    if (options.json) out << ToJson(*asked) << "\n";
+    return absl::OkStatus();
+  }
+  DrainWatch watch(options, *asked, client, out);
+  const absl::Status status = watch.Wait();
+  // One document, at the end, also if it ended badly.
+  if (options.json) {
+    const std::string server = watch.last().name().empty() ? "" : absl::StrCat(",\"server\":", ToJson(watch.last()));
+    out << "{\"drain\":" << ToJson(*asked) << server << "}\n";
+  }
+  return status;
 }
 
 }  // namespace shoal::cli

@@ -18,9 +18,10 @@ struct DrainOptions {
   bool json = false;
 };
 
-// Writes what happens to `out`: with `json` the scheduler's answer and, after waiting, the server's last status;
-// otherwise human-readable lines. Errors: those of DrainServer. DEADLINE_EXCEEDED: the server has not left in time and
-// continues to drain. ABORTED: it was lost meanwhile.
+// Writes what happens to `out`: human-readable lines, or with `json` one document, which is the scheduler's answer, or
+// after waiting, well or not, that as "drain" and the server's last status as "server" (missing if it was not seen).
+// Errors: those of DrainServer. DEADLINE_EXCEEDED: the server has not left in time and continues to drain. ABORTED: it
+// was lost meanwhile.
 absl::Status Drain(const DrainOptions& options, ClusterClient* client, std::ostream& out);
 
 }  // namespace shoal::cli

@@ -1,4 +1,6 @@
-// shoalctl: shows what a cluster is doing, and takes servers out of it.
+// shoalctl: shows what a cluster is doing, and changes it.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -11,5 +13,5 @@ int main(int argc, char** argv) {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  return shoal::cli::RunShoalctl({argv + 1, argv + argc}, lookup, std::cout, std::cerr);
+  return shoal::cli::RunShoalctl({argv + 1, argv + argc}, lookup, std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
 }

@@ -4,13 +4,22 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/changes.h"
 #include "cli/cluster_client.h"
+#include "cli/completion.h"
 #include "cli/drain.h"
+#include "cli/plan.h"
 #include "cli/tables.h"
+#include "cli/top.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
 
@@ -18,29 +27,23 @@ namespace shoal::cli {
 namespace {
 
 constexpr double kMostSeconds = 86400;
-constexpr char kUsage[] = "shoalctl [options] status|servers|jobs|stragglers|map|events|drain SERVER";
-constexpr char kSummary[] =
-    "Shows what a Shoal cluster is doing, as its scheduler knows it, and takes servers out of it.\n\n"
-    "Commands:\n"
-    "  status   the cluster, its servers and its jobs\n"
-    "  servers  reduction servers, with load and last heartbeat\n"
-    "  jobs     training jobs, with the progress of their ranks and the ranks that were lost\n"
-    "  stragglers  ranks for which the other ranks of their job wait, for how much of the time, and why\n"
-    "  map      the shard map: which server owns which share\n"
-    "  events   what happened recently and why; with --follow also what happens from now on\n"
-    "  drain    takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process\n"
-    "           ends with exit code 0. With --wait the command returns when the server has left. A server that is\n"
-    "           started again under the same name joins again";
 
 struct Command {
   std::string name;
-  std::string server;  // drain
+  std::string argument;  // of the command
   std::string scheduler;
   double timeout_s = 5;
   bool json = false;
+  bool all = false;
+  bool wide = false;
   bool follow = false;
   bool wait = false;
   double deadline_s = 300;
+  std::string reason;
+  PlanOptions plan;
+  double interval_s = 2;
+  uint64_t rounds = 0;
+  bool to_terminal = false;
   bool help = false;
   bool version = false;
 };
@@ -48,22 +51,39 @@ struct Command {
 void DeclareOptions(Command* command, OptionTable* table) {
   table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT",
                 "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
-  table->Flag("json", "", "Print JSON instead of tables, with the field names of proto/shoal/v1/status.proto.",
+  table->Flag("json", "", "Print JSON instead of tables, with the field names of proto/shoal/v1/*.proto.",
               &command->json);
-  table->Flag("follow", "", "With events: continue to print events as they happen.", &command->follow);
+  table->Flag("all,a", "", "With status, servers and jobs: also what has been gone for more than an hour.",
+              &command->all);
+  table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
+  table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
+  table->Double("interval", "", "S", "With top: time between two looks.", &command->interval_s);
+  table->Uint64("rounds", "", "N", "With top: end after so many looks; 0: continue until it is interrupted.",
+                &command->rounds);
+  table->String("reason", "", "TEXT", "With abort: why, for the ranks of the job and the events.", &command->reason);
+  table->Uint32("nodes", "", "N", "With plan: nodes of the job.", &command->plan.nodes);
+  table->Double("link", "", "GBIT", "With plan: rate of a node's link in Gbit/s, each way.", &command->plan.link_gbit);
+  table->Bytes("bytes", "", "With plan: size of an all-reduce, as it is sent.", &command->plan.bytes);
+  table->Double("round-trip", "", "US", "With plan: round trip to a server in microseconds.",
+                &command->plan.round_trip_us);
+  table->Double("message", "", "US",
+                "With plan: what a message costs beyond its bytes, as `shoal-perf --explain` has it.",
+                &command->plan.message_us);
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
   table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
                 &command->deadline_s);
   table->Double("timeout", "", "S", "How long to wait for the scheduler.", &command->timeout_s);
-  table->Flag("help", "", "Show this and exit.", &command->help);
+  table->Flag("help,h", "", "Show this and exit.", &command->help);
   table->Flag("version", "", "Show the version and exit.", &command->version);
 }
 
-template <typename Message>
-absl::Status Show(const absl::StatusOr<Message>& answer, bool json, std::string (*text)(const Message&),
-                  std::ostream& out) {
+TableExtent Extent(const Command& command) { return {.wide = command.wide, .all = command.all}; }
+
+// `text`: of the answer.
+template <typename Message, typename Text>
+absl::Status Show(const Command& command, const absl::StatusOr<Message>& answer, Text text, std::ostream& out) {
   if (!answer.ok()) return answer.status();
-  out << (json ? ToJson(*answer) + "\n" : text(*answer));
+  out << (command.json ? ToJson(*answer) + "\n" : text(*answer));
   return absl::OkStatus();
 }
 
@@ -79,21 +99,49 @@ uint64_t UnixMs() {
 }
 
 absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostream& out) {
-  const auto cluster = client->GetCluster();
-  if (!cluster.ok()) return cluster.status();
-  const auto servers = client->ListServers();
-  if (!servers.ok()) return servers.status();
-  const auto jobs = client->ListJobs();
-  if (!jobs.ok()) return jobs.status();
+  const absl::StatusOr<ClusterSample> sample = TakeSample(client);
+  if (!sample.ok()) return sample.status();
   if (command.json) {
-    out << "{\"cluster\":" << ToJson(*cluster) << ",\"servers\":" << JsonList(servers->servers())
-        << ",\"jobs\":" << JsonList(jobs->jobs()) << "}\n";
+    out << "{\"cluster\":" << ToJson(sample->cluster) << ",\"servers\":" << JsonList(sample->servers.servers())
+        << ",\"jobs\":" << JsonList(sample->jobs.jobs()) << "}\n";
   } else {
-    out << ClusterText(*cluster, command.scheduler, UnixMs()) << "\n"
-        << ServersText(*servers) << "\n"
-        << JobsText(*jobs);
+    out << ClusterText(sample->cluster, command.scheduler, UnixMs()) << "\n"
+        << ServersText(sample->servers, Extent(command)) << "\n"
+        << JobsText(sample->jobs, Extent(command));
   }
   return absl::OkStatus();
+}
+
+absl::Status ShowServers(const Command& command, ClusterClient* client, std::ostream& out) {
+  const auto text = [&](const v1::ListServersResponse& servers) { return ServersText(servers, Extent(command)); };
+  return Show(command, client->ListServers(), text, out);
+}
+
+absl::Status ShowJobs(const Command& command, ClusterClient* client, std::ostream& out) {
+  const auto text = [&](const v1::ListJobsResponse& jobs) { return JobsText(jobs, Extent(command)); };
+  return Show(command, client->ListJobs(), text, out);
+}
+
+// The newest of that name.
+absl::Status ShowJob(const Command& command, ClusterClient* client, std::ostream& out) {
+  const auto jobs = client->ListJobs();
+  if (!jobs.ok()) return jobs.status();
+  const v1::JobStatus* newest = nullptr;
+  std::set<std::string> names;
+  for (const v1::JobStatus& job : jobs->jobs()) {
+    names.insert(job.name());
+    if (job.name() == command.argument && (newest == nullptr || job.job_id() > newest->job_id())) newest = &job;
+  }
+  if (newest == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no job is named \"", command.argument, "\"; the scheduler knows ",
+                                            names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  const auto text = [](const v1::JobStatus& job) { return JobText(job, UnixMs()); };
+  return Show(command, absl::StatusOr<v1::JobStatus>(*newest), text, out);
+}
+
+absl::Status ShowMap(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Show(command, client->GetShardMap(), MapText, out);
 }
 
 // As JSON: the jobs that have slow ranks, without their groups.
@@ -122,46 +170,185 @@ absl::Status ShowEvents(const Command& command, ClusterClient* client, std::ostr
   });
 }
 
-absl::Status Run(const Command& command, std::ostream& out) {
-  ClusterClient client(command.scheduler, static_cast<uint64_t>(std::llround(command.timeout_s * 1000)));
-  if (command.name == "status") return ShowStatus(command, &client, out);
-  if (command.name == "servers") return Show(client.ListServers(), command.json, ServersText, out);
-  if (command.name == "jobs") return Show(client.ListJobs(), command.json, JobsText, out);
-  if (command.name == "stragglers") return ShowStragglers(command, &client, out);
-  if (command.name == "map") return Show(client.GetShardMap(), command.json, MapText, out);
-  if (command.name == "events") return ShowEvents(command, &client, out);
-  return Drain({.server = command.server,
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+absl::Status RunTop(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Top(
+      {.interval = Milliseconds(command.interval_s), .rounds = command.rounds, .clears_screen = command.to_terminal},
+      client, out);
+}
+
+absl::Status RunDrain(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Drain({.server = command.argument,
                 .wait = command.wait,
-                .deadline = std::chrono::milliseconds(std::llround(command.deadline_s * 1000)),
+                .deadline = Milliseconds(command.deadline_s),
                 .json = command.json},
-               &client, out);
+               client, out);
+}
+
+absl::Status RunUndrain(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Undrain(command.argument, command.json, client, out);
+}
+
+absl::Status RunEvict(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Evict(command.argument, command.json, client, out);
+}
+
+absl::Status RunAbort(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Abort(command.argument, command.reason, command.json, client, out);
+}
+
+struct CommandKind {
+  std::string_view name;
+  std::string_view argument;  // what it takes the name of: "SERVER", "JOB" or "SHELL"; empty: nothing
+  std::string_view summary;
+  absl::Status (*run)(const Command&, ClusterClient*, std::ostream&);  // nullptr: it asks no cluster
+};
+
+constexpr CommandKind kCommands[] = {
+    {"status", "", "the cluster, its servers and its jobs", ShowStatus},
+    {"servers", "", "reduction servers, with load and last heartbeat", ShowServers},
+    {"jobs", "", "training jobs, with the progress of their ranks and what is wrong", ShowJobs},
+    {"job", "JOB", "one job: its ranks with their progress, its groups, and what is wrong", ShowJob},
+    {"stragglers", "", "ranks for which the other ranks of their job wait, for how much of the time, and why",
+     ShowStragglers},
+    {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
+    {"map", "", "the shard map: which server owns which share", ShowMap},
+    {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
+    {"drain", "SERVER",
+     "takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
+     "exit code 0. With --wait the command returns when the server has left. A server that is started again under "
+     "the same name joins again",
+     RunDrain},
+    {"undrain", "SERVER", "lets SERVER stay that was asked to drain and has not left yet", RunUndrain},
+    {"evict", "SERVER",
+     "takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. For a server "
+     "that renews its lease and does not do its work",
+     RunEvict},
+    {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that has the --reason", RunAbort},
+    {"plan", "",
+     "how many dedicated servers pay for a job of --nodes with links of --link, by the time model; asks no cluster",
+     nullptr},
+    {"completion", "SHELL", "a script that lets bash or zsh complete these: source <(shoalctl completion bash)",
+     nullptr},
+};
+
+const CommandKind* FindCommand(const std::string& name) {
+  const auto found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                  [&](const CommandKind& kind) { return kind.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+// "status, servers, ... or abort".
+std::string CommandNames() {
+  std::vector<std::string> names;
+  for (const CommandKind& kind : kCommands) names.emplace_back(kind.name);
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+}
+
+std::string Usage() { return "shoalctl COMMAND [options]"; }
+
+std::string Summary() {
+  constexpr size_t kNameWidth = 18;
+  constexpr size_t kTextWidth = 96;
+  std::string text = "Shows what a Shoal cluster is doing, as its scheduler knows it, and changes it.\n\nCommands:\n";
+  for (const CommandKind& kind : kCommands) {
+    std::string line =
+        absl::StrCat("  ", std::string(kind.name), kind.argument.empty() ? "" : " ", std::string(kind.argument));
+    line.resize(std::max(line.size() + 2, kNameWidth), ' ');
+    const std::vector<std::string> words = absl::StrSplit(std::string(kind.summary), ' ');
+    for (const std::string& word : words) {
+      if (line.size() + word.size() > kTextWidth) {
+        absl::StrAppend(&text, line, "\n");
+        line.assign(kNameWidth, ' ');
+      }
+      absl::StrAppend(&line, line.back() == ' ' ? "" : " ", word);
+    }
+    absl::StrAppend(&text, line, "\n");
+  }
+  text.pop_back();
+  return text;
+}
+
+CompletionWords WordsToComplete(const OptionTable& options) {
+  CompletionWords words;
+  for (const CommandKind& kind : kCommands) {
+    words.commands.emplace_back(kind.name);
+    if (kind.argument == "SERVER") words.server_commands.emplace_back(kind.name);
+    if (kind.argument == "JOB") words.job_commands.emplace_back(kind.name);
+  }
+  for (const std::string& name : options.LongNames()) words.options.push_back(absl::StrCat("--", name));
+  return words;
+}
+
+// Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.
+absl::StatusOr<std::string> WithoutCluster(const Command& command, const OptionTable& options) {
+  if (command.name == "completion") return CompletionScript(command.argument, WordsToComplete(options));
+  const absl::StatusOr<ServerPlan> plan = PlanServers(command.plan);
+  if (!plan.ok()) return plan.status();
+  return command.json ? PlanJson(*plan) + "\n" : PlanText(command.plan, *plan);
+}
+
+// An option that is given goes with these commands alone.
+absl::Status CheckGoesWith(bool given, std::string_view option, std::vector<std::string_view> commands,
+                           const Command& command) {
+  if (!given || std::find(commands.begin(), commands.end(), command.name) != commands.end()) return absl::OkStatus();
+  std::vector<std::string> names(commands.begin(), commands.end());
+  return absl::InvalidArgumentError(absl::StrCat(std::string(option), " only goes with ", absl::StrJoin(names, ", ")));
 }
 
 absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
-  if (words.empty())
-    return absl::InvalidArgumentError(
-        "no command is given; use status, servers, jobs, stragglers, map, events or drain");
+  if (words.empty()) return absl::InvalidArgumentError(absl::StrCat("no command is given; use ", CommandNames()));
   command->name = words[0];
-  const std::string known[] = {"status", "servers", "jobs", "stragglers", "map", "events", "drain"};
-  if (std::find(std::begin(known), std::end(known), command->name) == std::end(known)) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name,
-                                                   "\"; use status, servers, jobs, stragglers, map, events or drain"));
+  const CommandKind* const kind = FindCommand(command->name);
+  if (kind == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command->name, "\"; use ", CommandNames()));
   }
-  const bool drain = command->name == "drain";
-  if (words.size() != (drain ? 2u : 1u)) {
+  if (words.size() != (kind->argument.empty() ? 1u : 2u)) {
     return absl::InvalidArgumentError(
-        drain ? "drain takes the name of one server, as `shoalctl servers` lists it"
-              : absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\""));
+        kind->argument.empty() ? absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\"")
+                               : absl::StrCat(command->name, " takes the name of one ",
+                                              kind->argument == "JOB"     ? "job, as `shoalctl jobs` lists it"
+                                              : kind->argument == "SHELL" ? "shell, bash or zsh"
+                                                                          : "server, as `shoalctl servers` lists it"));
   }
-  if (drain) command->server = words[1];
-  if (command->follow && command->name != "events") return absl::InvalidArgumentError("--follow only goes with events");
-  if (command->wait && !drain) return absl::InvalidArgumentError("--wait only goes with drain");
+  if (!kind->argument.empty()) command->argument = words[1];
+  const Command defaults;
+  const absl::Status goes[] = {
+      CheckGoesWith(command->follow, "--follow", {"events"}, *command),
+      CheckGoesWith(command->wait, "--wait", {"drain"}, *command),
+      CheckGoesWith(command->deadline_s != defaults.deadline_s, "--deadline", {"drain"}, *command),
+      CheckGoesWith(!command->reason.empty(), "--reason", {"abort"}, *command),
+      CheckGoesWith(command->plan.nodes != defaults.plan.nodes, "--nodes", {"plan"}, *command),
+      CheckGoesWith(command->plan.link_gbit != defaults.plan.link_gbit, "--link", {"plan"}, *command),
+      CheckGoesWith(command->plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, *command),
+      CheckGoesWith(command->plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, *command),
+      CheckGoesWith(command->plan.message_us != defaults.plan.message_us, "--message", {"plan"}, *command),
+      CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
+      CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
+      CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
+      CheckGoesWith(command->interval_s != defaults.interval_s, "--interval", {"top"}, *command),
+  };
+  for (const absl::Status& status : goes) {
+    if (!status.ok()) return status;
+  }
+  if (command->json && command->name == "top") {
+    return absl::InvalidArgumentError("top prints no JSON; use status --json, whose counters only grow");
+  }
   if (!(command->deadline_s >= 0 && command->deadline_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
+  }
+  if (!(command->interval_s >= 0.1 && command->interval_s <= kMostSeconds)) {
+    return absl::InvalidArgumentError("--interval takes 0.1 to 86400 seconds");
   }
   if (!(command->timeout_s >= 0.001 && command->timeout_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
   }
+  if (kind->run == nullptr) return absl::OkStatus();
   if (command->scheduler.empty()) {
     return absl::InvalidArgumentError("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER");
   }
@@ -171,14 +358,15 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
 }  // namespace
 
 int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-                std::ostream& out, std::ostream& err) {
+                std::ostream& out, std::ostream& err, bool out_is_terminal) {
   Command command;
+  command.to_terminal = out_is_terminal;
   OptionTable options;
   DeclareOptions(&command, &options);
   std::vector<std::string> words;
   absl::Status status = options.Parse(arguments, lookup, &words);
   if (status.ok() && command.help) {
-    out << options.Help(kUsage, kSummary);
+    out << options.Help(Usage(), Summary());
     return kExitOk;
   }
   if (status.ok() && command.version) {
@@ -187,10 +375,25 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
   }
   if (status.ok()) status = CheckUsage(words, &command);
   if (!status.ok()) {
-    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << kUsage << " (--help explains the options)\n";
+    err << "shoalctl: " << std::string(status.message()) << "\nUsage: " << Usage()
+        << " (--help explains the options)\n";
     return kExitUsage;
   }
-  status = Run(command, out);
+  if (FindCommand(command.name)->run == nullptr) {
+    const absl::StatusOr<std::string> text = WithoutCluster(command, options);
+    if (!text.ok()) {
+      err << "shoalctl: " << std::string(text.status().message()) << "\n";
+      return kExitUsage;
+    }
+    out << *text << std::flush;
+    return out.good() ? kExitOk : kExitFailure;
+  }
+  ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
+  status = FindCommand(command.name)->run(command, &client, out);
+  out.flush();
+  if (status.ok() && !out.good()) {
+    status = absl::DataLossError("the output could not be written: a full disk, or the reader has gone");
+  }
   if (!status.ok()) {
     err << "shoalctl: " << std::string(status.message()) << "\n";
     return kExitFailure;

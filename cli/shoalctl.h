@@ -11,15 +11,15 @@
 namespace shoal::cli {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or refuses
+inline constexpr int kExitFailure = 1;  // the scheduler can't be reached or refuses, or the output can't be written
 inline constexpr int kExitUsage = 2;
 
 // `arguments` come without the program's name. Returns the exit code; results go to `out`, errors to `err`. Waits for
-// the scheduler for --timeout at most. `events --follow` runs until the scheduler ends the stream or `out` fails,
-// `drain
-// --wait` until the server has left, for --deadline at most.
+// the scheduler for --timeout at most. `events --follow` and `top` run until the scheduler ends the stream or `out`
+// fails, `drain --wait` until the server has left, for --deadline at most. On a terminal `top` begins anew at its top
+// left corner each time.
 int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::EnvironmentLookup& lookup,
-                std::ostream& out, std::ostream& err);
+                std::ostream& out, std::ostream& err, bool out_is_terminal = false);
 
 }  // namespace shoal::cli
 

@@ -1,7 +1,5 @@
 #include "cli/tables.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <ctime>
 #include <set>
@@ -10,16 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/node_reduce.h"
+#include "proto/status_text.h"
 
 namespace shoal::cli {
 namespace {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
-
-std::string Plural(uint64_t count, const std::string& what) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
-}
 
 // Characters, not bytes, so that names in UTF-8 stay aligned.
 size_t Width(const std::string& text) {
@@ -36,34 +30,8 @@ std::string TimeText(uint64_t unix_ms) {
   return text;
 }
 
-std::string MissingText(const v1::GroupStatus& group) {
-  if (group.missing_ranks().empty()) return absl::StrCat("group ", group.name(), " waits to be opened");
-  constexpr int kShown = 8;
-  const int shown = std::min(group.missing_ranks_size(), kShown);
-  const auto first = group.missing_ranks().begin();
-  const std::string ranks = absl::StrJoin(first, first + shown, ", ");
-  const int more = group.missing_ranks_size() - shown;
-  return absl::StrCat("group ", group.name(),
-                      group.missing_ranks_size() == 1 ? " waits for rank " : " waits for ranks ", ranks,
-                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
-}
-
-std::string ShareText(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
-
-// What is wrong with a job: lost ranks with their reasons, groups that are not complete, and slow ranks.
-std::string Trouble(const v1::JobStatus& job) {
-  std::vector<std::string> trouble;
-  for (const v1::RankStatus& rank : job.ranks()) {
-    if (rank.state() != "lost") continue;
-    trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", OrDash(rank.node()), " lost: ", rank.reason()));
-  }
-  for (const v1::GroupStatus& group : job.groups()) {
-    if (group.state() == "waiting") trouble.push_back(MissingText(group));
-  }
-  for (const v1::SlowRank& slow : job.slow_ranks()) {
-    trouble.push_back(
-        absl::StrCat("rank ", slow.rank(), " is slow: ", ShareText(slow.waited_share()), " (", slow.cause(), ")"));
-  }
+std::string TroubleText(const v1::JobStatus& job) {
+  std::vector<std::string> trouble = TroublesOf(job);
   if (trouble.size() > 2) {
     const size_t more = trouble.size() - 2;
     trouble.resize(2);
@@ -72,27 +40,42 @@ std::string Trouble(const v1::JobStatus& job) {
   return OrDash(absl::StrJoin(trouble, "; "));
 }
 
+constexpr uint64_t kShownGoneMs = 3'600'000;
+
+bool IsGone(const v1::ServerStatus& server) { return server.state() == "lost" || server.state() == "left"; }
+
+// The last that was heard of any of its ranks.
+uint64_t AgeMs(const v1::JobStatus& job) {
+  uint64_t age_ms = UINT64_MAX;
+  for (const v1::RankStatus& rank : job.ranks()) age_ms = std::min(age_ms, rank.last_heartbeat_age_ms());
+  return age_ms;
+}
+
+std::string NotShownText(uint64_t count, const std::string& what) {
+  if (count == 0) return "";
+  return absl::StrCat(Plural(count, what), " gone for more than an hour not shown (--all shows them)\n");
+}
+
+std::string AgoText(uint64_t milliseconds) { return absl::StrCat(AgeText(milliseconds), " ago"); }
+
+std::string RanksText(const google::protobuf::RepeatedField<uint32_t>& ranks) {
+  constexpr int kShown = 8;
+  const auto first = ranks.begin();
+  const std::string listed = absl::StrJoin(first, first + std::min(ranks.size(), kShown), ",");
+  return ranks.size() <= kShown ? OrDash(listed) : absl::StrCat(listed, " +", ranks.size() - kShown);
+}
+
 std::string GroupsText(const v1::JobStatus& job) {
-  const auto on_one_node = std::count_if(job.groups().begin(), job.groups().end(), [](const v1::GroupStatus& group) {
-    return group.node_reduce() == NodeReduceModeName(NodeReduceMode::kNodeAlone);
-  });
-  // The rails of a group are listed one by one, under its name.
-  std::set<std::string> with_rails;
-  int rails = 0;
-  for (const v1::GroupStatus& group : job.groups()) {
-    if (group.rails() == 0) continue;
-    with_rails.insert(group.name());
-    ++rails;
-  }
+  const GroupCounts counts = CountGroups(job);
   std::vector<std::string> kinds;
-  if (on_one_node > 0) kinds.push_back(absl::StrCat(on_one_node, " on one node"));
-  if (rails > 0) kinds.push_back(absl::StrCat(rails, " rails"));
-  const std::string count = absl::StrCat(static_cast<size_t>(job.groups_size() - rails) + with_rails.size());
+  if (counts.on_one_node > 0) kinds.push_back(absl::StrCat(counts.on_one_node, " on one node"));
+  if (counts.rails > 0) kinds.push_back(absl::StrCat(counts.rails, " rails"));
+  const std::string count = absl::StrCat(counts.groups);
   return kinds.empty() ? count : absl::StrCat(count, " (", absl::StrJoin(kinds, ", "), ")");
 }
 
 // Which jobs a server serves.
-std::string JobText(const v1::ServerStatus& server) {
+std::string ServesText(const v1::ServerStatus& server) {
   return server.job_id() == 0 ? "all" : absl::StrCat("job ", server.job_id());
 }
 
@@ -130,52 +113,106 @@ std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler
                       AgeText(cluster.lease_ttl_ms()), ", state in ", cluster.store(), "\n");
 }
 
-std::string ServersText(const v1::ListServersResponse& servers) {
+std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent) {
   if (servers.servers().empty()) {
     return "No servers. Start one with: shoal-server --scheduler HOST:PORT --advertise IP\n";
   }
-  std::vector<TableRow> rows = {{"SERVER", "STATE", "SERVES", "NODE", "ADDRESSES", "HEARTBEAT", "IN", "OUT", "CHUNKS",
-                                 "REFUSED", "CORRUPTED", "GROUPS", "PEERS", "TRANSPORTS", "SLOT MEMORY", "REASON"}};
-  for (const v1::ServerStatus& server : servers.servers()) {
-    const v1::ServerLoad& load = server.load();
-    rows.push_back(
-        {server.name(), server.state(), JobText(server), OrDash(server.node()), absl::StrJoin(server.addresses(), ","),
-         absl::StrCat(AgeText(server.last_heartbeat_age_ms()), " ago"), BytesText(load.bytes_in()),
-         BytesText(load.bytes_out()), absl::StrCat(load.chunks_reduced()), absl::StrCat(load.refusals()),
-         absl::StrCat(load.corrupted_payloads()), absl::StrCat(load.groups_open()), PeersText(load),
-         OrDash(load.transports().empty() ? server.transports() : load.transports()),
-         absl::StrCat(BytesText(load.slot_memory_used_bytes()), " of ", BytesText(server.slot_memory_bytes())),
-         OrDash(server.reason())});
+  std::vector<TableRow> rows = {
+      {"SERVER", "STATE", "NODE", "HEARTBEAT", "IN", "OUT", "GROUPS", "PEERS", "SLOT MEMORY"}};
+  if (extent.wide) {
+    rows[0].insert(rows[0].end(), {"SERVES", "ADDRESSES", "CHUNKS", "REFUSED", "CORRUPTED", "TRANSPORTS", "REASON"});
   }
-  return AlignTable(rows);
+  std::string reasons;
+  uint64_t not_shown = 0;
+  for (const v1::ServerStatus& server : servers.servers()) {
+    if (!extent.all && IsGone(server) && server.last_heartbeat_age_ms() > kShownGoneMs) {
+      ++not_shown;
+      continue;
+    }
+    const v1::ServerLoad& load = server.load();
+    TableRow row = {server.name(),
+                    server.state(),
+                    OrDash(server.node()),
+                    AgoText(server.last_heartbeat_age_ms()),
+                    BytesText(load.bytes_in()),
+                    BytesText(load.bytes_out()),
+                    absl::StrCat(load.groups_open()),
+                    extent.wide ? PeersText(load) : absl::StrCat(load.peers()),
+                    SlotMemoryText(server)};
+    if (extent.wide) {
+      row.insert(
+          row.end(),
+          {ServesText(server), absl::StrJoin(server.addresses(), ","), absl::StrCat(load.chunks_reduced()),
+           absl::StrCat(load.refusals()), absl::StrCat(load.corrupted_payloads()),
+           OrDash(load.transports().empty() ? server.transports() : load.transports()), OrDash(server.reason())});
+    } else if (!server.reason().empty()) {
+      absl::StrAppend(&reasons, "server ", server.name(), " is ", server.state(), ": ", server.reason(), "\n");
+    }
+    rows.push_back(std::move(row));
+  }
+  return (rows.size() == 1 ? "" : AlignTable(rows)) + reasons + NotShownText(not_shown, "server");
 }
 
-std::string JobsText(const v1::ListJobsResponse& jobs) {
+std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent) {
   if (jobs.jobs().empty()) return "No jobs.\n";
-  std::vector<TableRow> rows = {{"JOB", "ID", "STATE", "RANKS", "GROUPS", "OPS", "FAILED", "PUSHED", "PULLED",
-                                 "MEAN OP", "TRANSPORTS", "TROUBLE"}};
+  std::vector<TableRow> rows = {{"JOB", "STATE", "RANKS", "GROUPS", "OPS", "FAILED", "PUSHED", "PULLED", "MEAN OP"}};
+  if (extent.wide) rows[0].insert(rows[0].end(), {"ID", "TRANSPORTS", "TROUBLE"});
+  std::string trouble;
+  uint64_t not_shown = 0;
   for (const v1::JobStatus& job : jobs.jobs()) {
-    uint64_t live = 0, completed = 0, failed = 0, pushed = 0, pulled = 0, time_ns = 0;
+    const JobTotals totals = TotalsOf(job);
     std::set<std::string> transports;
     for (const v1::RankStatus& rank : job.ranks()) {
       if (!rank.load().transports().empty()) transports.insert(rank.load().transports());
-      live += rank.state() == "live" ? 1 : 0;
-      completed += rank.load().ops_completed();
-      failed += rank.load().ops_failed();
-      pushed += rank.load().bytes_pushed();
-      pulled += rank.load().bytes_pulled();
-      time_ns += rank.load().op_time_ns_total();
     }
-    const std::string mean =
-        completed == 0
-            ? "-"
-            : absl::StrFormat("%.2f ms", 1e-6 * static_cast<double>(time_ns) / static_cast<double>(completed));
-    rows.push_back({job.name(), absl::StrCat(job.job_id()), job.state(),
-                    absl::StrCat(live, " of ", job.world_size(), " live"), GroupsText(job), absl::StrCat(completed),
-                    absl::StrCat(failed), BytesText(pushed), BytesText(pulled), mean,
-                    OrDash(absl::StrJoin(transports, "; ")), Trouble(job)});
+    if (!extent.all && totals.live == 0 && !job.ranks().empty() && AgeMs(job) > kShownGoneMs) {
+      ++not_shown;
+      continue;
+    }
+    TableRow row = {job.name(),
+                    job.state(),
+                    absl::StrCat(totals.live, " of ", job.world_size(), " live"),
+                    GroupsText(job),
+                    absl::StrCat(totals.ops_completed),
+                    absl::StrCat(totals.ops_failed),
+                    BytesText(totals.bytes_pushed),
+                    BytesText(totals.bytes_pulled),
+                    totals.ops_completed == 0 ? "-" : MillisecondsText(totals.op_time_ns, totals.ops_completed)};
+    if (extent.wide) {
+      row.insert(row.end(), {absl::StrCat(job.job_id()), OrDash(absl::StrJoin(transports, "; ")), TroubleText(job)});
+    } else if (!TroublesOf(job).empty()) {
+      absl::StrAppend(&trouble, "job ", job.name(), ": ", TroubleText(job), "\n");
+    }
+    rows.push_back(std::move(row));
   }
-  return AlignTable(rows);
+  return (rows.size() == 1 ? "" : AlignTable(rows)) + trouble + NotShownText(not_shown, "job");
+}
+
+std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
+  const uint64_t started = job.started_at_unix_ms();
+  std::string text =
+      absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
+                   ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
+  for (const std::string& trouble : TroublesOf(job)) absl::StrAppend(&text, trouble, "\n");
+  std::vector<TableRow> rows = {
+      {"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "PULLED", "MEAN OP", "TRANSPORTS"}};
+  for (const v1::RankStatus& rank : job.ranks()) {
+    const v1::WorkerLoad& load = rank.load();
+    rows.push_back({absl::StrCat(rank.rank()), OrDash(rank.node()), absl::StrCat(rank.pid()), rank.state(),
+                    AgoText(rank.last_heartbeat_age_ms()), absl::StrCat(load.ops_completed()),
+                    absl::StrCat(load.ops_failed()), BytesText(load.bytes_pushed()), BytesText(load.bytes_pulled()),
+                    load.ops_completed() == 0 ? "-" : MillisecondsText(load.op_time_ns_total(), load.ops_completed()),
+                    OrDash(load.transports())});
+  }
+  absl::StrAppend(&text, "\n", AlignTable(rows));
+  if (job.groups().empty()) return absl::StrCat(text, "\nNo open groups.\n");
+  rows = {{"GROUP", "STATE", "RANKS", "WITHIN A NODE", "WIRE", "CHUNKS", "EPOCH"}};
+  for (const v1::GroupStatus& group : job.groups()) {
+    const std::string rail = group.rails() == 0 ? "" : absl::StrCat(" rail ", group.rail(), " of ", group.rails());
+    rows.push_back({group.name() + rail, group.state(), RanksText(group.ranks()), OrDash(group.node_reduce()),
+                    OrDash(group.wire()), BytesText(group.max_chunk_bytes()), absl::StrCat(group.epoch())});
+  }
+  return absl::StrCat(text, "\n", AlignTable(rows));
 }
 
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
@@ -215,14 +252,19 @@ std::string EventText(const v1::Event& event) {
                       "  (epoch ", event.epoch(), ")  ", event.reason(), "\n");
 }
 
-std::string ToJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string json;
-  // Fails only for types that our messages don't have.
-  const bool ok = google::protobuf::util::MessageToJsonString(message, &json, options).ok();
-  return ok ? json : "{}";
+std::string Plural(uint64_t count, const std::string& what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+std::string SlotMemoryText(const v1::ServerStatus& server) {
+  const uint64_t all = server.slot_memory_bytes();
+  const double used =
+      all == 0 ? 0 : static_cast<double>(server.load().slot_memory_used_bytes()) / static_cast<double>(all);
+  return absl::StrFormat("%.0f %% of %s", 100 * used, BytesText(all));
+}
+
+std::string MillisecondsText(uint64_t sum_ns, uint64_t count) {
+  return absl::StrFormat("%.2f ms", 1e-6 * static_cast<double>(sum_ns) / static_cast<double>(count));
 }
 
 std::string BytesText(uint64_t bytes) {

@@ -1,4 +1,4 @@
-// The status messages as human-readable text and as JSON. Pure; any thread.
+// The status messages as human-readable text. Pure; any thread.
 #ifndef SHOAL_CLI_TABLES_H_
 #define SHOAL_CLI_TABLES_H_
 
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/status_text.h"
 #include "shoal/v1/status.pb.h"
 
 namespace shoal::cli {
@@ -15,17 +16,28 @@ using TableRow = std::vector<std::string>;
 // Aligns columns, with two spaces between them. The first row is the header.
 std::string AlignTable(const std::vector<TableRow>& rows);
 
+// How much of a table is shown.
+struct TableExtent {
+  bool wide = false;  // all columns; else those that fit 100 characters, and what is wrong in lines below
+  bool all = false;   // also servers and jobs that have been gone for more than an hour
+};
+
 std::string ClusterText(const v1::Cluster& cluster, const std::string& scheduler, uint64_t now_unix_ms);
-std::string ServersText(const v1::ListServersResponse& servers);
-std::string JobsText(const v1::ListJobsResponse& jobs);
+std::string ServersText(const v1::ListServersResponse& servers, TableExtent extent);
+std::string JobsText(const v1::ListJobsResponse& jobs, TableExtent extent);
+// One job: its ranks, its groups and what is wrong with it.
+std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms);
 // A row for each rank for which others wait; one line if there is none.
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms);
 std::string MapText(const v1::ShardMap& map);
 std::string EventText(const v1::Event& event);
 
-// protobuf's JSON with the names of the .proto files, in one line. Every field is present; 64-bit numbers are strings.
-std::string ToJson(const google::protobuf::Message& message);
-
+// "1 rank", "2 ranks".
+std::string Plural(uint64_t count, const std::string& what);
+// "12 % of 256.0 MiB".
+std::string SlotMemoryText(const v1::ServerStatus& server);
+// "2.50 ms": the mean of `count` (not 0) times whose sum is given.
+std::string MillisecondsText(uint64_t sum_ns, uint64_t count);
 // "25.0 MiB", "17 B".
 std::string BytesText(uint64_t bytes);
 // "4.2 s", "3 min", "2 h".

@@ -13,10 +13,8 @@ if(SHOAL_SANITIZE)
   # Optimising what sanitizers add takes GCC three times as long as compiling the code itself. Tests go without any.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
   set(SHOAL_TEST_OPTIMIZATION -O0)
-  if(SHOAL_SANITIZE STREQUAL "thread")
-    # What it adds hides from GCC that a variant holds another type: it warns of members that nobody reads.
-    list(APPEND SHOAL_WARNINGS -Wno-maybe-uninitialized)
-  endif()
+  # What they add hides from GCC that a variant holds another type: it warns of members that nobody reads.
+  list(APPEND SHOAL_WARNINGS -Wno-maybe-uninitialized)
 endif()
 
 # Floating point must give the same bits everywhere (invariant I1): no fused multiply-add behind our back.

@@ -66,6 +66,9 @@ inline constexpr uint64_t kTakeOverPatienceNs = 250 * kNsPerMs;
 // The stream to the scheduler and the connection to a server ended together if no more time was between the two: a
 // packet that says so may have to be sent again.
 inline constexpr uint64_t kSameMomentNs = kNsPerS;
+// A heartbeat that a process sent before it ended may come this much later than the end of its stream. One that lives
+// opens another stream soon after.
+inline constexpr uint64_t kHeartbeatUnderWayNs = 100 * kNsPerMs;
 // The end of a stream says that the peer closed it only if the rank was heard within this time before: else silence
 // may have ended it.
 inline constexpr uint64_t kStreamOfLivingNs = kControlProbePeriodNs + kControlProbeTimeoutNs - kNsPerS;

@@ -41,9 +41,9 @@ LinkFacts WithinOneNode() {
 }
 
 PortLoad EvenPortLoad(uint32_t group_size, uint32_t shard_count) {
-  return {.busiest_port = std::max(1.0, static_cast<double>(group_size) / shard_count),
-          .largest_share = 1.0 / shard_count,
-          .shard_count = shard_count};
+  const double busiest = std::max(1.0, static_cast<double>(group_size) / shard_count);
+  return {
+      .busiest_port = busiest, .busiest_link = busiest, .largest_share = 1.0 / shard_count, .shard_count = shard_count};
 }
 
 FlowPlan PlanFlow(const PortLoad& load, const LinkFacts& link, uint32_t asked_chunk_bytes) {

@@ -46,6 +46,7 @@ LinkFacts WithinOneNode();
 // What meets at ports and shards. The unit of busiest_port is what one rank has in flight in all.
 struct PortLoad {
   double busiest_port = 1;   // of all servers' and ranks' nodes; at least 1: a rank takes all results
+  double busiest_link = 1;   // what a node's link carries each way, in units of the bucket: there both ways add up
   double largest_share = 0;  // of a shard in every bucket
   uint32_t shard_count = 0;
   bool even = true;  // all shards have the same share

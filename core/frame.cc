@@ -147,7 +147,8 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.contributors)
       .Put(header.payload_crc32c)
       .Put(static_cast<uint8_t>(header.refusal))
-      .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0));
+      .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0))
+      .Put(static_cast<uint8_t>(header.in_one_go ? 1 : 0));
   return bytes;
 }
 
@@ -212,6 +213,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
     return absl::InvalidArgumentError("the frame says that its float32 numbers were narrowed, but not to 16 bits");
   }
   header.narrowed = narrowed == 1;
+  header.in_one_go = reader.Get<uint8_t>() == 1;  // a measurement's: other values say no
   if (header.type == FrameType::kPush || header.type == FrameType::kResult) {
     if (absl::Status status = CheckPayloadFields(header); !status.ok()) return status;
   }

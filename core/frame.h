@@ -110,6 +110,7 @@ struct FrameHeader {
   uint32_t contributors = 0;    // how many contributions are in the payload; kPush: 0, or all: a result handed over
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
   bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as
+  bool in_one_go = false;       // kPush: the rank waited for nothing between the first chunk of the op and this one
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };

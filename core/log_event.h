@@ -55,6 +55,10 @@ namespace shoal {
     "A new process has taken the place of the server with its name.") \
   X(kServerDraining, "server-draining", kInfo, kScheduler, \
     "An operator asked a server to leave.") \
+  X(kServerUndrained, "server-undrained", kInfo, kScheduler, \
+    "An operator asked a draining server to stay.") \
+  X(kServerEvicted, "server-evicted", kWarning, kScheduler, \
+    "An operator took a server out at once; groups move away from it.") \
   X(kServerLeft, "server-left", kInfo, kScheduler, \
     "A server has left in good order.") \
   X(kServerLost, "server-lost", kWarning, kScheduler, \
@@ -69,6 +73,8 @@ namespace shoal {
     "All ranks of a job have joined.") \
   X(kJobFailed, "job-failed", kWarning, kScheduler, \
     "A job has lost a rank.") \
+  X(kJobAborted, "job-aborted", kWarning, kScheduler, \
+    "An operator has ended a job; its ranks are told why.") \
   X(kJobEnded, "job-ended", kInfo, kScheduler, \
     "All ranks of a job have left.") \
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
@@ -115,6 +121,8 @@ namespace shoal {
     "The scheduler signs with another key, so it has lost its state.") \
   X(kDrainAsked, "drain-asked", kInfo, kServer, \
     "An operator asked this server to leave.") \
+  X(kDrainWithdrawn, "drain-withdrawn", kInfo, kServer, \
+    "An operator asked this server to stay after all.") \
   X(kLeaveUntold, "leave-untold", kWarning, kServer, \
     "The scheduler could not be told that this server leaves.") \
   X(kConnections, "connections", kInfo, kServer, \

@@ -263,6 +263,14 @@ std::string OptionTable::Help(const std::string& usage, const std::string& summa
   return text;
 }
 
+std::vector<std::string> OptionTable::LongNames() const {
+  std::vector<std::string> names;
+  for (const Option& option : options_) {
+    if (!option.long_name.empty()) names.push_back(option.long_name);
+  }
+  return names;
+}
+
 std::string OptionTable::Effective() const {
   std::string text;
   for (const Option& option : options_) {

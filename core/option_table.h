@@ -60,6 +60,9 @@ class OptionTable {
   // its default and its variable.
   std::string Help(const std::string& usage, const std::string& summary) const;
 
+  // Of all options that have one, without dashes, in the order of their declaration.
+  std::vector<std::string> LongNames() const;
+
   // What is in effect, an option a line, with where it came from (default, environment, command line). Options named
   // help and version are left out.
   std::string Effective() const;

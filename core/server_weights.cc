@@ -72,7 +72,7 @@ PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const Se
   const double ranks = std::accumulate(ranks_of_node.begin(), ranks_of_node.end(), 0u);
   double total = 0;
   for (size_t i = 0; i < servers.size(); ++i) total += static_cast<double>(weights[i]) * servers[i].io_threads;
-  PortLoad load;
+  PortLoad load{.busiest_link = 0};
   std::vector<double> share_of_node(ranks_of_node.size(), 0);
   uint32_t first_weight = 0;
   for (size_t i = 0; i < servers.size(); ++i) {
@@ -82,7 +82,11 @@ PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const Se
     load.shard_count += servers[i].io_threads;
     load.largest_share = std::max(load.largest_share, weights[i] / total);
     const double share = weights[i] * servers[i].io_threads / total;
-    if (servers[i].node.has_value()) share_of_node[*servers[i].node] += share;
+    if (servers[i].node.has_value()) {
+      share_of_node[*servers[i].node] += share;
+    } else {
+      load.busiest_link = std::max(load.busiest_link, ranks * share);
+    }
     // Of a server on a rank's node the link carries less, but its memory takes it all.
     load.busiest_port = std::max(load.busiest_port, ranks * share);
   }
@@ -92,6 +96,7 @@ PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const Se
     const double pushes = (ranks - there) * share_of_node[node];
     // What is under way is either on its way to a server or back, so they don't add up.
     load.busiest_port = std::max({load.busiest_port, results, pushes});
+    load.busiest_link = std::max(load.busiest_link, results + pushes);
   }
   return load;
 }

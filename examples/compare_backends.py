@@ -68,9 +68,9 @@ class Contender:
         tokens = steps * self.arguments.batch * CONTEXT * dist.get_world_size()
         self.tokens_per_second.append(tokens / (time.perf_counter() - started))
 
-    def reduce_alone(self) -> None:
+    def reduce_alone(self, times: int) -> None:
         tensor = torch.rand(int(self.arguments.all_reduce_mib * 2**20) // 4)
-        for _ in range(ALL_REDUCES):
+        for _ in range(times):
             self.meet()
             started = time.perf_counter()
             dist.all_reduce(tensor, group=self.group)
@@ -112,7 +112,7 @@ def parse_arguments() -> argparse.Namespace:
 def take_turns(contenders: list[Contender], arguments: argparse.Namespace) -> None:
     for contender in contenders:
         contender.train(WARM_UP_STEPS)
-        contender.reduce_alone()
+        contender.reduce_alone(1)
         contender.forget_measurements()
     timed_steps = arguments.steps - WARM_UP_STEPS
     for number in range(arguments.rounds):
@@ -120,7 +120,7 @@ def take_turns(contenders: list[Contender], arguments: argparse.Namespace) -> No
         first = number % len(contenders)
         for contender in contenders[first:] + contenders[:first]:
             contender.train(steps)
-            contender.reduce_alone()
+            contender.reduce_alone(ALL_REDUCES)
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ import shaped_links
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "demo"
 START_SECONDS = 30
+LEASE_TTL_MS = 3000  # so long after its death the killed server is shown as lost
 STOP_SECONDS = 10
 
 
@@ -288,7 +289,8 @@ def run(arguments: argparse.Namespace) -> None:
     cores = len(os.sched_getaffinity(0))
     with ending_everything() as processes:
         say(f"1/4 A cluster on loopback: one scheduler, {arguments.servers} reduction servers")
-        scheduler, _ = start_daemon(processes, "shoal-scheduler", "scheduler", ["--listen", "127.0.0.1:0"])
+        options = ["--listen", "127.0.0.1:0", "--lease-ttl", str(LEASE_TTL_MS)]
+        scheduler, _ = start_daemon(processes, "shoal-scheduler", "scheduler", options)
         servers = []
         for number in range(arguments.servers):
             options = ["--scheduler", scheduler, "--advertise", "127.0.0.1", "--net-device", "lo"]
@@ -327,7 +329,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20, help="steps of each training on loopback (default 20)")
+    parser.add_argument("--steps", type=int, default=16, help="steps of each training on loopback (default 16)")
     parser.add_argument("--rounds", type=int, default=3, help="in which the contenders take turns (default 3)")
     parser.add_argument("--ranks", type=int, default=4, help="training processes on loopback (default 4)")
     parser.add_argument("--servers", type=int, default=2, help="reduction servers on loopback (default 2)")

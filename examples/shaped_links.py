@@ -23,7 +23,7 @@ from rig.network import LinkShape, make_linked_nodes  # noqa: E402
 WORKERS = 4
 SERVERS = 4
 RATE_MBIT = 200
-STEPS = 11
+STEPS = 8
 BATCH = 2  # little to compute: the nodes share this machine's cores
 ALL_REDUCE_MIB = 8
 LIMIT_SECONDS = 180  # for what takes 20 on two idle cores

@@ -14,11 +14,23 @@ namespace {
 constexpr char kTextType[] = "text/plain; charset=utf-8";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
+// What is shown comes from this server alone, and is not kept; names in it come from users.
+constexpr char kSafety[] =
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+    "data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n";
+
 void Answer(mg_connection* connection, const char* status, const char* type, const std::string& body) {
-  const std::string head = absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type,
-                                        "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n");
+  const std::string head =
+      absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", type, "\r\nContent-Length: ", body.size(), "\r\n",
+                   kSafety, "Connection: close\r\n\r\n");
   mg_write(connection, head.data(), head.size());
   mg_write(connection, body.data(), body.size());
+}
+
+void AnswerUnavailable(mg_connection* connection, const absl::Status& status) {
+  Answer(connection, "503 Service Unavailable", kTextType, absl::StrCat(status.message(), "\n"));
 }
 
 // One page, by GET alone.
@@ -47,13 +59,21 @@ class HttpServer::Parts {
         ready_([this](mg_connection* connection) {
           const absl::Status status = pages_.ready();
           if (status.ok()) return Answer(connection, "200 OK", kTextType, "ok\n");
-          Answer(connection, "503 Service Unavailable", kTextType, absl::StrCat(status.message(), "\n"));
+          AnswerUnavailable(connection, status);
         }),
         server_(std::vector<std::string>{"listening_ports", listen, "num_threads", "8", "request_timeout_ms", "1000",
                                          "enable_keep_alive", "no"}) {
     server_.addHandler("/metrics$", metrics_);
     server_.addHandler("/healthz$", health_);
     server_.addHandler("/readyz$", ready_);
+    for (const HttpFile& file : pages_.files) {
+      files_.push_back(std::make_unique<Page>([&file](mg_connection* connection) {
+        const absl::StatusOr<std::string> content = file.content();
+        if (!content.ok()) return AnswerUnavailable(connection, content.status());
+        Answer(connection, "200 OK", file.type.c_str(), *content);
+      }));
+      server_.addHandler(absl::StrCat(file.path, "$"), *files_.back());
+    }
     const std::vector<int> ports = server_.getListeningPorts();
     address_ = ports.empty() ? listen : WithPort(listen, ports.front());
   }
@@ -65,6 +85,7 @@ class HttpServer::Parts {
   Page metrics_;
   Page health_;
   Page ready_;
+  std::vector<std::unique_ptr<Page>> files_;
   CivetServer server_;  // last: its threads use the pages
   std::string address_;
 };

@@ -1,22 +1,30 @@
-// The pages of --http: /metrics, /healthz and /readyz.
+// The pages of --http: /metrics, /healthz, /readyz, and files of the program's own.
 //
 // Threads: Start and the destructor from one. Starts civetweb's threads, which call the functions of HttpPages, also
-// several at once; these must not wait for anything.
+// several at once; those of metrics and ready must not wait for anything, those of files for a few seconds at most.
 #ifndef SHOAL_METRICS_HTTP_SERVER_H_
 #define SHOAL_METRICS_HTTP_SERVER_H_
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace shoal {
 
+struct HttpFile {
+  std::string path;                                      // "/page.css"
+  std::string type;                                      // as in Content-Type
+  std::function<absl::StatusOr<std::string>()> content;  // an error becomes 503, with its text
+};
+
 struct HttpPages {
   std::function<std::string()> metrics;  // in Prometheus' text format
   std::function<absl::Status()> ready;   // an error says why not
+  std::vector<HttpFile> files = {};
 };
 
 class HttpServer {

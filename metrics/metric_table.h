@@ -52,7 +52,7 @@ namespace shoal {
   X(kSchedulerEpoch, "shoal_scheduler_map_epoch", kGauge, "", \
     "Epoch of the cluster's shard map.") \
   X(kSchedulerServers, "shoal_scheduler_servers", kGauge, "state", \
-    "Servers that are live and lost.") \
+    "Dedicated servers that are live and lost, and colocated ones that are live.") \
   X(kSchedulerJobs, "shoal_scheduler_jobs", kGauge, "", \
     "Jobs with ranks that have not left.") \
   X(kSchedulerWorkers, "shoal_scheduler_workers", kGauge, "", \

@@ -14,6 +14,7 @@
 #include "process/event_log.h"
 #include "process/listen_address.h"
 #include "scheduler/config/scheduler_config.h"
+#include "scheduler/page/cluster_page.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/scheduler_metrics.h"
 
@@ -49,15 +50,17 @@ void PrintStart(const shoal::SchedulerConfig& config, const std::string& effecti
 
 // Null: none is wanted. It is ready while it answers: a scheduler that does not lead passes calls on.
 absl::StatusOr<std::unique_ptr<shoal::HttpServer>> StartHttp(const shoal::SchedulerConfig& config,
-                                                             const shoal::Scheduler* scheduler, shoal::EventLog* log) {
+                                                             const shoal::Scheduler* scheduler,
+                                                             shoal::ClusterPage* page, shoal::EventLog* log) {
   if (config.http.empty()) return nullptr;
   auto http = shoal::HttpServer::Start(
       config.http,
       {.metrics = [scheduler, log] { return shoal::SchedulerMetricsText(scheduler->numbers().get(), log->left_out()); },
-       .ready = [] { return absl::OkStatus(); }});
+       .ready = [] { return absl::OkStatus(); },
+       .files = page->Files()});
   if (!http.ok()) return http.status();
   log->Write({.kind = shoal::EventKind::kHttpListening,
-              .text = absl::StrCat("metrics and health on http://", (*http)->address())});
+              .text = absl::StrCat("page, metrics and health on http://", (*http)->address())});
   return *std::move(http);
 }
 
@@ -83,7 +86,8 @@ int Serve(const shoal::SchedulerConfig& config, shoal::LogFormat format, const s
   const auto scheduler = shoal::Scheduler::Start(config, log->sink());
   if (!scheduler.ok()) return Fail(scheduler.status(), log);
   const std::string address = (*scheduler)->address();
-  const auto http = StartHttp(config, scheduler->get(), log);
+  shoal::ClusterPage page(address);
+  const auto http = StartHttp(config, scheduler->get(), &page, log);
   if (!http.ok()) return Fail(http.status(), log);
   if (format == shoal::LogFormat::kText) PrintStart(config, effective, address);
   log->Write({.kind = shoal::EventKind::kSchedulerListening,

@@ -8,8 +8,13 @@ source "$(dirname "$0")/progress.sh"
 source scripts/install_debian_packages.sh
 source scripts/parts.sh
 
-# Fetching PyTorch waits for the network and the plugin is one long source, so both go on beside the compilation; not
-# where memory carries no further compiler.
+# Fetching PyTorch waits for the network and the plugin is one long source, so both go on beside the compilation, and
+# beside the installation of packages if they need none of those; not where memory carries no further compiler.
+can_start_python() {
+  dpkg-query -W -f='${db:Status-Status}\n' build-essential python3-dev python3-venv 2> /dev/null |
+    grep -cx installed | grep -qx 3
+}
+
 start_python() {
   python_log=$log_folder/python.log
   mkdir -p "$log_folder"
@@ -68,8 +73,10 @@ install_library() {
   end_step "installed"
 }
 
+python=
+! can_start_python || start_python
 install_debian_packages "${debian_lists[@]}"
-start_python
+[ -n "$python" ] || start_python
 configure
 compile
 await_python

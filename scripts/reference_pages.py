@@ -63,9 +63,10 @@ Both pages about health depend on nothing but the process itself. The numbers of
 old, those of a scheduler about a second. A trainer opens no port; what its ranks count travels in their heartbeats to
 the scheduler.
 
-Labels have few values. `job` names at most the 64 jobs that have pushed most. The gauges of the rest are added up as
-`other`; their counters are not, because a sum would fall when one of them ends. A job's counters are shown once all
-its ranks have been heard, and for two minutes after its end. The values of `reason` are those of the
+Labels have few values. `job` names at most the 64 jobs that have pushed most; Prometheus renames it unless it scrapes
+with `honor_labels: true`. The gauges of the rest are added up as `other`; their counters are not, because a sum would
+fall when one of them ends. A job's counters are shown once all its ranks have been heard, and for two minutes after
+its end. The values of `reason` are those of the
 [frame](wire.md), those of `event` the keys of the [events](events.md).
 
 | metric | type | label | meaning |

@@ -2,24 +2,54 @@
 # Runs every test that needs no GPU, after scripts/build.sh. Reports in JUnit's form are left in build/reports.
 set -euo pipefail
 "$(dirname "$0")/helm_tool.sh"
+"$(dirname "$0")/prometheus_tool.sh"
 # CI tests everything; elsewhere the tests over RDMA verbs are skipped, loudly, where their machine can't be had.
 "$(dirname "$0")/rdma_guest.sh" || [ "${CI:-}" != true ]
-phase=test step_count=2
+phase=test step_count=3
 source "$(dirname "$0")/progress.sh"
 
 reports=$repository/build/reports
 rm -rf "$reports"
-mkdir -p "$reports"
-ctest_status=0
-pytest_status=0
+mkdir -p "$reports" "$log_folder"
+counts=()
+
+# Python tests that run beside the others, in a process of their own: they compile, emulate a machine, or wait for faults
+# in clusters of their own, and hardly any of them counts seconds.
+apart=(tests/chaos tests/fuzz tests/rdma tests/ucx_versions)
+for folder in "${apart[@]}"; do
+  [ -d "$folder" ] || die "$folder is not there any more; correct the list in scripts/test.sh."
+done
+run_pytest() { # run_pytest NAME ARGUMENT...
+  build/venv/bin/python -m pytest -o "cache_dir=build/pytest_cache_$1" --junitxml="$reports/pytest_$1.xml" "${@:2}"
+}
 
 begin_step "C++ tests (ctest)"
-ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs" --output-junit "$reports/ctest.xml" ||
-  ctest_status=$?
+status=0
+ctest --test-dir build --output-on-failure --no-tests=error -j "$jobs" --output-junit "$reports/ctest.xml" || status=$?
+counts+=("$reports/ctest.xml" "$status")
 end_step "done"
 
-begin_step "Python tests (pytest)"
-build/venv/bin/python -m pytest --junitxml="$reports/pytest.xml" || pytest_status=$?
+begin_step "Python tests (pytest), beside them those of ${apart[*]}"
+set -m # a process group of its own, to be ended as a whole
+run_pytest apart "${apart[@]}" > "$log_folder/pytest_apart.log" 2>&1 < /dev/null &
+others=$!
+set +m
+# Its tests end what they have started.
+end_others() {
+  kill -INT -- "-$others" 2> /dev/null || return 0
+  wait "$others" || true
+}
+trap 'end_others; end_what_was_started' EXIT
+status=0
+run_pytest main tests "${apart[@]/#/--ignore=}" || status=$?
+counts+=("$reports/pytest_main.xml" "$status")
 end_step "done"
 
-/usr/bin/python3 scripts/count_tests.py "$reports/ctest.xml" $ctest_status "$reports/pytest.xml" $pytest_status
+begin_step "Python tests of ${apart[*]}, begun beside the others"
+tail -n +1 -f --pid="$others" "$log_folder/pytest_apart.log" # what it said and says, until it has ended
+status=0
+wait "$others" || status=$?
+counts+=("$reports/pytest_apart.xml" "$status")
+end_step "done"
+
+/usr/bin/python3 scripts/count_tests.py "${counts[@]}"

@@ -37,6 +37,7 @@ constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int64_t kDrainPollNs = 20 * kNsPerMs;
+constexpr unsigned kStopPatienceS = 5;
 
 std::optional<std::string> LookUpEnvironment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -68,6 +69,12 @@ std::string TakeSignalName(int signal_fd) {
   signalfd_siginfo info{};
   if (read(signal_fd, &info, sizeof(info)) != sizeof(info)) return "a signal";
   return info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+// Ends the process with kExitFailure if it has not ended by itself after so many seconds.
+void EndWithin(unsigned seconds) {
+  signal(SIGALRM, [](int) { _exit(kExitFailure); });
+  alarm(seconds);
 }
 
 // The server as the threads of HTTP see it: none before it is registered, and when it ends.
@@ -120,26 +127,31 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServerConfig& config
   return *std::move(http);
 }
 
-// `why`: a signal's name, or "shoalctl drain"; in that case the server has begun to drain by itself.
-void DrainAndStop(const ServerConfig& config, const std::string& why, int signal_fd, Server* server, ShownServer* shown,
-                  EventLog* log) {
+// `by_operator`: the server has begun to drain by itself; `why` otherwise is a signal's name. False: the server goes
+// on, or has to end for another reason: an operator asked it to stay before all groups had ended, or it lost its place.
+bool DrainAndStop(const ServerConfig& config, bool by_operator, const std::string& why, int signal_fd, Server* server,
+                  ShownServer* shown, EventLog* log) {
   log->Write({.kind = EventKind::kServerLeaving,
               .text = absl::StrCat(why, ": leaving the cluster; open groups get ", config.drain_timeout_ms,
                                    " ms to end; another signal ends them at once")});
-  if (!server->asked_to_drain()) server->Drain(why);
+  if (!by_operator) server->Drain(why);
   const uint64_t since_ns = MonotonicNs();
   const uint64_t until_ns = since_ns + config.drain_timeout_ms * kNsPerMs;
   WaitReport wait(since_ns, until_ns);
   bool signalled_again = false;
-  for (uint64_t now_ns = since_ns; now_ns < until_ns && !server->drained() && !signalled_again;
-       now_ns = MonotonicNs()) {
+  bool drained = false;
+  for (uint64_t now_ns = since_ns; now_ns < until_ns && !signalled_again; now_ns = MonotonicNs()) {
+    drained = server->drained();
+    if (drained) break;
     if (wait.TakeDue(now_ns)) {
       log->Write({.kind = EventKind::kServerWaitsForGroups,
                   .text = absl::StrCat(wait.WaitedFor("open groups to end", now_ns), ": ", server->open_groups())});
     }
     signalled_again = WaitReadable({signal_fd}, kDrainPollNs);
+    if (by_operator && !signalled_again && (!server->asked_to_drain() || !server->failure().ok())) return false;
   }
-  if (!server->drained()) {
+  shown->Leave();
+  if (!drained) {
     log->Write({.kind = EventKind::kServerCutsGroups,
                 .text = absl::StrCat("stopping although groups are open; their workers will see a lost server: ",
                                      server->open_groups())});
@@ -147,6 +159,7 @@ void DrainAndStop(const ServerConfig& config, const std::string& why, int signal
   shown->Show(nullptr);
   server->Stop(why);
   log->Write({.kind = EventKind::kServerStopped, .text = absl::StrCat("stopped after ", why)});
+  return true;
 }
 
 int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signal_fd) {
@@ -167,17 +180,24 @@ int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signa
   log->Write({.kind = EventKind::kServerListening,
               .subject = absl::StrCat("server ", (*server)->name()),
               .text = absl::StrCat("Shoal ", kSoftwareVersion, " listens on ", addresses)});
-  while (!WaitReadable({signal_fd, (*server)->end_fd()}, std::nullopt)) {
+  while (true) {
+    while (!WaitReadable({signal_fd, (*server)->end_fd()}, std::nullopt)) {
+    }
+    if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
+      shown.Leave();
+      shown.Show(nullptr);
+      const int exit_code = Fail(failure, log);
+      EndWithin(kStopPatienceS);  // a thread of it may hang: that is what servers are evicted for
+      (*server)->Stop("lost its place");
+      return exit_code;
+    }
+    const bool asked = (*server)->asked_to_drain();
+    // It was called back before this thread saw that it was to leave.
+    if (!asked && !WaitReadable({signal_fd}, 0)) continue;
+    if (!asked) shown.Leave();
+    const std::string why = asked ? "shoalctl drain" : TakeSignalName(signal_fd);
+    if (DrainAndStop(config, asked, why, signal_fd, server->get(), &shown, log)) return kExitOk;
   }
-  shown.Leave();
-  if (const absl::Status failure = (*server)->failure(); !failure.ok()) {
-    shown.Show(nullptr);
-    (*server)->Stop("lost its place");
-    return Fail(failure, log);
-  }
-  const bool asked = (*server)->asked_to_drain();
-  DrainAndStop(config, asked ? "shoalctl drain" : TakeSignalName(signal_fd), signal_fd, server->get(), &shown, log);
-  return kExitOk;
 }
 
 int Main(const std::vector<std::string>& arguments) {

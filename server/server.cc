@@ -102,7 +102,7 @@ class Server::Parts {
   void NoteScheduler(const SchedulerHeard& heard);
   // Returns when it has, or after a few seconds.
   void LeaveCluster(std::string_view reason);
-  void OpenNoNewGroups();
+  void SetDraining(bool drain);
   ServerCounters CountersForRenewal();
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
@@ -248,9 +248,14 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
             NoteScheduler({.lease_ttl_ns = renewed.ttl_ms * kNsPerMs, .is_colocated = renewed.scheduler_is_colocated});
           },
           [this](const DrainAsked&) {
-            OpenNoNewGroups();
+            SetDraining(true);
             asked_to_drain_ = true;
             end_wake_up_->Signal();
+          },
+          [this](const DrainWithdrawn&) {
+            asked_to_drain_ = false;
+            end_wake_up_->Drain();
+            SetDraining(false);
           },
           [this](const LeaseGivenUp& given_up) {
             {
@@ -299,11 +304,11 @@ void Server::Parts::LeaveCluster(std::string_view reason) {
 
 void Server::Parts::Drain(std::string_view reason) {
   LeaveCluster(reason);
-  OpenNoNewGroups();
+  SetDraining(true);
 }
 
-void Server::Parts::OpenNoNewGroups() {
-  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->Drain();
+void Server::Parts::SetDraining(bool drain) {
+  for (const std::unique_ptr<ServerThread>& thread : threads_) thread->SetDraining(drain);
 }
 
 bool Server::Parts::drained() const {

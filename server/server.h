@@ -50,7 +50,8 @@ class Server {
 
   // Becomes readable when the server is to be stopped. Either it has lost its place in the cluster for good (failure()
   // says why) and continues to serve its open groups; or an operator asked it to leave (asked_to_drain()): it has
-  // drained itself as by Drain, but stays registered until no group is open.
+  // drained itself as by Drain, but stays registered until no group is open. If the operator asks it to stay before
+  // that, asked_to_drain() ends, it takes groups in again, and end_fd is not readable any more.
   int end_fd() const;
   absl::Status failure() const;
   bool asked_to_drain() const;

@@ -22,6 +22,9 @@ bool IsUntouched(const std::vector<std::byte>& memory) {
          (memory[0] == kGrave && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
+// What is called when its group has failed already ends within this time.
+constexpr uint64_t kAtOnceNs = kNsPerS;
+
 // Of "rank 1 (rank 3 of the job) on b", "rank 3 of the job on b" or "rank 3 on b" (core/rank_text.h), at the start of
 // the text: 3.
 std::optional<uint32_t> JobRankNamed(absl::string_view text) {
@@ -91,8 +94,11 @@ void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
     Fail(absl::StrCat(where,
                       ": it came as RESOURCE_EXHAUSTED, and nothing lacked memory (message): ", status.message()));
   }
-  // What a rank says at its op's deadline may tell of a refusal as well.
-  if (absl::IsAborted(status) && lacked_memory && !absl::StrContains(status.message(), "is not done after")) {
+  // What a rank says at its op's deadline may tell of a refusal as well, and so may one whose scheduler forgot its job.
+  const bool ended_otherwise =
+      absl::StrContains(status.message(), "is not done after") ||
+      (scheduler_forgets_ && absl::StrContains(status.message(), "it can't go on with one of its servers"));
+  if (absl::IsAborted(status) && lacked_memory && !ended_otherwise) {
     Fail(absl::StrCat(where, ": want of memory came as ABORTED (message): ", status.message()));
   }
   if (NamesOneRankTwice(status.message())) {
@@ -100,7 +106,7 @@ void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
   }
 }
 
-void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
+void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint64_t called_ns, uint32_t rank,
                        const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
                        const absl::Status& status, const std::vector<std::byte>& memory) {
   const auto ranks = static_cast<uint32_t>(job_ranks.size());
@@ -128,13 +134,14 @@ void Checkers::OpEnded(uint32_t job, const std::string& group, uint64_t op, uint
     }
     CheckCode(where(), status);
     const auto given_up = given_up_by_ns_.find({job, group});
-    if (given_up != given_up_by_ns_.end() && world_->now_ns() > given_up->second) {
+    if (given_up != given_up_by_ns_.end() && world_->now_ns() > std::max(given_up->second, called_ns + kAtOnceNs)) {
       Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - given_up->second) / kNsPerMs,
                         " ms later than a rank's end of the group allows (lost rank): ", status.message()));
     }
     for (const uint32_t job_rank : job_ranks) {
       const auto known = all_know_by_ns_.find({job, job_rank});
-      if (known == all_know_by_ns_.end() || world_->now_ns() <= known->second) continue;
+      if (known == all_know_by_ns_.end()) continue;
+      if (world_->now_ns() <= std::max(known->second, called_ns + kAtOnceNs)) continue;
       Fail(absl::StrCat(where(), ": ended ", (world_->now_ns() - known->second) / kNsPerMs,
                         " ms later than the death of rank ", job_rank, " allows (lost rank): ", status.message()));
     }

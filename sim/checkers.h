@@ -72,7 +72,7 @@ class Checkers {
   // A rank calls an op; of all ranks the last call counts.
   void OpCalled(uint32_t job, const std::string& group, uint64_t op);
   // `rank` in the group, whose ranks in the job are `job_ranks`.
-  void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint32_t rank,
+  void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint64_t called_ns, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
                const absl::Status& status, const std::vector<std::byte>& memory);
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
@@ -80,6 +80,8 @@ class Checkers {
   // Of a group, or an op, that has failed: want of memory, and nothing else, is RESOURCE_EXHAUSTED on all ranks,
   // whoever heard it first (F21). Who passes an error on does not name its rank again.
   void CheckCode(const std::string& where, const absl::Status& status);
+  // A fault of the run takes the scheduler's state.
+  void SchedulerForgets() { scheduler_forgets_ = true; }
   // Ops of the job may fail now, with an error that has this text.
   void MayFailFor(uint32_t job, const std::string& text) { texts_[job].insert(text); }
   bool MayFail(uint32_t job) const { return texts_.contains(job); }
@@ -134,6 +136,7 @@ class Checkers {
   World* world_;
   const FaultLog* faults_;
   const uint64_t healing_ns_;
+  bool scheduler_forgets_ = false;
   std::array<std::set<uint32_t>, kExcusableChecks> excused_;
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;

@@ -12,6 +12,9 @@ namespace {
 constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
 constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
 constexpr uint64_t kRegisteredPollNs = kNsPerMs;
+// Servers are looked for from this time on, this often, and have to be there twice: groups move when one comes.
+constexpr uint64_t kStartedNs = 900 * kNsPerMs;
+constexpr uint64_t kStartedPollNs = 100 * kNsPerMs;
 constexpr uint64_t kSettleNs = 10 * kNsPerS;
 constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
 constexpr uint64_t kSlackNs = 500 * kNsPerMs;  // for what is under way, at the latencies that are drawn
@@ -60,10 +63,20 @@ void Cluster::Start() {
     StartRun(absl::StrCat("job-", job), profile_.jobs[job], profile_.jobs[job].start_ns);
   }
   for (const Fault& fault : profile_.faults) {
+    if (MakesForgetful(fault.kind)) checkers_.SchedulerForgets();
     world_.At(fault.at_ns, [this, fault] { Happen(fault); });
   }
   world_.After(kTendEveryNs, [this] { Tend(); });
-  world_.After(kNsPerS, [this] { scheduler_audit_.AllStarted(); });
+  world_.After(kStartedNs, [this] { WaitForServers(false); });
+}
+
+// A fault of the scheduler may make a server come late.
+void Cluster::WaitForServers(bool were_there) {
+  const bool are_there = std::ranges::all_of(servers_, [this](const Server& server) {
+    return server.process == nullptr || !IsDedicated(server) || server.process->registered();
+  });
+  if (were_there && are_there) return scheduler_audit_.AllStarted();
+  world_.After(kStartedPollNs, [=, this] { WaitForServers(are_there); });
 }
 
 void Cluster::StartScheduler() {
@@ -235,9 +248,9 @@ NodeStageCounts Cluster::node_deaths() const {
   return sum;
 }
 
-uint64_t Cluster::SettleNs() const {
+uint64_t Cluster::SettledByNs() const {
   const bool silence = faults_[static_cast<size_t>(FaultKind::kWorkerSilent)] > 0;
-  return silence ? kSettleAfterSilenceNs : kSettleNs;
+  return std::max(world_.now_ns(), fault_log_.last_end_ns()) + (silence ? kSettleAfterSilenceNs : kSettleNs);
 }
 
 }  // namespace shoal::sim

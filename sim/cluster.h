@@ -41,8 +41,8 @@ class Cluster {
   void Start();
   // True when all processes that were to start have started, and have ended or died.
   bool AllWorkersEnded() const;
-  // How long servers may take to notice the end of the last worker.
-  uint64_t SettleNs() const;
+  // By then servers have noticed the end of the last worker, which was just now, and cuts have ended.
+  uint64_t SettledByNs() const;
   // Ends the processes that are left, and checks them.
   void CheckEnd();
 
@@ -73,6 +73,7 @@ class Cluster {
   };
 
   // ---- cluster.cc: processes ----
+  void WaitForServers(bool were_there);
   void StartScheduler();
   void StartFollower(size_t index);
   void StartServer(size_t index);
@@ -121,9 +122,13 @@ class Cluster {
   void RestartJob(uint32_t run, bool first_was_in);
   // Of a fault after which the scheduler does not know what it must: groups may not be moved any more.
   void ExcuseRunsFromHealing();
+  // All its ranks have ended.
+  bool IsOver(uint32_t run) const;
   // What a scheduler without its state can't go on with.
   void ExcuseRunsOfLostState();
   void ExcuseRunsThatAreJoining();
+  bool TakesLeases(uint64_t end_ns) const;
+  bool ServersHearOfTheEndOf(const WorkerProcess& worker) const;
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
   void GroupIsGivenUp(uint32_t run, const std::string& group);
   uint64_t LeaseRunsOutNs() const;

@@ -14,10 +14,17 @@ constexpr uint64_t kJoinAttemptMs = 1000;
 // After which a fault that found nothing to hit is tried again.
 constexpr uint64_t kTryAgainNs = 100 * kNsPerMs;
 
-bool HitsScheduler(FaultKind kind) {
-  return kind == FaultKind::kSchedulerOutage || kind == FaultKind::kStoreFailures || kind == FaultKind::kLeaderChange ||
-         kind == FaultKind::kPause || kind == FaultKind::kFollowerStop;
+// Of a pause's target, by three: else it is a server's or a worker's.
+constexpr uint32_t kPausesScheduler = 1;
+
+bool HitsScheduler(const Fault& fault) {
+  return fault.kind == FaultKind::kSchedulerOutage || fault.kind == FaultKind::kStoreFailures ||
+         fault.kind == FaultKind::kLeaderChange || fault.kind == FaultKind::kFollowerStop ||
+         (fault.kind == FaultKind::kPause && fault.target % 3 == kPausesScheduler);
 }
+
+// A failed op waits that much longer for a peer whose network is gone to let its memory go.
+bool IsSilent(FaultKind kind) { return kind == FaultKind::kServerSilent || kind == FaultKind::kWorkerSilent; }
 
 }  // namespace
 
@@ -92,13 +99,23 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
   }
 }
 
+// Whether the scheduler counts those as lost who are silent from now on until then: it gives them time that it was away
+// for itself.
+bool Cluster::TakesLeases(uint64_t end_ns) const {
+  const uint64_t lease_ns = LeaseRunsOutNs();
+  return end_ns - world_.now_ns() > lease_ns && std::ranges::none_of(profile_.faults, [&](const Fault& fault) {
+           return HitsScheduler(fault) && fault.at_ns < end_ns &&
+                  fault.at_ns + fault.duration_ns + lease_ns > world_.now_ns();
+         });
+}
+
 bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
   if (fault.kind == FaultKind::kWorkerNodeCut) {
     const Worker* const worker = PickWorker(fault.target);
     if (worker == nullptr) return false;
     for (const Worker* const each : WorkersOn(worker->place.node)) {
       MayFailFor(each->place);
-      if (each->process->joined()) RankDies(each->place, /*connections_closed=*/false);
+      if (TakesLeases(end_ns) && each->process->joined()) RankDies(each->place, /*connections_closed=*/false);
     }
     CutNode(worker->place.node, end_ns);
     return true;
@@ -170,7 +187,9 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       if (fault.kind == FaultKind::kLeaderChange) scheduler_->PauseUntil(kNoDeadline);
       if (fault.kind == FaultKind::kStaleLeader) {
         ExcuseRunsFromHealing();
-        for (uint32_t run = 0; run < runs_; ++run) checkers_.Excuse(ExcusableCheck::kIsolation, run);
+        for (uint32_t run = 0; run < runs_; ++run) {
+          if (!IsOver(run)) checkers_.Excuse(ExcusableCheck::kIsolation, run);
+        }
       }
       deposed_.push_back(std::move(scheduler_));
       world_.At(end_ns, [this, index = deposed_.size() - 1] { deposed_[index].reset(); });
@@ -186,7 +205,7 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       world_.At(end_ns, [this] { StartScheduler(); });
       return true;
     case FaultKind::kPause:
-      if (fault.target % 3 != 1 || scheduler_ == nullptr) return false;
+      if (fault.target % 3 != kPausesScheduler || scheduler_ == nullptr) return false;
       scheduler_->PauseUntil(end_ns);
       return true;
     case FaultKind::kFollowerStop: {
@@ -309,7 +328,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       control_.HoldStreams(process.name(), end_ns);
       return true;
     case FaultKind::kWorkerCrash:
-      RankDies(worker->place, process.opened_all());
+      RankDies(worker->place, ServersHearOfTheEndOf(process));
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kWorkerSilent:
@@ -319,7 +338,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       runs_restarted_.insert(run);
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
-      RankDies(worker->place, process.opened_all());
+      RankDies(worker->place, ServersHearOfTheEndOf(process));
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
@@ -356,9 +375,16 @@ void Cluster::ExcuseRunsFromHealing() {
   for (uint32_t run = 0; run < runs_; ++run) checkers_.Excuse(ExcusableCheck::kHealing, run);
 }
 
+bool Cluster::IsOver(uint32_t run) const {
+  return std::ranges::all_of(workers_, [&](const Worker& worker) {
+    if (worker.place.run != run) return true;
+    return worker.started && (worker.process == nullptr || worker.process->finished());
+  });
+}
+
 void Cluster::ExcuseRunsOfLostState() {
   for (const Worker& worker : workers_) {
-    if (!worker.started) continue;
+    if (!worker.started || IsOver(worker.place.run)) continue;
     // With the servers that it has, a group goes on; it can't be given others.
     const bool can_go_on = worker.process != nullptr && worker.process->opened_all() && !profile_.moves();
     if (!can_go_on) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
@@ -373,6 +399,18 @@ void Cluster::ExcuseRunsThatAreJoining() {
     if (worker.started && (worker.process == nullptr || worker.process->joined())) continue;
     checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   }
+}
+
+// Whether it had a connection to a living server for each of its groups. A group has none when the server that it had
+// died before, or with this process, and for a moment while it moves.
+bool Cluster::ServersHearOfTheEndOf(const WorkerProcess& worker) const {
+  if (!worker.opened_all()) return false;
+  return std::ranges::all_of(worker.GroupsOnServers(), [&](const std::pair<GroupId, Rank>& place) {
+    return std::ranges::any_of(servers_, [&](const Server& server) {
+      return server.process != nullptr && server.worker != worker.name() &&
+             server.process->HasRank(place.first, place.second);
+    });
+  });
 }
 
 // The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
@@ -399,16 +437,26 @@ uint64_t Cluster::LeaseRunsOutNs() const {
 
 // The bound: `known_ns` and a second, and as much more as those faults take that are open now or begin before all ranks
 // know. Each may hold the news up for as long as it lasts; one of a scheduler for a lease more, in which members find
-// the next one. What has ended before holds nothing up.
+// the next one. What has ended before holds nothing up, but for a peer that has gone silent.
 std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
   std::vector<Fault> faults = profile_.faults;
   std::ranges::stable_sort(faults, {}, &Fault::at_ns);
   uint64_t known_by_ns = world_.now_ns() + known_ns + kNsPerS;
+  bool waits_for_silent_peer = false;
+  bool may_lose_the_news = false;
   for (const Fault& fault : faults) {
     if (fault.at_ns > known_by_ns) break;
     if (MakesForgetful(fault.kind)) return std::nullopt;
+    // A server that loses all ranks of a group closes it, and has told of none if that is within its shortest pause
+    // between heartbeats.
+    if (fault.kind == FaultKind::kReset && fault.at_ns >= world_.now_ns() && !std::exchange(may_lose_the_news, true)) {
+      known_by_ns += LeaseRunsOutNs();
+    }
+    if (IsSilent(fault.kind) && !std::exchange(waits_for_silent_peer, true)) {
+      known_by_ns += WorkerMachineOptions().force_after_ns;
+    }
     if (fault.at_ns + fault.duration_ns < world_.now_ns()) continue;
-    known_by_ns += fault.duration_ns + (HitsScheduler(fault.kind) ? profile_.lease_ttl_ms * kNsPerMs : 0);
+    known_by_ns += fault.duration_ns + (HitsScheduler(fault) ? profile_.lease_ttl_ms * kNsPerMs : 0);
   }
   return known_by_ns;
 }

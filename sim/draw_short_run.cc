@@ -172,8 +172,11 @@ void DrawShortRun(Random& random, Profile* profile) {
   if (special > 2 && special < 5) DrawUnrest(random, profile);
   if (special > 4 && special < 7) DrawLag(random, profile);
   if (special == 7) DrawSameNode(random, profile);
-  // What is to be survived takes leases and outages in a row.
-  profile->op_timeout_ns = (profile->moves() ? 40 : 6) * kNsPerS;
+  // What is to be survived takes leases and outages in a row; a map or an answer that comes late, up to two leases.
+  const bool news_are_late = std::ranges::any_of(profile->faults, [](const Fault& fault) {
+    return fault.kind == FaultKind::kLateMap || fault.kind == FaultKind::kFollowerStop;
+  });
+  profile->op_timeout_ns = (profile->moves() || news_are_late ? 40 : 6) * kNsPerS;
 }
 
 }  // namespace shoal::sim

@@ -107,7 +107,7 @@ void ServerProcess::Drain() {
   if (draining_ || !registered()) return;
   draining_ = true;
   for (IoThread& thread : threads_) {
-    if (thread.loop != nullptr) thread.loop->Drain();
+    if (thread.loop != nullptr) thread.loop->SetDraining(true);
   }
   commands_.emplace_back(LeaveRequested{"drained"});
   Wake();
@@ -131,6 +131,17 @@ ServerCounters ServerProcess::Counters() const {
     }
   }
   return sum;
+}
+
+bool ServerProcess::HasRank(GroupId group, Rank rank) const {
+  return std::ranges::any_of(threads_, [&](const IoThread& thread) {
+    if (thread.loop == nullptr) return false;
+    const OpenGroups groups = thread.loop->open_groups();
+    const auto found = groups.find(group);
+    if (found == groups.end() || !found->second.ranks.contains(rank)) return false;
+    return std::ranges::none_of(thread.loop->counters().absent_ranks,
+                                [&](const AbsentRank& absent) { return absent.group == group && absent.rank == rank; });
+  });
 }
 
 uint32_t ServerProcess::GroupsOpen() const {

@@ -43,6 +43,8 @@ class ServerProcess : public SimProcess {
   void FallSilent();
   // It leaves the cluster and opens no new group; drained() when none is open any more.
   void Drain();
+  // Whether the rank has a connection here for the group.
+  bool HasRank(GroupId group, Rank rank) const;
   bool registered() const { return token_key_.has_value(); }
   bool draining() const { return draining_; }
   bool drained() const { return left_ && GroupsOpen() == 0; }

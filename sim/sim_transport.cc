@@ -168,6 +168,7 @@ void SimTransport::Arrive(PeerId peer, std::shared_ptr<Message> message) {
   const std::vector<std::byte> header = message->header;
   const uint64_t bytes = message->payload_bytes;
   if (WireAudit* audit = network_->AuditOf(*message->connection)) audit->Arrived(header);
+  if (!message->wants_token) copies_.push_back(offer);
   offers_[offer] = {peer, std::move(message)};
   Push({.kind = TransportEventKind::kOffered, .peer = peer, .offer = offer, .payload_bytes = bytes}, header);
 }
@@ -351,7 +352,22 @@ void SimTransport::Drop(PeerId peer, absl::Status why) {
   peers_.erase(peer);
 }
 
+void SimTransport::CheckNoCopyIsHeld() {
+  for (const OfferId copy : std::exchange(copies_seen_, std::exchange(copies_, {}))) {
+    const auto held = offers_.find(copy);
+    if (held == offers_.end()) continue;
+    const Message& message = *held->second.second;
+    WireAudit* const audit = network_->AuditOf(*message.connection);
+    const bool is_twice = std::any_of(offers_.begin(), offers_.end(), [&](const auto& each) {
+      return each.first != copy && each.second.first == held->second.first &&
+             each.second.second->header == message.header;
+    });
+    if (audit != nullptr && is_twice) audit->HeldTwice(address_, message.header);
+  }
+}
+
 std::span<const TransportEvent> SimTransport::Poll() {
+  CheckNoCopyIsHeld();
   polled_.clear();
   std::swap(polled_, inbox_);
   events_.clear();

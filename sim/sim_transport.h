@@ -104,6 +104,8 @@ class SimTransport : public Transport, private PayloadLender {
   void Depart(const std::shared_ptr<Message>& message, absl::Status status);
   // The receiver is done with the payload; its sender learns of that some time later.
   void Release(const std::shared_ptr<Message>& message);
+  // A user that has seen two equal offers decides on one of them at once: each takes a place that others may need.
+  void CheckNoCopyIsHeld();
   // T2: what is sent stays as it is until its kSent.
   void CheckUnchanged(const Message& message);
   void Land(PeerId peer, uint64_t landing);
@@ -124,6 +126,8 @@ class SimTransport : public Transport, private PayloadLender {
   bool silent_ = false;
   std::map<PeerId, PeerState> peers_;
   std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
+  std::vector<OfferId> copies_;       // second arrivals of payloads, which the next Poll hands out
+  std::vector<OfferId> copies_seen_;  // that the last Poll has handed out
   std::map<OfferId, Loan> loans_;
   uint64_t next_peer_ = 1;
   uint64_t next_offer_ = 1;

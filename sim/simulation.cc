@@ -22,7 +22,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
     cluster.checkers().Fail("the processes keep each other busy for ever (liveness)");
     break;
   }
-  world.RunUntil(world.now_ns() + cluster.SettleNs());
+  world.RunUntil(cluster.SettledByNs());
   cluster.CheckEnd();
   const Checkers& checkers = cluster.checkers();
   return {.seed = profile.seed,

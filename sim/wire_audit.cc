@@ -139,6 +139,11 @@ void WireAudit::Pushed(const std::string& worker, uint64_t connection, const Fra
   }
 }
 
+void WireAudit::HeldTwice(const std::string& who, std::span<const std::byte> bytes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
+  if (header.ok()) Fail(who, *header, "keeps two copies of it waiting (held twice)");
+}
+
 void WireAudit::Arrived(std::span<const std::byte> frame) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(frame);
   if (!header.ok()) return;

@@ -5,6 +5,7 @@
 //   too early   a result is sent when all contributions to it, or results in their place, have landed (I2)
 //   wrong rank  a result goes to the rank that it names
 //   credit      a worker has no more chunks in flight to a server than that granted, counted from the oldest
+//   held twice  no process keeps two copies of a payload waiting (I7)
 //   watermark   no process reports an op as done, of itself or of others, where it is not (I3)
 //
 // Failures are given to the callback, with the name of the check in brackets. One thread (the world's).
@@ -50,6 +51,8 @@ class WireAudit {
   // ---- what transports see; `who` is the transport's address, headers and notes are whole frames ----
   void NoteSent(const std::string& who, uint64_t connection, std::span<const std::byte> note);
   void PayloadSent(const std::string& who, uint64_t connection, std::span<const std::byte> header);
+  // A user has two offers with this header, and has decided on neither of them.
+  void HeldTwice(const std::string& who, std::span<const std::byte> header);
   // A note or an offer is there.
   void Arrived(std::span<const std::byte> frame);
   // An offer was accepted or borrowed; the ticket is given back when it has landed.

@@ -192,8 +192,11 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
     world().TraceText(name(), ": ", ended->status.message());
   } else if (const auto* notice = std::get_if<MembershipNotice>(&outcome)) {
     world().TraceText(name(), ": ", notice->line);
-  } else if (std::holds_alternative<Left>(outcome)) {
+  } else if (const auto* left = std::get_if<Left>(&outcome)) {
     finished_ = true;
+    // What ended its groups is known to nobody if neither a server nor the scheduler could be told: others hear that it
+    // is lost.
+    if (!left->status.ok() && ports_.checkers->MayFail(place_.run)) MayBeWaitedFor();
   }
 }
 
@@ -253,6 +256,7 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       OpenOp op;
       op.group = index;
       op.number = ++group.submitted;
+      op.called_ns = world().now_ns();
       op.plan = PlanOp(profile_.seed, place_.run, group.name, op.number, place_.job.wire, place_.job.most_elements);
       if (disagree_ && op.plan.elements > 0) {  // an op of nothing waits for nobody
         disagree_ = false;
@@ -310,8 +314,8 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
       group.over = true;
       world().TraceText(name(), " op ", op.number, " of ", group.name, ": ", done->status.ToString());
     }
-    ports_.checkers->OpEnded(place_.run, group.name, op.number, group.rank, group.ranks, group.order, op.plan,
-                             done->status, op.memory);
+    ports_.checkers->OpEnded(place_.run, group.name, op.number, op.called_ns, group.rank, group.ranks, group.order,
+                             op.plan, done->status, op.memory);
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
     groups_[closed->group.value()].closed = true;
@@ -394,6 +398,15 @@ bool WorkerProcess::opened_none() const {
 
 bool WorkerProcess::opened_all() const {
   return std::all_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.was_opened; });
+}
+
+std::vector<std::pair<GroupId, Rank>> WorkerProcess::GroupsOnServers() const {
+  std::vector<std::pair<GroupId, Rank>> places;
+  for (const Group& group : groups_) {
+    if (!group.was_opened || group.closed || group.info->map->shards().empty()) continue;
+    places.emplace_back(group.id, group.info->rail == nullptr ? Rank(group.rank) : group.info->rail->rank);
+  }
+  return places;
 }
 
 bool WorkerProcess::did_everything() const {

@@ -71,6 +71,8 @@ class WorkerProcess : public SimProcess {
   bool opened_none() const;
   // All its groups were opened.
   bool opened_all() const;
+  // Its groups that are open and have servers, each with its rank there.
+  std::vector<std::pair<GroupId, Rank>> GroupsOnServers() const;
   // The cluster had no memory for the job's slots and said so.
   bool refused_memory() const { return refused_memory_; }
   // Groups that it has joined and not closed.
@@ -120,6 +122,7 @@ class WorkerProcess : public SimProcess {
   struct OpenOp {
     size_t group = 0;
     uint64_t number = 0;
+    uint64_t called_ns = 0;
     OpPlan plan;
     std::vector<std::byte> memory;
   };

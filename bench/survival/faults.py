@@ -38,16 +38,16 @@ class RollingRestart:
 
 @dataclasses.dataclass(frozen=True)
 class SchedulerAway:
-    """SIGKILL for the scheduler, which comes back with its state file: after the seconds, and not before the step."""
+    """SIGKILL for the scheduler. It comes back with its state file: after the seconds, and not before so many steps."""
 
     at_step: int
     seconds: float
-    until_step: int = 0
+    steps: int = 0
 
     def strike(self, cluster: Cluster, training: Training) -> dict:
         began_at = cluster.kill_scheduler()
         time.sleep(max(0.0, began_at + self.seconds - time.monotonic()))
-        training.wait_for_step(self.until_step)
+        training.wait_for_step(training.steps_done + self.steps)
         cluster.restart_scheduler()
         return {"kind": "scheduler away", "began_at": began_at, "ended_at": time.monotonic()}
 

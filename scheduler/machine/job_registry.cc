@@ -11,25 +11,6 @@
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
-namespace {
-
-constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
-// Judging looks at all ranks of a group, and each rank's heartbeat asks for it.
-constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
-
-// Whether a server's numbers can be.
-bool IsPossible(const LateRankReport& late) {
-  return late.window_ns > 0 && late.window_ns <= kLongestWindowNs && late.waited_ns <= late.window_ns &&
-         late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
-}
-
-// On this scheduler's clock, of what a server reports.
-template <typename Report>
-uint64_t TimeOf(const Report& report, Now now) {
-  return now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-}
-
-}  // namespace
 
 std::string Job::Describe(JobRank rank) const {
   const auto worker = workers.find(rank);
@@ -68,7 +49,13 @@ std::vector<RankLost> Job::LostRanks() const {
                     .reason = worker.state.reason,
                     .incarnation = worker.state.incarnation});
   }
+  std::ranges::stable_partition(lost,
+                                [this](const RankLost& each) { return failure == WhyLost(each.rank, each.reason); });
   return lost;
+}
+
+std::string Job::WhyLost(JobRank rank, const std::string& reason) const {
+  return absl::StrCat(Describe(rank), " was lost: ", reason);
 }
 
 void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_id, Now now) {
@@ -79,6 +66,7 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
     job.name = state.name;
     job.world_size = state.world_size;
     job.phase = state.phase;
+    job.failure = state.failure;
     job.started_at_unix_ms = state.started_at_unix_ms;
     job.groups.Restore(state.groups);
     for (const auto& [rank, rank_state] : state.ranks) {
@@ -91,8 +79,9 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
         continue;
       }
       job.groups.CloseAllOf(rank);
+      // States that were saved before they had the failure.
       if (rank_state.phase == MemberPhase::kLost && job.failure.empty()) {
-        job.failure = absl::StrCat(job.Describe(rank), " was lost: ", rank_state.reason);
+        job.failure = job.WhyLost(rank, rank_state.reason);
       }
     }
     JobId& newest = by_name_[job.name];
@@ -214,9 +203,8 @@ bool JobRegistry::NeedsNoServers(JobId id) {
   return *job.needs_no_servers;
 }
 
-absl::Status JobRegistry::HolderError(const JoinJob& request, Now now) const {
-  const Job* job = FindByName(request.job_name);
-  const Worker& worker = job->workers.at(request.rank);
+absl::Status JobRegistry::HolderError(JobId job, const JoinJob& request, Now now) const {
+  const Worker& worker = jobs_.at(job).workers.at(request.rank);
   return absl::AlreadyExistsError(
       absl::StrCat("rank ", request.rank.value(), " of job \"", request.job_name, "\" is held by process ",
                    worker.state.pid, " on node ", worker.state.node, " (heartbeat ",
@@ -253,7 +241,7 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   worker.heard = true;
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
-  worker.signs.Forget();
+  worker.signs.OnHeartbeat(now);
   GrantLease(&worker, now);
   return absl::OkStatus();
 }
@@ -304,99 +292,27 @@ void JobRegistry::AddLiveNodes(std::set<std::string>* nodes) const {
   }
 }
 
-void JobRegistry::RenewAll(Now now) {
+void JobRegistry::RenewLeases(bool ends_processes, Now now) {
   const uint64_t expires_ns = now.monotonic_ns + lease_ttl_ns_;
+  next_expiry_ns_ = kNoDeadline;
   for (auto& [id, job] : jobs_) {
     for (auto& [rank, worker] : job.workers) {
       if (worker.state.phase != MemberPhase::kLive) continue;
       worker.lease_expires_ns = expires_ns;
-      // What was seen while this scheduler was not reached is no evidence.
-      worker.signs.Forget();
+      next_expiry_ns_ = std::min(next_expiry_ns_, expires_ns);
+      // Not before now: what is long due looks as if this scheduler had stood still.
+      if (ends_processes) {
+        next_expiry_ns_ = std::min(next_expiry_ns_, std::max(worker.signs.EndedAtNs(), now.monotonic_ns));
+      }
     }
   }
-  next_expiry_ns_ = live_workers_ == 0 ? kNoDeadline : expires_ns;
 }
 
-Worker* JobRegistry::FindLive(JobId id, JobRank rank, Incarnation incarnation) {
-  const auto job = jobs_.find(id);
-  if (job == jobs_.end()) return nullptr;
-  const auto worker = job->second.workers.find(rank);
-  const bool is_live = worker != job->second.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
-                       worker->second.state.incarnation == incarnation;
-  return is_live ? &worker->second : nullptr;
-}
-
-void JobRegistry::OnStreamOpened(const WatchOpened& stream) {
-  Worker* const worker = FindLive(stream.job, stream.rank, stream.incarnation);
-  if (worker == nullptr) return;
-  worker->signs.OnStreamOpened(stream.watcher);
-  streams_[stream.watcher] = {stream.job, stream.rank, stream.incarnation};
-}
-
-void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
-  const auto stream = streams_.find(watcher);
-  if (stream == streams_.end()) return;
-  Worker* const worker = FindLive(stream->second.job, stream->second.rank, stream->second.incarnation);
-  streams_.erase(stream);
-  if (worker == nullptr) return;
-  worker->signs.OnStreamClosed(watcher, worker->last_heartbeat_ns, now);
-  next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
-}
-
-template <typename Report>
-const GroupState* JobRegistry::FindReported(const Report& report) const {
-  const Job* const job = Find(report.job);
-  const JobGroup* const group = job == nullptr ? nullptr : job->groups.Find(report.group);
-  if (group == nullptr) return nullptr;
-  const GroupState& state = group->state();
-  if (state.epoch != report.epoch || report.rank.value() >= state.ranks.size()) return nullptr;
-  const bool is_live = job->workers.at(state.ranks[report.rank.value()]).state.phase == MemberPhase::kLive;
-  return is_live ? &state : nullptr;
-}
-
-void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
-  const GroupState* const group = FindReported(absent);
-  if (group == nullptr) return;
-  Worker& worker = jobs_.at(absent.job).workers.at(group->ranks[absent.rank.value()]);
-  worker.signs.OnConnectionLost(TimeOf(absent, now), CleanText(absent.because), now);
-  next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
-}
-
-void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& late, Now now) {
-  const GroupState* const group = FindReported(late);
-  const auto is_of_server = [&](const Shard& shard) { return shard.server == server.id; };
-  if (group == nullptr || !IsPossible(late) || std::ranges::none_of(group->shards, is_of_server)) return;
-  Job& job = jobs_.at(late.job);
-  const auto comes_by_network = [&](JobRank rank) { return job.workers.at(rank).state.node != server.node; };
-  job.slow_ranks.OnWindow({.group = late.group,
-                           .epoch = late.epoch,
-                           .rank = late.rank,
-                           .server = server.id,
-                           .io_thread = late.io_thread,
-                           .number = late.window,
-                           .length_ns = late.window_ns,
-                           .end_ns = TimeOf(late, now),
-                           .ops = late.ops,
-                           .late_ops = late.late_ops,
-                           .waited_ns = late.waited_ns,
-                           .spacing_ns = late.spacing_ns,
-                           .median_spacing_ns = late.median_spacing_ns,
-                           .began_late_ns = late.began_late_ns,
-                           .alone_by_network = comes_by_network(group->ranks[late.rank.value()]) &&
-                                               std::ranges::count_if(group->ranks, comes_by_network) == 1});
-}
-
-std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {
-  const auto found = jobs_.find(id);
-  if (found == jobs_.end()) return {};
-  Job& job = found->second;
-  if (now.monotonic_ns < job.next_judge_ns) return {};
-  job.next_judge_ns = now.monotonic_ns + kJudgePeriodNs;
-  const auto find_group = [&job](GroupId group) {
-    const JobGroup* const open = std::as_const(job.groups).Find(group);
-    return open == nullptr ? nullptr : &open->state();
-  };
-  return job.slow_ranks.Judge(find_group, settle_ns, now);
+void JobRegistry::RenewAll(Now now) {
+  for (auto& [id, job] : jobs_) {
+    for (auto& [rank, worker] : job.workers) worker.signs.Forget();
+  }
+  RenewLeases(/*ends_processes=*/true, now);
 }
 
 void JobRegistry::AddNews(JobId id, std::string line) {
@@ -448,6 +364,7 @@ std::vector<JobState> JobRegistry::States() const {
     state.name = job.name;
     state.world_size = job.world_size;
     state.phase = job.phase;
+    state.failure = job.failure;
     state.started_at_unix_ms = job.started_at_unix_ms;
     for (const auto& [rank, worker] : job.workers) state.ranks.emplace(rank, worker.state);
     state.groups = job.groups.States();
@@ -459,6 +376,26 @@ void JobRegistry::GrantLease(Worker* worker, Now now) {
   worker->last_heartbeat_ns = now.monotonic_ns;
   worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
+}
+
+absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::string& reason) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    std::vector<std::string> open;
+    for (const auto& [id, job] : jobs_) {
+      if (job.open()) open.push_back(job.name);
+    }
+    return absl::NotFoundError(
+        absl::StrCat("no job is named \"", CleanText(name), "\"; open jobs: ", open.empty() ? "none" : NameList(open)));
+  }
+  Job& job = jobs_.at(found->second);
+  if (!job.open()) {
+    const std::string how = job.phase == JobPhase::kFailed ? absl::StrCat("has failed: ", job.failure) : "has ended";
+    return absl::FailedPreconditionError(absl::StrCat("job \"", name, "\" ", how, "; there is nothing to abort"));
+  }
+  job.phase = JobPhase::kFailed;
+  job.failure = absl::StrCat("an operator aborted job \"", name, "\"", reason.empty() ? "" : ": ", CleanText(reason));
+  return job.id;
 }
 
 JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now) {
@@ -480,7 +417,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   job->groups.CloseAllOf(rank);
   if (gone.lost && job->open()) {
     job->phase = JobPhase::kFailed;
-    job->failure = absl::StrCat(job->Describe(rank), " was lost: ", reason);
+    job->failure = job->WhyLost(rank, reason);
     gone.failed_job_now = true;
   }
   if (job->live_count == 0) {

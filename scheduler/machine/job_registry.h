@@ -1,8 +1,8 @@
 // The jobs that the scheduler knows: their ranks with leases, their open groups. Part of the machine: pure, one thread.
 //
 // JobRegistry alone changes a job; the machine reads it. A job starts with its first rank, runs once all ranks have
-// joined, ends when all have left, and fails as soon as a rank is lost. The name of an ended or failed
-// job may be used again: the next to join it starts a new job.
+// joined, ends when all have left, and fails as soon as a rank is lost or an operator aborts it. The name of an ended
+// or failed job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 #define SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_
 
@@ -48,7 +48,7 @@ struct Job {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
-  std::string failure;  // kFailed: which rank was lost, and why
+  std::string failure;  // kFailed: which rank was lost, and why; or that an operator aborted it
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
@@ -70,7 +70,10 @@ struct Job {
   std::string Describe(const GroupState& group) const;
   // By rank of a group whose ranks have all joined the job.
   std::vector<std::string> NodesOf(const std::vector<JobRank>& ranks) const;
+  // The one whose loss failed the job comes first: it is the one to be named.
   std::vector<RankLost> LostRanks() const;
+  // `failure` of a job that fails because the rank is lost for that reason.
+  std::string WhyLost(JobRank rank, const std::string& reason) const;
 };
 
 class JobRegistry {
@@ -111,9 +114,9 @@ class JobRegistry {
   // All ranks of the job are there, and can reduce among themselves on one node. Cheap: ranks ask it again and again.
   bool NeedsNoServers(JobId job);
 
-  // ALREADY_EXISTS, naming the process that holds the rank that `request` wants. Only for a request that Join has just
-  // held.
-  absl::Status HolderError(const JoinJob& request, Now now) const;
+  // ALREADY_EXISTS, naming the process that holds the rank of the job that `request` wants. Only for a request that
+  // Join has held for that job.
+  absl::Status HolderError(JobId job, const JoinJob& request, Now now) const;
 
   // NOT_FOUND: job unknown, or the rank's lease is over; the text says why.
   absl::Status Renew(const HeartbeatWorker& request, Now now);
@@ -124,12 +127,20 @@ class JobRegistry {
   absl::StatusOr<Gone> Leave(const LeaveJob& request, Now now);
   // Those whose lease ran out or whose process has ended, now lost.
   std::vector<Gone> ExpireLeases(Now now);
+  // All leases start anew. What shows that a process has ended stays, and counts if `ends_processes`; else it does with
+  // the next call that says so.
+  void RenewLeases(bool ends_processes, Now now);
+  // As RenewLeases, after a time in which this scheduler was not reached: what was seen then is no evidence.
   void RenewAll(Now now);
+
+  // The open job of that name fails for this reason; its ranks stay until they leave. NOT_FOUND: no job has the name.
+  // FAILED_PRECONDITION: it is over.
+  absl::StatusOr<JobId> Abort(const std::string& name, const std::string& reason);
 
   // A process opened a Watch stream for its job; the stream is closed.
   void OnStreamOpened(const WatchOpened& stream);
   void OnStreamClosed(WatcherId watcher, Now now);
-  // A server lost the connection of a rank. Says nothing of a group that has moved since.
+  // A server lost the connection of a rank, in this epoch of the group or an older one.
   void OnRankAbsent(const AbsentRankReport& absent, Now now);
   // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since, of a server that
   // it does not use, or with numbers that can't be.
@@ -169,8 +180,8 @@ class JobRegistry {
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
   void KeepAsPast(JobId id);
 
-  // The group of a server's report about one of its ranks; nullptr: it is closed, has moved since, has no such rank, or
-  // the rank is not live.
+  // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the
+  // epoch is one to come, it has no such rank, or the rank is not live.
   template <typename Report>
   const GroupState* FindReported(const Report& report) const;
   // The live worker of that process; nullptr: there is none.

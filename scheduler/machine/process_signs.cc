@@ -26,6 +26,11 @@ void ProcessSigns::OnConnectionLost(uint64_t lost_ns, const std::string& because
   connection_lost_because_ = because;
 }
 
+void ProcessSigns::OnHeartbeat(Now now) {
+  if (stream_closed_ns_.has_value() && now.monotonic_ns < *stream_closed_ns_ + kHeartbeatUnderWayNs) return;
+  Forget();
+}
+
 void ProcessSigns::Forget() {
   stream_closed_ns_.reset();
   connection_lost_ns_.reset();

@@ -24,7 +24,9 @@ class ProcessSigns {
   void OnStreamClosed(WatcherId stream, uint64_t heard_ns, Now now);
   // A server says that it lost the connection of the process at that time; `because`: its words.
   void OnConnectionLost(uint64_t lost_ns, const std::string& because, Now now);
-  // The process has shown life. Or nothing can be concluded, because this scheduler itself was not reached.
+  // The process shows life, unless its stream was closed just now, and it had sent this before.
+  void OnHeartbeat(Now now);
+  // Nothing can be concluded, because this scheduler itself was not reached.
   void Forget();
 
   // When the process counts as ended, never before the last event; kNoDeadline: it does not.

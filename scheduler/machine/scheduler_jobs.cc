@@ -13,7 +13,7 @@ namespace shoal::scheduler {
 void SchedulerMachine::Answer(RequestHandle handle, const JoinJob& request, Now now) {
   JobId held_by;
   if (TryJoin(handle, request, now, &held_by)) return;
-  if (held_joins_.full()) return ReplyNow(handle, jobs_.HolderError(request, now));
+  if (held_joins_.full()) return ReplyNow(handle, jobs_.HolderError(held_by, request, now));
   held_joins_.Add({handle, request, held_by});
   TakeOverRanks(now);
 }
@@ -86,7 +86,7 @@ void SchedulerMachine::TakeOverRanks(Now now) {
 
 void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
   for (const HeldJoin& held : held_joins_.TakeFor(job, rank)) {
-    ReplyNow(held.handle, jobs_.HolderError(held.request, now));
+    ReplyNow(held.handle, jobs_.HolderError(held.job, held.request, now));
   }
 }
 

@@ -31,6 +31,10 @@ absl::StatusOr<std::unique_ptr<SchedulerMachine>> SchedulerMachine::Make(const S
   }
   machine->map_ = std::make_shared<const ShardMap>(*std::move(map));
   machine->published_ = machine->map_;
+  // Moves that the scheduler before this one had put off (MovePace) are not in the state.
+  for (const auto& [id, job] : machine->jobs_.jobs()) {
+    for (auto& [group_id, group] : machine->jobs_.GroupsOf(id).all()) machine->LookAgain(&group, now.monotonic_ns);
+  }
   const std::string known = absl::StrCat(machine->servers_.live_count(), " servers and ",
                                          machine->jobs_.live_worker_count(), " workers are known from the saved state");
   machine->Record(EventKind::kSchedulerStarted, absl::StrCat("cluster ", state.cluster_id),
@@ -85,8 +89,10 @@ bool SchedulerMachine::RenewLeasesAfterStall(Now now) {
   const uint64_t patience_ns = HeartbeatPeriodNs(lease_ttl_ns());
   if (due_ns == kNoDeadline || now.monotonic_ns < due_ns) return false;
   if (saves_.last_save_failed()) {
-    // No process can be told that it is a member while the store fails, so none is lost for not renewing.
-    RenewAllLeases(now);
+    // No process can be told that it is a member while the store fails, so none is lost for not renewing, and a loss
+    // could not be saved.
+    servers_.RenewAll(now);
+    jobs_.RenewLeases(/*ends_processes=*/false, now);
     return true;
   }
   if (now.monotonic_ns < due_ns + patience_ns) return false;
@@ -182,7 +188,10 @@ void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActi
 void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions* actions) {
   if (event.status.ok()) {
     // Processes that joined meanwhile are told so only now: leases count from here.
-    if (saves_.OnSaved(event.number)) RenewAllLeases(now);
+    if (saves_.OnSaved(event.number)) {
+      servers_.RenewAll(now);
+      jobs_.RenewLeases(/*ends_processes=*/true, now);
+    }
     while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
   } else {
     SaveHasFailed(event, now);

@@ -149,8 +149,11 @@ class SchedulerMachine {
   void TellOpened(RequestHandle handle, const Job& job, const GroupState& group, Rank rank,
                   const std::shared_ptr<const ShardMap>& map, Now now);
 
-  // scheduler_drain.cc
+  // scheduler_admin.cc
   void Answer(RequestHandle handle, const DrainServer& request, Now now);
+  void Answer(RequestHandle handle, const UndrainServer& request, Now now);
+  void Answer(RequestHandle handle, const EvictServer& request, Now now);
+  void Answer(RequestHandle handle, const AbortJob& request, Now now);
   // Open groups that need servers, whose map has this life of the server.
   uint32_t GroupsWith(const ServerState& server) const;
 

@@ -202,14 +202,25 @@ struct DrainServer {
   std::string name;
 };
 
+struct UndrainServer {
+  std::string name;
+};
+struct EvictServer {
+  std::string name;
+};
+struct AbortJob {
+  std::string name;
+  std::string reason;  // in the operator's words; may be empty
+};
+
 struct GetCluster {};
 struct ListServers {};
 struct ListJobs {};
 struct GetShardMap {};
 
-using Request =
-    std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups, HeartbeatWorker,
-                 LeaveJob, ReportServer, DrainServer, GetCluster, ListServers, ListJobs, GetShardMap>;
+using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups,
+                             HeartbeatWorker, LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob,
+                             GetCluster, ListServers, ListJobs, GetShardMap>;
 
 }  // namespace shoal::scheduler
 

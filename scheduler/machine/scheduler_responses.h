@@ -44,6 +44,22 @@ struct ServerDraining {
   uint32_t groups_kept = 0;  // open groups that have no other server
 };
 
+struct ServerUndrained {
+  ServerId server;
+  bool was_draining = false;
+};
+
+struct ServerEvicted {
+  ServerId server;
+  uint32_t groups_kept = 0;  // open groups that have not moved: no other server can take them, or not yet
+};
+
+struct JobAborted {
+  JobId job;
+  uint32_t groups_failed = 0;
+  uint32_t live_ranks = 0;  // that are told
+};
+
 struct JobJoined {
   JobId job;
   uint64_t lease_ttl_ms = 0;
@@ -101,6 +117,7 @@ struct ClusterView {
 
 struct ServerView {
   ServerState state;
+  bool heard = false;  // its load is known to this scheduler
   uint64_t last_heartbeat_age_ms = 0;
   ServerLoad load;
 };
@@ -123,15 +140,17 @@ struct JobView {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
+  std::string failure;         // kFailed: why
+  bool load_is_whole = false;  // that of every live rank is known to this scheduler
   uint64_t started_at_unix_ms = 0;
   std::vector<RankView> ranks;
   std::vector<GroupView> groups;
   std::vector<SlowRank> slow_ranks;
 };
 
-using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, JobJoined, GroupJoined,
-                              WorkerRenewed, ServerReported, ClusterView, std::vector<ServerView>, std::vector<JobView>,
-                              std::shared_ptr<const ShardMap>>;
+using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted,
+                              JobAborted, JobJoined, GroupJoined, WorkerRenewed, ServerReported, ClusterView,
+                              std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

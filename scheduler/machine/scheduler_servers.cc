@@ -55,8 +55,8 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
   const uint64_t used_before_bytes = servers_.slot_memory_used_bytes(request.server);
-  const absl::Status status = servers_.Renew(request, now);
-  if (!status.ok()) return ReplyNow(handle, status);
+  const absl::StatusOr<bool> is_back = servers_.Renew(request, now);
+  if (!is_back.ok()) return ReplyNow(handle, is_back.status());
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
   for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
   std::set<JobId> jobs;
@@ -70,6 +70,9 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,
                                           .is_colocated = settings_.is_colocated}));
+  if (!*is_back) return;
+  RebuildMap(now);
+  CompleteGroups(now);
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {

@@ -158,6 +158,7 @@ struct JobState {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
+  std::string failure;  // kFailed: why
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, RankState> ranks;  // those that joined
   std::vector<GroupState> groups;      // open ones

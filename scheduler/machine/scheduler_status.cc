@@ -48,6 +48,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
     view.name = job.name;
     view.world_size = job.world_size;
     view.phase = job.phase;
+    view.failure = job.failure;
+    view.load_is_whole = job.AllHaveBeenHeard();
     view.started_at_unix_ms = job.started_at_unix_ms;
     for (const auto& [rank, worker] : job.workers) {
       view.ranks.push_back({.rank = rank,
@@ -73,8 +75,9 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
 
 SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
   SchedulerNumbers numbers{.epoch = published_->epoch(),
-                           .servers_live = servers_.live_count(),
-                           .servers_lost = servers_.lost_count(),
+                           .servers_live = servers_.CountOf(MemberPhase::kLive, /*colocated=*/false),
+                           .servers_lost = servers_.CountOf(MemberPhase::kLost, /*colocated=*/false),
+                           .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
                            .jobs = jobs_.live_job_count(),
                            .workers = jobs_.live_worker_count(),
                            .moves = moves_};

@@ -11,6 +11,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr size_t kMaxRefusalReasons = 64;
+constexpr char kEvicted[] = "an operator evicted it";
 
 // A server may send any number of reasons; what is kept of them is bounded.
 ServerLoad BoundedLoad(const ServerLoad& load) {
@@ -24,7 +25,14 @@ ServerLoad BoundedLoad(const ServerLoad& load) {
   return bounded;
 }
 
-bool IsInMaps(const ServerState& server) { return server.phase == MemberPhase::kLive && !server.draining; }
+// Why the incarnation that was evicted is not let in.
+std::string EvictedText(const ServerState& server) {
+  if (server.evicted_incarnation == server.incarnation) {
+    return absl::StrCat("an operator evicted server ", server.name, "; start it again to let it join");
+  }
+  return absl::StrCat("another process on node ", server.node, " took the place of server ", server.name,
+                      "; end this process or give it another --name");
+}
 
 }  // namespace
 
@@ -39,6 +47,7 @@ void ServerRegistry::Restore(const std::vector<ServerState>& servers, uint64_t n
       GrantLease(&server, now);
     } else {
       server.gone_order = next_gone_order_++;
+      server.last_heartbeat_ns = now.monotonic_ns;  // not known: as if it had gone just now
     }
   }
 }
@@ -80,8 +89,8 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   const ServerState before = server.state;
   const bool was_live = !is_new && before.phase == MemberPhase::kLive;
   if (!is_new && request.incarnation == before.evicted_incarnation) {
-    return absl::AlreadyExistsError(absl::StrCat("another process on node ", before.node, " took the place of server ",
-                                                 request.name, "; end this process or give it another --name"));
+    const bool by_operator = before.evicted_incarnation == before.incarnation;
+    return by_operator ? absl::AbortedError(EvictedText(before)) : absl::AlreadyExistsError(EvictedText(before));
   }
   ServerState& state = server.state;
   state.id = name->second;
@@ -100,7 +109,9 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   if (before.incarnation != request.incarnation) {
     state.draining = false;
     state.registered_at_unix_ms = now.unix_ms;
+    server.recall = Recall::kNone;
     server.load = ServerLoad();
+    server.heard = false;
   }
   if (!was_live) ++live_count_;
   GrantLease(&server, now);
@@ -117,15 +128,15 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
   return registration;
 }
 
-absl::Status ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
+absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
   const auto found = servers_.find(request.server);
   if (found == servers_.end()) {
     return absl::NotFoundError(absl::StrCat("no server has id ", request.server.value(), " here; register again"));
   }
   Server& server = found->second;
-  if (server.state.incarnation != request.incarnation) {
-    return absl::AbortedError(absl::StrCat("another process on node ", server.state.node, " took the place of server ",
-                                           server.state.name, "; end this process or give it another --name"));
+  const bool is_evicted = server.state.evicted_incarnation == request.incarnation;
+  if (server.state.incarnation != request.incarnation || is_evicted) {
+    return absl::AbortedError(EvictedText(server.state));
   }
   if (server.state.phase != MemberPhase::kLive) {
     return absl::NotFoundError(absl::StrCat("server ", server.state.name, " is ",
@@ -133,8 +144,13 @@ absl::Status ServerRegistry::Renew(const HeartbeatServer& request, Now now) {
                                             "); register again"));
   }
   server.load = BoundedLoad(request.load);
+  server.heard = true;
   GrantLease(&server, now);
-  return absl::OkStatus();
+  if (server.recall == Recall::kToBeTold) {
+    server.recall = Recall::kTold;  // by the answer to this heartbeat
+    return false;
+  }
+  return std::exchange(server.recall, Recall::kNone) == Recall::kTold;
 }
 
 absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request) {
@@ -150,7 +166,8 @@ absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request)
   return was_live;
 }
 
-absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
+absl::StatusOr<ServerRegistry::Server*> ServerRegistry::FindForOperator(const std::string& name,
+                                                                        std::string_view wanted) {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     std::vector<std::string> live;
@@ -160,18 +177,48 @@ absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
     return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
                                             "\"; live servers: ", live.empty() ? "none" : NameList(live)));
   }
-  ServerState& state = servers_.at(found->second).state;
+  Server& server = servers_.at(found->second);
+  const ServerState& state = server.state;
   if (state.phase != MemberPhase::kLive) {
     return absl::FailedPreconditionError(absl::StrCat("server ", name, " is ",
                                                       std::string(MemberPhaseName(state.phase)), " (", state.reason,
-                                                      "); there is nothing to drain"));
+                                                      "); there is nothing to ", std::string(wanted)));
   }
   if (state.job != JobId()) {
     return absl::FailedPreconditionError(absl::StrCat("server ", name, " is colocated with a rank on node ", state.node,
                                                       ", for job ", state.job.value(),
                                                       " only, and leaves with that rank"));
   }
-  return !std::exchange(state.draining, true);
+  return &server;
+}
+
+absl::StatusOr<bool> ServerRegistry::Drain(const std::string& name) {
+  const absl::StatusOr<Server*> server = FindForOperator(name, "drain");
+  if (!server.ok()) return server.status();
+  (*server)->recall = Recall::kNone;
+  return !std::exchange((*server)->state.draining, true);
+}
+
+absl::StatusOr<bool> ServerRegistry::Undrain(const std::string& name) {
+  const absl::StatusOr<Server*> server = FindForOperator(name, "undrain");
+  if (!server.ok()) return server.status();
+  if (!std::exchange((*server)->state.draining, false)) return false;
+  (*server)->recall = Recall::kToBeTold;
+  return true;
+}
+
+absl::StatusOr<ServerState> ServerRegistry::Evict(const std::string& name) {
+  const absl::StatusOr<Server*> server = FindForOperator(name, "evict");
+  if (!server.ok()) return server.status();
+  ServerState& state = (*server)->state;
+  state.evicted_incarnation = state.incarnation;
+  state.draining = false;
+  (*server)->recall = Recall::kNone;
+  ServerState lost = state;
+  lost.phase = MemberPhase::kLost;
+  lost.reason = kEvicted;
+  MarkGone(*server, MemberPhase::kLost, kEvicted);
+  return lost;
 }
 
 const ServerState* ServerRegistry::FindByName(const std::string& name) const {
@@ -231,7 +278,7 @@ std::vector<const ServerState*> ServerRegistry::ServersOf(JobId job) const {
   std::vector<const ServerState*> found;
   for (const auto& [id, server] : servers_) {
     const bool serves = server.state.job == JobId() || server.state.job == job;
-    if (IsInMaps(server.state) && serves) found.push_back(&server.state);
+    if (IsInMaps(server) && serves) found.push_back(&server.state);
   }
   return found;
 }
@@ -257,16 +304,20 @@ std::string ServerRegistry::DescribeLastGone() const {
                       last->state.reason, ")");
 }
 
-uint32_t ServerRegistry::lost_count() const {
-  return static_cast<uint32_t>(std::count_if(servers_.begin(), servers_.end(), [](const auto& entry) {
-    return entry.second.state.phase == MemberPhase::kLost;
+uint32_t ServerRegistry::CountOf(MemberPhase phase, bool colocated) const {
+  return static_cast<uint32_t>(std::ranges::count_if(servers_, [&](const auto& entry) {
+    return entry.second.state.phase == phase && (entry.second.state.job != JobId()) == colocated;
   }));
+}
+
+uint32_t ServerRegistry::lost_count() const {
+  return CountOf(MemberPhase::kLost, /*colocated=*/false) + CountOf(MemberPhase::kLost, /*colocated=*/true);
 }
 
 std::vector<Shard> ServerRegistry::LiveShards() const {
   std::vector<Shard> shards;
   for (const auto& [id, server] : servers_) {
-    if (!IsInMaps(server.state) || server.state.job != JobId()) continue;
+    if (!IsInMaps(server) || server.state.job != JobId()) continue;
     for (const std::string& address : server.state.addresses) {
       shards.push_back({.server = id,
                         .incarnation = server.state.incarnation,
@@ -288,6 +339,7 @@ std::vector<ServerView> ServerRegistry::Views(Now now) const {
   std::vector<ServerView> views;
   for (const auto& [id, server] : servers_) {
     views.push_back({.state = server.state,
+                     .heard = server.heard,
                      .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / 1'000'000,
                      .load = server.load});
   }

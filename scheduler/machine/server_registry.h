@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,12 +41,13 @@ class ServerRegistry {
   void Restore(const std::vector<ServerState>& servers, uint64_t next_server_id, Now now);
 
   // Idempotent for the same incarnation. ALREADY_EXISTS: another live server has one of the addresses, or a newer
-  // process took this one's place. RESOURCE_EXHAUSTED: too many shards. InvalidArgument, FailedPrecondition: see
-  // request_checks.h.
+  // process took this one's place. ABORTED: it was evicted. RESOURCE_EXHAUSTED: too many shards. InvalidArgument,
+  // FailedPrecondition: see request_checks.h.
   absl::StatusOr<Registration> Register(const RegisterServer& request, Now now);
 
-  // NOT_FOUND: not live, register again. ABORTED: another process took its place.
-  absl::Status Renew(const HeartbeatServer& request, Now now);
+  // True: it is in the maps from now on, as it knows that it is not to leave any more. NOT_FOUND: not live, register
+  // again. ABORTED: another process took its place, or it was evicted.
+  absl::StatusOr<bool> Renew(const HeartbeatServer& request, Now now);
 
   // True if it was live until now. NOT_FOUND: no such server or incarnation.
   absl::StatusOr<bool> Deregister(const DeregisterServer& request);
@@ -53,6 +55,11 @@ class ServerRegistry {
   // The live server of that name is taken out of the maps; true if it was in them until now. NOT_FOUND: no server has
   // the name. FAILED_PRECONDITION: it is not live, or it is colocated with a rank of a job.
   absl::StatusOr<bool> Drain(const std::string& name);
+  // The live server of that name need not leave any more; true if it drained until now. It is in the maps again when it
+  // has heard of that, with the second heartbeat from now: until then it refuses groups. Errors: those of Drain.
+  absl::StatusOr<bool> Undrain(const std::string& name);
+  // The live server of that name is lost at once, and its process is not let in again. Errors: those of Drain.
+  absl::StatusOr<ServerState> Evict(const std::string& name);
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
@@ -67,6 +74,8 @@ class ServerRegistry {
   // By its newest heartbeat; 0: not known.
   uint64_t slot_memory_used_bytes(ServerId id) const;
   uint32_t live_count() const { return live_count_; }
+  // Of those in workers' processes, or of the others.
+  uint32_t CountOf(MemberPhase phase, bool colocated) const;
   // Live servers that serve a job and do not drain: the dedicated ones, and those colocated with the job's ranks.
   std::vector<const ServerState*> ServersOf(JobId job) const;
   // The number of live servers that serve all jobs and do not drain.
@@ -83,15 +92,25 @@ class ServerRegistry {
   std::vector<ServerView> Views(Now now) const;
 
  private:
+  // Of a server that need not leave any more.
+  enum class Recall { kNone, kToBeTold, kTold };
+
   struct Server {
     ServerState state;
+    Recall recall = Recall::kNone;
     ServerLoad load;
+    bool heard = false;  // its load is known: it has sent a heartbeat to this scheduler
     uint64_t lease_expires_ns = 0;
     uint64_t last_heartbeat_ns = 0;
     uint64_t gone_order = 0;  // the higher, the later it was gone
   };
 
+  static bool IsInMaps(const Server& server) {
+    return server.state.phase == MemberPhase::kLive && !server.state.draining && server.recall == Recall::kNone;
+  }
   absl::Status CheckRoom(const RegisterServer& request) const;
+  // What an operator wants of it: "drain". Errors: those of Drain.
+  absl::StatusOr<Server*> FindForOperator(const std::string& name, std::string_view wanted);
   void GrantLease(Server* server, Now now);
   void MarkGone(Server* server, MemberPhase phase, const std::string& reason);
   void ForgetOldest();

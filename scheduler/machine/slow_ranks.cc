@@ -44,7 +44,8 @@ std::string_view SlowCauseText(SlowCause cause) {
       return "results reach it late, or small tensors from it do: look at its node's network, and at whether its "
              "threads get processor time";
     case SlowCause::kSlowLink:
-      return "what it sends arrives slowly: look at its node's network link";
+      return "what it sends arrives slowly: look at its node's network link, and at whether its threads get processor "
+             "time";
   }
   return "";
 }
@@ -153,8 +154,8 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
       ++known;
       if (static_cast<double>(each.spacing_ns) >= kWideSpacing * static_cast<double>(each.median_spacing_ns)) ++wide;
     }
-    // Without a spacing, as of ops that have one chunk, how late it began has to do.
-    const bool is_wide = known > 0 ? 2 * wide >= known : Share(window.began_late_ns, window.length_ns) < waited / 2;
+    // Without a spacing, as of ops that have one chunk, nothing tells the way there from the way back.
+    const bool is_wide = known > 0 && 2 * wide >= known;
     finding.cause = is_wide ? SlowCause::kSlowLink : SlowCause::kSlowReader;
   }
   const auto [found, is_first] = findings->try_emplace(who, finding);

@@ -243,6 +243,11 @@ ReportServer FromMessage(const v1::ReportServerRequest& message) {
 }
 
 DrainServer FromMessage(const v1::DrainServerRequest& message) { return {.name = message.name()}; }
+UndrainServer FromMessage(const v1::UndrainServerRequest& message) { return {.name = message.name()}; }
+EvictServer FromMessage(const v1::EvictServerRequest& message) { return {.name = message.name()}; }
+AbortJob FromMessage(const v1::AbortJobRequest& message) {
+  return {.name = message.name(), .reason = message.reason()};
+}
 GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
 ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
 ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
@@ -267,6 +272,22 @@ void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message)
   message->set_incarnation(response.incarnation.value());
   message->set_was_draining(response.was_draining);
   message->set_groups_kept(response.groups_kept);
+}
+
+void ToMessage(const ServerUndrained& response, v1::UndrainServerResponse* message) {
+  message->set_server_id(response.server.value());
+  message->set_was_draining(response.was_draining);
+}
+
+void ToMessage(const ServerEvicted& response, v1::EvictServerResponse* message) {
+  message->set_server_id(response.server.value());
+  message->set_groups_kept(response.groups_kept);
+}
+
+void ToMessage(const JobAborted& response, v1::AbortJobResponse* message) {
+  message->set_job_id(response.job.value());
+  message->set_groups_failed(response.groups_failed);
+  message->set_live_ranks(response.live_ranks);
 }
 
 void ToMessage(const Done&, v1::DeregisterServerResponse*) {}
@@ -322,6 +343,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
 void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message) {
   for (const ServerView& view : response) {
     v1::ServerStatus* server = message->add_servers();
+    server->set_heard(view.heard);
     server->set_server_id(view.state.id.value());
     server->set_name(view.state.name);
     server->set_incarnation(view.state.incarnation.value());
@@ -347,6 +369,8 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
     job->set_world_size(view.world_size);
     job->set_state(std::string(JobPhaseName(view.phase)));
     job->set_started_at_unix_ms(view.started_at_unix_ms);
+    job->set_failure(view.failure);
+    job->set_load_is_whole(view.load_is_whole);
     for (const RankView& rank : view.ranks) ToMessage(rank, job->add_ranks());
     for (const GroupView& group : view.groups) ToMessage(group, job->add_groups());
     for (const SlowRank& slow : view.slow_ranks) {

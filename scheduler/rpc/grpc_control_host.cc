@@ -122,6 +122,18 @@ class AdminService : public v1::Admin::CallbackService {
                                         v1::DrainServerResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* UndrainServer(CallbackServerContext*, const v1::UndrainServerRequest* request,
+                                          v1::UndrainServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* EvictServer(CallbackServerContext*, const v1::EvictServerRequest* request,
+                                        v1::EvictServerResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* AbortJob(CallbackServerContext*, const v1::AbortJobRequest* request,
+                                     v1::AbortJobResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
 
  private:
   GrpcCalls* const calls_;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kTimeoutMs = 5000;
 constexpr uint64_t kCompactTimeoutMs = 1000;
+constexpr int kMostReads = 8;
 constexpr size_t kPieceBytes = 512 << 10;  // etcd takes 1.5 MiB in one request
 
 std::string Digest(const std::string& state) {
@@ -47,6 +48,16 @@ EtcdStore::EtcdStore(EtcdClient* client, const std::string& leader_key, int64_t 
       thread_([this](const std::string& state) { return Write(state); }) {}
 
 absl::StatusOr<std::optional<std::string>> EtcdStore::Load() {
+  for (int read = 0; read < kMostReads; ++read) {
+    absl::StatusOr<std::optional<std::string>> state = ReadOnce();
+    if (!absl::IsOutOfRange(state.status())) return state;
+  }
+  return absl::UnavailableError(absl::StrCat("the state under ", state_key_, " (", Describe(),
+                                             ") was replaced, and the former one compacted away, each of ", kMostReads,
+                                             " times that it was read"));
+}
+
+absl::StatusOr<std::optional<std::string>> EtcdStore::ReadOnce() {
   etcdserverpb::RangeRequest read_key;
   read_key.set_key(state_key_);
   const absl::StatusOr<etcdserverpb::RangeResponse> key = client_->Read(read_key, kTimeoutMs);

@@ -30,7 +30,7 @@ class EtcdStore : public Store {
   // Writes are done while `leader_key` was created at revision `term`. `client` outlives this.
   EtcdStore(EtcdClient* client, const std::string& leader_key, int64_t term);
 
-  // Unavailable: etcd does not answer.
+  // Unavailable: etcd does not answer, or the state was replaced again and again while it was read.
   absl::StatusOr<std::optional<std::string>> Load() override;
   // FailedPrecondition in the outcome: the term has ended, another scheduler leads.
   void StartSave(uint64_t number, std::string state) override { thread_.StartSave(number, std::move(state)); }
@@ -42,6 +42,8 @@ class EtcdStore : public Store {
   bool term_is_over() const { return term_is_over_.load(std::memory_order_acquire); }
 
  private:
+  // OutOfRange: while it was read, others have been saved, and the revision that was read was compacted away.
+  absl::StatusOr<std::optional<std::string>> ReadOnce();
   absl::Status Write(const std::string& state);
   // `revision`: of etcd after the write.
   absl::Status WritePiece(etcdserverpb::TxnRequest request, int64_t* revision);

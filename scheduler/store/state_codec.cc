@@ -103,6 +103,7 @@ void Encode(const JobState& job, v1::StoredJob* stored) {
   stored->set_name(job.name);
   stored->set_world_size(job.world_size);
   stored->set_phase(static_cast<uint32_t>(job.phase));
+  stored->set_failure(job.failure);
   stored->set_started_at_unix_ms(job.started_at_unix_ms);
   NodeNumbers nodes;
   for (const auto& [job_rank, rank] : job.ranks) {
@@ -228,6 +229,7 @@ absl::StatusOr<JobState> Decode(const v1::StoredJob& stored) {
   job.name = stored.name();
   job.world_size = stored.world_size();
   job.phase = static_cast<JobPhase>(stored.phase());
+  job.failure = stored.failure();
   job.started_at_unix_ms = stored.started_at_unix_ms();
   for (const v1::StoredRank& rank : stored.ranks()) {
     if (rank.rank() >= job.world_size || !IsMemberPhase(rank.phase())) {

@@ -27,7 +27,8 @@ class ControlLink {
   // AlreadyExists: another server has the name's place or an address. Unimplemented: what answers is not a scheduler of
   // Shoal.
   virtual void Start(const RegisterCall& call) = 0;
-  // NotFound: register again. Aborted: another process took this server's place.
+  // NotFound: register again. Aborted: another process took this server's place, or an
+  // operator evicted it.
   virtual void Start(const RenewCall& call, const ServerCounters& load) = 0;
   // NotFound: the scheduler does not know the server any more; there is nothing to do.
   virtual void Start(const DeregisterCall& call) = 0;

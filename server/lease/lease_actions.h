@@ -61,20 +61,24 @@ struct LeaseRenewed {
 };
 // An operator wants the server to leave: it is to open no new group, and GroupsEnded is to come when none is open.
 struct DrainAsked {};
+// After DrainAsked, and before GroupsEnded: an operator wants the server to stay after all.
+struct DrainWithdrawn {};
 // The server has no place in the cluster, and the machine does not try to get one any more. FailedPrecondition and
 // others: the scheduler refused the first registration. DeadlineExceeded: it did not answer in time at the start (the
-// text says what happened instead). Aborted: another process took this server's place.
+// text says what happened instead). Aborted: another process took this server's place, or an operator evicted it.
 struct LeaseGivenUp {
   absl::Status why;
 };
 // The server has left the cluster; nothing follows.
 struct LeftCluster {};
 
-using LeaseOutcome = std::variant<LeaseReport, LeaseGranted, LeaseRenewed, DrainAsked, LeaseGivenUp, LeftCluster>;
+using LeaseOutcome =
+    std::variant<LeaseReport, LeaseGranted, LeaseRenewed, DrainAsked, DrainWithdrawn, LeaseGivenUp, LeftCluster>;
 using LeaseOutcomes = std::vector<LeaseOutcome>;
 
-using RegistrationAction = std::variant<RegisterCall, RenewCall, DeregisterCall, CancelLeaseCall, LeaseReport,
-                                        LeaseGranted, LeaseRenewed, DrainAsked, LeaseGivenUp, LeftCluster>;
+using RegistrationAction =
+    std::variant<RegisterCall, RenewCall, DeregisterCall, CancelLeaseCall, LeaseReport, LeaseGranted, LeaseRenewed,
+                 DrainAsked, DrainWithdrawn, LeaseGivenUp, LeftCluster>;
 using RegistrationActions = std::vector<RegistrationAction>;
 
 }  // namespace shoal

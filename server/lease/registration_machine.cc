@@ -65,6 +65,7 @@ void RegistrationMachine::OnEvent(const RegisterAnswered& event, Now now, Regist
     was_registered_ = was_registered_ || answer.ok();
     return;
   }
+  if (was_registered_ && absl::IsAborted(answer.status())) return GiveUp(answer.status(), actions);
   if (!answer.ok()) {
     if (!was_registered_ && !MayPass(answer.status())) {
       return GiveUp(absl::Status(answer.status().code(), absl::StrCat("the scheduler at ", options_.scheduler,
@@ -120,10 +121,16 @@ void RegistrationMachine::OnEvent(const RenewAnswered& event, Now now, Registrat
   next_call_ns_ =
       rank_became_absent_ ? last_renewal_ns_ + kShortestRenewalIntervalNs : now.monotonic_ns + RenewalIntervalNs();
   actions->push_back(LeaseRenewed{lease_.ttl_ms, answer->scheduler_is_colocated});
-  if (answer->drain && !std::exchange(asked_to_drain_, true)) {
+  if (answer->drain == asked_to_drain_ || groups_ended_) return;
+  asked_to_drain_ = answer->drain;
+  if (asked_to_drain_) {
     actions->push_back(
         LeaseReport{EventKind::kDrainAsked, "an operator asked this server to leave; it opens no new group"});
     actions->push_back(DrainAsked{});
+  } else {
+    actions->push_back(
+        LeaseReport{EventKind::kDrainWithdrawn, "an operator asked this server to stay; it takes groups in again"});
+    actions->push_back(DrainWithdrawn{});
   }
 }
 

@@ -38,7 +38,7 @@ void ServerLoop::TakeInOrders(Now now) {
     machine_.OnEvent(TokenKeyChanged{*key}, now, &actions_);
   }
   if (const auto heard = std::exchange(scheduler_heard_, std::nullopt)) machine_.OnEvent(*heard, now, &actions_);
-  if (std::exchange(drain_requested_, false)) machine_.OnEvent(DrainRequested{}, now, &actions_);
+  if (const auto drain = std::exchange(drain_requested_, std::nullopt)) machine_.OnEvent(*drain, now, &actions_);
 }
 
 bool ServerLoop::TakeInTransportEvents(Now now) {

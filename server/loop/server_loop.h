@@ -38,9 +38,9 @@ class ServerLoop {
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   bool last_op_was_small() const { return machine_.last_op_was_small(); }
-  bool AnyRankAbsent() const { return machine_.AnyRankAbsent(); }
+  uint64_t losses_noted() const { return machine_.losses_noted(); }
   // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
-  void Drain() { drain_requested_ = true; }
+  void SetDraining(bool drain) { drain_requested_ = DrainRequested{drain}; }
   void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }
   void NoteScheduler(const SchedulerHeard& heard) { scheduler_heard_ = heard; }
   ServerCounters counters() const;
@@ -62,7 +62,7 @@ class ServerLoop {
   const EventSink log_;
   ServerActions actions_;
   std::vector<TransportEvent> ended_;  // operations that ended here: borrowed, or not taken by the transport
-  bool drain_requested_ = false;
+  std::optional<DrainRequested> drain_requested_;
   std::optional<TokenKey> new_token_key_;
   std::optional<SchedulerHeard> scheduler_heard_;
 };

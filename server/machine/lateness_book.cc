@@ -21,11 +21,13 @@ LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(gr
   values_.reserve(group_size);
 }
 
-bool LatenessBook::OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, Now now) {
+bool LatenessBook::OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, bool in_one_go, Now now) {
   RankState& state = ranks_[rank.value()];
   if (op == state.newest_begun && state.fresh_since_ns != 0 && chunk != state.fresh_chunk) {
-    state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
-    ++state.spacings;
+    if (in_one_go) {
+      state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
+      ++state.spacings;
+    }
     state.fresh_since_ns = 0;
   }
   if (op <= state.newest_begun) return false;

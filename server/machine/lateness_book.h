@@ -8,9 +8,9 @@
 // land: those are its link's.
 //
 // How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
-// rank waits for no result. Its first two chunks leave one after the other then, if the credit lets both be under way,
-// and come as far apart as the link makes them. Chunks that follow wait for results, and so tell of the way back as
-// well.
+// rank waits for no result. Its first two chunks to this server come as far apart as the link makes them then, if the
+// rank says that it pushed all chunks up to the second in one go. Otherwise the second one waited for the credit that
+// comes with a result, and so for the slowest rank.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -64,8 +64,9 @@ class LatenessBook {
 
   LatenessBook(uint32_t group_size, uint32_t slot_count);
 
-  // A rank offers a contribution, which was not refused, to an op. True: it is its first one to that op.
-  bool OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, Now now);
+  // A rank offers a contribution, which was not refused, to an op; in one go with the first chunk of the op, wherever
+  // that went, or not. True: it is its first one to that op here.
+  bool OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, bool in_one_go, Now now);
   // After that: the rank waits for no result of this server, and the op has several chunks.
   void OnFreshBeginning(ChunkNumber chunk, Rank rank, Now now) {
     ranks_[rank.value()].fresh_since_ns = now.monotonic_ns;

@@ -13,8 +13,11 @@ struct ReduceDone {
   uint64_t token = 0;
 };
 
-// The server is to leave the cluster: from now on no new group is opened; open ones continue.
-struct DrainRequested {};
+// The server is to leave the cluster: from now on no new group is opened; open ones continue. Or it is to stay after
+// all, and takes groups in as before.
+struct DrainRequested {
+  bool drain = true;
+};
 
 // The scheduler has granted or renewed the server's lease. As long as it is heard, it decides which ranks are lost
 // (core/failure_detection.h).

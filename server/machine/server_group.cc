@@ -50,7 +50,21 @@ void ServerGroup::MoveTo(Epoch epoch) {
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
   lateness_.Restart();
-  for (RankState& state : ranks_) state = {.landed_watermark = state.landed_watermark};
+  may_have_lost_ = false;
+  for (uint32_t r = 0; r < size(); ++r) {
+    RankState next{.landed_watermark = ranks_[r].landed_watermark};
+    if (IsLost(Rank(r))) {
+      next.absent_since_ns = ranks_[r].absent_since_ns;
+      next.lost_because = std::move(ranks_[r].lost_because);
+      may_have_lost_ = true;
+    }
+    ranks_[r] = std::move(next);
+  }
+}
+
+bool ServerGroup::IsLost(Rank rank) const {
+  const RankState& state = ranks_[rank.value()];
+  return (state.presence == Presence::kAbsent || state.presence == Presence::kExpected) && !state.lost_because.empty();
 }
 
 bool ServerGroup::Agrees(const GroupToken& token) const {
@@ -74,6 +88,7 @@ void ServerGroup::Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumbe
   state.peer = peer;
   state.incarnation = incarnation;
   state.newest_result = newest_result;
+  state.lost_because.clear();
   newest_result_ = std::max(newest_result_, newest_result);
 }
 
@@ -82,6 +97,7 @@ void ServerGroup::MarkAbsent(Rank rank, Now now, std::string because) {
   state.presence = Presence::kAbsent;
   state.absent_since_ns = now.monotonic_ns;
   state.lost_because = std::move(because);
+  may_have_lost_ = true;
 }
 
 std::vector<OfferId> ServerGroup::Leave(Rank rank) {

@@ -36,11 +36,12 @@ class ServerGroup {
     PeerId peer;
     Incarnation incarnation;
     OpNumber landed_watermark;
-    OpNumber newest_result;        // at its hello: it has results of no later op
-    OpNumber waits_for_commit;     // 0: it does not wait
-    uint64_t waits_since_ns = 0;   // for that commit
-    uint64_t absent_since_ns = 0;  // kAbsent
-    std::string lost_because;      // kAbsent
+    OpNumber newest_result;       // at its hello: it has results of no later op
+    OpNumber waits_for_commit;    // 0: it does not wait
+    uint64_t waits_since_ns = 0;  // for that commit
+    // Its connection broke, in this epoch (kAbsent) or in one before, and it has not come back since (kExpected).
+    uint64_t absent_since_ns = 0;
+    std::string lost_because;  // empty: it did not break
   };
 
   // An offered push that waits for a slot.
@@ -75,8 +76,8 @@ class ServerGroup {
   // Of the whole region.
   uint64_t region_bytes() const { return slots_.size() * size() * stride_bytes_; }
 
-  // Starts the epoch: ranks are expected, ops are registered anew, and it has not failed. The caller has given up
-  // slots, pending pushes and peers before.
+  // Starts the epoch: ranks are expected, those that are lost as well, ops are registered anew, and it has not failed.
+  // The caller has given up slots, pending pushes and peers before.
   void MoveTo(Epoch epoch);
 
   // True if the token describes this same group (its rank aside).
@@ -87,6 +88,10 @@ class ServerGroup {
   const RankState& rank_state(Rank rank) const { return ranks_[rank.value()]; }
   bool IsPresent(Rank rank) const { return rank_state(rank).presence == Presence::kPresent; }
   bool AnyPresent() const { return Any(Presence::kPresent); }
+  // Whether its connection broke, and it has neither come back nor been given up.
+  bool IsLost(Rank rank) const;
+  // False: no rank is lost.
+  bool may_have_lost() const { return may_have_lost_; }
   // Whether the connection said hello as any rank of the group.
   bool HasPeer(PeerId peer) const;
 
@@ -205,6 +210,7 @@ class ServerGroup {
   OpNumber newest_result_;  // of all ranks'
   bool any_waits_for_commit_ = false;
   bool unknown_to_scheduler_ = false;
+  bool may_have_lost_ = false;  // a connection broke in this epoch, or a rank was lost when it began
   bool failed_ = false;
   FailureOf failure_of_ = FailureOf::kGroup;
   Refusal failure_refusal_ = Refusal::kGroupFailedBefore;

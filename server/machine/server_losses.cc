@@ -13,6 +13,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
   if (found == peers_.end()) return;
   const Peer peer = std::move(found->second);
   peers_.erase(found);
+  ForgetHeldHellos(event.peer, std::nullopt);
   for (const Membership& membership : peer.memberships) {
     MemberGone(membership.group_index, membership.rank, actions);
     if (groups_[membership.group_index].group->failed()) {
@@ -29,6 +30,7 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
       group.MarkAbsent(membership.rank, now,
                        absl::StrCat("server ", options_.server_name, " lost its connection: ",
                                     event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
+      ++losses_noted_;
       next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.rank_state(membership.rank)));
       LogGroup(EventKind::kRankAbsent, group, membership.rank, group.rank_state(membership.rank).lost_because, actions);
     }
@@ -44,13 +46,17 @@ void ServerMachine::OnEvent(const SchedulerHeard& event, Now now, ServerActions*
   if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
 }
 
-void ServerMachine::OnEvent(const TokenKeyChanged& event, Now, ServerActions*) {
+void ServerMachine::OnEvent(const TokenKeyChanged& event, Now now, ServerActions* actions) {
   if (event.key == options_.token_key) return;
   options_.token_key = event.key;
   for (const GroupCell& cell : groups_) {
     if (cell.group != nullptr) cell.group->ForgetScheduler();
   }
   if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
+  for (HeldHello& hello : std::exchange(held_hellos_, {})) {
+    hello.refuse_at_ns = 0;  // the key that it has waited for is here
+    Greet(hello, now, actions);
+  }
 }
 
 uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup& group, const ServerGroup::RankState& absent) const {
@@ -80,12 +86,11 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
 
 std::vector<AbsentRank> ServerMachine::AbsentRanks() const {
   std::vector<AbsentRank> absent;
-  if (next_loss_ns_ == kNoDeadline) return absent;
   for (const GroupCell& cell : groups_) {
-    if (cell.group == nullptr || cell.group->failed()) continue;
+    if (cell.group == nullptr || cell.group->failed() || !cell.group->may_have_lost()) continue;
     for (uint32_t r = 0; r < cell.group->size() && absent.size() < kMaxAbsentRanksListed; ++r) {
+      if (!cell.group->IsLost(Rank(r))) continue;
       const ServerGroup::RankState& state = cell.group->rank_state(Rank(r));
-      if (state.presence != ServerGroup::Presence::kAbsent) continue;
       absent.push_back({.job = cell.group->job(),
                         .group = cell.group->id(),
                         .epoch = cell.group->epoch(),

@@ -116,7 +116,8 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
                      actions);
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
-  if (header->contributors == 0 && group.lateness().OnOffered(header->op, header->chunk, rank, now) &&
+  if (header->contributors == 0 &&
+      group.lateness().OnOffered(header->op, header->chunk, rank, header->in_one_go, now) &&
       record->plan.chunk_count > 1 && !group.WaitsForResult(rank)) {
     group.lateness().OnFreshBeginning(header->chunk, rank, now);
   }
@@ -259,7 +260,7 @@ void ServerMachine::OnEvent(const ReduceDone& event, Now now, ServerActions* act
   SendResult(token, Rank(0), now, actions);
 }
 
-void ServerMachine::OnEvent(const DrainRequested&, Now, ServerActions*) { draining_ = true; }
+void ServerMachine::OnEvent(const DrainRequested& event, Now, ServerActions*) { draining_ = event.drain; }
 
 void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
@@ -322,6 +323,7 @@ void ServerMachine::Tick(Now now, ServerActions* actions) {
   if (now.monotonic_ns >= next_loss_ns_) GiveUpMissing(now, actions);
   if (now.monotonic_ns >= next_report_ns_) ReportWaiting(now, actions);
   if (now.monotonic_ns >= next_release_ns_) ReleaseFailed(now, actions);
+  RefuseHeldHellos(now, actions);
 }
 
 void ServerMachine::ReportWaiting(Now now, ServerActions* actions) {
@@ -373,7 +375,10 @@ void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerA
   }
 }
 
-uint64_t ServerMachine::NextDeadlineNs() const { return std::min({next_report_ns_, next_loss_ns_, next_release_ns_}); }
+uint64_t ServerMachine::NextDeadlineNs() const {
+  const uint64_t refuse_ns = held_hellos_.empty() ? kNoDeadline : held_hellos_.front().refuse_at_ns;
+  return std::min({next_report_ns_, next_loss_ns_, next_release_ns_, refuse_ns});
+}
 
 ServerCounters ServerMachine::counters() const {
   ServerCounters counters = counters_;

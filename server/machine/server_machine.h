@@ -63,9 +63,8 @@ class ServerMachine {
   // Whether the newest push was of a small op; see core/small_op.h.
   bool last_op_was_small() const { return last_op_was_small_; }
 
-  // Whether the connection of a rank of an open group has ended. Cheap, which counters() is not: it looks at every
-  // slot.
-  bool AnyRankAbsent() const { return next_loss_ns_ != kNoDeadline; }
+  // How many connections of ranks of open groups have broken. Cheap, which counters() is not: it looks at every slot.
+  uint64_t losses_noted() const { return losses_noted_; }
   ServerCounters counters() const;
   OpenGroups open_groups() const;
 
@@ -105,6 +104,20 @@ class ServerMachine {
   static constexpr size_t kMaxEndedGroups = 1024;
   static constexpr uint64_t kFailedGroupPatienceNs = kNsPerS;
 
+  // A hello, which waits here if its token is of a key that this server does not know. A rank may hear of a server, and
+  // greet it, before the scheduler's answer to that server's registration has brought a new key here: so it waits for
+  // that.
+  struct HeldHello {
+    PeerId peer;
+    FrameHeader header;
+    GroupToken token;
+    uint64_t refuse_at_ns = 0;
+  };
+  // Those beyond it are refused at once. A worker has no more groups; a stranger may send any number.
+  static constexpr size_t kMaxHeldHellos = 1024;
+  static constexpr size_t kMaxHeldHellosOfPeer = 256;
+  static constexpr uint64_t kTokenKeyPatienceNs = kNsPerS;
+
   static uint64_t Pack(OperationToken token);
   static OperationToken Unpack(uint64_t packed);
 
@@ -119,6 +132,14 @@ class ServerMachine {
   void OnLanded(const TransportEvent& event, Now now, ServerActions* actions);
   void OnSent(const TransportEvent& event, Now now, ServerActions* actions);
 
+  // Lets the rank in, keeps its hello while that may wait for a key, or refuses it.
+  void Greet(const HeldHello& hello, Now now, ServerActions* actions);
+  // False: there is no room.
+  bool TryHold(const HeldHello& hello);
+  // Those whose time is over.
+  void RefuseHeldHellos(Now now, ServerActions* actions);
+  // Of the peer in that group; in all its groups if none is given.
+  void ForgetHeldHellos(PeerId peer, std::optional<GroupId> group);
   absl::Status CheckHello(const FrameHeader& header, const GroupToken& token, Now now, Refusal* refusal) const;
   // Index of the group's cell, opened if need be; -1 with a refusal and its text.
   int OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refusal, std::string* text, ServerActions* actions);
@@ -182,9 +203,11 @@ class ServerMachine {
   absl::flat_hash_map<GroupId, uint32_t> group_index_;  // looked up, never walked
   absl::flat_hash_map<PeerId, Peer> peers_;             // likewise
   std::deque<EndedGroup> ended_groups_;                 // the newest
+  std::deque<HeldHello> held_hellos_;                   // the oldest first
   uint64_t next_report_ns_ = kNoDeadline;
   uint64_t scheduler_heard_ns_ = 0;
   bool scheduler_is_colocated_ = false;
+  uint64_t losses_noted_ = 0;
   uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before; kNoDeadline: none is missing
   uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
   bool last_op_was_small_ = false;

@@ -23,8 +23,10 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
     case FrameType::kHello:
       return OnHello(event.peer, *header, body, now, actions);
     case FrameType::kLeaveGroup:
+      ForgetHeldHellos(event.peer, header->group);
       return OnLeave(event.peer, *header, actions);
     case FrameType::kBye:
+      ForgetHeldHellos(event.peer, std::nullopt);
       return OnBye(event.peer, actions);
     case FrameType::kProbe:
       return OnProbe(event.peer, *header, actions);
@@ -39,6 +41,7 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       return AnnounceCommit(&group, actions);
     }
     case FrameType::kGroupFailed: {
+      ForgetHeldHellos(event.peer, header->group);
       uint32_t group_index = 0;
       Rank rank;
       const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
@@ -139,30 +142,58 @@ int ServerMachine::OpenGroup(const GroupToken& token, Epoch epoch, Refusal* refu
 
 void ServerMachine::OnHello(PeerId peer_id, const FrameHeader& header, std::span<const std::byte> body, Now now,
                             ServerActions* actions) {
-  const auto peer = peers_.find(peer_id);
-  if (peer == peers_.end()) return;
+  if (!peers_.contains(peer_id)) return;
   const absl::StatusOr<GroupToken> token = DecodeToken(body);
   if (!token.ok()) return CloseMalformed(peer_id, OfferId(0), token.status(), actions);
+  Greet({peer_id, header, *token, now.monotonic_ns + kTokenKeyPatienceNs}, now, actions);
+}
+
+bool ServerMachine::TryHold(const HeldHello& hello) {
+  ForgetHeldHellos(hello.peer, hello.header.group);  // this one is newer
+  const auto of_peer =
+      std::ranges::count_if(held_hellos_, [&](const HeldHello& each) { return each.peer == hello.peer; });
+  if (held_hellos_.size() == kMaxHeldHellos || static_cast<size_t>(of_peer) == kMaxHeldHellosOfPeer) return false;
+  held_hellos_.push_back(hello);
+  return true;
+}
+
+void ServerMachine::ForgetHeldHellos(PeerId peer, std::optional<GroupId> group) {
+  std::erase_if(held_hellos_, [&](const HeldHello& hello) {
+    return hello.peer == peer && hello.header.group == group.value_or(hello.header.group);
+  });
+}
+
+void ServerMachine::RefuseHeldHellos(Now now, ServerActions* actions) {
+  while (!held_hellos_.empty() && now.monotonic_ns >= held_hellos_.front().refuse_at_ns) {
+    const HeldHello hello = held_hellos_.front();
+    held_hellos_.pop_front();
+    Greet(hello, now, actions);
+  }
+}
+
+void ServerMachine::Greet(const HeldHello& hello, Now now, ServerActions* actions) {
+  const auto& [peer_id, header, token, refuse_at_ns] = hello;
   Refusal refusal = Refusal::kNone;
-  if (absl::Status status = CheckHello(header, *token, now, &refusal); !status.ok()) {
+  if (absl::Status status = CheckHello(header, token, now, &refusal); !status.ok()) {
+    if (absl::IsUnauthenticated(status) && now.monotonic_ns < refuse_at_ns && TryHold(hello)) return;
     const absl::string_view text = status.message();
     return RefuseNote(peer_id, header, refusal, std::string_view(text.data(), text.size()), actions);
   }
   std::string text;
-  const int index = OpenGroup(*token, header.epoch, &refusal, &text, actions);
+  const int index = OpenGroup(token, header.epoch, &refusal, &text, actions);
   if (index < 0) return RefuseNote(peer_id, header, refusal, text, actions);
   ServerGroup& group = *groups_[static_cast<size_t>(index)].group;
   if (header.epoch > group.epoch()) MoveGroup(static_cast<uint32_t>(index), header.epoch, actions);
-  group.Enter(token->rank, peer_id, token->incarnation, header.op);
-  group.NoteWatermarks(token->rank, header);
+  group.Enter(token.rank, peer_id, token.incarnation, header.op);
+  group.NoteWatermarks(token.rank, header);
   AnnounceCommit(&group, actions);
-  peer->second.memberships.push_back({static_cast<uint32_t>(index), token->rank});
+  peers_.at(peer_id).memberships.push_back({static_cast<uint32_t>(index), token.rank});
   if (next_report_ns_ == kNoDeadline) next_report_ns_ = now.monotonic_ns + options_.waiting_report_ns;
   FrameHeader welcome = header;
   welcome.type = FrameType::kWelcome;
   actions->push_back(SendNoteAction{
       peer_id, MakeWelcome(welcome, {.incarnation = options_.incarnation, .credit_chunks = group.credit_chunks()})});
-  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AskFor(group, slot, token->rank, actions);
+  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AskFor(group, slot, token.rank, actions);
 }
 
 void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* actions) {

@@ -79,8 +79,12 @@ void ServerThread::NoteScheduler(const SchedulerHeard& heard) {
   Order([&](Orders* orders) { orders->scheduler_heard = heard; });
 }
 
-void ServerThread::Drain() {
-  Order([](Orders* orders) { orders->drain = true; });
+void ServerThread::SetDraining(bool drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    drained_ = false;  // what was published is of an earlier order
+  }
+  Order([&](Orders* orders) { orders->drain = drain; });
 }
 
 void ServerThread::Stop() {
@@ -135,6 +139,7 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
 void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
+  uint64_t losses_published = 0;
   bool changed = true;  // since the counters were published
   while (true) {
     if (has_orders_.exchange(false, std::memory_order_acquire)) {
@@ -153,8 +158,10 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
       continue;
     }
     // Counting looks at every slot. A rank that became absent, and the end of the last group, others wait for.
-    const uint64_t publish_ns = draining_ || loop->AnyRankAbsent() ? 0 : published_ns + kPublishIntervalNs;
+    const bool waited_for = draining_ || loop->losses_noted() != losses_published;
+    const uint64_t publish_ns = waited_for ? 0 : published_ns + kPublishIntervalNs;
     if (changed && now.monotonic_ns >= publish_ns) {
+      losses_published = loop->losses_noted();
       Publish(*loop);
       published_ns = now.monotonic_ns;
       changed = false;
@@ -178,9 +185,9 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
   }
   if (orders.token_key.has_value()) loop->SetTokenKey(*orders.token_key);
   if (orders.scheduler_heard.has_value()) loop->NoteScheduler(*orders.scheduler_heard);
-  if (orders.drain) {
-    draining_ = true;
-    loop->Drain();
+  if (orders.drain.has_value()) {
+    draining_ = *orders.drain;
+    loop->SetDraining(draining_);
   }
   return !orders.stop;
 }

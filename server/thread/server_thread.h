@@ -57,16 +57,16 @@ class ServerThread {
   void Serve(const ServerMachineOptions& options);
   void SetTokenKey(const TokenKey& key);
   void NoteScheduler(const SchedulerHeard& heard);
-  // No new group is opened from now on.
-  void Drain();
+  // True: no new group is opened from now on. False: groups are opened again.
+  void SetDraining(bool drain);
   // Ends the thread: connections are cut, memory is given back. Waits for it. Idempotent.
   void Stop();
 
   // Of any thread. As of at most kPublishIntervalNs ago.
   ServerCounters counters() const;
-  // True once the thread has taken Drain in and no group is open.
+  // True once the thread has taken SetDraining(true) in and no group is open.
   bool drained() const;
-  // After Drain; as of at most kPublishIntervalNs ago.
+  // After SetDraining(true); as of at most kPublishIntervalNs ago.
   OpenGroups open_groups() const;
 
  private:
@@ -79,7 +79,7 @@ class ServerThread {
     std::optional<ServerMachineOptions> serve;
     std::optional<TokenKey> token_key;
     std::optional<SchedulerHeard> scheduler_heard;
-    bool drain = false;
+    std::optional<bool> drain;
     bool stop = false;
   };
 

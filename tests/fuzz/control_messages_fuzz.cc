@@ -43,6 +43,9 @@ void RequireConverts(const Response& response) {
                  [](const ServerRegistered& answer) { RequireConverts<v1::RegisterServerResponse>(answer); },
                  [](const ServerRenewed& answer) { RequireConverts<v1::HeartbeatServerResponse>(answer); },
                  [](const ServerDraining& answer) { RequireConverts<v1::DrainServerResponse>(answer); },
+                 [](const ServerUndrained& answer) { RequireConverts<v1::UndrainServerResponse>(answer); },
+                 [](const ServerEvicted& answer) { RequireConverts<v1::EvictServerResponse>(answer); },
+                 [](const JobAborted& answer) { RequireConverts<v1::AbortJobResponse>(answer); },
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
@@ -75,7 +78,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(19)) {
+    switch (input_.TakeBelow(22)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -117,6 +120,12 @@ class SchedulerUnderFuzz {
         return Call<v1::DrainServerRequest>();
       case 18:
         return Call<v1::CloseGroupsRequest>();
+      case 19:
+        return Call<v1::UndrainServerRequest>();
+      case 20:
+        return Call<v1::EvictServerRequest>();
+      case 21:
+        return Call<v1::AbortJobRequest>();
     }
   }
 

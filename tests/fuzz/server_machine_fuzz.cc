@@ -82,7 +82,7 @@ class ServerUnderFuzz {
         now_.monotonic_ns += uint64_t{input_.TakeNumber<uint8_t>()} * 100 * kNsPerMs;
         return;
       case 12:
-        if (input_.TakeBelow(16) == 0) loop_.Drain();
+        if (input_.TakeBelow(16) == 0) loop_.SetDraining(input_.TakeBelow(4) != 0);
         while (transport_.open_accepts() > 0) transport_.EndAccept(0, true);
         while (transport_.open_sends() > 0) transport_.EndSend(0, true);
         return;

@@ -5,6 +5,7 @@ scripts/fuzz.sh says how to search longer. SHOAL_FUZZ_SECONDS says how long here
 
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -18,7 +19,15 @@ TARGETS = sorted(folder.name for folder in CORPUS.iterdir())
 
 @pytest.fixture(scope="session", autouse=True)
 def fuzzers():
-    subprocess.run([ROOT / "scripts/fuzz.sh"], check=True, stdin=subprocess.DEVNULL)
+    # A session of its own: where the test runs out of time, the compilers end as well.
+    build = subprocess.Popen([ROOT / "scripts/fuzz.sh"], stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        code = build.wait()
+    except BaseException:
+        os.killpg(build.pid, signal.SIGTERM)
+        build.wait()
+        raise
+    assert code == 0, "scripts/fuzz.sh failed; see above"
 
 
 @pytest.mark.timeout(SECONDS + 600)  # the first test also builds

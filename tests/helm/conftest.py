@@ -2,10 +2,13 @@
 
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
 from chart import ROOT, Helm
+
+sys.path.insert(0, str(ROOT / "tests" / "process"))  # monitoring.py
 
 
 @pytest.fixture(scope="session")

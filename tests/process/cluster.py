@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,6 +40,15 @@ def sanitizer_environment() -> dict[str, str]:
         return {}
     # Python itself frees little at its end.
     return {"LD_PRELOAD": SANITIZER_RUNTIME, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, for programs that can't choose their own."""
+    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 class Process:
@@ -110,6 +120,11 @@ class Process:
                 seen = len(self._lines)
                 assert not self._ended, f"ended without a line like {pattern!r}:\n{self}"
                 assert self._changed.wait(max(deadline - time.monotonic(), 0)), f"no line like {pattern!r}:\n{self}"
+
+    def http_address(self) -> str:
+        """HOST:PORT of a daemon that was started with --http."""
+        line = r"http-listening: (?:page, )?metrics and health on http://(\S+)$"
+        return self.wait_for_line(line).group(1)
 
     def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """The exit code; -N after signal N. The output is complete then."""

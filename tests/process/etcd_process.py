@@ -2,19 +2,9 @@
 
 import pathlib
 import shutil
-import socket
 import urllib.request
 
-from cluster import LOOPBACK, Cluster, Process
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago: etcd can't choose its own."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+from cluster import LOOPBACK, Cluster, Process, free_ports
 
 
 class Etcd:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from cluster import Cluster, Process
+from cluster import SANITIZER_RUNTIME, Cluster, Process
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 GROUPS = 2000
@@ -43,7 +43,8 @@ def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Clus
     wait_for_churn(ranks, GROUPS)
     cluster.wait_until(lambda: open_groups(cluster) == ["world"], "the closed groups are gone at the scheduler")
     grown = {str(process): resident_bytes(process) - before for process, before in early.items()}
-    assert max(grown.values()) < MOST_GROWTH_BYTES, grown
+    # AddressSanitizer keeps what was freed.
+    assert SANITIZER_RUNTIME or max(grown.values()) < MOST_GROWTH_BYTES, grown
     assert state.stat().st_size < early_state_bytes + 4096
 
     wait_for_line_of_all(ranks, "^round 0 done$")

@@ -1,4 +1,4 @@
-"""`shoalctl drain`: servers leave while ranks reduce, and nobody fails (F4). Real processes."""
+"""What operators do to servers and jobs with `shoalctl`: drain (F4), undrain, evict and abort. Real processes."""
 
 import signal
 import subprocess
@@ -10,9 +10,13 @@ from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 
-def drain(cluster: Cluster, name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "drain", name, *options]
+def ask(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def drain(cluster: Cluster, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return ask(cluster, "drain", name, *options)
 
 
 def ended_well(server: Process) -> bool:
@@ -97,3 +101,74 @@ def test_what_cannot_be_drained_is_said(cluster: Cluster):
     lost = drain(cluster, "alpha")
     assert lost.returncode == 1
     assert "server alpha is lost (no heartbeat" in lost.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_server_that_drains_is_asked_to_stay_and_serves_as_before(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha", "--drain-timeout", "60000")
+    expected = undisturbed_digest(cluster)
+    ranks = start_held_job(cluster, "stayed")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    for _ in range(2):  # the second time all begins anew
+        assert drain(cluster, "alpha").returncode == 0
+        server.wait_for_line("an operator asked this server to leave")
+        answer = ask(cluster, "undrain", "alpha").stdout
+        assert answer == "server alpha is asked to stay; it takes groups in when it has heard of it\n"
+        server.wait_for_line("an operator asked this server to stay")
+        assert cluster.servers()["alpha"]["state"] == "live"
+    let_go_on(ranks, ROUNDS)
+    assert digests(ranks) == expected
+    # It takes groups in that it has never seen, and leaves as any other.
+    assert undisturbed_digest(cluster) == expected
+    server.send(signal.SIGTERM)
+    assert ended_well(server)
+
+
+@pytest.mark.timeout(300)
+def test_an_evicted_server_ends_and_no_op_fails(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
+    options = ["--min-servers", "2"]
+    expected = undisturbed_digest(cluster, *options)
+    ranks = start_held_job(cluster, "evicted", *options)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    let_go_on(ranks)
+    assert ask(cluster, "evict", "beta").stdout.startswith("server beta is evicted")
+    assert cluster.servers()["beta"]["state"] == "lost"
+    assert servers["beta"].wait() == 1
+    assert "an operator evicted server beta; start it again to let it join" in servers["beta"].output
+    cluster.start_server("beta")
+    assert cluster.servers()["beta"]["state"] == "live"
+    let_go_on(ranks, ROUNDS - 1)
+    assert digests(ranks) == expected
+
+
+@pytest.mark.timeout(300)
+def test_an_evicted_server_ends_also_while_it_drains(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    server = cluster.start_server("alpha", "--drain-timeout", "120000")
+    ranks = start_held_job(cluster, "evicted")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    assert drain(cluster, "alpha").returncode == 0
+    server.wait_for_line("an operator asked this server to leave")
+    answer = ask(cluster, "evict", "alpha")
+    assert "WARNING: 1 open group of it can't move yet" in answer.stdout, answer
+    assert server.wait() == 1
+
+
+@pytest.mark.timeout(300)
+def test_the_ranks_of_an_aborted_job_end_with_the_reason(cluster: Cluster):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    cluster.start_server("alpha")
+    ranks = start_held_job(cluster, "aborted")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    answer = ask(cluster, "abort", "aborted", "--reason", "the data is wrong")
+    assert answer.returncode == 0, answer
+    assert "job aborted is aborted: 1 open group of 4 live ranks failed" in answer.stdout
+    let_go_on(ranks, ROUNDS)
+    for rank in ranks:
+        assert rank.wait() != 0
+        assert 'an operator aborted job "aborted": the data is wrong' in rank.output
+    shown = ask(cluster, "jobs").stdout
+    assert 'job aborted: an operator aborted job "aborted": the data is wrong' in shown

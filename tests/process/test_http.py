@@ -17,7 +17,7 @@ DOCUMENTED = re.compile(r"^\| `(shoal_\w+)` \| (\w+) \|", re.MULTILINE)
 
 
 def http_address(process: Process) -> str:
-    return process.wait_for_line(r"http-listening: metrics and health on (http://\S+)$").group(1)
+    return f"http://{process.http_address()}"
 
 
 def get(url: str) -> tuple[int, str]:

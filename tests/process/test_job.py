@@ -287,10 +287,10 @@ def test_the_last_server_killed_is_named_at_the_deadline(cluster: Cluster):
     server.send(signal.SIGKILL)
     for rank in ranks:
         rank.say()
-    for rank in ranks:
-        text = refusal(rank)
-        assert text.startswith("DEADLINE_EXCEEDED")
-        assert re.search("server alpha .* was lost", text)
+    texts = [refusal(rank) for rank in ranks]
+    assert all(re.search("server alpha .* was lost", text) for text in texts), texts
+    # The first one's deadline fails the group, and the other may hear of that before its own.
+    assert "DEADLINE_EXCEEDED" in {text.partition(":")[0] for text in texts}, texts
 
 
 def test_signalled_server_lets_open_groups_end(cluster: Cluster):

@@ -5,7 +5,7 @@ import pathlib
 import signal
 import sys
 
-from cluster import LIBRARY, Cluster, Process
+from cluster import LIBRARY, Cluster, Process, sanitizer_environment
 
 PROGRAM = pathlib.Path(__file__).with_name("large_chunks_program.py")
 SLOT_MEMORY = ("--slot-memory", "1GiB")  # of which only what is used costs memory
@@ -18,7 +18,8 @@ def start_ranks(cluster: Cluster, servers: int, *options: str) -> list[Process]:
         cluster.start(
             [sys.executable, str(PROGRAM), "--library", str(LIBRARY), "--scheduler", cluster.scheduler_address]
             + ["--world-size", "2", "--rank", str(rank), "--min-servers", str(servers), "--timeout-ms", TIMEOUT_MS]
-            + list(options)
+            + list(options),
+            sanitizer_environment(),
         )
         for rank in range(2)
     ]

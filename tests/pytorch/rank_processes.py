@@ -77,7 +77,9 @@ def _fork_server() -> multiprocessing.context.BaseContext:
     # One thread, also in the threads that run callbacks: the bits of a matrix product depend on the number of threads.
     os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.distributed", "torch.nn.parallel", "shoal"])
+    # torch.testing imports torch.distributed.tensor and SymPy when it compares for the first time: for seconds.
+    modules = ["torch", "torch.distributed", "torch.distributed.tensor", "torch.nn.parallel", "shoal"]
+    context.set_forkserver_preload(modules)
     return context
 
 

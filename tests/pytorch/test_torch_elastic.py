@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from torch_cluster import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORLD_SIZE = 2
@@ -24,11 +25,9 @@ def start_training(text: pathlib.Path, environment: dict[str, str], *options: st
         "--heads", "2",
         *options,
     ]  # fmt: skip
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-    kept |= {name: os.environ[name] for name in ("SHOAL_LIBRARY", "SHOAL_BIN") if name in os.environ}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        env=kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | environment,
+        env=clean_environment(**environment),
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class Cluster {
   // The process ends: every connection of it is closed.
   void KillServer(uint32_t server);
   void KillWorker(uint32_t worker);
-  void DrainServer(uint32_t server) { servers_[server].loop->Drain(); }
+  void DrainServer(uint32_t server) { servers_[server].loop->SetDraining(true); }
   // The server is in no map from now on, as if it had left the cluster.
   void TakeOutOfMaps(uint32_t server) { servers_[server].has_left = true; }
 

@@ -6,6 +6,7 @@ fails test_mutations.py, and is to be written anew.
 
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
+from scheduler_mutations import SCHEDULER_MUTATIONS
 
 MUTATIONS = [
     # ---- core ----
@@ -372,128 +373,6 @@ MUTATIONS = [
             "  if (info().size() == 0) actions->push_back(",
         ),
     ),
-    # ---- scheduler ----
-    mutation(
-        "moves-have-no-pace",
-        "F1: moves of a group are paced",
-        ("scheduler/machine/move_pace.h", "if (moves_ < kAtOnce) return 0;", "if (moves_ < kNoDeadline) return 0;"),
-        (
-            "scheduler/machine/scheduler_moves.cc",
-            ".refusal = request.refused ? refusal : \"\"},",
-            ".refusal = request.refused && refusal.empty() ? refusal : \"\"},",
-        ),
-    ),
-    mutation(
-        "groups-of-a-failed-job-stay-where-they-are",
-        "I10: a group works again, also where the job has lost a rank that is not in it",
-        ("scheduler/machine/scheduler_moves.cc", "if (job.live_count == 0 || !group", "if (!job.open() || !group"),
-    ),
-    mutation(
-        "ended-process-keeps-its-rank",
-        "F11: a rank is lost at once where its process has ended",
-        (
-            "scheduler/machine/process_signs.cc",
-            "  if (!stream_closed_ns_.has_value() || !connection_lost_ns_.has_value()) return kNoDeadline;",
-            "  if (!stream_closed_ns_.has_value() || connection_lost_ns_.has_value()) return kNoDeadline;",
-        ),
-        (
-            "scheduler/machine/process_signs.cc",
-            "return stream_closed_ns_.has_value() ? *stream_closed_ns_ + kTakeOverPatienceNs : kNoDeadline;",
-            "return kNoDeadline;",
-        ),
-    ),
-    mutation(
-        "ranks-with-other-options-are-let-in",
-        "ranks whose options differ are refused by name",
-        (
-            "scheduler/machine/group_rounds.cc",
-            "if (waiter.options.has_value() && request.options.has_value()) {",
-            "if (waiter.options.has_value() && !request.options.has_value()) {",
-        ),
-    ),
-    mutation(
-        "server-lease-is-not-enforced",
-        "F3: a silent server is left when its lease has run out",
-        (
-            "scheduler/machine/server_registry.cc",
-            "server->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
-            "server->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
-        ),
-    ),
-    mutation(
-        "worker-lease-is-not-enforced",
-        "I8: a lost rank fails its job's ops within the lease",
-        (
-            "scheduler/machine/job_registry.cc",
-            "worker->lease_expires_ns = now.monotonic_ns + lease_ttl_ns_;",
-            "worker->lease_expires_ns = now.monotonic_ns + 1000 * lease_ttl_ns_;",
-        ),
-    ),
-    mutation(
-        "lost-rank-is-not-told",
-        "I8: a lost rank fails its job's ops within the lease",
-        ("scheduler/machine/scheduler_jobs.cc", "    AfterSave(PublishLost{gone.rank});\n", ""),
-    ),
-    mutation(
-        "told-before-it-is-saved",
-        "what others rely on is saved first",
-        (
-            "scheduler/machine/scheduler_machine.cc",
-            "if (saves_.all_saved()) {\n    Carry(",
-            "if (map_ != nullptr) {\n    Carry(",
-        ),
-    ),
-    mutation(
-        "epoch-is-used-again",
-        "I4: one epoch of a group, one map",
-        (
-            "scheduler/machine/scheduler_moves.cc",
-            "const Epoch next(std::max(group.epoch.value() + 1, map_->epoch().value()));",
-            "const Epoch next(std::max(group.epoch.value(), map_->epoch().value()));",
-        ),
-    ),
-    mutation(
-        "report-of-a-lost-server-is-ignored",
-        "F5: a broken connection moves the group",
-        (
-            "scheduler/machine/scheduler_moves.cc",
-            "if (state.epoch == request.epoch && reported != state.shards.end()) {",
-            "if (state.epoch != request.epoch && reported != state.shards.end()) {",
-        ),
-    ),
-    mutation(
-        "repeated-request-for-a-group-waits-for-the-others",
-        "F12: a rank that could not hear which group it is in asks again",
-        (
-            "scheduler/machine/scheduler_groups.cc",
-            "request.request_number == 0 ? nullptr : job.groups.FindByName(",
-            "request.request_number != 0 ? nullptr : job.groups.FindByName(",
-        ),
-    ),
-    mutation(
-        "ids-start-again-from-one",
-        "F12: running groups outlive the scheduler's state",
-        ("scheduler/machine/scheduler_state.h", "return 1 + random % (uint64_t{1} << 31);", "return 1 + random % 1;"),
-    ),
-    mutation(
-        "what-a-rank-gave-up-is-told-as-want-of-memory",
-        "F21: any reason but want of memory ends the others' ops with ABORTED",
-        (
-            "scheduler/machine/job_group.cc",
-            "state_.ends_with_aborted = ends_with_aborted;",
-            "state_.ends_with_aborted = ends_with_aborted && state_.failure.empty();",
-        ),
-    ),
-    mutation(
-        "who-gave-a-group-up-is-named-twice",
-        "an error names the rank that it is about once",
-        (
-            "scheduler/machine/scheduler_groups.cc",
-            'absl::StrCat(who, ": ", CleanText(failure.reason))',
-            'absl::StrCat(who, ": ", who, ": ", CleanText(failure.reason))',
-        ),
-    ),
-    # ---- worker: membership ----
     mutation(
         "closed-worker-forgets-what-it-asked-for",
         "F21: a group that a closed rank asked for ends for the others",
@@ -508,5 +387,6 @@ MUTATIONS = [
         "F21: a group that a closed rank never opened ends for the others",
         ("worker/membership/membership_machine.cc", "  groups_.GiveUpUnended();\n", ""),
     ),
+    *SCHEDULER_MUTATIONS,
     *NODE_MUTATIONS,
 ]

@@ -75,8 +75,10 @@ MAY_INCLUDE = {
         "scheduler/loop",
     },
     "scheduler/config": {"core", "process", "scheduler/store"},
+    "scheduler/page": {"metrics", "proto"},
     "scheduler": {
-        "core", "metrics", "process", "scheduler/config", "scheduler/machine", "scheduler/store", "scheduler/leading",
+        "core", "metrics", "process", "scheduler/config", "scheduler/machine", "scheduler/page", "scheduler/store",
+        "scheduler/leading",
     },
     "worker/include": set(),
     "worker/machine": {"core"},

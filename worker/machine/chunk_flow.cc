@@ -1,6 +1,7 @@
 #include "worker/machine/chunk_flow.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -127,24 +128,30 @@ void ChunkFlow::NoteMissingRanks(uint32_t shard, const FrameHeader& header, cons
 
 void ChunkFlow::Push(Now now, WorkerActions* actions) {
   const uint32_t look_ahead = info_->look_ahead_chunks;
+  // The first op of which this call pushes the first chunk: nothing is waited for between that chunk and those after
+  // it.
+  std::optional<OpNumber> first_begun;
   for (auto shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead); shard.has_value();
        shard = links_.FindNextShard(ops_, commit_watermark(), look_ahead)) {
     ShardLink& link = links_[*shard];
     const uint16_t cell = link.Push(landed_watermark());
-    results_.NotePushed(link.chunk(cell).place());
-    PushChunk(*shard, cell, actions);
+    const ChunkPlace place = link.chunk(cell).place();
+    results_.NotePushed(place);
+    if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
+    PushChunk(*shard, cell, /*in_one_go=*/first_begun.has_value() && place.op >= *first_begun, actions);
   }
   const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
   if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
 }
 
-void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, WorkerActions* actions) {
+void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
   link.StartSend(cell);
   op.StartOperation();
-  const FrameHeader header = PushHeader(op, chunk);
+  FrameHeader header = PushHeader(op, chunk);
+  header.in_one_go = in_one_go;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
@@ -232,7 +239,7 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
         actions);
   }
   if (again) {
-    PushChunk(token.shard, token.cell, actions);
+    PushChunk(token.shard, token.cell, /*in_one_go=*/false, actions);
   } else {
     TakeHeldResult(token.shard, token.cell, actions);
   }
@@ -450,7 +457,7 @@ absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, W
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
   if (!cell.has_value()) return OnAsk(shard, header, actions);
-  if (link.Preempt(*cell)) PushChunk(shard, *cell, actions);
+  if (link.Preempt(*cell)) PushChunk(shard, *cell, /*in_one_go=*/false, actions);
   return absl::OkStatus();
 }
 

@@ -131,7 +131,7 @@ class ChunkFlow {
   FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
   uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
 
-  void PushChunk(uint32_t shard, uint16_t cell, WorkerActions* actions);
+  void PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions);
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
   void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
   // The transport has written the result: it goes to the tensor, and the window moves on.

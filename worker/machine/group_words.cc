@@ -1,13 +1,21 @@
 #include "worker/machine/group_words.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "core/duration_text.h"
 #include "core/rank_text.h"
 
 namespace shoal {
+namespace {
+
+constexpr absl::string_view kOfTheJobOn = " of the job on ";
+
+}  // namespace
 
 std::string RankOnNode(const GroupInfo& group, Rank rank) {
   // Callers know nothing of a rail and its ranks.
@@ -30,7 +38,17 @@ std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, u
 }
 
 std::string JobRankOnNode(JobRank rank, absl::string_view node) {
-  return absl::StrCat("rank ", rank.value(), " of the job on ", node);
+  return absl::StrCat("rank ", rank.value(), kOfTheJobOn, node);
+}
+
+bool BeginsWithARank(const GroupInfo& group, absl::string_view text) {
+  for (uint32_t r = 0; r < group.size(); ++r) {
+    if (absl::StartsWith(text, RankOnNode(group, Rank(r)))) return true;
+  }
+  // A rail does not know the ranks of the other rails.
+  if (!absl::ConsumePrefix(&text, "rank ")) return false;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  return digits > 0 && absl::StartsWith(text.substr(digits), kOfTheJobOn);
 }
 
 std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op) {

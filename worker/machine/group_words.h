@@ -22,6 +22,8 @@ std::string WithRanksNamed(const GroupInfo& group, absl::string_view text);
 std::string RanksOnNodes(const GroupInfo& group, std::span<const Rank> listed, uint32_t count);
 // "rank 3 of the job on node-b": as the scheduler names it.
 std::string JobRankOnNode(JobRank rank, absl::string_view node);
+// Whether the text begins with the name of a rank of the group, or of the job.
+bool BeginsWithARank(const GroupInfo& group, absl::string_view text);
 
 // "all-reduce 7 of group 'world' (100 float32)"
 std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op);

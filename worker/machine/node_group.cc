@@ -262,16 +262,8 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
   const absl::string_view why = event.status.message();
   if (absl::IsUnavailable(event.status)) return RankLostError(rank, node, why);
   const absl::StatusCode code = LacksMemory(event.status) ? event.status.code() : absl::StatusCode::kAborted;
-  if (NamesItsRank(why)) return absl::Status(code, why);
+  if (BeginsWithARank(*info_, why)) return absl::Status(code, why);
   return absl::Status(code, absl::StrCat(JobRankOnNode(rank, node), ": ", why));
-}
-
-bool NodeGroup::NamesItsRank(absl::string_view why) const {
-  for (uint32_t r = 0; r < info_->size(); ++r) {
-    if (absl::StartsWith(why, RankOnNode(*info_, Rank(r)))) return true;
-    if (absl::StartsWith(why, JobRankOnNode(info_->job_ranks[r], info_->nodes[r]))) return true;
-  }
-  return false;
 }
 
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {

@@ -89,8 +89,6 @@ class NodeGroup final : public AnyGroup {
   std::string WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const;
   // In the words for callers and the rail.
   absl::Status WhatFailed(const LocalGroupFailed& event) const;
-  // Whether it begins with the name of a rank of the group.
-  bool NamesItsRank(absl::string_view why) const;
   std::string NotOpen(std::span<const LocalRank> missing) const;
   std::string NotDone(const WorkerOp& op, std::span<const LocalRank> missing, Now now) const;
 

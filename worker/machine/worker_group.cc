@@ -196,8 +196,12 @@ void WorkerGroup::OnBroken(const FrameHeader& header, const std::string& said, N
   const std::string text = WithRanksNamed(info(), said);
   const bool was_lost = header.type == FrameType::kRankLost;
   const bool lacked_memory = header.refusal == Refusal::kGroupLackedMemory;
-  const absl::Status why(lacked_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted,
-                         absl::StrCat(RankOnNode(info(), header.rank), was_lost ? " was lost: " : ": ", text));
+  const std::string who = RankOnNode(info(), header.rank);
+  // A rank that was told of a loss passes it on in the same words: it is the lost one who has to be named.
+  const std::string what = was_lost                        ? absl::StrCat(who, " was lost: ", text)
+                           : BeginsWithARank(info(), text) ? text
+                                                           : absl::StrCat(who, ": ", text);
+  const absl::Status why(lacked_memory ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kAborted, what);
   // A server found that it differs from the others, which may not all hear that server.
   if (!was_lost && header.rank == info().rank && !failed()) {
     actions->push_back(GroupFailure{.group = info().id, .reason = text, .lacks_memory = lacked_memory});

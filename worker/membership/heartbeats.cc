@@ -50,17 +50,20 @@ void Heartbeats::OnStatistics(const WorkerCounters& counters, Now now, Membershi
 void Heartbeats::Send(Now now, MembershipActions* actions) {
   phase_ = Phase::kCalling;
   sent_ns_ = now.monotonic_ns;
-  call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_}, sent_ns_ + period_ns_, actions);
+  // One that goes over new connections after a period of silence may meet silence again, of another scheduler: half a
+  // period leaves time for a third attempt within the lease. Those after that give a slow scheduler its time.
+  const uint64_t patience_ns = unanswered_in_row_ == 1 ? period_ns_ / 2 : period_ns_;
+  call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_}, sent_ns_ + patience_ns, actions);
 }
 
 void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions) {
   call_ = CallId();
   const auto* const renewed = answer.ok() ? std::get_if<HeartbeatAnswer>(&*answer) : nullptr;
   if (absl::IsUnavailable(answer.status())) {
-    if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now.monotonic_ns, kNoDeadline);
-    scheduler_wait_reason_ = std::string(answer.status().message());
-    // Silence has lasted for a period by now, and a second one would take the lease.
-    return Pause(std::max(sent_ns_ + period_ns_, now.monotonic_ns + period_ns_ / kShortPartsOfPeriod));
+    OnSilence(std::string(answer.status().message()), now);
+    const uint64_t soon_ns = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
+    // A call that broke may be repeated at the usual pace. But silence takes the lease.
+    return Pause(answer.status().message() == kNoAnswer ? soon_ns : std::max(sent_ns_ + period_ns_, soon_ns));
   }
   ReportSchedulerIsBack(now, actions);
   if (absl::IsNotFound(answer.status())) return OnUnknown(answer.status(), now);
@@ -72,6 +75,20 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
     for (const std::string& line : renewed->news) actions->emplace_back(MembershipNotice{line});
   }
   Pause(sent_ns_ + period_ns_);
+}
+
+void Heartbeats::OnNewConnections(Now now, MembershipActions* actions) {
+  if (phase_ != Phase::kCalling) return;
+  calls_->Cancel(&call_, actions);
+  OnSilence(kNoAnswer, now);
+  // The lease has run since the last answer: the old ones may have been silent all that time.
+  Pause(now.monotonic_ns + period_ns_ / kShortPartsOfPeriod);
+}
+
+void Heartbeats::OnSilence(std::string why, Now now) {
+  if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now.monotonic_ns, kNoDeadline);
+  unanswered_in_row_ = why == kNoAnswer ? unanswered_in_row_ + 1 : 0;
+  scheduler_wait_reason_ = std::move(why);
 }
 
 void Heartbeats::OnUnknown(const absl::Status& why, Now now) {
@@ -89,6 +106,7 @@ void Heartbeats::ReportSchedulerIsBack(Now now, MembershipActions* actions) {
         absl::StrCat("the scheduler at ", *scheduler_, " is back after ", scheduler_wait_->Elapsed(now.monotonic_ns))});
   }
   scheduler_wait_.reset();
+  unanswered_in_row_ = 0;
 }
 
 void Heartbeats::ReportGroupWaits(const HeartbeatAnswer& answer, Now now, MembershipActions* actions) {

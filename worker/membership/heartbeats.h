@@ -25,6 +25,8 @@ class Heartbeats {
   void Stop(MembershipActions* actions);
   void OnStatistics(const WorkerCounters& counters, Now now, MembershipActions* actions);
   void OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions);
+  // One that waits for its answer over the old ones is repeated over the new ones.
+  void OnNewConnections(Now now, MembershipActions* actions);
   void Tick(Now now, MembershipActions* actions);
   uint64_t NextDeadlineNs() const;
 
@@ -36,6 +38,7 @@ class Heartbeats {
 
   void Send(Now now, MembershipActions* actions);
   void Pause(uint64_t until_ns);
+  void OnSilence(std::string why, Now now);
   void OnUnknown(const absl::Status& why, Now now);
   // Of the groups that wait for others, as the scheduler tells.
   void ReportGroupWaits(const HeartbeatAnswer& answer, Now now, MembershipActions* actions);
@@ -52,6 +55,7 @@ class Heartbeats {
   uint64_t due_ns_ = 0;  // of what the phase waits for
   uint64_t sent_ns_ = 0;
   CallId call_;
+  uint32_t unanswered_in_row_ = 0;
   bool is_unknown_ = false;  // the scheduler has said once that it knows no such member
   absl::Status end_;
   std::optional<WaitReport> scheduler_wait_;

@@ -173,6 +173,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       break;
   }
   if (!ended->gave_connections_up) return;
+  heartbeats_.OnNewConnections(now, actions);
   groups_.OnNewConnections(now, actions);
   watch_.OnNewConnections(now, actions);
 }

@@ -20,6 +20,8 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr uint64_t kLeaseMs = 2'000;
+constexpr std::chrono::milliseconds kCompactEvery{10};
+constexpr uint64_t kTimeoutMs = 1'000;
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "store_saver: %s\n", std::string(status.message()).c_str());
@@ -40,7 +42,20 @@ int SaveInFile(const std::string& path, uint64_t number) {
   return store.ok() ? SaveForEver(store->get(), number) : Fail(store.status());
 }
 
+// As other users of an etcd may, at any time: what was replaced can't be read any more.
+void CompactForEver(const std::string& target) {
+  EtcdClient client(*ParseEtcdTarget(target));
+  for (;;) {
+    std::this_thread::sleep_for(kCompactEvery);
+    etcdserverpb::RangeRequest anything;
+    anything.set_key("/");
+    const absl::StatusOr<etcdserverpb::RangeResponse> read = client.Read(anything, kTimeoutMs);
+    if (read.ok()) client.Compact(read->header().revision(), kTimeoutMs).IgnoreError();
+  }
+}
+
 int SaveInEtcd(const std::string& target, uint64_t number) {
+  std::thread(CompactForEver, target).detach();
   EtcdClient client(*ParseEtcdTarget(target));
   EtcdElection election(&client, "127.0.0.1:7070", kLeaseMs);
   for (;;) {

@@ -1,10 +1,14 @@
-// shoalctl against a real scheduler, and what its texts look like.
+// shoalctl against a real scheduler.
 #include "cli/shoalctl.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -15,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
+#include "shoal/v1/status.pb.h"
 
 namespace shoal::cli {
 namespace {
@@ -119,9 +124,11 @@ TEST_F(ShoalctlTest, EachCommandShowsItsPart) {
   AddServerAndJob();
   const Outcome status = Ask({"status"});
   EXPECT_THAT(status.out, AllOf(HasSubstr("map epoch 1, 1 server live, 0 lost, 1 job, 1 worker"), HasSubstr("shoal-0"),
-                                HasSubstr("10.1.2.3:4567"), HasSubstr("0 B of 64.0 MiB"), HasSubstr("gpt"),
-                                HasSubstr("1 of 4 live")));
-  EXPECT_THAT(Ask({"servers"}).out, AllOf(StartsWith("SERVER "), HasSubstr("rack1")));
+                                HasSubstr("0 % of 64.0 MiB"), HasSubstr("gpt"), HasSubstr("1 of 4 live")));
+  EXPECT_THAT(Ask({"servers"}).out, AllOf(StartsWith("SERVER "), HasSubstr("rack1"), Not(HasSubstr("10.1.2.3:4567"))));
+  EXPECT_THAT(Ask({"servers", "--wide"}).out, HasSubstr("10.1.2.3:4567"));
+  EXPECT_THAT(Ask({"job", "gpt"}).out, AllOf(StartsWith("Job gpt (id "), HasSubstr("joining, world size 4"),
+                                             HasSubstr("node0"), HasSubstr("No open groups.")));
   EXPECT_THAT(Ask({"jobs"}).out, AllOf(StartsWith("JOB "), HasSubstr("joining")));
   EXPECT_THAT(Ask({"map"}).out, AllOf(StartsWith("Shard map, epoch 1: 1 shard\n"), HasSubstr("100.0 %")));
   EXPECT_THAT(Ask({"events"}).out, AllOf(HasSubstr("server-registered  server shoal-0"), HasSubstr("job-started")));
@@ -171,6 +178,16 @@ TEST_F(ShoalctlTest, DrainWaitsUntilTheServerHasLeft) {
   EXPECT_THAT(outcome.out, AllOf(StartsWith("server shoal-0 drains\n"), HasSubstr("server shoal-0 has left\n")));
 }
 
+TEST_F(ShoalctlTest, DrainThatWaitsWritesOneDocument) {
+  AddServerAndJob();
+  std::thread server([this] { LeaveWhenAsked(); });
+  const Outcome outcome = Ask({"drain", "shoal-0", "--wait", "--json"});
+  server.join();
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("{\"drain\":{"), HasSubstr("},\"server\":{"), HasSubstr("\"left\"")));
+}
+
 TEST_F(ShoalctlTest, DrainDoesNotWaitForEver) {
   AddServerAndJob();
   const Outcome overdue = Ask({"drain", "shoal-0", "--wait", "--deadline", "0"});
@@ -179,8 +196,122 @@ TEST_F(ShoalctlTest, DrainDoesNotWaitForEver) {
   EXPECT_THAT(overdue.err, HasSubstr("has not left within 0.0 s: it is draining"));
 }
 
+TEST_F(ShoalctlTest, AServerThatDrainsMayStayAfterAll) {
+  AddServerAndJob();
+  EXPECT_EQ(Ask({"undrain", "shoal-0"}).out, "server shoal-0 was not draining\n");
+  Ask({"drain", "shoal-0"});
+  EXPECT_EQ(Ask({"undrain", "shoal-0"}).out,
+            "server shoal-0 is asked to stay; it takes groups in when it has heard of it\n");
+  EXPECT_THAT(Ask({"servers"}).out, HasSubstr("live"));
+  EXPECT_THAT(Ask({"undrain", "shoal-7"}).err, HasSubstr("no server is named \"shoal-7\""));
+}
+
+TEST_F(ShoalctlTest, AServerIsEvicted) {
+  AddServerAndJob();
+  EXPECT_THAT(Ask({"evict", "shoal-0"}).out, StartsWith("server shoal-0 is evicted; its process ends"));
+  EXPECT_THAT(Ask({"servers"}).out, HasSubstr("server shoal-0 is lost: an operator evicted it\n"));
+  const Outcome again = Ask({"evict", "shoal-0"});
+  EXPECT_EQ(again.exit_code, kExitFailure);
+  EXPECT_THAT(again.err, HasSubstr("server shoal-0 is lost (an operator evicted it); there is nothing to evict"));
+}
+
+TEST_F(ShoalctlTest, AJobIsAborted) {
+  AddServerAndJob();
+  EXPECT_EQ(Ask({"abort", "gpt", "--reason", "wrong data"}).out,
+            "job gpt is aborted: 0 open groups of 1 live rank failed\n");
+  EXPECT_THAT(Ask({"jobs"}).out, HasSubstr("job gpt: an operator aborted job \"gpt\": wrong data\n"));
+  EXPECT_THAT(Ask({"events"}).out, HasSubstr("job-aborted"));
+  EXPECT_THAT(Ask({"job", "gpt"}).out, HasSubstr("an operator aborted job \"gpt\": wrong data\n"));
+  EXPECT_THAT(Ask({"abort", "gpt"}).err, HasSubstr("has failed: an operator aborted job \"gpt\": wrong data"));
+  EXPECT_THAT(Ask({"abort", "bert"}).err, HasSubstr("no job is named \"bert\"; open jobs: none"));
+}
+
+TEST_F(ShoalctlTest, AJobThatIsNotThereIsNamed) {
+  AddServerAndJob();
+  const Outcome outcome = Ask({"job", "bert"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr("no job is named \"bert\"; the scheduler knows gpt"));
+}
+
+TEST_F(ShoalctlTest, TopShowsRatesSoManyTimes) {
+  AddServerAndJob();
+  const Outcome outcome = Ask({"top", "--interval", "0.1", "--rounds", "2"});
+  EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.err;
+  size_t tables = 0;
+  for (size_t at = outcome.out.find("CHUNKS/S"); at != std::string::npos; at = outcome.out.find("CHUNKS/S", at + 1)) {
+    ++tables;
+  }
+  EXPECT_EQ(tables, 2u) << outcome.out;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b"))) << "not a terminal";
+}
+
+TEST_F(ShoalctlTest, OutputThatCannotBeWrittenIsAnError) {
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  std::ostringstream err;
+  const auto no_variables = [](const std::string&) { return std::nullopt; };
+  EXPECT_EQ(RunShoalctl({"status", "--scheduler", scheduler_->address()}, no_variables, out, err), kExitFailure);
+  EXPECT_THAT(err.str(), HasSubstr("the output could not be written: a full disk"));
+}
+
 TEST_F(ShoalctlTest, TheSchedulerMayComeFromTheEnvironment) {
   EXPECT_EQ(RunTool({"status"}, scheduler_->address()).exit_code, kExitOk);
+}
+
+// What bash offers for a command line; its last word is to be completed.
+std::string OfferedByBash(const std::string& shoalctl, const std::string& words, int count) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/complete_", getpid());
+  std::ofstream(path) << RunTool({"completion", "bash"}).out << "shoalctl() {\n"
+                      << shoalctl << "\n}\nCOMP_WORDS=(" << words << ")\nCOMP_CWORD=" << count
+                      << "\n_shoalctl\necho \"${COMPREPLY[*]}\"\n";
+  FILE* const shell = popen(absl::StrCat("bash ", path, " 2>&1").c_str(), "r");
+  std::string text;
+  for (int c = fgetc(shell); c != EOF; c = fgetc(shell)) text += static_cast<char>(c);
+  EXPECT_EQ(pclose(shell), 0) << text;
+  return text;
+}
+
+TEST(CompletionTest, BashCompletesCommandsOptionsAndNames) {
+  EXPECT_EQ(OfferedByBash("false", "shoalctl st", 1), "status stragglers\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl --sch", 1), "--scheduler\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl completion z", 2), "zsh\n");
+  EXPECT_EQ(OfferedByBash("false", "shoalctl map x", 2), "\n");
+  v1::ListServersResponse servers;
+  for (const std::string name : {"alpha", "beta"}) {
+    v1::ServerStatus* server = servers.add_servers();
+    server->set_name(name);
+    server->set_state("lost");
+    server->set_reason("no heartbeat for so long that nobody waits");
+  }
+  const std::string table = ServersText(servers, {.wide = true});
+  EXPECT_EQ(OfferedByBash(absl::StrCat("cat <<'END'\n", table, "END\n"), "shoalctl drain \"\"", 2), "alpha beta\n");
+  v1::ListJobsResponse jobs;
+  jobs.add_jobs()->set_name("gpt");
+  jobs.mutable_jobs(0)->set_state("running");
+  EXPECT_EQ(
+      OfferedByBash(absl::StrCat("cat <<'END'\n", JobsText(jobs, {.wide = true}), "END\n"), "shoalctl abort g", 2),
+      "gpt\n");
+}
+
+TEST(CompletionTest, OtherShellsAreRefused) {
+  const Outcome outcome = RunTool({"completion", "fish"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("no completion for the shell \"fish\"; use bash or zsh"));
+  EXPECT_THAT(RunTool({"completion", "zsh"}).out, HasSubstr("bashcompinit"));
+}
+
+TEST(ShoalctlPlanTest, ItAsksNoCluster) {
+  const Outcome table = RunTool({"plan", "--nodes", "4", "--link", "25", "--bytes", "100M"});
+  EXPECT_EQ(table.exit_code, kExitOk) << table.err;
+  EXPECT_THAT(table.out, AllOf(StartsWith("All-reduce of 100.0 MiB on 4 nodes, links of 25 Gbit/s"),
+                               HasSubstr("4 dedicated servers are within 5 % of the best")));
+  const Outcome json = RunTool({"plan", "--nodes", "4", "--link", "25", "--json"});
+  EXPECT_THAT(json.out, AllOf(StartsWith("{\"link_bound_ns\":\""), HasSubstr("\"enough_servers\":4,\"rows\":[{")));
+  EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), 1);
+  const Outcome without = RunTool({"plan"});
+  EXPECT_EQ(without.exit_code, kExitUsage);
+  EXPECT_THAT(without.err, HasSubstr("plan takes --nodes from 2"));
+  EXPECT_THAT(RunTool({"servers", "--nodes", "4", "--scheduler", "h:1"}).err, HasSubstr("--nodes only goes with plan"));
 }
 
 TEST(ShoalctlErrorsTest, NobodyThere) {
@@ -206,7 +337,13 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"status", "--follow", "--scheduler", "h:1"}, "--follow only goes with events"},
       {{"drain", "--scheduler", "h:1"}, "drain takes the name of one server"},
       {{"drain", "a", "b", "--scheduler", "h:1"}, "drain takes the name of one server"},
+      {{"job", "--scheduler", "h:1"}, "job takes the name of one job"},
       {{"status", "--wait", "--scheduler", "h:1"}, "--wait only goes with drain"},
+      {{"map", "--wide", "--scheduler", "h:1"}, "--wide only goes with status, servers, jobs"},
+      {{"abort", "a", "--deadline", "5", "--scheduler", "h:1"}, "--deadline only goes with drain"},
+      {{"drain", "a", "--reason", "x", "--scheduler", "h:1"}, "--reason only goes with abort"},
+      {{"top", "--json", "--scheduler", "h:1"}, "top prints no JSON"},
+      {{"top", "--interval", "0", "--scheduler", "h:1"}, "--interval takes 0.1"},
       {{"drain", "a", "--deadline", "-1", "--scheduler", "h:1"}, "--deadline takes"},
       {{"status", "--timeout", "nan", "--scheduler", "h:1"}, "--timeout takes"},
       {{"status", "--timeout", "0", "--scheduler", "h:1"}, "--timeout takes"},
@@ -217,80 +354,8 @@ TEST(ShoalctlErrorsTest, BadUsage) {
     EXPECT_THAT(outcome.err, HasSubstr(message));
   }
   EXPECT_EQ(RunTool({"--help"}).exit_code, kExitOk);
-  EXPECT_THAT(RunTool({"--help"}).out, AllOf(HasSubstr("Commands:"), HasSubstr("--timeout S")));
+  EXPECT_THAT(RunTool({"-h"}).out, AllOf(HasSubstr("Commands:\n  status "), HasSubstr("--timeout S")));
   EXPECT_THAT(RunTool({"--version"}).out, HasSubstr(kSoftwareVersion));
-}
-
-TEST(TablesTest, ColumnsAreAlignedByCharacters) {
-  EXPECT_EQ(AlignTable({{"NAME", "STATE"}, {"zürich-1", "live"}, {"b", "lost"}}),
-            "NAME      STATE\n"
-            "zürich-1  live\n"
-            "b         lost\n");
-}
-
-TEST(TablesTest, SizesAndAges) {
-  EXPECT_EQ(BytesText(0), "0 B");
-  EXPECT_EQ(BytesText(1023), "1023 B");
-  EXPECT_EQ(BytesText(25 << 20), "25.0 MiB");
-  EXPECT_EQ(BytesText(UINT64_MAX), "16384.0 PiB");
-  EXPECT_EQ(AgeText(400), "0.4 s");
-  EXPECT_EQ(AgeText(120'000), "2 min");
-  EXPECT_EQ(AgeText(5'400'000), "1.5 h");
-}
-
-TEST(TablesTest, LostRanksAreNamed) {
-  v1::ListJobsResponse jobs;
-  v1::JobStatus* job = jobs.add_jobs();
-  job->set_name("gpt");
-  job->set_state("failed");
-  for (uint32_t i = 0; i < 4; ++i) {
-    v1::RankStatus* rank = job->add_ranks();
-    rank->set_rank(i);
-    rank->set_state("lost");
-    rank->set_node("node");
-    rank->set_reason("no heartbeat");
-  }
-  EXPECT_THAT(JobsText(jobs),
-              HasSubstr("rank 0 on node lost: no heartbeat; rank 1 on node lost: no heartbeat; and 2 more"));
-}
-
-TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
-  v1::ListJobsResponse jobs;
-  v1::JobStatus* job = jobs.add_jobs();
-  v1::GroupStatus* group = job->add_groups();
-  group->set_name("world");
-  group->set_state("waiting");
-  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits to be opened"));
-  group->add_missing_ranks(3);
-  group->add_missing_ranks(7);
-  EXPECT_THAT(JobsText(jobs), HasSubstr("group world waits for ranks 3, 7"));
-  group->set_state("open");
-  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("waits")));
-}
-
-TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
-  v1::ListJobsResponse jobs;
-  v1::JobStatus* job = jobs.add_jobs();
-  job->add_groups()->set_node_reduce("flat");
-  job->add_groups();
-  EXPECT_THAT(JobsText(jobs), Not(HasSubstr("node")));
-  job->add_groups()->set_node_reduce("node alone");
-  EXPECT_THAT(JobsText(jobs), HasSubstr("3 (1 on one node)"));
-}
-
-TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {
-  v1::ListJobsResponse jobs;
-  v1::JobStatus* job = jobs.add_jobs();
-  job->add_groups()->set_name("other");
-  // The first rail is closed already.
-  for (const uint32_t rail : {1, 2, 3}) {
-    v1::GroupStatus* group = job->add_groups();
-    group->set_name("world");
-    group->set_node_reduce("rails");
-    group->set_rail(rail);
-    group->set_rails(4);
-  }
-  EXPECT_THAT(JobsText(jobs), HasSubstr("2 (3 rails)"));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ FrameHeader EveryField() {
   header.payload_crc32c = 0xb1b2b3b4;
   header.refusal = Refusal::kNoSlot;  // 0b
   header.narrowed = true;
+  header.in_one_go = true;
   return header;
 }
 
@@ -66,7 +67,8 @@ TEST(Frame, EveryFieldHasItsGoldenBytes) {
             "b4b3b2b1"          // 88: payload crc32c
             "0b"                // 92: refusal
             "01"                // 93: narrowed
-            "0000");            // 94: zero
+            "01"                // 94: in one go
+            "00");              // 95: zero
 }
 
 TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
@@ -152,6 +154,17 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {17, 255}) EXPECT_THAT(ComplaintAboutByte(92, static_cast<uint8_t>(value)), HasSubstr("refusal"));
   // 1 stands for a 16-bit dtype only, and the frame's is float32.
   for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
+}
+
+// It only tells what a measurement may count, and older workers send a zero there.
+TEST(Frame, WhatIsSaidOfPushesInOneGoIsNeverRefused) {
+  for (int value : {0, 1, 2, 255}) {
+    FrameHeaderBytes bytes = EncodeHeader({.type = FrameType::kBye});
+    bytes[94] = std::byte{static_cast<uint8_t>(value)};
+    const absl::StatusOr<FrameHeader> decoded = DecodeHeader(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->in_one_go, value == 1);
+  }
 }
 
 TEST(Frame, AnotherWireVersionIsNamedWithBothNumbers) {

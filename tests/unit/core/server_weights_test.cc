@@ -172,6 +172,21 @@ TEST(ServerWeights, ANodesPortHoldsResultsOrItsServersPushes) {
   EXPECT_DOUBLE_EQ(LoadOfPorts(two_ranks_each, Servers(0, 8), std::vector<uint32_t>(8, 1)).busiest_port, 2);
 }
 
+TEST(ServerWeights, TheBusiestLinkIsThatOfTheLaw) {
+  const std::vector<uint32_t> ranks_of_node(8, 1);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(0, 8), std::vector<uint32_t>(8, 1)).busiest_link, 2.0 * 7 / 8)
+      << "as a ring";
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), std::vector<uint32_t>(8, 1)).busiest_link, 1);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(2, 0), std::vector<uint32_t>(2, 1)).busiest_link, 4);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(16, 0), std::vector<uint32_t>(16, 1)).busiest_link, 1)
+      << "a rank's own";
+  for (const uint32_t dedicated : {1u, 4u, 7u}) {
+    const std::vector<ServerOfGroup> servers = Servers(dedicated, 8);
+    EXPECT_NEAR(LoadOfPorts(ranks_of_node, servers, PlanServerWeights(8, servers)).busiest_link,
+                BytePsBound(8, dedicated), 0.02);
+  }
+}
+
 TEST(ServerWeights, ServersThatAreNotUsedAreNotCounted) {
   const std::vector<uint32_t> ranks_of_node(8, 1);
   const std::vector<ServerOfGroup> servers = Servers(8, 8);

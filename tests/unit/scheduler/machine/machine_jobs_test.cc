@@ -148,6 +148,24 @@ TEST_F(MachineJobsTest, ALostRankIsToldToTheWatchersOfItsJob) {
   EXPECT_NE(harness_.watched(newcomer)[0].map, nullptr);
 }
 
+TEST_F(MachineJobsTest, ARankThatHearsLateOfSeveralLossesHearsFirstOfTheOneThatFailedTheJob) {
+  const JobId job = JoinAll(3);
+  for (const uint32_t rank : {2, 0}) {
+    EXPECT_TRUE(harness_
+                    .Try(LeaveJob{.job = job,
+                                  .rank = JobRank(rank),
+                                  .incarnation = Incarnation(100 + rank),
+                                  .reason = "out of memory",
+                                  .failed = true})
+                    .ok());
+  }
+  const WatcherId watcher = harness_.Watch(job);
+  const std::vector<RankLost>& lost = harness_.watched(watcher).at(0).lost_ranks;
+  ASSERT_EQ(lost.size(), 2u);
+  EXPECT_EQ(lost[0].rank, JobRank(2));
+  EXPECT_EQ(lost[1].rank, JobRank(0));
+}
+
 TEST_F(MachineJobsTest, WatchingAnUnknownJobIsRefused) {
   const WatcherId watcher = harness_.Watch(JobId(99));
   EXPECT_EQ(harness_.closed().at(watcher).code(), absl::StatusCode::kNotFound);

@@ -128,6 +128,44 @@ TEST_F(MachineLossesTest, ANewStreamOrAHeartbeatShowsLife) {
   }
 }
 
+TEST_F(MachineLossesTest, AHeartbeatThatWasUnderWayWhenTheProcessEndedShowsNoLife) {
+  CloseStream(1);
+  ReportAbsentRank();
+  harness_.Advance(kHeartbeatUnderWayNs / kNsPerMs - 1);
+  BeatAll();
+  harness_.Advance(kProcessEndedMs);
+  EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, WhatEndsWhileTheStoreFailsIsLostWhenItWorksAgain) {
+  CloseStream(1);
+  ReportAbsentRank();
+  harness_.set_save_at_once(false);
+  harness_.Send(Server("b", 12, 2));
+  for (int failures = 0; failures < 3; ++failures) {
+    harness_.FinishSave(absl::ResourceExhaustedError("No space left on device"));
+    harness_.Advance(kSaveRetryNs / kNsPerMs);
+    EXPECT_FALSE(IsLost()) << "a loss could not be saved";
+  }
+  harness_.set_save_at_once(true);
+  harness_.FinishSave();
+  harness_.Advance(0);
+  EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, AStoreThatWorksAgainGivesLeasesAndNoLife) {
+  harness_.set_save_at_once(false);
+  harness_.Send(Server("b", 12, 2));
+  harness_.FinishSave(absl::ResourceExhaustedError("No space left on device"));
+  harness_.Advance(kSaveRetryNs / kNsPerMs);
+  CloseStream(1);
+  ReportAbsentRank();
+  harness_.FinishSave();
+  harness_.set_save_at_once(true);
+  harness_.Advance(kProcessEndedMs);
+  EXPECT_TRUE(IsLost());
+}
+
 TEST_F(MachineLossesTest, OnlyTheEndOfTheLastStreamCounts) {
   const WatcherId second = harness_.WatchAs(job_, 1, 101);
   CloseStream(1);
@@ -149,8 +187,17 @@ TEST_F(MachineLossesTest, TwoEndsAtDifferentTimesAreTwoFaults) {
   EXPECT_FALSE(IsLost());
 }
 
-TEST_F(MachineLossesTest, WhatAServerSaysOfAnEpochThatIsOverSaysNothing) {
+// The process that ended ran a server as well, say, and the group has left that one before this one is heard.
+TEST_F(MachineLossesTest, WhatAServerSaysOfAnEpochThatIsOverIsBelieved) {
   harness_.Ask<ServerRegistered>(Server("b", 12, 2));  // the group moves
+  CloseStream(1);
+  ReportAbsentRank();
+  harness_.Advance(kProcessEndedMs);
+  EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, WhatAServerSaysOfAnEpochThatIsToComeSaysNothing) {
+  epoch_ = Epoch(epoch_.value() + 1);
   CloseStream(1);
   ReportAbsentRank();
   harness_.Advance(3000);

@@ -228,6 +228,20 @@ TEST_F(MachineMovesTest, ServersThatComeTogetherAreGivenInAFewMoves) {
   EXPECT_THAT(TakeMoves(), IsEmpty());
 }
 
+TEST_F(MachineMovesTest, AMoveThatWasPutOffIsMadeByTheNextScheduler) {
+  for (char name = 'c'; name < 'o'; ++name) Register(std::string(1, name), 1);
+  EXPECT_LT(TakeMoves().back()->shards().size(), 14u);
+  const auto map_of = [&](MachineHarness& scheduler) {
+    const WatcherId watcher = scheduler.Watch(job_);
+    return scheduler.watched(watcher).at(0).groups.at(0).map;
+  };
+  MachineHarness next(harness_.last_saved());
+  const std::shared_ptr<const ShardMap> map = map_of(next);
+  EXPECT_EQ(map->shards().size(), 14u);
+  MachineHarness third(next.last_saved());
+  EXPECT_EQ(map_of(third)->epoch(), map->epoch()) << "nothing moved again";
+}
+
 TEST_F(MachineMovesTest, RanksAndServersThatNeverAgreeMoveAGroupEverMoreSlowly) {
   size_t moves = 0;
   std::vector<size_t> in_each_second;

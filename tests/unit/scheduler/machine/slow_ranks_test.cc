@@ -110,9 +110,17 @@ TEST_F(SlowRanksTest, ReadsSlowly) {
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
 }
 
-TEST_F(SlowRanksTest, SendsSlowly) {
+TEST_F(SlowRanksTest, WithoutSpacingsNothingTellsTheWayThereFromTheWayBack) {
   Away({0.1, 0.1, 0.1, 0.1});
   Windows(2, 0.6, 0.05);
+  const auto changes = JudgeSettled();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowReader);
+}
+
+TEST_F(SlowRanksTest, SendsSlowly) {
+  Away({0.1, 0.1, 0.1, 0.1});
+  Windows(2, 0.6, 0.05, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kSlowLink);
@@ -173,10 +181,10 @@ TEST_F(SlowRanksTest, RanksOfOtherGroupsThatAreAwayForLongerDoNotCount) {
 TEST_F(SlowRanksTest, TwoAtOnceEachHaveTheirCause) {
   Away({0.1, 0.4, 0.1, 0.1});
   Window(1, 0.3, 0.3);
-  Window(3, 0.5, 0.02);
+  Window(3, 0.5, 0.02, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
   Pass(kNsPerS);
   Window(1, 0.3, 0.3);
-  Window(3, 0.5, 0.02);
+  Window(3, 0.5, 0.02, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(2));
   EXPECT_EQ(changes[0].rank.cause, SlowCause::kLateCompute);
@@ -337,7 +345,7 @@ TEST_F(SlowRailTest, TheRankOfTheNodeThatWasAwayForLongerIsNamed) {
 
 TEST_F(SlowRailTest, OtherwiseTheRailsOwnIsNamed) {
   Away({0.1, 0.1, 0.1, 0.1});
-  Windows(1, 0.4, 0.0);
+  Windows(1, 0.4, 0.0, {.spacing_ns = 2'000'000, .median_spacing_ns = 1'000'000});
   const auto changes = JudgeSettled();
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].rank.rank, JobRank(2));

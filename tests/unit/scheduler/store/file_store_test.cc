@@ -145,6 +145,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   job.world_size = 4;
   job.phase = JobPhase::kFailed;
   job.started_at_unix_ms = 1234;
+  job.failure = "rank 2 was lost";
   for (const uint32_t rank : {0, 1, 2}) job.ranks[JobRank(rank)] = {.incarnation = Incarnation(8), .node = "g"};
   job.ranks[JobRank(0)].node_reduce = {.choice = 2, .possible = true, .node_identity = "boot 2", .can_rails = true};
   job.ranks[JobRank(1)].node_reduce = {.possible = true, .node_identity = "boot 1"};

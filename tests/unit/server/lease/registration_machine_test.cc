@@ -302,6 +302,16 @@ TEST_F(RegistrationMachineTest, AServerWhosePlaceWasTakenGivesUp) {
   EXPECT_THAT(std::string(given_up[0].why.message()), HasSubstr("node b took the place"));
 }
 
+TEST_F(RegistrationMachineTest, AServerThatWasEvictedBeforeItRegisteredAgainGivesUp) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(absl::NotFoundError("no server has id 7 here"));
+  Tick();
+  const RegisterCall call = TakeCall<RegisterCall>();
+  Give(RegisterAnswered{call.call, absl::AbortedError("an operator evicted server a")});
+  ASSERT_EQ(Take<LeaseGivenUp>().size(), 1u);
+}
+
 TEST_F(RegistrationMachineTest, AServerThatIsToLeaveKeepsItsLeaseUntilItIsOutAndDoesNotComeBack) {
   Register();
   AdvanceToNextCall();
@@ -310,14 +320,43 @@ TEST_F(RegistrationMachineTest, AServerThatIsToLeaveKeepsItsLeaseUntilItIsOutAnd
   EXPECT_THAT(Take<DrainAsked>(), testing::SizeIs(1));
   EXPECT_THAT(TakeReports(), ElementsAre("an operator asked this server to leave; it opens no new group"));
   AdvanceToNextCall();
-  Renew();  // by a scheduler that does not know of it, as it was started without its state
-  AdvanceToNextCall();
   AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
   EXPECT_THAT(Take<DrainAsked>(), IsEmpty()) << "said once";
   AdvanceToNextCall();
   AnswerRenew(absl::NotFoundError("server a is lost"));
   Tick();
   EXPECT_THAT(Take<LeftCluster>(), testing::SizeIs(1));
+}
+
+TEST_F(RegistrationMachineTest, AServerThatIsToStayAfterAllKeepsItsPlace) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  TakeReports();
+  AdvanceToNextCall();
+  Renew();
+  EXPECT_THAT(Take<DrainWithdrawn>(), testing::SizeIs(1));
+  EXPECT_THAT(TakeReports(), ElementsAre("an operator asked this server to stay; it takes groups in again"));
+  Give(GroupsEnded{});  // seen before the threads knew
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), IsEmpty());
+  AdvanceToNextCall();
+  AnswerRenew(absl::NotFoundError("server a is lost"));
+  Tick();
+  EXPECT_THAT(Take<RegisterCall>(), testing::SizeIs(1)) << "it registers again, as any other";
+}
+
+TEST_F(RegistrationMachineTest, AServerThatLeavesAlreadyIsNotCalledBack) {
+  Register();
+  AdvanceToNextCall();
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5), .drain = true});
+  AdvanceToNextCall();
+  const RenewCall renewal = TakeCall<RenewCall>();
+  Give(GroupsEnded{});
+  Give(RenewAnswered{renewal.call, LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(5)}});
+  EXPECT_THAT(Take<DrainWithdrawn>(), IsEmpty());
+  Tick();
+  EXPECT_THAT(Take<DeregisterCall>(), testing::SizeIs(1));
 }
 
 TEST_F(RegistrationMachineTest, ADrainedServerLeavesWhenItsGroupsHaveEnded) {

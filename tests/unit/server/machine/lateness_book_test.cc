@@ -41,7 +41,8 @@ class Arrivals {
     std::vector<uint32_t> landed(chunks.size());
     for (const Arrival& arrival : arrivals) {
       const Now now = At(arrival.at_ms);
-      const bool is_first = book_.OnOffered(OpNumber(op_), ChunkNumber(arrival.chunk), Rank(arrival.rank), now);
+      const bool is_first = book_.OnOffered(OpNumber(op_), ChunkNumber(arrival.chunk), Rank(arrival.rank),
+                                            /*in_one_go=*/arrival.chunk < credit_, now);
       if (is_first && begins_fresh_) book_.OnFreshBeginning(ChunkNumber(arrival.chunk), Rank(arrival.rank), now);
       book_.OnLanding(Rank(arrival.rank));
       book_.OnLandingEnded(Rank(arrival.rank), now);
@@ -55,6 +56,8 @@ class Arrivals {
 
   // Ranks wait for results when they begin their ops.
   void FollowEachOther() { begins_fresh_ = false; }
+  // So many chunks of an op are pushed before its first result is there.
+  void SetCredit(uint32_t chunks) { credit_ = chunks; }
 
   LatenessBook& book() { return book_; }
   const LatenessWindow& window() const { return book_.last_window(); }
@@ -68,6 +71,7 @@ class Arrivals {
   const uint32_t ranks_;
   LatenessBook book_;
   bool begins_fresh_ = true;
+  uint32_t credit_ = 2;
   uint64_t op_ = 0;
   uint64_t start_ns_ = kNsPerS;
 };
@@ -126,6 +130,17 @@ TEST(LatenessBook, ChunksOfOpsThatFollowEachOtherTellNoSpacing) {
   arrivals.FollowEachOther();
   arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
   EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 0u);
+  EXPECT_EQ(arrivals.window().median_spacing_ns, 0u);
+}
+
+// It comes as late as the slowest rank lets it, from all ranks alike.
+TEST(LatenessBook, AChunkThatWaitedForAResultTellsNoSpacing) {
+  Arrivals arrivals(4);
+  arrivals.SetCredit(1);
+  // Rank 1 calls 40 ms late, rank 2 has a slow link; its second chunk waits for rank 1 as all others' do.
+  arrivals.Ops(14, {{1, 41, 8, 1}, {42, 43, 50, 42}}, 100);
+  EXPECT_THAT(arrivals.window().late_ranks, ElementsAre(RankIs(1), RankIs(2)));
+  for (const LateRank& late : arrivals.window().late_ranks) EXPECT_EQ(late.spacing_ns, 0u);
   EXPECT_EQ(arrivals.window().median_spacing_ns, 0u);
 }
 
@@ -250,9 +265,9 @@ TEST(LatenessBook, TheSameChunkAgainIsNoSecondOne) {
   const auto at = [](uint64_t ms) { return Now{.monotonic_ns = kNsPerS + ms * kMs, .unix_ms = 0}; };
   for (uint64_t op = 1; op <= 7; ++op) {
     for (const uint32_t rank : {0u, 1u}) {
-      EXPECT_TRUE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), at(op * 200)));
+      EXPECT_TRUE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), /*in_one_go=*/true, at(op * 200)));
       book.OnFreshBeginning(ChunkNumber(3), Rank(rank), at(op * 200));
-      EXPECT_FALSE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), at(op * 200 + 9)));
+      EXPECT_FALSE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), /*in_one_go=*/true, at(op * 200 + 9)));
     }
   }
   EXPECT_EQ(book.last_window().number, 1u);

@@ -141,10 +141,10 @@ TEST(ServerRefusal, AnotherWireVersionIsToldBothNumbers) {
 
 TEST(ServerRefusal, BadTokensAreToldWhy) {
   ServerDriver server;
-  const auto refusal_text = [&](GroupToken token, bool sign) {
+  const auto refusal_text = [&](GroupToken token) {
     TokenKey key;
     key.fill(std::byte{5});
-    if (sign) SignToken(key, &token);
+    SignToken(key, &token);
     const PeerId peer = server.Up();
     server.Hello(peer, token);
     const SeenNote note = server.TakeRefusal();
@@ -154,18 +154,53 @@ TEST(ServerRefusal, BadTokensAreToldWhy) {
     return note.text();
   };
   GroupToken token = server.Token(0, 2);
-  token.group_size = 3;
-  EXPECT_THAT(refusal_text(token, false), HasSubstr("signature is wrong"));
-  token = server.Token(0, 2);
   token.expires_at_unix_s = ServerDriver::kNowUnixS;
-  EXPECT_THAT(refusal_text(token, true), HasSubstr("ran out"));
+  EXPECT_THAT(refusal_text(token), HasSubstr("ran out"));
   token = server.Token(2, 2);
-  EXPECT_THAT(refusal_text(token, true), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal_text(token), HasSubstr("rank 2 of 2"));
   token = server.Token(0, 2);
   token.ranks_per_contribution = 0;
-  EXPECT_THAT(refusal_text(token, true), HasSubstr("2 contributions of 0 ranks each"));
+  EXPECT_THAT(refusal_text(token), HasSubstr("2 contributions of 0 ranks each"));
   EXPECT_TRUE(server.closes.empty()) << "other groups of the same process may be fine";
   EXPECT_EQ(server.counters().groups_open, 0u);
+}
+
+TEST(ServerRefusal, ATokenOfAnotherSchedulerIsRefusedWhenNoKeyHasComeInASecond) {
+  ServerDriver server;
+  GroupToken token = server.Token(0, 2);
+  token.group_size = 3;
+  const PeerId peer = server.Up();
+  server.Hello(peer, token);
+  EXPECT_EQ(server.machine().NextDeadlineNs(), server.now.monotonic_ns + kNsPerS);
+  server.TickAt(server.now.monotonic_ns + kNsPerS - 1);
+  EXPECT_TRUE(server.notes.empty());
+  server.TickAt(server.now.monotonic_ns + 1);
+  const SeenNote note = server.TakeRefusal();
+  EXPECT_EQ(note.peer, peer);
+  EXPECT_EQ(note.header.refusal, Refusal::kBadToken);
+  EXPECT_EQ(note.header.group, GroupId(1));
+  EXPECT_THAT(note.text(), HasSubstr("signature is wrong"));
+  EXPECT_EQ(server.counters().groups_open, 0u);
+  EXPECT_EQ(server.machine().NextDeadlineNs(), kNoDeadline);
+}
+
+TEST(ServerRefusal, TooManyTokensOfAnotherSchedulerAreRefusedAtOnce) {
+  ServerDriver server;
+  const auto say_hello = [&](PeerId peer, uint64_t group) {
+    GroupToken token = server.Token(0, 2, group);
+    token.signature[0] ^= std::byte{1};
+    server.Hello(peer, token);
+  };
+  for (int p = 0; p < 4; ++p) {
+    const PeerId peer = server.Up();
+    for (uint64_t group = 1; group <= 256; ++group) say_hello(peer, group);
+    say_hello(peer, 256);
+    EXPECT_TRUE(server.notes.empty()) << "the newest of a group takes the place of the one before";
+    say_hello(peer, 257);
+    EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kBadToken) << "one connection takes a quarter at most";
+  }
+  say_hello(server.Up(), 1);
+  EXPECT_EQ(server.TakeRefusal().header.refusal, Refusal::kBadToken);
 }
 
 TEST(ServerRefusal, AHelloThatIsNotItsTokensIsABadToken) {

@@ -99,5 +99,23 @@ TEST_F(WorkerLookAheadTest, ItReachesOverTheEndsOfOpsAndAllOfThemEnd) {
   EXPECT_EQ(worker_.done.size(), kOps);
 }
 
+// A server measures the rank's link by chunks of which the rank says so (server/machine/lateness_book.h).
+TEST_F(WorkerLookAheadTest, ChunksThatWaitForAResultAreNotSentInOneGoWithTheFirst) {
+  Open(8, 64);
+  const auto in_one_go = [](const WorkerSendAction& send) { return WorkerDriver::HeaderOf(send).in_one_go; };
+  for (uint64_t op = 1; op <= 2; ++op) {
+    worker_.Submit(op, 12 * kChunkElements);
+    std::vector<WorkerSendAction> first = std::exchange(worker_.sends, {});
+    ASSERT_EQ(first.size(), 8u);
+    EXPECT_TRUE(std::ranges::all_of(first, in_one_go));
+    for (const WorkerSendAction& send : first) Answer(send);
+    std::vector<WorkerSendAction> rest = std::exchange(worker_.sends, {});
+    ASSERT_EQ(rest.size(), 4u);
+    EXPECT_TRUE(std::ranges::none_of(rest, in_one_go));
+    for (const WorkerSendAction& send : rest) Answer(send);
+    EXPECT_EQ(worker_.done.size(), op);
+  }
+}
+
 }  // namespace
 }  // namespace shoal

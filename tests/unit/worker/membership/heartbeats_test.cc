@@ -78,6 +78,33 @@ TEST(Heartbeats, F16AnUnansweredOneIsRepeatedBeforeTheLeaseIsOverAndOverNewConne
   EXPECT_NE(driver.watch(), watch);
 }
 
+TEST(Heartbeats, F16ASecondSchedulerThatFallsSilentLeavesTimeForAThird) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  const uint64_t granted_ns = driver.now_ns();
+  driver.AdvanceTo(granted_ns + 3 * kPeriodNs - kPeriodNs / 8);
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 2u);
+  const std::optional<Call> third = driver.Find<HeartbeatCall>();
+  ASSERT_TRUE(third.has_value()) << "the third attempt, within the lease";
+  EXPECT_EQ(third->deadline_ns - third->started_ns, kPeriodNs) << "a slow scheduler may answer that one";
+}
+
+TEST(Heartbeats, F16OneThatWaitsIsRepeatedOverTheNewConnectionsThatAnotherCallAskedFor) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.Do(ServerTrouble{.group = GroupId(1), .epoch = Epoch(1), .server = ServerId(1)});
+  const Call report = *driver.Find<ReportServerCall>();
+  const Call heartbeat = driver.Await<HeartbeatCall>(kLeaseNs);
+  driver.Answer(report, absl::UnavailableError("no answer"));
+  EXPECT_EQ(driver.All<UseNewConnectionsAction>().size(), 1u);
+  const uint64_t silent_ns = driver.now_ns();
+  driver.AdvanceTo(silent_ns + kPeriodNs / 4);
+  const std::optional<Call> again = driver.Find<HeartbeatCall>();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_NE(again->id, heartbeat.id);
+  EXPECT_EQ(again->started_ns, silent_ns + kPeriodNs / 8);
+}
+
 TEST(Heartbeats, AnOldCallThatBreaksLateDoesNotGiveUpTheNewConnections) {
   MembershipDriver driver;
   driver.JoinJob();
@@ -98,6 +125,14 @@ TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
     driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
     EXPECT_EQ(driver.now_ns() - before_ns, kPeriodNs);
   }
+}
+
+TEST(Heartbeats, AfterOneThatBrokeASlowSchedulerHasItsTime) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
+  const Call next = driver.Await<HeartbeatCall>(kLeaseNs);
+  EXPECT_EQ(next.deadline_ns - next.started_ns, kPeriodNs);
 }
 
 TEST(Heartbeats, NotFoundMustComeTwiceBeforeTheMembershipEnds) {

@@ -1,0 +1,51 @@
+#include "cli/completion.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace shoal::cli {
+namespace {
+
+// Names are in the first column of a table, states in the second.
+constexpr char kScript[] = R"bash(_shoalctl_names() {
+  shoalctl "$1" --wide --timeout 1 2> /dev/null |
+    awk '$2 ~ /^(live|draining|lost|left|joining|running|ended|failed)$/ { print $1 }'
+}
+_shoalctl() {
+  local word=${COMP_WORDS[COMP_CWORD]} command= each
+  for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case " COMMANDS " in *" $each "*) command=$each ;; esac
+  done
+  case $word in
+    -*) COMPREPLY=($(compgen -W "OPTIONS" -- "$word")); return ;;
+  esac
+  case $command in
+    "") COMPREPLY=($(compgen -W "COMMANDS" -- "$word")) ;;
+    SERVER_CASE) COMPREPLY=($(compgen -W "$(_shoalctl_names servers)" -- "$word")) ;;
+    JOB_CASE) COMPREPLY=($(compgen -W "$(_shoalctl_names jobs)" -- "$word")) ;;
+    completion) COMPREPLY=($(compgen -W "bash zsh" -- "$word")) ;;
+    *) COMPREPLY=() ;;
+  esac
+}
+complete -F _shoalctl shoalctl
+)bash";
+
+constexpr char kForZsh[] = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n";
+
+}  // namespace
+
+absl::StatusOr<std::string> CompletionScript(const std::string& shell, const CompletionWords& words) {
+  if (shell != "bash" && shell != "zsh") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no completion for the shell \"", shell, "\"; use bash or zsh"));
+  }
+  const std::string script = absl::StrReplaceAll(kScript, {{"SERVER_CASE", absl::StrJoin(words.server_commands, "|")},
+                                                           {"JOB_CASE", absl::StrJoin(words.job_commands, "|")},
+                                                           {"COMMANDS", absl::StrJoin(words.commands, " ")},
+                                                           {"OPTIONS", absl::StrJoin(words.options, " ")}});
+  return shell == "zsh" ? kForZsh + script : script;
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,99 @@
+#include "proto/status_text.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/node_reduce.h"
+
+namespace shoal {
+namespace {
+
+std::string MissingText(const v1::GroupStatus& group) {
+  if (group.missing_ranks().empty()) return absl::StrCat("group ", group.name(), " waits to be opened");
+  constexpr int kShown = 8;
+  const int shown = std::min(group.missing_ranks_size(), kShown);
+  const auto first = group.missing_ranks().begin();
+  const std::string ranks = absl::StrJoin(first, first + shown, ", ");
+  const int more = group.missing_ranks_size() - shown;
+  return absl::StrCat("group ", group.name(),
+                      group.missing_ranks_size() == 1 ? " waits for rank " : " waits for ranks ", ranks,
+                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  // Fails only for types that our messages don't have.
+  const bool ok = google::protobuf::util::MessageToJsonString(message, &json, options).ok();
+  return ok ? json : "{}";
+}
+
+JobTotals TotalsOf(const v1::JobStatus& job) {
+  JobTotals totals;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.state() == "live") {
+      ++totals.live;
+      totals.age_ms += rank.last_heartbeat_age_ms();
+    }
+    totals.ops_completed += rank.load().ops_completed();
+    totals.ops_failed += rank.load().ops_failed();
+    totals.bytes_pushed += rank.load().bytes_pushed();
+    totals.bytes_pulled += rank.load().bytes_pulled();
+    totals.op_time_ns += rank.load().op_time_ns_total();
+  }
+  if (totals.live > 0) totals.age_ms /= totals.live;
+  return totals;
+}
+
+GroupCounts CountGroups(const v1::JobStatus& job) {
+  GroupCounts counts;
+  std::set<std::string> with_rails;
+  for (const v1::GroupStatus& group : job.groups()) {
+    if (group.node_reduce() == NodeReduceModeName(NodeReduceMode::kNodeAlone)) ++counts.on_one_node;
+    if (group.rails() == 0) {
+      ++counts.groups;
+    } else {
+      with_rails.insert(group.name());
+      ++counts.rails;
+    }
+  }
+  counts.groups += with_rails.size();
+  return counts;
+}
+
+std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow_ranks) {
+  std::vector<std::string> trouble;
+  // A job that lost a rank failed for what is said of that rank.
+  const bool is_of_a_rank = std::any_of(job.ranks().begin(), job.ranks().end(), [&](const v1::RankStatus& rank) {
+    return rank.state() == "lost" && absl::EndsWith(job.failure(), absl::StrCat(" was lost: ", rank.reason()));
+  });
+  if (!job.failure().empty() && !is_of_a_rank) trouble.push_back(job.failure());
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.state() != "lost") continue;
+    trouble.push_back(absl::StrCat("rank ", rank.rank(), " on ", rank.node().empty() ? "an unknown node" : rank.node(),
+                                   " lost: ", rank.reason()));
+  }
+  for (const v1::GroupStatus& group : job.groups()) {
+    if (group.state() == "waiting") trouble.push_back(MissingText(group));
+  }
+  if (!with_slow_ranks) return trouble;
+  for (const v1::SlowRank& slow : job.slow_ranks()) {
+    trouble.push_back(
+        absl::StrCat("rank ", slow.rank(), " is slow: ", ShareText(slow.waited_share()), " (", slow.cause(), ")"));
+  }
+  return trouble;
+}
+
+std::string ShareText(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+}  // namespace shoal

@@ -1,0 +1,47 @@
+// What the status service's messages say, for those that show them: shoalctl and the scheduler's page. Pure; any
+// thread.
+#ifndef SHOAL_PROTO_STATUS_TEXT_H_
+#define SHOAL_PROTO_STATUS_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shoal/v1/status.pb.h"
+
+namespace shoal {
+
+// protobuf's JSON with the names of the .proto files, in one line. Every field is present; 64-bit numbers are strings.
+std::string ToJson(const google::protobuf::Message& message);
+
+// Over all ranks of a job.
+struct JobTotals {
+  uint64_t live = 0;  // ranks
+  uint64_t ops_completed = 0;
+  uint64_t ops_failed = 0;
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t op_time_ns = 0;
+  uint64_t age_ms = 0;  // of these numbers: the mean of the live ranks' newest heartbeats
+};
+JobTotals TotalsOf(const v1::JobStatus& job);
+
+// The groups of a job, where the rails of a group, which are listed one by one, count once.
+struct GroupCounts {
+  uint64_t groups = 0;
+  uint64_t rails = 0;
+  uint64_t on_one_node = 0;
+};
+GroupCounts CountGroups(const v1::JobStatus& job);
+
+// What is wrong with a job, in sentences: why it failed, lost ranks with their reasons, groups that are not complete,
+// and slow ranks.
+// Those that show slow ranks elsewhere leave them out.
+std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow_ranks = true);
+
+// "12 %", of 0 to 1.
+std::string ShareText(double share);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PROTO_STATUS_TEXT_H_

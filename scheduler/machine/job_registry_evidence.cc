@@ -1,0 +1,116 @@
+// The part of JobRegistry that takes what streams and servers tell of ranks: that a process has ended, or that it is
+// slow.
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/machine/job_registry.h"
+#include "scheduler/machine/request_checks.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
+// Judging looks at all ranks of a group, and each rank's heartbeat asks for it.
+constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
+
+// Whether a server's numbers can be.
+bool IsPossible(const LateRankReport& late) {
+  return late.window_ns > 0 && late.window_ns <= kLongestWindowNs && late.waited_ns <= late.window_ns &&
+         late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
+}
+
+// On this scheduler's clock, of what a server reports.
+template <typename Report>
+uint64_t TimeOf(const Report& report, Now now) {
+  return now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
+}
+
+}  // namespace
+
+Worker* JobRegistry::FindLive(JobId id, JobRank rank, Incarnation incarnation) {
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return nullptr;
+  const auto worker = job->second.workers.find(rank);
+  const bool is_live = worker != job->second.workers.end() && worker->second.state.phase == MemberPhase::kLive &&
+                       worker->second.state.incarnation == incarnation;
+  return is_live ? &worker->second : nullptr;
+}
+
+void JobRegistry::OnStreamOpened(const WatchOpened& stream) {
+  Worker* const worker = FindLive(stream.job, stream.rank, stream.incarnation);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamOpened(stream.watcher);
+  streams_[stream.watcher] = {stream.job, stream.rank, stream.incarnation};
+}
+
+void JobRegistry::OnStreamClosed(WatcherId watcher, Now now) {
+  const auto stream = streams_.find(watcher);
+  if (stream == streams_.end()) return;
+  Worker* const worker = FindLive(stream->second.job, stream->second.rank, stream->second.incarnation);
+  streams_.erase(stream);
+  if (worker == nullptr) return;
+  worker->signs.OnStreamClosed(watcher, worker->last_heartbeat_ns, now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker->signs.EndedAtNs());
+}
+
+template <typename Report>
+const GroupState* JobRegistry::FindReported(const Report& report) const {
+  const Job* const job = Find(report.job);
+  const JobGroup* const group = job == nullptr ? nullptr : job->groups.Find(report.group);
+  if (group == nullptr) return nullptr;
+  const GroupState& state = group->state();
+  if (state.epoch < report.epoch || report.rank.value() >= state.ranks.size()) return nullptr;
+  const bool is_live = job->workers.at(state.ranks[report.rank.value()]).state.phase == MemberPhase::kLive;
+  return is_live ? &state : nullptr;
+}
+
+void JobRegistry::OnRankAbsent(const AbsentRankReport& absent, Now now) {
+  // Of an epoch that is over as well: the group moves at once if the process that ended ran one of its servers.
+  const GroupState* const group = FindReported(absent);
+  if (group == nullptr) return;
+  Worker& worker = jobs_.at(absent.job).workers.at(group->ranks[absent.rank.value()]);
+  worker.signs.OnConnectionLost(TimeOf(absent, now), CleanText(absent.because), now);
+  next_expiry_ns_ = std::min(next_expiry_ns_, worker.signs.EndedAtNs());
+}
+
+void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& late, Now now) {
+  const GroupState* const group = FindReported(late);
+  const auto is_of_server = [&](const Shard& shard) { return shard.server == server.id; };
+  if (group == nullptr || group->epoch != late.epoch || !IsPossible(late) ||
+      std::ranges::none_of(group->shards, is_of_server)) {
+    return;
+  }
+  Job& job = jobs_.at(late.job);
+  const auto comes_by_network = [&](JobRank rank) { return job.workers.at(rank).state.node != server.node; };
+  job.slow_ranks.OnWindow({.group = late.group,
+                           .epoch = late.epoch,
+                           .rank = late.rank,
+                           .server = server.id,
+                           .io_thread = late.io_thread,
+                           .number = late.window,
+                           .length_ns = late.window_ns,
+                           .end_ns = TimeOf(late, now),
+                           .ops = late.ops,
+                           .late_ops = late.late_ops,
+                           .waited_ns = late.waited_ns,
+                           .spacing_ns = late.spacing_ns,
+                           .median_spacing_ns = late.median_spacing_ns,
+                           .began_late_ns = late.began_late_ns,
+                           .alone_by_network = comes_by_network(group->ranks[late.rank.value()]) &&
+                                               std::ranges::count_if(group->ranks, comes_by_network) == 1});
+}
+
+std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return {};
+  Job& job = found->second;
+  if (now.monotonic_ns < job.next_judge_ns) return {};
+  job.next_judge_ns = now.monotonic_ns + kJudgePeriodNs;
+  const auto find_group = [&job](GroupId group) {
+    const JobGroup* const open = std::as_const(job.groups).Find(group);
+    return open == nullptr ? nullptr : &open->state();
+  };
+  return job.slow_ranks.Judge(find_group, settle_ns, now);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,122 @@
+#include "scheduler/page/cluster_page.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/scheduler_channel.h"
+#include "proto/status_text.h"
+#include "scheduler/page/page_files.h"
+
+namespace shoal {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kFresh{500};
+constexpr std::chrono::seconds kPatience{2};
+constexpr size_t kNewestEvents = 100;
+constexpr size_t kMostTroubles = 8;  // of a job
+
+absl::Status Unanswered(const grpc::Status& status) {
+  return absl::UnavailableError(absl::StrCat("the scheduler does not say: ", ShortReason(status.error_message())));
+}
+
+template <typename Messages>
+std::string JsonList(const Messages& messages) {
+  return absl::StrCat(
+      "[", absl::StrJoin(messages, ",", [](std::string* text, const auto& each) { text->append(ToJson(each)); }), "]");
+}
+
+// With what its ranks and groups, which may be thousands, sum up to instead of them; they are gone afterwards.
+std::string JobJson(v1::JobStatus* job) {
+  const JobTotals totals = TotalsOf(*job);
+  const uint64_t groups = CountGroups(*job).groups;
+  const std::vector<std::string> troubles = TroublesOf(*job, /*with_slow_ranks=*/false);
+  const size_t shown = std::min(troubles.size(), kMostTroubles);
+  google::protobuf::ListValue trouble;
+  for (size_t i = 0; i < shown; ++i) trouble.add_values()->set_string_value(troubles[i]);
+  if (shown < troubles.size()) {
+    trouble.add_values()->set_string_value(absl::StrCat("and ", troubles.size() - shown, " more"));
+  }
+  job->clear_ranks();
+  job->clear_groups();
+  return absl::StrCat("{\"job\":", ToJson(*job), ",\"totals\":{\"live\":", totals.live,
+                      ",\"ops\":", totals.ops_completed, ",\"failed\":", totals.ops_failed,
+                      ",\"pushed\":", totals.bytes_pushed, ",\"pulled\":", totals.bytes_pulled,
+                      ",\"op_time_ns\":", totals.op_time_ns, ",\"groups\":", groups, ",\"age_ms\":", totals.age_ms,
+                      "},\"trouble\":", ToJson(trouble), "}");
+}
+
+uint64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+}  // namespace
+
+ClusterPage::ClusterPage(const std::string& scheduler)
+    : status_(v1::Status::NewStub(OpenSchedulerChannel(scheduler))),
+      document_(absl::UnavailableError("the scheduler has not answered yet")) {}
+
+absl::StatusOr<std::string> ClusterPage::Document() {
+  const std::unique_lock asking(asking_, std::try_to_lock);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto age = at_.has_value() ? steady_clock::now() - *at_ : steady_clock::duration::max();
+    if (age <= kFresh || (!asking.owns_lock() && age <= kFresh + kPatience)) return document_;
+    if (!asking.owns_lock()) return absl::UnavailableError("the scheduler has not answered yet");
+  }
+  absl::StatusOr<std::string> document = Ask();
+  const std::lock_guard lock(mutex_);
+  document_ = std::move(document);
+  at_ = steady_clock::now();
+  return document_;
+}
+
+absl::StatusOr<std::string> ClusterPage::Ask() {
+  const auto deadline = std::chrono::system_clock::now() + kPatience;
+  const auto call = [&](auto method, const auto& request, auto* response) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    return (status_.get()->*method)(&context, request, response);
+  };
+  v1::Cluster cluster;
+  v1::ListServersResponse servers;
+  v1::ListJobsResponse jobs;
+  grpc::Status status = call(&v1::Status::Stub::GetCluster, v1::GetClusterRequest(), &cluster);
+  if (status.ok()) status = call(&v1::Status::Stub::ListServers, v1::ListServersRequest(), &servers);
+  if (status.ok()) status = call(&v1::Status::Stub::ListJobs, v1::ListJobsRequest(), &jobs);
+  if (!status.ok()) return Unanswered(status);
+  grpc::ClientContext context;
+  context.set_deadline(deadline);
+  const auto reader = status_->ListEvents(&context, v1::ListEventsRequest());
+  std::deque<v1::Event> events;
+  for (v1::Event event; reader->Read(&event);) {
+    events.push_back(event);
+    if (events.size() > kNewestEvents) events.pop_front();
+  }
+  status = reader->Finish();
+  if (!status.ok()) return Unanswered(status);
+  std::vector<std::string> shown_jobs;
+  for (v1::JobStatus& job : *jobs.mutable_jobs()) shown_jobs.push_back(JobJson(&job));
+  return absl::StrCat("{\"at_unix_ms\":", UnixMs(), ",\"cluster\":", ToJson(cluster),
+                      ",\"servers\":", JsonList(servers.servers()), ",\"jobs\":[", absl::StrJoin(shown_jobs, ","),
+                      "],\"events\":", JsonList(events), "}");
+}
+
+std::vector<HttpFile> ClusterPage::Files() {
+  return {{"/", "text/html; charset=utf-8", [] { return kPageHtml; }},
+          {"/page.css", "text/css; charset=utf-8", [] { return kPageCss; }},
+          {"/page.js", "text/javascript; charset=utf-8", [] { return kPageJs; }},
+          {"/cluster.json", "application/json", [this] { return Document(); }}};
+}
+
+}  // namespace shoal

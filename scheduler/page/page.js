@@ -1,0 +1,287 @@
+// The page of a Shoal cluster. Asks its scheduler every two seconds, keeps what it needs for two minutes of rates, and
+// writes whatever the cluster says as text: names come from users.
+"use strict";
+
+const PERIOD_MS = 2000;
+const PATIENCE_MS = 5000;
+const LONGEST_GAP_MS = 10000;
+const KEPT_SAMPLES = 60;
+const KEPT_EVENTS = 100;
+
+const books = { servers: new Map(), jobs: new Map() }; // what was counted last, and its growth, by id and life
+const totals = { in: [], ops: [] };
+const jobTimes = new Map(); // of job ids: mean all-reduce times in ms
+let asking = false;
+let heardAt = null;
+let shownAt = null; // on the scheduler's clock
+
+const byId = (id) => document.getElementById(id);
+const count = (text) => Number(text ?? 0);
+
+function make(name, options = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(options)) {
+    if (key === "class") node.className = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+// ---- numbers as text ----
+
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (value >= 1024 && unit + 1 < units.length) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+const perSecond = (value) => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
+
+function age(milliseconds) {
+  const seconds = milliseconds / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+const orDash = (value, text) => (value === null ? "–" : text(value));
+
+// ---- rates ----
+
+// Counters come with heartbeats, so that they grow from one heartbeat to the next, not from look to look. Their growth a
+// second, or the last one that is known while they have not come anew; null: not known.
+function growth(book, key, countedAtMs, counters) {
+  const entry = book.get(key);
+  if (entry === undefined) {
+    book.set(key, { at: countedAtMs, counters, growth: null });
+    return null;
+  }
+  const seconds = (countedAtMs - entry.at) / 1000;
+  if (seconds < 0.05) return entry.growth;
+  const grown = {};
+  for (const [name, value] of Object.entries(counters)) {
+    if (value < entry.counters[name]) { // counted from zero again
+      book.set(key, { at: countedAtMs, counters, growth: null });
+      return null;
+    }
+    grown[name] = (value - entry.counters[name]) / seconds;
+  }
+  book.set(key, { at: countedAtMs, counters, growth: grown });
+  return grown;
+}
+
+function serverGrowth(server, atMs) {
+  const key = `${server.server_id}/${server.incarnation}`;
+  if (!server.heard || (server.state !== "live" && server.state !== "draining")) {
+    books.servers.delete(key);
+    return null;
+  }
+  const load = server.load ?? {};
+  return growth(books.servers, key, atMs - count(server.last_heartbeat_age_ms), {
+    in: count(load.bytes_in), out: count(load.bytes_out), chunks: count(load.chunks_reduced),
+  });
+}
+
+function jobGrowth(job, all, atMs) {
+  if (!job.load_is_whole || all.live === 0) {
+    books.jobs.delete(job.job_id);
+    return null;
+  }
+  return growth(books.jobs, job.job_id, atMs - all.age_ms, { ops: all.ops, pushed: all.pushed, op_time_ns: all.op_time_ns });
+}
+
+function keep(list, value) {
+  list.push(value);
+  if (list.length > KEPT_SAMPLES) list.shift();
+}
+
+// ---- drawing ----
+
+// A curve of values, oldest first, up to the right edge.
+function draw(svg, values, width, height) {
+  const svgNode = (name, options) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(options)) node.setAttribute(key, value);
+    return node;
+  };
+  svg.replaceChildren();
+  if (values.length < 2) return;
+  const most = Math.max(...values, 1e-9);
+  const step = width / (KEPT_SAMPLES - 1);
+  const left = width - step * (values.length - 1);
+  const points = values.map((value, i) => `${(left + i * step).toFixed(1)},${(height - 2 - (height - 6) * (value / most)).toFixed(1)}`);
+  svg.append(
+    svgNode("polygon", { class: "area", points: `${left.toFixed(1)},${height} ${points.join(" ")} ${width},${height}` }),
+    svgNode("polyline", { class: "curve", points: points.join(" ") }));
+}
+
+function plot(id, values, text, what) {
+  const svg = byId(id);
+  draw(svg, values, 600, 120);
+  const now = values.length === 0 ? "" : text(values[values.length - 1]);
+  byId(`${id}-now`).textContent = now;
+  const most = values.length === 0 ? "" : `, at most ${text(Math.max(...values))}`;
+  svg.setAttribute("aria-label", values.length === 0 ? `${what}: not known yet` : `${what}: ${now} now${most} in two minutes`);
+}
+
+// `columns`: names, with a class after a bar; `rows`: arrays of what cells hold, of which the first names the row.
+function fill(id, columns, rows, empty) {
+  const table = byId(id);
+  const scroll = table.parentElement;
+  const said = scroll.querySelector(".empty");
+  if (said !== null) said.remove();
+  table.hidden = rows.length === 0;
+  if (rows.length === 0) {
+    scroll.append(make("p", { class: "empty" }, empty));
+    return;
+  }
+  const kinds = columns.map((column) => column.split("|"));
+  const head = make("tr");
+  for (const [name, kind] of kinds) head.append(make("th", { scope: "col", class: kind ?? "" }, name));
+  const body = make("tbody");
+  for (const row of rows) {
+    const line = make("tr");
+    row.forEach((content, i) => {
+      const cell = i === 0 && kinds[0][1] === undefined ? make("th", { scope: "row" }) : make("td", { class: kinds[i][1] ?? "" });
+      cell.append(content);
+      line.append(cell);
+    });
+    body.append(line);
+  }
+  table.replaceChildren(make("thead", {}, head), body);
+}
+
+const STATE_CLASS = {
+  live: "good", running: "good", draining: "warn", joining: "warn", lost: "bad", failed: "bad", left: "over", ended: "over",
+};
+const state = (name) => make("span", { class: `state ${STATE_CLASS[name] ?? "over"}` }, name);
+
+function showOverview(cluster, inPerSecond, opsPerSecond) {
+  const cells = [
+    ["Servers live", cluster.servers_live], ["Servers lost", cluster.servers_lost, cluster.servers_lost > 0 ? "bad" : ""],
+    ["Jobs", cluster.jobs], ["Ranks", cluster.workers], ["Into servers", orDash(inPerSecond, (value) => `${bytes(value)}/s`)],
+    ["All-reduces", orDash(opsPerSecond, (value) => `${perSecond(value)}/s`)], ["Map epoch", cluster.epoch],
+  ];
+  byId("overview").replaceChildren(
+    ...cells.map(([name, value, kind]) => make("div", {}, make("dt", {}, name), make("dd", { class: kind ?? "" }, String(value)))));
+  byId("cluster").textContent = `${cluster.cluster_id}, Shoal ${cluster.software_version}, state in ${cluster.store}`;
+  document.title = `Shoal ${cluster.cluster_id}`;
+}
+
+function showServers(servers, rates) {
+  const rows = servers.map((server, i) => {
+    const there = server.state === "live" || server.state === "draining";
+    const of = (name) => (rates[i] === null ? null : rates[i][name]);
+    const used = count(server.load?.slot_memory_used_bytes);
+    const all = count(server.slot_memory_bytes);
+    const memory = make("span");
+    if (there && all > 0) {
+      const share = `${Math.round((100 * used) / all)} % of ${bytes(all)}`;
+      memory.append(make("meter", { min: 0, max: all, value: used, high: 0.9 * all, "aria-label": `slot memory in use: ${share}` }), share);
+    }
+    return [server.name, state(server.state), server.node, orDash(of("in"), bytes), orDash(of("out"), bytes),
+      orDash(of("chunks"), perSecond), there ? String(server.load?.groups_open ?? 0) : "–",
+      there ? String(server.load?.peers ?? 0) : "–", memory,
+      `${age(count(server.last_heartbeat_age_ms))} ago`, server.reason];
+  });
+  fill("servers", ["Server", "State|", "Node|", "In/s|number", "Out/s|number", "Chunks/s|number", "Groups|number", "Peers|number",
+    "Slot memory|", "Heartbeat|number", "Reason|text"], rows, "No server has registered. Start one with shoal-server.");
+}
+
+function showJobs(jobs, rates) {
+  const rows = jobs.map(({ job, totals: all, trouble }, i) => {
+    const of = (name) => (rates[i] === null ? null : rates[i][name]);
+    const ops = orDash(of("ops"), (value) => perSecond(value / all.live)); // every rank counts an op that all make
+    const mean = of("ops") > 0 ? of("op_time_ns") / of("ops") / 1e6 : null;
+    if (!jobTimes.has(job.job_id)) jobTimes.set(job.job_id, []);
+    const times = jobTimes.get(job.job_id);
+    if (mean !== null) keep(times, mean);
+    const curve = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    curve.setAttribute("viewBox", "0 0 120 28");
+    curve.setAttribute("preserveAspectRatio", "none");
+    curve.setAttribute("role", "img");
+    curve.setAttribute("aria-label", mean === null ? "all-reduce time: not known yet" : `all-reduce time: ${mean.toFixed(2)} ms now`);
+    draw(curve, times, 120, 28);
+    const said = make("span");
+    for (const slow of job.slow_ranks ?? []) {
+      said.append(make("div", { class: "slow" }, `rank ${slow.rank} is slow: others wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`));
+    }
+    for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
+    return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),
+      mean === null ? "–" : `${mean.toFixed(2)} ms`, curve, String(all.groups), said];
+  });
+  for (const id of [...jobTimes.keys()]) {
+    if (!jobs.some(({ job }) => job.job_id === id)) jobTimes.delete(id);
+  }
+  fill("jobs", ["Job", "State|", "Ranks|number", "Ops/s|number", "Pushed/s|number", "All-reduce|number", "Last two minutes|",
+    "Groups|number", "What is wrong|text"], rows, "No job has joined.");
+}
+
+function showEvents(events) {
+  const rows = events.slice(-KEPT_EVENTS).reverse().map((event) => [
+    new Date(count(event.at_unix_ms)).toLocaleTimeString(), event.kind, event.subject, event.reason]);
+  fill("events", ["Time|moment", "Kind|kind", "What|", "Reason|text"], rows, "Nothing has happened yet.");
+}
+
+function forgetAll() {
+  for (const book of Object.values(books)) book.clear();
+  for (const curve of Object.values(totals)) curve.length = 0;
+  jobTimes.clear();
+}
+
+const sum = (values) => values.reduce((all, value) => all + value, 0);
+
+function show(shown) {
+  const at = count(shown.at_unix_ms);
+  // The curves are of the last two minutes, without gaps.
+  if (shownAt !== null && at - shownAt > LONGEST_GAP_MS) forgetAll();
+  shownAt = at;
+  const serverRates = shown.servers.map((server) => serverGrowth(server, at));
+  const jobRates = shown.jobs.map(({ job, totals: all }) => jobGrowth(job, all, at));
+  const known = serverRates.filter((each) => each !== null);
+  const inPerSecond = known.length > 0 ? sum(known.map((each) => each.in)) : null;
+  const ops = shown.jobs.map(({ totals: all }, i) => (jobRates[i] === null ? null : jobRates[i].ops / all.live));
+  const knownOps = ops.filter((each) => each !== null);
+  const opsPerSecond = knownOps.length > 0 ? sum(knownOps) : null;
+  if (inPerSecond !== null) keep(totals.in, inPerSecond);
+  if (opsPerSecond !== null) keep(totals.ops, opsPerSecond);
+  showOverview(shown.cluster, inPerSecond, opsPerSecond);
+  plot("plot-in", totals.in, (value) => `${bytes(value)}/s`, "Gradients into the servers");
+  plot("plot-ops", totals.ops, (value) => `${perSecond(value)}/s`, "All-reduces of all jobs");
+  showJobs(shown.jobs, jobRates);
+  showServers(shown.servers, serverRates);
+  showEvents(shown.events);
+}
+
+function tell(text, bad) {
+  const news = byId("news");
+  if (news.textContent !== text) news.textContent = text;
+  news.className = bad ? "bad" : "";
+}
+
+async function look() {
+  if (asking || document.hidden) return;
+  asking = true;
+  try {
+    const answer = await fetch("cluster.json", { signal: AbortSignal.timeout(PATIENCE_MS), cache: "no-store" });
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    show(await answer.json());
+    heardAt = Date.now();
+    tell("Live", false);
+  } catch (error) {
+    const since = heardAt === null ? "" : `; what is shown is of ${new Date(heardAt).toLocaleTimeString()}`;
+    const why = error instanceof TypeError || error.name === "TimeoutError" ? "the scheduler does not answer" : error.message;
+    tell(`No news: ${why}${since}`, true);
+  } finally {
+    asking = false;
+  }
+}
+
+look();
+setInterval(look, PERIOD_MS);
+document.addEventListener("visibilitychange", look);

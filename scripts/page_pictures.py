@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Makes the pictures of the scheduler's page in docs/pictures, of a real cluster with two jobs on this machine.
+
+    build/venv/bin/python scripts/page_pictures.py      (after `make test`; two and a half minutes)
+"""
+
+import pathlib
+import re
+import sys
+import time
+
+from selenium import webdriver
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "process"))
+
+from browser import start_browser  # noqa: E402
+from cluster import LOOPBACK, Cluster, program  # noqa: E402
+
+PICTURES = ROOT / "docs" / "pictures"
+WATCHED_S = 130  # so that the curves are full
+WIDTH, HEIGHT = 1280, 1080
+
+
+def start_job(cluster: Cluster, name: str, ranks: int, *options: str) -> None:
+    for rank in range(ranks):
+        command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", name, "--rank", str(rank)]
+        command += ["--world-size", str(ranks), "--node-reduce", "off", "-n", "1000000", "-c", "0", *options]
+        cluster.start(command)
+
+
+def start_browser_in(scheme: str) -> webdriver.Chrome:
+    browser = start_browser(WIDTH, HEIGHT)
+    emulated = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulated)
+    return browser
+
+
+def main() -> int:
+    PICTURES.mkdir(exist_ok=True)
+    cluster = Cluster()
+    browsers = {}
+    try:
+        scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=3000)
+        line = scheduler.wait_for_line(r"page, metrics and health on (http://\S+)$")
+        servers = [cluster.start_server(f"server-{number}") for number in range(4)]
+        start_job(cluster, "gpt-7b", 4, "-b", "1M", "--pause", "40000")
+        start_job(cluster, "vision", 2, "-b", "256K", "--pause", "90000")
+        for scheme in ("light", "dark"):
+            browsers[scheme] = start_browser_in(scheme)
+            browsers[scheme].get(line.group(1) + "/")
+        time.sleep(WATCHED_S / 2)
+        servers[-1].process.kill()
+        time.sleep(WATCHED_S / 2)
+        for scheme, browser in browsers.items():
+            assert re.search("server-lost", browser.page_source), "the page shows what happened"
+            browser.save_screenshot(str(PICTURES / f"page_{scheme}.png"))
+            print(f"{PICTURES / f'page_{scheme}.png'}")
+    finally:
+        for browser in browsers.values():
+            browser.quit()
+        cluster.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+#include "cli/tables.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::ServerStatus LongNamedServer(const std::string& state) {
+  v1::ServerStatus server;
+  server.set_name("shoal-server-11");
+  server.set_state(state);
+  server.set_node("node-11");
+  server.set_last_heartbeat_age_ms(1200);
+  server.set_slot_memory_bytes(256 << 20);
+  server.mutable_load()->set_bytes_in(uint64_t{911} << 30);
+  server.mutable_load()->set_bytes_out(uint64_t{911} << 30);
+  server.mutable_load()->set_groups_open(128);
+  server.mutable_load()->set_peers(128);
+  return server;
+}
+
+size_t LongestLine(const std::string& text) {
+  size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+TEST(TablesTest, ColumnsAreAlignedByCharacters) {
+  EXPECT_EQ(AlignTable({{"NAME", "STATE"}, {"zürich-1", "live"}, {"b", "lost"}}),
+            "NAME      STATE\n"
+            "zürich-1  live\n"
+            "b         lost\n");
+}
+
+TEST(TablesTest, SizesAndAges) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(25 << 20), "25.0 MiB");
+  EXPECT_EQ(BytesText(UINT64_MAX), "16384.0 PiB");
+  EXPECT_EQ(AgeText(400), "0.4 s");
+  EXPECT_EQ(AgeText(120'000), "2 min");
+  EXPECT_EQ(AgeText(5'400'000), "1.5 h");
+}
+
+TEST(TablesTest, TablesFitAHundredColumns) {
+  v1::ListServersResponse servers;
+  *servers.add_servers() = LongNamedServer("draining");
+  EXPECT_LE(LongestLine(ServersText(servers, {})), 100u) << ServersText(servers, {});
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->set_name("llama-70b-run-12");
+  job->set_state("running");
+  job->set_world_size(128);
+  v1::RankStatus* rank = job->add_ranks();
+  rank->set_state("live");
+  rank->mutable_load()->set_ops_completed(12'345'678);
+  rank->mutable_load()->set_bytes_pushed(uint64_t{911} << 30);
+  rank->mutable_load()->set_bytes_pulled(uint64_t{911} << 30);
+  rank->mutable_load()->set_op_time_ns_total(uint64_t{12'345'678} * 26'640'000);
+  EXPECT_LE(LongestLine(JobsText(jobs, {})), 100u) << JobsText(jobs, {});
+}
+
+TEST(TablesTest, WhatHasLongBeenGoneIsLeftOut) {
+  v1::ListServersResponse servers;
+  *servers.add_servers() = LongNamedServer("live");
+  for (const uint64_t minutes : {59, 61}) {
+    v1::ServerStatus* gone = servers.add_servers();
+    *gone = LongNamedServer("lost");
+    gone->set_name(absl::StrCat("gone-", minutes));
+    gone->set_reason("no heartbeat");
+    gone->set_last_heartbeat_age_ms(minutes * 60'000);
+  }
+  EXPECT_THAT(ServersText(servers, {}), AllOf(HasSubstr("server gone-59 is lost: no heartbeat\n"),
+                                              Not(HasSubstr("gone-61")), HasSubstr("1 server gone for more than")));
+  EXPECT_THAT(ServersText(servers, {.all = true}), AllOf(HasSubstr("gone-61"), Not(HasSubstr("not shown"))));
+}
+
+TEST(TablesTest, TheReasonOfAnAbortOutlivesItsRanks) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->set_name("gpt");
+  job->set_failure("an operator aborted job \"gpt\"");
+  v1::RankStatus* rank = job->add_ranks();
+  rank->set_state("lost");
+  rank->set_reason("its process ended");
+  EXPECT_THAT(JobsText(jobs, {}), AllOf(HasSubstr("an operator aborted job"), HasSubstr("its process ended")));
+  job->set_failure("rank 0 of job \"gpt\" on node a was lost: its process ended");
+  EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("was lost"))) << "said once";
+}
+
+TEST(TablesTest, LostRanksAreNamed) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->set_name("gpt");
+  job->set_state("failed");
+  for (uint32_t i = 0; i < 4; ++i) {
+    v1::RankStatus* rank = job->add_ranks();
+    rank->set_rank(i);
+    rank->set_state("lost");
+    rank->set_node("node");
+    rank->set_reason("no heartbeat");
+  }
+  EXPECT_THAT(JobsText(jobs, {}),
+              HasSubstr("rank 0 on node lost: no heartbeat; rank 1 on node lost: no heartbeat; and 2 more"));
+}
+
+TEST(TablesTest, GroupsThatWaitNameTheRanksTheyLack) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  v1::GroupStatus* group = job->add_groups();
+  group->set_name("world");
+  group->set_state("waiting");
+  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("group world waits to be opened"));
+  group->add_missing_ranks(3);
+  group->add_missing_ranks(7);
+  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("group world waits for ranks 3, 7"));
+  group->set_state("open");
+  EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("waits")));
+}
+
+TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->add_groups()->set_node_reduce("flat");
+  job->add_groups();
+  EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("node")));
+  job->add_groups()->set_node_reduce("node alone");
+  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("3 (1 on one node)"));
+}
+
+TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {
+  v1::ListJobsResponse jobs;
+  v1::JobStatus* job = jobs.add_jobs();
+  job->add_groups()->set_name("other");
+  // The first rail is closed already.
+  for (const uint32_t rail : {1, 2, 3}) {
+    v1::GroupStatus* group = job->add_groups();
+    group->set_name("world");
+    group->set_node_reduce("rails");
+    group->set_rail(rail);
+    group->set_rails(4);
+  }
+  EXPECT_THAT(JobsText(jobs, {}), HasSubstr("2 (3 rails)"));
+}
+}  // namespace
+}  // namespace shoal::cli
