@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Builds the fuzzers of tests/fuzz with clang and sanitizers, in build/fuzz. With the name of one and a number of seconds
-# it also lets it search for so long, from its committed corpus on: scripts/fuzz.sh server_machine_fuzz 600
+# Builds the fuzzers of tests/fuzz with clang and sanitizers, in build/fuzz, and in the same build the tests that
+# tests/fuzz/sanitized_tests.txt names. With the name of a fuzzer and a number of seconds it also lets it search for so
+# long, from its committed corpus on: scripts/fuzz.sh server_machine_fuzz 600
 # What it finds is left in build/fuzz/found; scripts/fuzz.sh server_machine_fuzz FILE runs one input again.
 set -euo pipefail
 phase=fuzz step_count=1
 source "$(dirname "$0")/progress.sh"
 
-targets=(control_messages_fuzz frame_fuzz server_machine_fuzz)
+mapfile -t tests < <(grep -v '^#' tests/fuzz/sanitized_tests.txt)
+targets=(control_messages_fuzz frame_fuzz server_machine_fuzz "${tests[@]}")
 
-begin_step "fuzzers with clang, in build/fuzz"
+begin_step "fuzzers and tests with sanitizers, with clang, in build/fuzz"
 if ! [ -f build/fuzz/build.ninja ]; then
   rm -rf build/fuzz
   run_logged fuzz_cmake cmake --preset fuzz || die "CMake could not configure the fuzzers: is clang-14 here?"

@@ -5,7 +5,10 @@ set -euo pipefail
 "$(dirname "$0")/prometheus_tool.sh"
 # CI tests everything; elsewhere the tests over RDMA verbs are skipped, loudly, where their machine can't be had.
 "$(dirname "$0")/rdma_guest.sh" || [ "${CI:-}" != true ]
-phase=test step_count=3
+# Compilers stand in the way of tests that count seconds, so everything is compiled before the first test.
+"$(dirname "$0")/fuzz.sh"
+"$(dirname "$0")/ucx_versions.sh"
+phase=test step_count=4
 source "$(dirname "$0")/progress.sh"
 
 reports=$repository/build/reports
@@ -13,10 +16,11 @@ rm -rf "$reports"
 mkdir -p "$reports" "$log_folder"
 counts=()
 
-# Python tests that run beside the others, in a process of their own: they compile, emulate a machine, or wait for faults
-# in clusters of their own, and hardly any of them counts seconds.
-apart=(tests/chaos tests/fuzz tests/rdma tests/ucx_versions)
-for folder in "${apart[@]}"; do
+# Python tests that run beside the others, in a process of their own: hardly any of them counts seconds.
+apart=(tests/chaos tests/fuzz tests/ucx_versions)
+# Those that emulate a machine want both cores for themselves.
+alone=(tests/rdma)
+for folder in "${apart[@]}" "${alone[@]}"; do
   [ -d "$folder" ] || die "$folder is not there any more; correct the list in scripts/test.sh."
 done
 run_pytest() { # run_pytest NAME ARGUMENT...
@@ -41,7 +45,7 @@ end_others() {
 }
 trap 'end_others; end_what_was_started' EXIT
 status=0
-run_pytest main tests "${apart[@]/#/--ignore=}" || status=$?
+run_pytest main tests "${apart[@]/#/--ignore=}" "${alone[@]/#/--ignore=}" || status=$?
 counts+=("$reports/pytest_main.xml" "$status")
 end_step "done"
 
@@ -50,6 +54,12 @@ tail -n +1 -f --pid="$others" "$log_folder/pytest_apart.log" # what it said and 
 status=0
 wait "$others" || status=$?
 counts+=("$reports/pytest_apart.xml" "$status")
+end_step "done"
+
+begin_step "Python tests of ${alone[*]}"
+status=0
+run_pytest alone "${alone[@]}" || status=$?
+counts+=("$reports/pytest_alone.xml" "$status")
 end_step "done"
 
 /usr/bin/python3 scripts/count_tests.py "${counts[@]}"

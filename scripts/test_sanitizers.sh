@@ -3,20 +3,18 @@
 # sim (not with ThreadSanitizer), fuzz (the corpus) and process with them; then clang-tidy over the sources. It takes
 # hours on two cores, the next time as long as the tests. All of it, or what is named:
 #   scripts/test_sanitizers.sh [asan-ubsan] [tsan] [clang-tidy]
-# `scripts/test_sanitizers.sh peers` is what .ci/run has the time for: what takes in bytes that other processes wrote, with
-# address and undefined.
+# `make test` has the time for address and undefined on a few of them (tests/fuzz/sanitized_tests.txt).
 # What a sanitizer reports is in build/PRESET/reports, also of processes that a test kills, and fails the run.
 set -euo pipefail
 [ $# -gt 0 ] || set -- asan-ubsan tsan clang-tidy
 phase=sanitizers step_count=0
 for what in "$@"; do
-  case $what in clang-tidy) steps=1 ;; peers) steps=2 ;; *) steps=3 ;; esac
+  [ "$what" = clang-tidy ] && steps=1 || steps=3
   step_count=$((step_count + steps))
 done
 source "$(dirname "$0")/progress.sh"
 suppressions=$repository/tests/sanitizers
 failed=()
-peers=(core_test server_machine_test worker_machine_test shm_garbage_test shm_memory_test frame_fuzz server_machine_fuzz)
 
 configure() { # configure PRESET
   run_logged "cmake_$1" cmake --preset "$1" || die "CMake could not configure build/$1."
@@ -37,11 +35,10 @@ runtime_of() { # runtime_of PRESET
   esac
 }
 
-test_with() { # test_with PRESET [TEST...]: these C++ tests alone, or all and the process tests
+test_with() { # test_with PRESET
   local reports=$repository/build/$1/reports status=0 named=()
   # The simulator has one thread, so that ThreadSanitizer would only make it ten times slower.
   [ "$1" != tsan ] || named=(-LE '^sim$')
-  [ $# = 1 ] || named=(-R "^($(IFS='|'; echo "${*:2}"))\$")
   rm -rf "$reports"
   mkdir -p "$reports"
   # A child of fork() may start threads; a report names the program. What libraries that were compiled without it read and
@@ -59,7 +56,7 @@ test_with() { # test_with PRESET [TEST...]: these C++ tests alone, or all and th
     --output-junit "$reports/ctest.xml" || status=$?
   end_step "done"
 
-  [ $# != 1 ] || test_processes_with "$1" || status=$?
+  test_processes_with "$1" || status=$?
 
   local found
   found=$(find "$reports" -name 'report.*' -size +0)
@@ -97,12 +94,8 @@ for what in "$@"; do
       build_with "$what" tests/all bin/shoal-{scheduler,server,perf} bin/shoalctl lib/libshoal.so
       test_with "$what"
       ;;
-    peers)
-      build_with asan-ubsan "${peers[@]/#/tests/}"
-      test_with asan-ubsan "${peers[@]}"
-      ;;
     clang-tidy) look_with_clang_tidy ;;
-    *) die "what is $what? Give asan-ubsan, tsan, clang-tidy or peers, or nothing for the first three." ;;
+    *) die "what is $what? Give asan-ubsan, tsan or clang-tidy, or nothing for all three." ;;
   esac
 done
 [ ${#failed[@]} = 0 ] || die "findings or failures with ${failed[*]}; see above."

@@ -8,10 +8,12 @@ dropped.
 import dataclasses
 import os
 import subprocess
+import time
 
 from rig.nodes import Node, RigError, open_new_namespace
 
 DEVICE = "eth0"
+MEND_S = 30
 # For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here,
 # because only the machine's first namespace may make a default of an algorithm that is restricted there.
 CONGESTION_CONTROL = "cubic"
@@ -69,8 +71,18 @@ class Network:
         self.set_port(node, "nomaster")
 
     def mend_cable(self, node: Node) -> None:
-        """After pull_cable or silence_cable."""
+        """After pull_cable or silence_cable. Returns when packets get through: Linux tells of a link once a second."""
         self.set_port(node, "master switch up")
+        deadline = time.monotonic() + MEND_S
+        while not self.is_mended(node):
+            if time.monotonic() > deadline:
+                raise RigError(f"the cable of {node.name} carries nothing {MEND_S} s after it was mended")
+            time.sleep(0.01)
+
+    def is_mended(self, node: Node) -> bool:
+        port = run_in(self.switch, ["ip", "-o", "-d", "link", "show", "dev", self.ports[node.name]])
+        device = run_in(node.namespace, ["ip", "-o", "link", "show", "dev", node.device])
+        return "bridge_slave state forwarding" in port and "state UP" in device
 
     def set_port(self, node: Node, setting: str) -> None:
         run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[node.name]} {setting}\n")

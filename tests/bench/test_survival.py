@@ -16,6 +16,7 @@ from survival.run import train
 
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build/bin"))
 LEASE_TTL_MS = 1500
+LIMIT_S = 300  # of a run that takes 15 s; a slow disk alone has 40 s to read PyTorch from
 
 
 @pytest.fixture
@@ -27,17 +28,17 @@ def needs_root() -> None:
     pytest.skip("SURVIVAL IS NOT TESTED: making a network namespace needs root")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(700)
 def test_training_ends_with_the_same_weights_whatever_is_killed(needs_root: None):
     small = ("--width", "96", "--layers", "2", "--heads", "4", "--batch", "2", "--context", "32")
     shape = Shape(ranks=2, servers=3, steps=320, model=(*small, "--bucket-mib", "0.25"), lease_ttl_ms=LEASE_TTL_MS)
-    undisturbed = train(ROOT, PROGRAMS, shape, [], 80, print)
+    undisturbed = train(ROOT, PROGRAMS, shape, [], LIMIT_S, print)
     faults = [
         *(Kill(10 + 10 * server, 0.005, server) for server in range(3)),
         RollingRestart(45),
         SchedulerAway(50, seconds=0, steps=20),
     ]
-    disturbed = train(ROOT, PROGRAMS, shape, faults, 80, print)
+    disturbed = train(ROOT, PROGRAMS, shape, faults, LIMIT_S, print)
     assert disturbed["digests"] == undisturbed["digests"]
     assert len(set(disturbed["digests"])) == 1
     assert disturbed["losses"] == undisturbed["losses"]

@@ -60,17 +60,15 @@ def test_chaos_of_a_fixed_seed_breaks_nothing_that_failover_promises():
     assert int(match.group(1)) >= SECONDS / 20 and int(match.group(2)) > 10 * SECONDS
 
 
-@pytest.mark.timeout(600)
 def test_i10_what_once_ended_a_job_is_survived():
     """The schedules run side by side: most of their time is waiting."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
-        runs = {name: pool.submit(run, "--only", str(SCHEDULES / f"{name}.json"), timeout_s=240) for name in SURVIVED}
+        runs = {name: pool.submit(run, "--only", str(SCHEDULES / f"{name}.json"), timeout_s=500) for name in SURVIVED}
     for name, each in runs.items():
         done = each.result()
         assert done.returncode == 0, f"{name}:\n{done.stdout[-5000:]}\n{done.stderr[-10000:]}"
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals):
     process = subprocess.Popen(
@@ -88,7 +86,6 @@ def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals):
     assert [pid for pid, mark in marked_processes() if mark.startswith(f"{process.pid}.")] == []
 
 
-@pytest.mark.timeout(60)
 def test_a_run_that_is_killed_takes_its_programs_along():
     process = subprocess.Popen(
         [*RUN, "--seed", "1", "--minutes", "2", "--shape", "small", "--no-faults"], stderr=subprocess.PIPE, text=True

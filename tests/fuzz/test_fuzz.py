@@ -1,4 +1,5 @@
-"""Lets each fuzzer search for some seconds, from its committed corpus on: what a peer sends can't harm.
+"""Lets each fuzzer search for some seconds, from its committed corpus on: what a peer sends can't harm. Also runs, with
+the fuzzers' sanitizers, the tests of the code that reads it.
 
 scripts/fuzz.sh says how to search longer. SHOAL_FUZZ_SECONDS says how long here.
 """
@@ -15,6 +16,8 @@ PROGRAMS = ROOT / "build/fuzz/tests"
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 SECONDS = int(os.environ.get("SHOAL_FUZZ_SECONDS", "10"))
 TARGETS = sorted(folder.name for folder in CORPUS.iterdir())
+LIST = pathlib.Path(__file__).with_name("sanitized_tests.txt")
+SANITIZED_TESTS = [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,7 +33,7 @@ def fuzzers():
     assert code == 0, "scripts/fuzz.sh failed; see above"
 
 
-@pytest.mark.timeout(SECONDS + 600)  # the first test also builds
+@pytest.mark.timeout(SECONDS + 1800)  # the first test also builds
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
     found = ROOT / "build/fuzz/found"
@@ -39,11 +42,29 @@ def test_nothing_that_is_sent_harms(target: str, tmp_path: pathlib.Path):
     searched.mkdir()
     command = [str(PROGRAMS / target), f"-max_total_time={SECONDS}", "-timeout=20", "-rss_limit_mb=1024"]
     command += [f"-artifact_prefix={found}/{target}_", str(searched), str(CORPUS / target)]
-    run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS + 300, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS + 600, check=False)
     if run.returncode != 0:
         again = [line.split()[-1] for line in run.stderr.splitlines() if "Test unit written to" in line]
         how = f"scripts/fuzz.sh {target} {again[-1]}" if again else " ".join(command)
         pytest.fail(f"{run.stderr[-6000:]}\n\nRun it again: {how}", pytrace=False)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", SANITIZED_TESTS)
+def test_sanitizers_find_nothing(name: str):
+    options = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    run = subprocess.run(
+        [PROGRAMS / name],
+        env=os.environ | options,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=900,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-6000:]
 
 
 def test_every_fuzzer_has_a_corpus():

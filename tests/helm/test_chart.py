@@ -11,8 +11,6 @@ import pytest
 
 from chart import CHART, NAMESPACE, RELEASE, ROOT, Helm
 
-pytestmark = pytest.mark.timeout(600)  # the first test of a clean machine waits until helm is compiled
-
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build" / "bin"))
 KUBERNETES_VERSIONS = ["1.27", "1.30", "1.34", "1.37"]
 VALUES = {

@@ -4,8 +4,6 @@ import pathlib
 import re
 import signal
 
-import pytest
-
 from cluster import SANITIZER_RUNTIME, Cluster, Process
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
@@ -31,7 +29,6 @@ def open_groups(cluster: Cluster) -> list[str]:
     return [group["name"] for job in jobs for group in job["groups"]]
 
 
-@pytest.mark.timeout(300)
 def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Cluster, tmp_path: pathlib.Path):
     state = tmp_path / "state"
     scheduler = cluster.start_scheduler("--state-file", str(state), lease_ttl_ms=1500)

@@ -4,8 +4,6 @@ dies."""
 import json
 import signal
 
-import pytest
-
 from cluster import Cluster, Process
 from job_runs import digests, refusal, wait_for_line_of_all
 
@@ -22,7 +20,6 @@ def group_opened(cluster: Cluster, job: str) -> str:
     return cluster.wait_for_event("group-opened", f'job "{job}"')["reason"]
 
 
-@pytest.mark.timeout(300)
 def test_i1_same_bits_with_servers_in_ranks_apart_and_both(cluster: Cluster):
     cluster.start_scheduler()
     found: dict[str, set[str]] = {}

@@ -3,8 +3,6 @@
 import signal
 import subprocess
 
-import pytest
-
 from cluster import PATIENCE_S, Cluster, Process, program
 from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
@@ -24,7 +22,6 @@ def ended_well(server: Process) -> bool:
     return "although groups are open" not in server.output
 
 
-@pytest.mark.timeout(300)
 def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
@@ -52,7 +49,6 @@ def test_f4_drained_servers_leave_one_by_one_and_come_back_without_a_failed_op(c
     assert digests(ranks) == expected
 
 
-@pytest.mark.timeout(300)
 def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha", "--drain-timeout", "60000")
@@ -103,7 +99,6 @@ def test_what_cannot_be_drained_is_said(cluster: Cluster):
     assert "server alpha is lost (no heartbeat" in lost.stderr
 
 
-@pytest.mark.timeout(300)
 def test_a_server_that_drains_is_asked_to_stay_and_serves_as_before(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha", "--drain-timeout", "60000")
@@ -125,7 +120,6 @@ def test_a_server_that_drains_is_asked_to_stay_and_serves_as_before(cluster: Clu
     assert ended_well(server)
 
 
-@pytest.mark.timeout(300)
 def test_an_evicted_server_ends_and_no_op_fails(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
@@ -144,7 +138,6 @@ def test_an_evicted_server_ends_and_no_op_fails(cluster: Cluster):
     assert digests(ranks) == expected
 
 
-@pytest.mark.timeout(300)
 def test_an_evicted_server_ends_also_while_it_drains(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha", "--drain-timeout", "120000")
@@ -157,7 +150,6 @@ def test_an_evicted_server_ends_also_while_it_drains(cluster: Cluster):
     assert server.wait() == 1
 
 
-@pytest.mark.timeout(300)
 def test_the_ranks_of_an_aborted_job_end_with_the_reason(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")

@@ -11,7 +11,6 @@ from held_job import LEASE_TTL_MS, ROUNDS, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
 def test_f2_servers_killed_in_the_middle_of_an_op_down_to_the_last(cluster: Cluster, network: list[str]):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
@@ -36,7 +35,6 @@ def test_f2_servers_killed_in_the_middle_of_an_op_down_to_the_last(cluster: Clus
     cluster.wait_until(lambda: cluster.bytes_out("beta") > 0, "the restarted server has served")
 
 
-@pytest.mark.timeout(300)
 def test_f3_a_server_that_stands_still_is_done_without_and_may_come_back(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     stopped = cluster.start_server("alpha")
@@ -55,7 +53,6 @@ def test_f3_a_server_that_stands_still_is_done_without_and_may_come_back(cluster
     assert digests(ranks) == expected
 
 
-@pytest.mark.timeout(300)
 def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
@@ -80,7 +77,6 @@ def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(clust
     cluster.wait_until(lambda: cluster.bytes_out("gamma") > 0, "the added server has served")
 
 
-@pytest.mark.timeout(120)
 def test_f12_everybody_shows_up_within_the_one_lease_that_a_restarted_scheduler_gives(cluster: Cluster, tmp_path):
     state_file = str(tmp_path / "state")
     scheduler = cluster.start_scheduler("--state-file", state_file, lease_ttl_ms=LEASE_TTL_MS)

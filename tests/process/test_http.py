@@ -40,7 +40,6 @@ def types(address: str) -> dict[str, str]:
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", get(f"{address}/metrics")[1], re.MULTILINE))
 
 
-@pytest.mark.timeout(120)
 def test_the_documented_metrics_are_those_that_are_exported_and_count_what_a_job_does(cluster: Cluster):
     scheduler = http_address(cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000))
     server = http_address(cluster.start_server("alpha", "--http", f"{LOOPBACK}:0"))
@@ -119,7 +118,6 @@ def test_a_bad_address_is_refused_with_the_option_named(cluster: Cluster, name: 
     assert complaint in process.output and "--http" in process.output.splitlines()[-1]
 
 
-@pytest.mark.timeout(60)
 def test_connections_that_say_nothing_do_not_keep_health_from_answering(cluster: Cluster):
     address = http_address(cluster.start_scheduler("--http", f"{LOOPBACK}:0"))
     port = int(address.rsplit(":", 1)[1])

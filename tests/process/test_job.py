@@ -15,7 +15,6 @@ WORLD_SIZE = 4
 SHORT_TIMEOUT_MS = "3000"
 
 
-@pytest.mark.timeout(300)
 def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster):
     count = ["--count", "300007"]  # 1.2 MB: more than the largest chunk, and no multiple of one
     found: dict[str, set[str]] = {}
@@ -36,7 +35,6 @@ def test_i1_same_bits_for_any_number_of_servers_and_chunk_size(cluster: Cluster)
     assert len(set.union(*found.values())) == 1, json.dumps({job: sorted(values) for job, values in found.items()})
 
 
-@pytest.mark.timeout(300)
 def test_i1_same_bits_over_a_16_bit_wire_for_any_number_of_servers_and_chunk_size(cluster: Cluster):
     count = ["--count", "300007", "--wire", "bf16"]
     found: dict[str, set[str]] = {}
@@ -81,7 +79,6 @@ def test_f13_ranks_that_differ_on_options_that_all_must_share_are_named(cluster:
     assert all(word.startswith("INVALID_ARGUMENT") and (text in word or mirrored in word) for word in words), words
 
 
-@pytest.mark.timeout(120)
 def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
     """By ranks that may share memory with the server; 1 is told not to in a mixed job, the server in the last one."""
     cluster.start_scheduler(lease_ttl_ms=600)

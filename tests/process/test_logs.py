@@ -36,7 +36,6 @@ def test_a_jobs_groups_can_be_followed_in_the_logs_of_scheduler_and_server(clust
     scheduler.wait_for_line(rf"^{TIME} INFO scheduler server-left server alpha: SIGTERM")
 
 
-@pytest.mark.timeout(120)
 def test_in_json_every_line_is_an_object_and_a_lost_rank_is_named_with_its_ids(cluster: Cluster):
     scheduler = cluster.start(
         [program("shoal-scheduler"), "--listen", f"{LOOPBACK}:0", "--lease-ttl", "1000", "--log-format", "json"]

@@ -19,7 +19,6 @@ def load_of(cluster: Cluster, server: str) -> dict[str, int]:
     return {key: int(load.get(key, 0)) for key in ("groups_open", "slot_memory_used_bytes")}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
@@ -63,7 +62,6 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
     assert len(digests(bystanders)) == 1
 
 
-@pytest.mark.timeout(120)
 def test_f11_a_rank_that_dies_after_the_scheduler_has_lost_its_state_is_given_up_by_the_server(cluster: Cluster):
     scheduler = cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     server = cluster.start_server("alpha")

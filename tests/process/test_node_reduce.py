@@ -4,8 +4,6 @@ import re
 import signal
 import time
 
-import pytest
-
 from cluster import Cluster
 from job_runs import digests, refusal, wait_for_line_of_all
 
@@ -14,7 +12,6 @@ COUNT = 700_000  # more than the memory that ranks share
 ON_NODE = ["--node-reduce", "host", "--count", str(COUNT), "--rounds", "3"]
 
 
-@pytest.mark.timeout(120)
 def test_i1_ranks_of_a_node_get_the_bits_that_servers_give(cluster: Cluster):
     cluster.start_scheduler()
     on_node = digests(cluster.start_ranks(3, "--job", "on-node", *ON_NODE))
@@ -23,7 +20,6 @@ def test_i1_ranks_of_a_node_get_the_bits_that_servers_give(cluster: Cluster):
     assert on_node == through_servers and len(on_node) == 1
 
 
-@pytest.mark.timeout(120)
 def test_i8_a_rank_that_is_killed_is_named_long_before_its_lease_runs_out(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     ranks = cluster.start_ranks(3, *ON_NODE, "--hold")
@@ -38,7 +34,6 @@ def test_i8_a_rank_that_is_killed_is_named_long_before_its_lease_runs_out(cluste
     assert time.monotonic() - killed_at < LEASE_TTL_MS / 1000 / 2, "the node notices, not the scheduler"
 
 
-@pytest.mark.timeout(120)
 def test_i6_ranks_of_a_node_go_on_without_a_scheduler(cluster: Cluster):
     scheduler = cluster.start_scheduler()
     ranks = cluster.start_ranks(2, *ON_NODE, "--hold")

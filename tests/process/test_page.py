@@ -64,7 +64,6 @@ def test_an_empty_cluster_says_so(cluster: Cluster, browser: webdriver.Chrome):
     assert complaints(browser) == []
 
 
-@pytest.mark.timeout(300)
 def test_it_shows_servers_jobs_and_events_as_they_change(cluster: Cluster, browser: webdriver.Chrome):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=2000)
     servers = {name: cluster.start_server(name) for name in ("alpha", HOSTILE)}
@@ -120,14 +119,14 @@ def test_a_keyboard_and_a_screen_reader_reach_everything(cluster: Cluster, brows
     assert browser.find_element(By.ID, "news").get_attribute("aria-live") == "polite"
 
 
-@pytest.mark.timeout(120)
 def test_it_is_there_within_a_second_and_asks_for_nothing_from_elsewhere(cluster: Cluster, browser: webdriver.Chrome):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
     address = page_of(scheduler)
     cluster.start_server("alpha")
     open_page(browser, address)
-    timing = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
-    assert browser.execute_script(timing) < 1000
+    painted = "return performance.getEntriesByName('first-contentful-paint').map((entry) => entry.startTime)"
+    wait_until(lambda: browser.execute_script(painted) != [], browser, "the browser tells when it painted")
+    assert browser.execute_script(painted)[0] < 1000
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert loaded and all(name.startswith(address) or name.startswith("data:") for name in loaded), loaded
     with urllib.request.urlopen(address, timeout=10) as answer:
@@ -136,7 +135,6 @@ def test_it_is_there_within_a_second_and_asks_for_nothing_from_elsewhere(cluster
         assert json.load(answer)["servers"][0]["name"] == "alpha"
 
 
-@pytest.mark.timeout(120)
 def test_many_viewers_at_once_cost_the_scheduler_little(cluster: Cluster):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0")
     address = page_of(scheduler)

@@ -6,7 +6,6 @@ import re
 import urllib.parse
 import urllib.request
 
-import pytest
 import yaml
 
 from cluster import LOOPBACK, Cluster, free_ports
@@ -56,7 +55,6 @@ def firing(address: str) -> list[dict]:
     return [alert for alert in ask(address, "alerts")["alerts"] if alert["state"] == "firing"]
 
 
-@pytest.mark.timeout(120)
 def test_the_dashboard_shows_a_job_that_runs_and_no_alert_fires(cluster: Cluster, tmp_path):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0").http_address()
     server = cluster.start_server("alpha", "--http", f"{LOOPBACK}:0").http_address()
@@ -85,7 +83,6 @@ def test_the_dashboard_shows_a_job_that_runs_and_no_alert_fires(cluster: Cluster
     assert firing(prometheus) == []
 
 
-@pytest.mark.timeout(120)
 def test_a_lost_server_fires_the_alert(cluster: Cluster, tmp_path):
     scheduler = cluster.start_scheduler("--http", f"{LOOPBACK}:0", lease_ttl_ms=1000).http_address()
     doomed = cluster.start_server("alpha")

@@ -55,7 +55,6 @@ def start_held_job(cluster: LinkedCluster, job: str) -> list[Process]:
     return ranks
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_i1_rails_sum_nodes_and_flat_groups_ranks_in_order(dtype: str):
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
@@ -71,7 +70,6 @@ def test_i1_rails_sum_nodes_and_flat_groups_ranks_in_order(dtype: str):
     assert same_bits == (dtype == "int32")
 
 
-@pytest.mark.timeout(300)
 def test_i1_the_bits_do_not_depend_on_the_number_of_servers_and_the_chunk_size():
     with linked_cluster(NODES, 4, RANKS_PER_NODE) as cluster:
         cluster.start_scheduler_on_control(LEASE_TTL_MS)
@@ -86,7 +84,6 @@ def test_i1_the_bits_do_not_depend_on_the_number_of_servers_and_the_chunk_size()
                 assert RAILS in opened and f", {count} servers on their own nodes" in opened, opened
 
 
-@pytest.mark.timeout(120)
 def test_f2_a_server_is_killed_in_the_middle_of_an_op_of_rails_and_none_fails():
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
         cluster.start_scheduler_on_control(LEASE_TTL_MS)
@@ -105,7 +102,6 @@ def test_f2_a_server_is_killed_in_the_middle_of_an_op_of_rails_and_none_fails():
         assert {re.match(r"rail (\d+) of ", move["subject"]).group(1) for move in moves} == {"0", "1"}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("victim", [0, 3])
 def test_i8_a_rank_that_is_killed_ends_the_op_on_all_nodes_with_its_name(victim: int):
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:

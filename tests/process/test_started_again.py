@@ -22,7 +22,6 @@ def start_job(cluster: Cluster, *options: str) -> tuple[list[Process], float]:
     return ranks, time.monotonic() - started_at
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
 def test_f11_a_job_whose_processes_ended_is_started_again_at_once(
@@ -43,7 +42,6 @@ def test_f11_a_job_whose_processes_ended_is_started_again_at_once(
     assert len(digests(again)) == 1
 
 
-@pytest.mark.timeout(120)
 def test_f11_a_process_too_many_is_refused_and_ends_nobody(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=3000)
     cluster.start_server("alpha")
@@ -55,7 +53,6 @@ def test_f11_a_process_too_many_is_refused_and_ends_nobody(cluster: Cluster):
     assert len(digests(ranks)) == 1
 
 
-@pytest.mark.timeout(120)
 def test_f11_a_killed_rank_is_noticed_long_before_its_lease(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")
@@ -74,7 +71,6 @@ def test_f11_a_killed_rank_is_noticed_long_before_its_lease(cluster: Cluster):
         assert told_s < 3
 
 
-@pytest.mark.timeout(120)
 def test_f11_a_job_that_was_ended_while_it_waited_for_servers_is_started_again_at_once(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")

@@ -12,7 +12,6 @@ from job_runs import digests, let_go_on, wait_for_line_of_all
 COLOCATE = ["--without-servers", "colocate"]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(cluster: Cluster, nodes: int):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)

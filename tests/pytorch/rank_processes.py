@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 import torch
 import torch.distributed as dist
 
-RUN_SECONDS = 90
+RUN_SECONDS = 300
 GROUP_TIMEOUT = datetime.timedelta(seconds=60)
 
 

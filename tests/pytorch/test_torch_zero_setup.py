@@ -15,7 +15,7 @@ import pytest
 from torch_cluster import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RUN_SECONDS = 150
+RUN_SECONDS = 300
 HAS_LINKS = os.geteuid() == 0 and shutil.which("ip") is not None and shutil.which("tc") is not None
 
 SCRIPT = """
@@ -97,7 +97,6 @@ def test_backend_is_found_without_import(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.timeout(240)
 def test_example_trains_without_a_cluster(tmp_path):
     text, summary = tmp_path / "text", tmp_path / "summary.json"
     text.write_bytes(
@@ -141,11 +140,10 @@ def start_demo(marker: str, *arguments: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 def test_demo_compares_and_leaves_nothing_behind(cluster):
     marker = f"demo-{os.getpid()}-whole"
     process = start_demo(marker, "--steps", "20", "--rounds", "2")
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 0, output
     curves = "The loss curves of [0-9]+ steps differ by at most"
     assert "The loss curves of 20 steps differ by at most" in output and "Where to look next" in output
@@ -209,13 +207,11 @@ def interrupt_demo(marker: str, number: signal.Signals, steps: int, part: str) -
     assert children_of_session(marker) == []
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_demo_interrupted_leaves_nothing_behind(cluster, number):
     interrupt_demo(f"demo-{os.getpid()}-{number.name}", number, steps=100000, part="2")
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.skipif(not HAS_LINKS, reason="needs root, ip and tc")
 def test_demo_interrupted_on_its_links_leaves_nothing_behind(cluster):
     interrupt_demo(f"demo-{os.getpid()}-links", signal.SIGINT, steps=3, part="4")

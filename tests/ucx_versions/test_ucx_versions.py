@@ -46,7 +46,7 @@ def builds():
     subprocess.run([ROOT / "scripts/ucx_versions.sh"], check=True, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.timeout(1200)  # the first one builds
+@pytest.mark.timeout(2400)  # the first one builds
 @pytest.mark.parametrize(
     "build",
     [built_against(NEWEST), *map(run_with, VERSIONS)],
