@@ -144,7 +144,7 @@ absl::Status ShowMap(const Command& command, ClusterClient* client, std::ostream
   return Show(command, client->GetShardMap(), MapText, out);
 }
 
-// As JSON: the jobs that have slow ranks, without their groups.
+// As JSON: the jobs that have slow ranks or wait for slow servers, without their groups.
 absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::ostream& out) {
   const auto jobs = client->ListJobs();
   if (!jobs.ok()) return jobs.status();
@@ -154,7 +154,7 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
   }
   v1::ListJobsResponse slow;
   for (const v1::JobStatus& job : jobs->jobs()) {
-    if (job.slow_ranks().empty()) continue;
+    if (job.slow_ranks().empty() && job.slow_servers().empty()) continue;
     v1::JobStatus* const shown = slow.add_jobs();
     *shown = job;
     shown->clear_groups();
@@ -212,8 +212,7 @@ constexpr CommandKind kCommands[] = {
     {"servers", "", "reduction servers, with load and last heartbeat", ShowServers},
     {"jobs", "", "training jobs, with the progress of their ranks and what is wrong", ShowJobs},
     {"job", "JOB", "one job: its ranks with their progress, its groups, and what is wrong", ShowJob},
-    {"stragglers", "", "ranks for which the other ranks of their job wait, for how much of the time, and why",
-     ShowStragglers},
+    {"stragglers", "", "ranks and servers for which a job waits, for how much of the time, and why", ShowStragglers},
     {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
     {"map", "", "the shard map: which server owns which share", ShowMap},
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},

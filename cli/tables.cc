@@ -216,19 +216,25 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
 }
 
 std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_ms) {
-  std::vector<TableRow> rows = {{"JOB", "RANK", "NODE", "OTHERS WAIT", "SINCE", "CAUSE", "WHAT TO DO"}};
+  std::vector<TableRow> rows = {{"JOB", "SLOW", "NODE", "OTHERS WAIT", "SINCE", "CAUSE", "WHAT TO DO"}};
+  const auto waited = [](double share) { return absl::StrCat(ShareText(share), " of the time"); };
+  const auto since = [now_unix_ms](uint64_t unix_ms) {
+    return absl::StrCat(AgeText(now_unix_ms > unix_ms ? now_unix_ms - unix_ms : 0), " ago");
+  };
   for (const v1::JobStatus& job : jobs.jobs()) {
     for (const v1::SlowRank& slow : job.slow_ranks()) {
       const auto rank = std::find_if(job.ranks().begin(), job.ranks().end(),
                                      [&](const v1::RankStatus& each) { return each.rank() == slow.rank(); });
-      const uint64_t since = slow.since_unix_ms();
-      rows.push_back({job.name(), absl::StrCat(slow.rank()), rank == job.ranks().end() ? "-" : OrDash(rank->node()),
-                      absl::StrCat(ShareText(slow.waited_share()), " of the time"),
-                      absl::StrCat(AgeText(now_unix_ms > since ? now_unix_ms - since : 0), " ago"), slow.cause(),
-                      slow.advice()});
+      rows.push_back({job.name(), absl::StrCat("rank ", slow.rank()),
+                      rank == job.ranks().end() ? "-" : OrDash(rank->node()), waited(slow.waited_share()),
+                      since(slow.since_unix_ms()), slow.cause(), slow.advice()});
+    }
+    for (const v1::SlowServer& slow : job.slow_servers()) {
+      rows.push_back({job.name(), absl::StrCat("server ", slow.name()), OrDash(slow.node()),
+                      waited(slow.waited_share()), since(slow.since_unix_ms()), "slow-server", slow.advice()});
     }
   }
-  return rows.size() == 1 ? "No slow ranks.\n" : AlignTable(rows);
+  return rows.size() == 1 ? "No slow ranks or servers.\n" : AlignTable(rows);
 }
 
 std::string MapText(const v1::ShardMap& map) {

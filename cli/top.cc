@@ -79,6 +79,9 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
     for (const v1::SlowRank& each : job.slow_ranks()) {
       slow.push_back(absl::StrCat("rank ", each.rank(), " ", ShareText(each.waited_share()), " (", each.cause(), ")"));
     }
+    for (const v1::SlowServer& each : job.slow_servers()) {
+      slow.push_back(absl::StrCat("server ", each.name(), " ", ShareText(each.waited_share())));
+    }
     TableRow row = {job.name(), job.state(), absl::StrCat(totals.live, " of ", job.world_size())};
     if (growth.has_value()) {
       const auto [ops, pushed, pulled, op_time_ns] = *growth;

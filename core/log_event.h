@@ -61,6 +61,10 @@ namespace shoal {
     "An operator took a server out at once; groups move away from it.") \
   X(kServerLeft, "server-left", kInfo, kScheduler, \
     "A server has left in good order.") \
+  X(kServerSlow, "server-slow", kWarning, kScheduler, \
+    "A job's ops wait for one server, when the others have done their parts, for a share of the time that matters.") \
+  X(kServerSlowNoMore, "server-slow-no-more", kInfo, kScheduler, \
+    "Most ranks of a job do not say any more that they wait for a server that was slow, or it is gone.") \
   X(kServerLost, "server-lost", kWarning, kScheduler, \
     "A server's lease has run out; groups move away from it.") \
   X(kMapPublished, "map-published", kInfo, kScheduler, \

@@ -71,7 +71,7 @@ GroupCounts CountGroups(const v1::JobStatus& job) {
   return counts;
 }
 
-std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow_ranks) {
+std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow) {
   std::vector<std::string> trouble;
   // A job that lost a rank failed for what is said of that rank.
   const bool is_of_a_rank = std::any_of(job.ranks().begin(), job.ranks().end(), [&](const v1::RankStatus& rank) {
@@ -86,10 +86,13 @@ std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow_ran
   for (const v1::GroupStatus& group : job.groups()) {
     if (group.state() == "waiting") trouble.push_back(MissingText(group));
   }
-  if (!with_slow_ranks) return trouble;
+  if (!with_slow) return trouble;
   for (const v1::SlowRank& slow : job.slow_ranks()) {
     trouble.push_back(
         absl::StrCat("rank ", slow.rank(), " is slow: ", ShareText(slow.waited_share()), " (", slow.cause(), ")"));
+  }
+  for (const v1::SlowServer& slow : job.slow_servers()) {
+    trouble.push_back(absl::StrCat("server ", slow.name(), " is slow: ", ShareText(slow.waited_share())));
   }
   return trouble;
 }

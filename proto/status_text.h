@@ -37,7 +37,7 @@ GroupCounts CountGroups(const v1::JobStatus& job);
 // What is wrong with a job, in sentences: why it failed, lost ranks with their reasons, groups that are not complete,
 // and slow ranks.
 // Those that show slow ranks elsewhere leave them out.
-std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow_ranks = true);
+std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow = true);
 
 // "12 %", of 0 to 1.
 std::string ShareText(double share);

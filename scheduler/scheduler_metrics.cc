@@ -26,6 +26,7 @@ HistogramValue SaveSeconds(const SaveNumbers& saves) {
 void SetJob(const JobNumbers& job, MetricSheet* sheet) {
   sheet->Set(Metric::kJobRanks, job.live_ranks, job.name);
   sheet->Set(Metric::kJobSlowRanks, job.slow_ranks, job.name);
+  sheet->Set(Metric::kJobSlowServers, job.slow_servers, job.name);
   sheet->Set(Metric::kJobWaitedShare, job.waited_share, job.name);
   if (!job.load_is_whole) return;
   sheet->Set(Metric::kJobOps, job.load.ops_completed, job.name);

@@ -73,6 +73,16 @@ scheduler::Request AsRequest(const CloseGroupsCall& call) {
                                 .failures = AsFailures(call.failures)};
 }
 
+scheduler::ServerWaitsReport AsReport(const HeartbeatCall& call) {
+  const ServerWaitWindow& window = call.load.server_waits;
+  scheduler::ServerWaitsReport report{
+      .window = window.number, .window_ns = window.length_ns, .ago_ms = call.server_waits_ago_ms, .ops = window.ops};
+  for (const ServerWait& wait : window.servers) {
+    report.servers.push_back({.server = wait.server, .waited_ns = wait.waited_ns, .late_ops = wait.late_ops});
+  }
+  return report;
+}
+
 scheduler::Request AsRequest(const HeartbeatCall& call) {
   return scheduler::HeartbeatWorker{.job = call.member.job,
                                     .rank = call.member.rank,
@@ -83,7 +93,8 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
                                              .bytes_pulled = call.load.bytes_pulled,
                                              .op_time_ns_total = call.load.op_time_ns_total,
                                              .away_ns_total = call.load.away_ns_total,
-                                             .counted_ns_total = call.load.counted_ns_total}};
+                                             .counted_ns_total = call.load.counted_ns_total},
+                                    .server_waits = AsReport(call)};
 }
 
 scheduler::Request AsRequest(const ReportServerCall& call) {

@@ -25,6 +25,7 @@
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/slow_ranks.h"
+#include "scheduler/machine/slow_servers.h"
 
 namespace shoal::scheduler {
 
@@ -53,6 +54,7 @@ struct Job {
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
   SlowRanks slow_ranks = {};
+  SlowServers slow_servers = {};
   uint64_t next_judge_ns = 0;
   std::deque<std::string> news = {};  // lines that rank 0 is still to be told
   size_t live_count = 0;
@@ -145,8 +147,12 @@ class JobRegistry {
   // Ranks of a group waited for one of them at a server. Says nothing of a group that has moved since, of a server that
   // it does not use, or with numbers that can't be.
   void OnRankLate(const ServerState& server, const LateRankReport& late, Now now);
-  // What has changed about the job's slow ranks; `settle_ns` as for SlowRanks::Judge.
-  std::vector<SlowRanks::Change> JudgeSlowRanks(JobId job, uint64_t settle_ns, Now now);
+  struct SlowChanges {
+    std::vector<SlowRanks::Change> ranks;
+    std::vector<SlowServers::Change> servers;
+  };
+  // What has changed about who is slow in the job; `settle_ns` as for SlowRanks::Judge.
+  SlowChanges JudgeSlow(JobId job, const SlowServers::FindServer& find_server, uint64_t settle_ns, Now now);
   // For the job's rank 0.
   void AddNews(JobId job, std::string line);
   std::vector<std::string> TakeNews(JobId job);

@@ -100,7 +100,8 @@ void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& la
                                                std::ranges::count_if(group->ranks, comes_by_network) == 1});
 }
 
-std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t settle_ns, Now now) {
+JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServers::FindServer& find_server,
+                                                uint64_t settle_ns, Now now) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return {};
   Job& job = found->second;
@@ -110,7 +111,10 @@ std::vector<SlowRanks::Change> JobRegistry::JudgeSlowRanks(JobId id, uint64_t se
     const JobGroup* const open = std::as_const(job.groups).Find(group);
     return open == nullptr ? nullptr : &open->state();
   };
-  return job.slow_ranks.Judge(find_group, settle_ns, now);
+  const auto find_late_rank = [&](ServerId server) { return job.slow_ranks.FindLateAtOne(server, find_group); };
+  SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
+  changes.servers = job.slow_servers.Judge(find_server, find_late_rank, now);
+  return changes;
 }
 
 }  // namespace shoal::scheduler

@@ -93,7 +93,7 @@ void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
   const absl::Status status = jobs_.Renew(request, now);
   if (!status.ok()) return ReplyNow(handle, status);
-  TellSlowRanks(request.job, now);
+  TellSlow(request.job, now);
   WorkerRenewed renewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                         .waits = rounds_.LongWaits(request, servers_, jobs_, now)};
   if (request.rank == JobRank(0)) renewed.news = jobs_.TakeNews(request.job);
@@ -101,11 +101,17 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& reque
   RefuseHeldJoins(request.job, request.rank, now);
 }
 
-void SchedulerMachine::TellSlowRanks(JobId id, Now now) {
+void SchedulerMachine::TellSlow(JobId id, Now now) {
   // By then all ranks have sent a heartbeat about the time in which they waited.
   const uint64_t settle_ns = lease_ttl_ns() / 3;
-  for (const SlowRanks::Change& change : jobs_.JudgeSlowRanks(id, settle_ns, now)) {
-    const Job& job = *jobs_.Find(id);
+  const auto find_server = [this](ServerId server) {
+    const ServerState* const state = servers_.Find(server);
+    return state != nullptr && state->phase == MemberPhase::kLive ? state : nullptr;
+  };
+  const JobRegistry::SlowChanges changes = jobs_.JudgeSlow(id, find_server, settle_ns, now);
+  if (changes.ranks.empty() && changes.servers.empty()) return;
+  const Job& job = *jobs_.Find(id);
+  for (const SlowRanks::Change& change : changes.ranks) {
     const SlowRank& slow = change.rank;
     const std::string who = job.Describe(slow.rank);
     const std::string what =
@@ -116,6 +122,17 @@ void SchedulerMachine::TellSlowRanks(JobId id, Now now) {
     Record(change.is_over ? EventKind::kRankSlowNoMore : EventKind::kRankSlow, who, what, now,
            {.job = id, .rank = slow.rank.value()});
     jobs_.AddNews(id, absl::StrCat(who, ": ", what));
+  }
+  for (const SlowServers::Change& change : changes.servers) {
+    const SlowServer& slow = change.server;
+    const std::string who = absl::StrCat("server ", slow.name);
+    const std::string of_job = absl::StrCat("job \"", job.name, "\"");
+    const std::string what = change.is_over
+                                 ? absl::StrCat("most ranks of ", of_job, " do not say any more that they wait for it")
+                                 : absl::StrFormat("the ranks of %s wait for it %.0f %% of the time: %s", of_job,
+                                                   100 * slow.waited_share, slow.Advice());
+    Record(change.is_over ? EventKind::kServerSlowNoMore : EventKind::kServerSlow, who, what, now, {.job = id});
+    jobs_.AddNews(id, absl::StrCat(who, " on node ", slow.node, ": ", what));
   }
 }
 

@@ -81,7 +81,7 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
   // Records what has changed about the job's slow ranks, and leaves a line for its rank 0.
-  void TellSlowRanks(JobId job, Now now);
+  void TellSlow(JobId job, Now now);
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
   bool WantsServer(const JoinJob& request) const;
   // Answers, unless another process holds the rank and may still be alive: then false.

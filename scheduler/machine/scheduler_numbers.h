@@ -26,6 +26,7 @@ struct JobNumbers {
   std::string name;
   uint32_t live_ranks = 0;
   uint32_t slow_ranks = 0;
+  uint32_t slow_servers = 0;
   double waited_share = 0;  // for the slowest of them
   WorkerLoad load;          // of all ranks together
   // False: a rank has not told its part yet, or the jobs that are added up change. A counter must not fall, nor jump

@@ -168,11 +168,27 @@ struct WorkerLoad {
   std::string transports;         // by which it reaches its servers, human-readable
 };
 
+// For how long a rank's ops waited for single servers, in a window; fields as in scheduler.proto.
+struct ServerWaitReport {
+  ServerId server;
+  uint64_t waited_ns = 0;
+  uint32_t late_ops = 0;
+};
+
+struct ServerWaitsReport {
+  uint64_t window = 0;  // 0: none
+  uint64_t window_ns = 0;
+  uint64_t ago_ms = 0;
+  uint32_t ops = 0;
+  std::vector<ServerWaitReport> servers = {};
+};
+
 struct HeartbeatWorker {
   JobId job;
   JobRank rank;
   Incarnation incarnation;
   WorkerLoad load;
+  ServerWaitsReport server_waits = {};
 };
 
 struct LeaveJob {

@@ -20,6 +20,7 @@
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/slow_ranks.h"
+#include "scheduler/machine/slow_servers.h"
 
 namespace shoal::scheduler {
 
@@ -146,6 +147,7 @@ struct JobView {
   std::vector<RankView> ranks;
   std::vector<GroupView> groups;
   std::vector<SlowRank> slow_ranks;
+  std::vector<SlowServer> slow_servers;
 };
 
 using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted,

@@ -65,7 +65,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
     jobs_.OnRankLate(*servers_.Find(request.server), late, now);
     jobs.insert(late.job);
   }
-  for (const JobId job : jobs) TellSlowRanks(job, now);
+  for (const JobId job : jobs) TellSlow(job, now);
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,

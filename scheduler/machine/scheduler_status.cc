@@ -19,6 +19,7 @@ void AddLoad(const WorkerLoad& more, WorkerLoad* sum) {
 void AddJob(const JobNumbers& more, JobNumbers* sum) {
   sum->live_ranks += more.live_ranks;
   sum->slow_ranks += more.slow_ranks;
+  sum->slow_servers += more.slow_servers;
   sum->waited_share = std::max(sum->waited_share, more.waited_share);
 }
 
@@ -58,6 +59,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
                             .load = worker.load});
     }
     view.slow_ranks = job.slow_ranks.slow();
+    view.slow_servers = job.slow_servers.slow();
     for (const auto& [group_id, group] : job.groups.all()) view.groups.push_back({group.state(), true, {}});
     for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
          ++it) {
@@ -96,6 +98,7 @@ SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
       ++of_job.slow_ranks;
       of_job.waited_share = std::max(of_job.waited_share, slow.waited_share);
     }
+    of_job.slow_servers = static_cast<uint32_t>(job.slow_servers.slow().size());
     if (job.name == kOtherJobs) {
       AddJob(of_job, &other);
     } else {

@@ -211,4 +211,26 @@ std::vector<SlowRank> SlowRanks::slow() const {
   return ranks;
 }
 
+std::optional<JobRank> SlowRanks::FindLateAtOne(ServerId server, const FindGroup& find_group) const {
+  std::optional<JobRank> most_late;
+  double waited_share = 0;
+  for (const auto& [of_group, suspect] : suspects_) {
+    const GroupState* const group = find_group(of_group.first);
+    if (group == nullptr || CountServers(*group) < 2) continue;
+    const auto is_late = [&](const auto& entry) {
+      return entry.second.late_in_row >= kWindowsInRow && IsLate(entry.second.window, /*was_told=*/false);
+    };
+    for (const auto& entry : suspect) {
+      const double share = WaitedShare(entry.second.window);
+      if (!is_late(entry) || share < waited_share) continue;
+      const bool is_late_elsewhere = std::ranges::any_of(
+          suspect, [&](const auto& other) { return other.first.first != entry.first.first && is_late(other); });
+      if (entry.first.first != server || is_late_elsewhere) continue;
+      most_late = group->ranks[of_group.second.value()];
+      waited_share = share;
+    }
+  }
+  return most_late;
+}
+
 }  // namespace shoal::scheduler

@@ -94,6 +94,8 @@ class SlowRanks {
   std::vector<Change> Judge(const FindGroup& find_group, uint64_t settle_ns, Now now);
   // In the order of ranks.
   std::vector<SlowRank> slow() const;
+  // A rank that the server finds late, in windows in a row, and no other one does; nullopt: there is none.
+  std::optional<JobRank> FindLateAtOne(ServerId server, const FindGroup& find_group) const;
 
  private:
   struct Seen {

@@ -39,7 +39,7 @@ std::string JsonList(const Messages& messages) {
 std::string JobJson(v1::JobStatus* job) {
   const JobTotals totals = TotalsOf(*job);
   const uint64_t groups = CountGroups(*job).groups;
-  const std::vector<std::string> troubles = TroublesOf(*job, /*with_slow_ranks=*/false);
+  const std::vector<std::string> troubles = TroublesOf(*job, /*with_slow=*/false);
   const size_t shown = std::min(troubles.size(), kMostTroubles);
   google::protobuf::ListValue trouble;
   for (size_t i = 0; i < shown; ++i) trouble.add_values()->set_string_value(troubles[i]);

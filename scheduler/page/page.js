@@ -211,6 +211,9 @@ function showJobs(jobs, rates) {
     for (const slow of job.slow_ranks ?? []) {
       said.append(make("div", { class: "slow" }, `rank ${slow.rank} is slow: others wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`));
     }
+    for (const slow of job.slow_servers ?? []) {
+      said.append(make("div", { class: "slow" }, `server ${slow.name} is slow: ranks wait ${Math.round(100 * slow.waited_share)} %`));
+    }
     for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
     return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),
       mean === null ? "–" : `${mean.toFixed(2)} ms`, curve, String(all.groups), said];

@@ -205,6 +205,16 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
   return request;
 }
 
+ServerWaitsReport FromMessage(const v1::ServerWaits& message) {
+  ServerWaitsReport report{
+      .window = message.window(), .window_ns = message.window_ns(), .ago_ms = message.ago_ms(), .ops = message.ops()};
+  for (const v1::ServerWait& wait : message.servers()) {
+    report.servers.push_back(
+        {.server = ServerId(wait.server_id()), .waited_ns = wait.waited_ns(), .late_ops = wait.late_ops()});
+  }
+  return report;
+}
+
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
@@ -216,7 +226,8 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
                    .op_time_ns_total = message.load().op_time_ns_total(),
                    .away_ns_total = message.load().away_ns_total(),
                    .counted_ns_total = message.load().counted_ns_total(),
-                   .transports = message.load().transports()}};
+                   .transports = message.load().transports()},
+          .server_waits = FromMessage(message.server_waits())};
 }
 
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
@@ -380,6 +391,15 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
       rank->set_cause(std::string(SlowCauseName(slow.cause)));
       rank->set_advice(std::string(SlowCauseText(slow.cause)));
       rank->set_since_unix_ms(slow.since_unix_ms);
+    }
+    for (const SlowServer& slow : view.slow_servers) {
+      v1::SlowServer* const server = job->add_slow_servers();
+      server->set_server_id(slow.server.value());
+      server->set_name(slow.name);
+      server->set_node(slow.node);
+      server->set_waited_share(slow.waited_share);
+      server->set_advice(slow.Advice());
+      server->set_since_unix_ms(slow.since_unix_ms);
     }
   }
 }

@@ -1,4 +1,5 @@
-"""The rank for which the others wait is named, with the cause. Real processes, each on a node of its own; needs root.
+"""The rank for which the others wait is named, with the cause, and so is the server for which all wait. Real
+processes, each on a node of its own; needs root.
 
 Links are shaped to a rate that two cores serve with time to spare, so that a node's link is slow and nothing else is.
 """
@@ -40,6 +41,12 @@ def slow_ranks(cluster: Cluster) -> dict[int, str]:
 def wait_for_slow(cluster: Cluster, expected: dict[int, str]) -> None:
     """They are named, and no other rank is."""
     cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", 30)
+
+
+def slow_servers(cluster: Cluster) -> dict[str, str]:
+    """Their advice."""
+    (document,) = cluster.shoalctl("stragglers")
+    return {slow["name"]: slow["advice"] for job in document["jobs"] for slow in job["slow_servers"]}
 
 
 @pytest.fixture
@@ -87,6 +94,22 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait")
 
 
+def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
+    slow = cluster.network.servers[1]
+    name = slow.name
+    shape_link(cluster.network, slow, RATE_MBIT / 2)
+    ranks = start_perf(cluster, {}, "-b", "4M")
+    cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", 30)
+    assert "its node's network link" in slow_servers(cluster)[name]
+    assert slow_ranks(cluster) == {}
+    who = rf"server {name} on node \S+:"
+    line = ranks[0].wait_for_line(rf"{who} the ranks of job \"perf\" wait for it (\d+) % of the time")
+    assert 20 <= int(line.group(1)) <= 60, "it takes twice as long as the other one"
+    shape_link(cluster.network, slow, RATE_MBIT)
+    cluster.wait_until(lambda: not slow_servers(cluster), "no server is slow", 30)
+    ranks[0].wait_for_line(rf"{who} most ranks of job \"perf\" do not say any more")
+
+
 def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
     cluster = Cluster()
     try:
@@ -108,8 +131,8 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         cluster.end()
 
 
-def test_equal_ranks_are_not_named(cluster: LinkedCluster):
+def test_equal_ranks_and_servers_are_not_named(cluster: LinkedCluster):
     ranks = start_perf(cluster, {}, "-b", "1M", "--pause", "20000", "-n", "300", "-w", "0")
     for rank in ranks:
         assert rank.wait(60) == 0
-    assert not [event for event in cluster.events() if event["kind"] == "rank-slow"], cluster.events()
+    assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()

@@ -31,6 +31,7 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       options_(*shared.options),
       connections_(*shared.connections),
       tally_(*shared.tally),
+      server_waits_(*shared.server_waits),
       ops_(info_->id),
       links_(info_->map, generation, ops_.first(), &connections_),
       results_(info_->max_chunk_bytes) {
@@ -260,11 +261,11 @@ absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& statu
     if (link.chunk(token.cell).WasTakenAtOnce()) return absl::UnavailableError(what);
     return OperationFailed(&link, what, actions);
   }
-  FinishChunk(token.shard, token.cell, op, actions);
+  FinishChunk(token.shard, token.cell, op, now, actions);
   return EndOpIfDone(op, now, actions);
 }
 
-void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, WorkerActions* actions) {
+void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const ChunkPlace place = link.chunk(cell).place();
   const OpLayout& layout = op->layout();
@@ -282,7 +283,7 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, WorkerA
   }
   connections_.CountPulled(link.connection(), bytes);
   tally_.CountPull(bytes);
-  op->Land(place.chunk);
+  op->Land(place.chunk, shard, now.monotonic_ns);
   if (results_.NoteLanded(place)) link.KeepAsNewest(cell);
   link.Finish(cell);
 }
@@ -312,6 +313,7 @@ void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
 absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions) {
   if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
   if (absl::Status kept = KeepResults(*op, actions); !kept.ok()) return kept;
+  server_waits_.OnOpDone(links_.map(), op->chunk_count(), op->landings());
   ReportOp(op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
   return absl::OkStatus();

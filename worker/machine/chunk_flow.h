@@ -22,6 +22,7 @@
 #include "worker/machine/operation_token.h"
 #include "worker/machine/result_keeper.h"
 #include "worker/machine/retired_links.h"
+#include "worker/machine/server_wait_book.h"
 #include "worker/machine/worker_actions.h"
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_counters.h"
@@ -34,6 +35,7 @@ struct SharedByGroups {
   const WorkerMachineOptions* options;
   Connections* connections;
   WorkerTally* tally;
+  ServerWaitBook* server_waits;
 };
 
 class ChunkFlow {
@@ -135,7 +137,7 @@ class ChunkFlow {
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
   void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
   // The transport has written the result: it goes to the tensor, and the window moves on.
-  void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, WorkerActions* actions);
+  void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now, WorkerActions* actions);
   // An operation on a link of an epoch that is over has ended: results may have waited for it.
   absl::Status EndRetired(WorkerOp* op, Now now, WorkerActions* actions);
   // What an operation that failed means is said by the end of its connection, which follows, or is brought about.
@@ -161,6 +163,7 @@ class ChunkFlow {
   const WorkerMachineOptions& options_;
   Connections& connections_;
   WorkerTally& tally_;
+  ServerWaitBook& server_waits_;
   OpQueue ops_;
   EpochLinks links_;
   RetiredLinks retired_;

@@ -12,6 +12,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/transport_event.h"
+#include "worker/machine/server_wait_book.h"
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_outcomes.h"
 
@@ -41,6 +42,7 @@ struct WorkerCounters {
   uint64_t waits_reported = 0;       // WaitReported
   uint64_t map_epoch = 0;            // of the newest group
   std::vector<ShardTraffic> shards;  // every shard ever connected to
+  ServerWaitWindow server_waits;     // the last whole one
 };
 
 // Counts for the parts of one machine. One thread.
@@ -73,7 +75,7 @@ class WorkerTally {
   void CountWait() { ++counters_.waits_reported; }
   void NoteEpoch(Epoch epoch) { counters_.map_epoch = std::max(counters_.map_epoch, epoch.value()); }
 
-  const WorkerCounters& counters() const { return counters_; }  // but for the shards
+  const WorkerCounters& counters() const { return counters_; }  // but for the shards and waits
 
  private:
   WorkerCounters counters_;

@@ -23,7 +23,8 @@ void WorkerMachine::OnEvent(const OpenGroupCommand& command, Now now, WorkerActi
   const uint16_t handle = command.group.value();
   open_groups_.insert(std::lower_bound(open_groups_.begin(), open_groups_.end(), handle), handle);
   GroupCell& cell = groups_[handle];
-  const SharedByGroups shared = {.options = &options_, .connections = &connections_, .tally = &tally_};
+  const SharedByGroups shared = {
+      .options = &options_, .connections = &connections_, .tally = &tally_, .server_waits = &server_waits_};
   const auto generation = static_cast<uint16_t>(cell.generation + 1);
   if (command.info->node_reduce == NodeReduceMode::kFlat) {
     auto group = std::make_unique<WorkerGroup>(command, generation, shared, now);
@@ -401,6 +402,7 @@ void WorkerMachine::DropClosed() {
 WorkerCounters WorkerMachine::counters() const {
   WorkerCounters counters = tally_.counters();
   counters.shards = connections_.Traffic();
+  counters.server_waits = server_waits_.last_window();
   return counters;
 }
 

@@ -118,6 +118,7 @@ class WorkerMachine {
 
   const WorkerMachineOptions options_;
   WorkerTally tally_;
+  ServerWaitBook server_waits_;
   Connections connections_;
   LinkProbe probe_;
   std::vector<GroupCell> groups_;  // by handle

@@ -121,6 +121,19 @@ v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
     if (!shard.transport.empty()) transports.insert(shard.transport);
   }
   load.set_transports(absl::StrJoin(transports, ","));
+  const ServerWaitWindow& window = call.load.server_waits;
+  if (window.number == 0) return message;
+  v1::ServerWaits& waits = *message.mutable_server_waits();
+  waits.set_window(window.number);
+  waits.set_window_ns(window.length_ns);
+  waits.set_ago_ms(call.server_waits_ago_ms);
+  waits.set_ops(window.ops);
+  for (const ServerWait& each : window.servers) {
+    v1::ServerWait& wait = *waits.add_servers();
+    wait.set_server_id(each.server.value());
+    wait.set_waited_ns(each.waited_ns);
+    wait.set_late_ops(each.late_ops);
+  }
   return message;
 }
 

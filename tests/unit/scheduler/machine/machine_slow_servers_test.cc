@@ -1,0 +1,139 @@
+// What the scheduler makes of ranks' words about servers that they wait for: an event, the job's status, a number, and
+// a line for rank 0.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A group of two ranks on two servers.
+class MachineSlowServersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const uint32_t number : {1u, 2u}) {
+      RegisterServer server = Server(number == 1 ? "alpha" : "beta", 10 + number, 1);
+      server.addresses = {absl::StrCat("10.0.0.", number, ":7000")};
+      servers_.push_back(harness_.Ask<ServerRegistered>(server).server);
+    }
+    for (uint32_t rank = 0; rank < 2; ++rank) job_ = harness_.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+    std::vector<RequestHandle> handles;
+    for (const uint32_t rank : {0u, 1u}) handles.push_back(harness_.Send(Group(job_, rank, 100 + rank, {0, 1})));
+    group_ = harness_.Get<GroupJoined>(handles[0]).group;
+    epoch_ = harness_.Get<GroupJoined>(handles[0]).map->epoch();
+  }
+
+  // A second passes, in which both ranks wait for server beta.
+  void Wait(double share) {
+    harness_.Advance(1000);
+    ++window_;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
+      beat.server_waits = {.window = window_, .window_ns = kNsPerS, .ops = 20};
+      if (share > 0) {
+        beat.server_waits.servers = {
+            {.server = servers_[1], .waited_ns = static_cast<uint64_t>(share * kNsPerS), .late_ops = 20}};
+      }
+      for (std::string& line : harness_.Ask<WorkerRenewed>(beat).news) {
+        EXPECT_EQ(rank, 0u) << line;
+        news_.push_back(std::move(line));
+      }
+    }
+  }
+  // Server beta finds rank 1 late, and so does alpha, or not.
+  void FindRankLate(bool also_at_alpha) {
+    for (const size_t i : {0, 1}) {
+      std::vector<LateRankReport> late;
+      if (i == 1 || also_at_alpha) {
+        late = {{.job = job_,
+                 .group = group_,
+                 .epoch = epoch_,
+                 .rank = Rank(1),
+                 .window = window_ + 1,
+                 .window_ns = kNsPerS,
+                 .ops = 20,
+                 .late_ops = 20,
+                 .waited_ns = kNsPerS / 4}};
+      }
+      harness_.Ask<ServerRenewed>(HeartbeatServer{.server = servers_[i],
+                                                  .incarnation = Incarnation(11 + i),
+                                                  .load = {},
+                                                  .absent_ranks = {},
+                                                  .late_ranks = std::move(late)});
+    }
+  }
+  std::vector<SlowServer> Slow() { return harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_servers; }
+
+  MachineHarness harness_;
+  std::vector<ServerId> servers_;
+  JobId job_;
+  GroupId group_;
+  Epoch epoch_;
+  uint64_t window_ = 0;
+  std::vector<std::string> news_;
+};
+
+TEST_F(MachineSlowServersTest, ASlowServerIsNamedEverywhere) {
+  for (int i = 0; i < 4; ++i) Wait(0.25);
+  const std::vector<std::string> kinds = harness_.EventKinds();
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), "server-slow"), 1);
+  ASSERT_THAT(Slow(), SizeIs(1));
+  EXPECT_EQ(Slow()[0].server, servers_[1]);
+  EXPECT_THAT(news_,
+              ElementsAre(AllOf(HasSubstr("server beta on node"),
+                                HasSubstr("the ranks of job \"gpt\" wait for it 25 % of the time: its results"))));
+  EXPECT_EQ(harness_.machine().Numbers(harness_.now()).largest_jobs[0].slow_servers, 1u);
+  for (int i = 0; i < 2; ++i) Wait(0);
+  EXPECT_EQ(harness_.EventKinds().back(), "server-slow-no-more");
+  ASSERT_THAT(news_, SizeIs(2));
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
+TEST_F(MachineSlowServersTest, TheWayFromOneRankToTheServerIsTold) {
+  for (int i = 0; i < 4; ++i) {
+    FindRankLate(/*also_at_alpha=*/false);
+    Wait(0.25);
+  }
+  ASSERT_THAT(Slow(), SizeIs(1));
+  EXPECT_EQ(Slow()[0].late_rank, JobRank(1));
+}
+
+TEST_F(MachineSlowServersTest, ARankThatIsLateEverywhereIsNotTheWay) {
+  for (int i = 0; i < 4; ++i) {
+    FindRankLate(/*also_at_alpha=*/true);
+    Wait(0.25);
+  }
+  ASSERT_THAT(Slow(), SizeIs(1));
+  EXPECT_EQ(Slow()[0].late_rank, std::nullopt);
+}
+
+TEST_F(MachineSlowServersTest, AServerThatIsLostIsNotSlowAnyMore) {
+  for (int i = 0; i < 4; ++i) Wait(0.25);
+  ASSERT_THAT(Slow(), SizeIs(1));
+  harness_.Ask<ServerEvicted>(EvictServer{.name = "beta"});
+  Wait(0.25);
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
+TEST_F(MachineSlowServersTest, AJobWhoseRanksHaveLeftWaitsForNobody) {
+  for (int i = 0; i < 4; ++i) Wait(0.25);
+  ASSERT_THAT(Slow(), SizeIs(1));
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    harness_.Ask<Done>(
+        LeaveJob{.job = job_, .rank = JobRank(rank), .incarnation = Incarnation(100 + rank), .reason = ""});
+  }
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
