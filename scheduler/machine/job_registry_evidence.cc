@@ -113,7 +113,7 @@ JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServers::Fin
   };
   const auto find_late_rank = [&](ServerId server) { return job.slow_ranks.FindLateAtOne(server, find_group); };
   SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
-  changes.servers = job.slow_servers.Judge(find_server, find_late_rank, now);
+  changes.servers = job.slow_servers.Judge(find_server, find_late_rank, 2 * settle_ns, now);
   return changes;
 }
 

@@ -101,13 +101,31 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& reque
   RefuseHeldJoins(request.job, request.rank, now);
 }
 
+const ServerState* SchedulerMachine::FindComparable(const Job& job, ServerId id) const {
+  std::vector<const ServerState*> alike = servers_.ServersOf(job.id);
+  const auto found = std::ranges::find(alike, id, &ServerState::id);
+  if (found == alike.end()) return nullptr;
+  const ServerState& server = **found;
+  // What is slow about its node is told as that of the rank.
+  for (const SlowRank& slow : job.slow_ranks.slow()) {
+    if (job.workers.at(slow.rank).state.node == server.node) return nullptr;
+  }
+  // Results come sooner from a server on a rank's own node. Of many servers that is the odd one out; of two the other
+  // one would look slow.
+  const bool is_colocated = server.job != JobId();
+  std::erase_if(alike, [&](const ServerState* each) { return (each->job != JobId()) != is_colocated; });
+  const bool differ = alike.size() == 2 && alike[0]->node != alike[1]->node &&
+                      std::ranges::any_of(job.workers, [&](const auto& worker) {
+                        return worker.second.state.phase == MemberPhase::kLive &&
+                               std::ranges::find(alike, worker.second.state.node, &ServerState::node) != alike.end();
+                      });
+  return differ ? nullptr : &server;
+}
+
 void SchedulerMachine::TellSlow(JobId id, Now now) {
   // By then all ranks have sent a heartbeat about the time in which they waited.
   const uint64_t settle_ns = lease_ttl_ns() / 3;
-  const auto find_server = [this](ServerId server) {
-    const ServerState* const state = servers_.Find(server);
-    return state != nullptr && state->phase == MemberPhase::kLive ? state : nullptr;
-  };
+  const auto find_server = [this, id](ServerId server) { return FindComparable(*jobs_.Find(id), server); };
   const JobRegistry::SlowChanges changes = jobs_.JudgeSlow(id, find_server, settle_ns, now);
   if (changes.ranks.empty() && changes.servers.empty()) return;
   const Job& job = *jobs_.Find(id);

@@ -82,6 +82,8 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
   // Records what has changed about the job's slow ranks, and leaves a line for its rank 0.
   void TellSlow(JobId job, Now now);
+  // The server, if ranks of the job can tell whether it is slow; else nullptr.
+  const ServerState* FindComparable(const Job& job, ServerId id) const;
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
   bool WantsServer(const JoinJob& request) const;
   // Answers, unless another process holds the rank and may still be alive: then false.

@@ -74,7 +74,7 @@ std::map<ServerId, SlowServers::Finding> SlowServers::FindLate() const {
 }
 
 std::vector<SlowServers::Change> SlowServers::Judge(const FindServer& find_server, const FindLateRank& find_late_rank,
-                                                    Now now) {
+                                                    uint64_t settle_ns, Now now) {
   std::erase_if(voices_, [&](const auto& entry) {
     const Voice& voice = entry.second;
     return now.monotonic_ns > voice.end_ns + std::min(voice.length_ns, kLongestLengthNs) + kStaleNs;
@@ -87,7 +87,9 @@ std::vector<SlowServers::Change> SlowServers::Judge(const FindServer& find_serve
     changes.push_back({entry.second, /*is_over=*/true});
     return true;
   });
+  std::erase_if(found_ns_, [&](const auto& entry) { return !findings.contains(entry.first); });
   for (const auto& [server, finding] : findings) {
+    if (now.monotonic_ns < found_ns_.try_emplace(server, now.monotonic_ns).first->second + settle_ns) continue;
     const double waited_share = finding.waited_share_sum / static_cast<double>(finding.ranks);
     const auto [told, is_news] = told_.try_emplace(server);
     told->second.waited_share = waited_share;

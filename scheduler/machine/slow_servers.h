@@ -51,9 +51,9 @@ class SlowServers {
 
   struct Change {
     SlowServer server;
-    bool is_over = false;  // ranks do not say so any more, or it is not live; else it is slow now
+    bool is_over = false;  // most ranks do not say so any more, or it is not found any more; else it is slow now
   };
-  // nullptr: it is not live.
+  // nullptr: it is not live, or can't be compared.
   using FindServer = std::function<const ServerState*(ServerId)>;
   // A rank for which that server alone waits; nullopt: there is none.
   using FindLateRank = std::function<std::optional<JobRank>(ServerId)>;
@@ -63,11 +63,15 @@ class SlowServers {
   // It left or was lost. With the last one nobody waits any more.
   void Forget(JobRank rank) {
     voices_.erase(rank);
-    if (voices_.empty()) told_.clear();
+    if (!voices_.empty()) return;
+    found_ns_.clear();
+    told_.clear();
   }
 
-  // What has changed since the last call.
-  std::vector<Change> Judge(const FindServer& find_server, const FindLateRank& find_late_rank, Now now);
+  // What has changed since the last call. A server is told when it was found for `settle_ns`: what is slow about it may
+  // be told as a slow rank's of its node by then.
+  std::vector<Change> Judge(const FindServer& find_server, const FindLateRank& find_late_rank, uint64_t settle_ns,
+                            Now now);
   // In the order of servers.
   std::vector<SlowServer> slow() const;
 
@@ -95,6 +99,7 @@ class SlowServers {
   std::map<ServerId, Finding> FindLate() const;
 
   std::map<JobRank, Voice> voices_;
+  std::map<ServerId, uint64_t> found_ns_;  // since when
   std::map<ServerId, SlowServer> told_;
 };
 

@@ -39,8 +39,9 @@ def slow_ranks(cluster: Cluster) -> dict[int, str]:
 
 
 def wait_for_slow(cluster: Cluster, expected: dict[int, str]) -> None:
-    """They are named, and no other rank is."""
+    """They are named, and no other rank is, nor a server."""
     cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", 30)
+    assert "server-slow" not in {event["kind"] for event in cluster.events()}
 
 
 def slow_servers(cluster: Cluster) -> dict[str, str]:

@@ -31,9 +31,9 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       options_(*shared.options),
       connections_(*shared.connections),
       tally_(*shared.tally),
-      server_waits_(*shared.server_waits),
       ops_(info_->id),
       links_(info_->map, generation, ops_.first(), &connections_),
+      server_waits_(shared.server_waits, *info_->map),
       results_(info_->max_chunk_bytes) {
   tally_.NoteEpoch(links_.epoch());
 }
@@ -138,6 +138,7 @@ void ChunkFlow::Push(Now now, WorkerActions* actions) {
     const uint16_t cell = link.Push(landed_watermark());
     const ChunkPlace place = link.chunk(cell).place();
     results_.NotePushed(place);
+    server_waits_.OnPushed(*shard, now);
     if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
     PushChunk(*shard, cell, /*in_one_go=*/first_begun.has_value() && place.op >= *first_begun, actions);
   }
@@ -283,7 +284,8 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
   }
   connections_.CountPulled(link.connection(), bytes);
   tally_.CountPull(bytes);
-  op->Land(place.chunk, shard, now.monotonic_ns);
+  op->Land(place.chunk);
+  server_waits_.OnLanded(shard, now);
   if (results_.NoteLanded(place)) link.KeepAsNewest(cell);
   link.Finish(cell);
 }
@@ -313,7 +315,7 @@ void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
 absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions) {
   if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
   if (absl::Status kept = KeepResults(*op, actions); !kept.ok()) return kept;
-  server_waits_.OnOpDone(links_.map(), op->chunk_count(), op->landings());
+  server_waits_.OnOpDone(op->chunk_count(), now);
   ReportOp(op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
   return absl::OkStatus();
@@ -341,6 +343,7 @@ absl::Status ChunkFlow::FailureOf(const WorkerOp& op) const {
 
 void ChunkFlow::Fail(absl::Status why, Now now, WorkerActions* actions) {
   failure_ = std::move(why);
+  server_waits_.End();
   const absl::string_view text = failure_.message();
   FrameHeader header = Header(FrameType::kGroupFailed);
   if (LacksMemory(failure_)) header.refusal = Refusal::kGroupLackedMemory;
@@ -370,6 +373,7 @@ void ChunkFlow::MoveTo(std::shared_ptr<const ShardMap> map, uint16_t generation,
   EpochLinks fresh(std::move(map), generation, ops_.first(), &connections_);
   retired_.Add(std::exchange(links_, std::move(fresh)), now.monotonic_ns + options_.force_after_ns);
   ops_.Deal(links_.map());
+  server_waits_.MoveTo(links_.map());
   tally_.NoteEpoch(links_.epoch());
 }
 

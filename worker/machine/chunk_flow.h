@@ -163,9 +163,9 @@ class ChunkFlow {
   const WorkerMachineOptions& options_;
   Connections& connections_;
   WorkerTally& tally_;
-  ServerWaitBook& server_waits_;
   OpQueue ops_;
   EpochLinks links_;
+  GroupServerWaits server_waits_;
   RetiredLinks retired_;
   ResultKeeper results_;
   uint64_t commit_note_at_ns_ = kNoDeadline;

@@ -11,8 +11,7 @@ uint32_t OpQueue::RotationFor(const ShardMap& map, uint64_t first_position) cons
 
 WorkerOp& OpQueue::Add(const SubmitCommand& command, const ShardMap& map) {
   const uint32_t rotation = command.layout.chunk_count() == 0 ? 0 : RotationFor(map, next_position_);
-  WorkerOp& op =
-      ops_.emplace_back(OpNumber(first_ + ops_.size()), command, next_position_, rotation, map.shards().size());
+  WorkerOp& op = ops_.emplace_back(OpNumber(first_ + ops_.size()), command, next_position_, rotation);
   next_position_ += op.chunk_count();
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
   return op;

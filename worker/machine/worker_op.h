@@ -12,17 +12,14 @@
 #include "core/ids.h"
 #include "core/wait_report.h"
 #include "worker/machine/op_layout.h"
-#include "worker/machine/server_wait_book.h"
 #include "worker/machine/worker_commands.h"
 
 namespace shoal {
 
 class WorkerOp {
  public:
-  // `first_position`: of its chunks in the order that all ranks share, over all ops. `rotation` and `shard_count`: of
-  // the map.
-  WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation,
-           size_t shard_count);
+  // `first_position`: of its chunks in the order that all ranks share, over all ops. `rotation`: of the map.
+  WorkerOp(OpNumber number, const SubmitCommand& command, uint64_t first_position, uint32_t rotation);
 
   OpNumber number() const { return number_; }
   const SubmitCommand& command() const { return command_; }
@@ -35,15 +32,12 @@ class WorkerOp {
 
   // ---- chunks ----
 
-  // Another map deals its chunks anew; what servers of the last one said of missing ranks is void, and landings() of
-  // two maps are not compared.
+  // Another map deals its chunks anew; what servers of the last one said of missing ranks is void.
   void Deal(uint32_t rotation);
-  // The tensor holds the chunk's result, from a shard of the map.
-  void Land(ChunkNumber chunk, uint32_t shard, uint64_t now_ns);
+  // The tensor holds the chunk's result.
+  void Land(ChunkNumber chunk);
   bool HasLanded(ChunkNumber chunk) const { return landed_[chunk.value()]; }
   uint32_t chunks_landed() const { return chunks_landed_; }
-  // By shard of the map; none if another one dealt chunks of the op before.
-  const OpLandings& landings() const { return landings_; }
   bool AllLanded() const { return chunks_landed_ == chunk_count(); }
   // The first chunk that has not landed; chunk_count(): none.
   uint32_t FirstMissing() const { return first_missing_; }
@@ -89,7 +83,6 @@ class WorkerOp {
   uint32_t rotation_;
   std::vector<bool> landed_;  // by chunk
   uint32_t chunks_landed_ = 0;
-  OpLandings landings_;
   uint32_t first_missing_ = 0;
   uint64_t ready_elements_ = UINT64_MAX;
   uint32_t operations_ = 0;  // of the transport, on its memory, that have not ended

@@ -21,12 +21,16 @@ using ::testing::SizeIs;
 class MachineSlowServersTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const uint32_t number : {1u, 2u}) {
-      RegisterServer server = Server(number == 1 ? "alpha" : "beta", 10 + number, 1);
-      server.addresses = {absl::StrCat("10.0.0.", number, ":7000")};
+    for (const std::string& name : names_) {
+      RegisterServer server = Server(name, 11 + servers_.size(), 1);
+      server.addresses = {absl::StrCat("10.0.0.", servers_.size(), ":7000")};
       servers_.push_back(harness_.Ask<ServerRegistered>(server).server);
     }
-    for (uint32_t rank = 0; rank < 2; ++rank) job_ = harness_.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      JoinJob join = Join("gpt", 2, rank, 100 + rank);
+      if (rank == 1 && !node_.empty()) join.node = node_;
+      job_ = harness_.Ask<JobJoined>(join).job;
+    }
     std::vector<RequestHandle> handles;
     for (const uint32_t rank : {0u, 1u}) handles.push_back(harness_.Send(Group(job_, rank, 100 + rank, {0, 1})));
     group_ = harness_.Get<GroupJoined>(handles[0]).group;
@@ -36,6 +40,10 @@ class MachineSlowServersTest : public ::testing::Test {
   // A second passes, in which both ranks wait for server beta.
   void Wait(double share) {
     harness_.Advance(1000);
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      harness_.Send(HeartbeatServer{
+          .server = servers_[i], .incarnation = Incarnation(11 + i), .load = {}, .absent_ranks = {}, .late_ranks = {}});
+    }
     ++window_;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
@@ -50,11 +58,15 @@ class MachineSlowServersTest : public ::testing::Test {
       }
     }
   }
-  // Server beta finds rank 1 late, and so does alpha, or not.
-  void FindRankLate(bool also_at_alpha) {
-    for (const size_t i : {0, 1}) {
+  // Until it is told.
+  void WaitForLong() {
+    for (int i = 0; i < 8; ++i) Wait(0.25);
+  }
+  // Server beta finds rank 1 late, and so do all others, or not.
+  void FindRankLate(bool also_elsewhere) {
+    for (size_t i = 0; i < servers_.size(); ++i) {
       std::vector<LateRankReport> late;
-      if (i == 1 || also_at_alpha) {
+      if (i == 1 || also_elsewhere) {
         late = {{.job = job_,
                  .group = group_,
                  .epoch = epoch_,
@@ -74,6 +86,8 @@ class MachineSlowServersTest : public ::testing::Test {
   }
   std::vector<SlowServer> Slow() { return harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_servers; }
 
+  std::string node_;  // of rank 1; empty: one of its own
+  std::vector<std::string> names_ = {"alpha", "beta"};
   MachineHarness harness_;
   std::vector<ServerId> servers_;
   JobId job_;
@@ -84,7 +98,7 @@ class MachineSlowServersTest : public ::testing::Test {
 };
 
 TEST_F(MachineSlowServersTest, ASlowServerIsNamedEverywhere) {
-  for (int i = 0; i < 4; ++i) Wait(0.25);
+  WaitForLong();
   const std::vector<std::string> kinds = harness_.EventKinds();
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), "server-slow"), 1);
   ASSERT_THAT(Slow(), SizeIs(1));
@@ -100,8 +114,8 @@ TEST_F(MachineSlowServersTest, ASlowServerIsNamedEverywhere) {
 }
 
 TEST_F(MachineSlowServersTest, TheWayFromOneRankToTheServerIsTold) {
-  for (int i = 0; i < 4; ++i) {
-    FindRankLate(/*also_at_alpha=*/false);
+  for (int i = 0; i < 8; ++i) {
+    FindRankLate(/*also_elsewhere=*/false);
     Wait(0.25);
   }
   ASSERT_THAT(Slow(), SizeIs(1));
@@ -109,16 +123,45 @@ TEST_F(MachineSlowServersTest, TheWayFromOneRankToTheServerIsTold) {
 }
 
 TEST_F(MachineSlowServersTest, ARankThatIsLateEverywhereIsNotTheWay) {
-  for (int i = 0; i < 4; ++i) {
-    FindRankLate(/*also_at_alpha=*/true);
+  for (int i = 0; i < 8; ++i) {
+    FindRankLate(/*also_elsewhere=*/true);
     Wait(0.25);
   }
   ASSERT_THAT(Slow(), SizeIs(1));
   EXPECT_EQ(Slow()[0].late_rank, std::nullopt);
 }
 
+class MachineOneNodeTest : public MachineSlowServersTest {
+ protected:
+  explicit MachineOneNodeTest(const std::string& node = "node-alpha") { node_ = node; }
+};
+
+TEST_F(MachineOneNodeTest, AServerThatTheOtherServersNodeIsFasterThanIsNotSlow) {
+  WaitForLong();
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
+class MachineSlowNodeTest : public MachineOneNodeTest {
+ protected:
+  MachineSlowNodeTest() : MachineOneNodeTest("node-beta") { names_.push_back("gamma"); }
+};
+
+TEST_F(MachineSlowNodeTest, OfThreeServersOneMayBeOnARanksNode) {
+  WaitForLong();
+  EXPECT_THAT(Slow(), SizeIs(1));
+}
+
+TEST_F(MachineSlowNodeTest, WhatIsToldOfARankIsNotToldOfTheServerOnItsNode) {
+  for (int i = 0; i < 8; ++i) {
+    FindRankLate(/*also_elsewhere=*/true);
+    Wait(0.25);
+  }
+  EXPECT_THAT(harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks, SizeIs(1));
+  EXPECT_THAT(Slow(), IsEmpty());
+}
+
 TEST_F(MachineSlowServersTest, AServerThatIsLostIsNotSlowAnyMore) {
-  for (int i = 0; i < 4; ++i) Wait(0.25);
+  WaitForLong();
   ASSERT_THAT(Slow(), SizeIs(1));
   harness_.Ask<ServerEvicted>(EvictServer{.name = "beta"});
   Wait(0.25);
@@ -126,7 +169,7 @@ TEST_F(MachineSlowServersTest, AServerThatIsLostIsNotSlowAnyMore) {
 }
 
 TEST_F(MachineSlowServersTest, AJobWhoseRanksHaveLeftWaitsForNobody) {
-  for (int i = 0; i < 4; ++i) Wait(0.25);
+  WaitForLong();
   ASSERT_THAT(Slow(), SizeIs(1));
   for (uint32_t rank = 0; rank < 2; ++rank) {
     harness_.Ask<Done>(

@@ -36,13 +36,14 @@ class SlowServersTest : public ::testing::Test {
   }
   std::vector<SlowServers::Change> Judge() {
     return servers_.Judge([this](ServerId id) { return id == kServer && is_live_ ? &state_ : nullptr; },
-                          [this](ServerId) { return late_rank_; }, now_);
+                          [this](ServerId) { return late_rank_; }, settle_ns_, now_);
   }
 
   SlowServers servers_;
   ServerState state_{.id = kServer, .name = "alpha", .node = "node-a"};
   bool is_live_ = true;
   std::optional<JobRank> late_rank_;
+  uint64_t settle_ns_ = 0;
   Now now_{.monotonic_ns = 100 * kNsPerS, .unix_ms = 1'700'000'000'000};
   uint64_t window_ = 0;
 };
@@ -64,6 +65,16 @@ TEST_F(SlowServersTest, MostRanksWaitForIt) {
   EXPECT_THAT(Judge(), IsEmpty()) << "told once";
   ASSERT_THAT(servers_.slow(), SizeIs(1));
   EXPECT_NEAR(servers_.slow()[0].waited_share, 0.5, 1e-9) << "as it is now";
+}
+
+TEST_F(SlowServersTest, ItIsToldWhenThatHasSettled) {
+  settle_ns_ = 2 * kNsPerS;
+  for (int i = 0; i < 2; ++i) Windows({0.3, 0.3, 0.3, 0.3});
+  EXPECT_THAT(Judge(), IsEmpty());
+  Windows({0.3, 0.3, 0.3, 0.3});
+  EXPECT_THAT(Judge(), IsEmpty());
+  Windows({0.3, 0.3, 0.3, 0.3});
+  EXPECT_THAT(Judge(), SizeIs(1));
 }
 
 TEST_F(SlowServersTest, HalfOfTheRanksAreNotEnough) {
