@@ -54,6 +54,29 @@ TEST(TablesTest, SizesAndAges) {
   EXPECT_EQ(AgeText(5'400'000), "1.5 h");
 }
 
+TEST(TablesTest, StragglersAreRanksAndServers) {
+  v1::ListJobsResponse jobs;
+  EXPECT_EQ(StragglersText(jobs, 0), "No slow ranks or servers.\n");
+  v1::JobStatus* const job = jobs.add_jobs();
+  job->set_name("gpt");
+  v1::SlowRank* const rank = job->add_slow_ranks();
+  rank->set_rank(2);
+  rank->set_waited_share(0.25);
+  rank->set_cause("slow-link");
+  rank->set_advice("look at its link");
+  rank->set_since_unix_ms(10'000);
+  v1::SlowServer* const server = job->add_slow_servers();
+  server->set_name("alpha");
+  server->set_node("node-a");
+  server->set_waited_share(0.4);
+  server->set_advice("look at its node");
+  server->set_since_unix_ms(20'000);
+  EXPECT_EQ(StragglersText(jobs, 30'000),
+            "JOB  SLOW          NODE    OTHERS WAIT       SINCE       CAUSE        WHAT TO DO\n"
+            "gpt  rank 2        -       25 % of the time  20.0 s ago  slow-link    look at its link\n"
+            "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server  look at its node\n");
+}
+
 TEST(TablesTest, TablesFitAHundredColumns) {
   v1::ListServersResponse servers;
   *servers.add_servers() = LongNamedServer("draining");
