@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants chaos format clean
+.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants chaos upgrade-check format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,9 @@ mutants: build  ## build, then try whether the simulator finds deliberate bugs (
 
 chaos: build  ## build, then break the real programs' network and processes (as root): MINUTES=30 SEED=7; tests/chaos/results/
 	@build/venv/bin/python tests/chaos/run.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --results $(CHAOS)
+
+upgrade-check: build  ## build, and that of commit FROM; replace one by the other in a running cluster: tests/upgrade/results/
+	@build/venv/bin/python tests/upgrade/run.py --from $(FROM)
 
 format:  ## put the C++ sources into the project's format
 	@scripts/format.sh

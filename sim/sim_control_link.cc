@@ -27,6 +27,7 @@ SimControlLink::SimControlLink(World* world, SimControl* control, std::string ca
 void SimControlLink::Start(const RegisterCall& call) {
   scheduler::RegisterServer request;
   request.control_version = kControlVersion;
+  request.oldest_control_version = kOldestControlVersion;
   request.software_version = kSoftwareVersion;
   request.name = call.registration.name;
   request.incarnation = call.registration.incarnation;

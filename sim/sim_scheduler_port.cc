@@ -21,6 +21,7 @@ scheduler::NodeReduceRequest AsRequest(const NodeReduceRequest& offer) {
 
 scheduler::Request AsRequest(const JoinJobCall& call) {
   return scheduler::JoinJob{.control_version = kControlVersion,
+                            .oldest_control_version = kOldestControlVersion,
                             .software_version = kSoftwareVersion,
                             .job_name = call.member.job_name,
                             .world_size = call.member.world_size,

@@ -129,7 +129,8 @@ absl::StatusOr<Job*> JobRegistry::JobToJoin(const JoinJob& request, Joined* join
 
 absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, Now now) {
   const std::string who = absl::StrCat("rank ", request.rank.value(), " of job \"", CleanText(request.job_name), "\"");
-  absl::Status status = CheckControlVersion(request.control_version, request.software_version, who);
+  absl::Status status =
+      CheckControlVersion(request.control_version, request.oldest_control_version, request.software_version, who);
   if (status.ok()) status = CheckRequest(request);
   if (!status.ok()) return status;
   if (live_workers_ >= kMaxLiveWorkers) {

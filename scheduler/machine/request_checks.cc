@@ -78,8 +78,9 @@ bool IsAddress(const std::string& address) {
 
 }  // namespace
 
-absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who) {
-  if (peer_version == kControlVersion) return absl::OkStatus();
+absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, const std::string& peer_software,
+                                 const std::string& who) {
+  if (CanSpeakWith(peer_version, peer_oldest)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(who, " speaks control version ", peer_version, " (Shoal ",
                    peer_software.empty() ? "?" : CleanText(peer_software), "), this scheduler speaks ", kControlVersion,

@@ -21,8 +21,9 @@ inline constexpr uint32_t kMaxIoThreads = 256;  // addresses of one server
 inline constexpr uint64_t kMaxGroupWaitMs = 3'600'000;
 inline constexpr size_t kMaxGroupsClosedAtOnce = kMaxGroupsToldAtOnce;  // by a rank that leaves: of each kind
 
-// FailedPrecondition names both versions, and the side that has to be updated.
-absl::Status CheckControlVersion(uint32_t peer_version, const std::string& peer_software, const std::string& who);
+// FailedPrecondition names both versions, and the side that has to be updated. `peer_oldest`: as for CanSpeakWith.
+absl::Status CheckControlVersion(uint32_t peer_version, uint32_t peer_oldest, const std::string& peer_software,
+                                 const std::string& who);
 
 // InvalidArgument says which field is wrong, its value and the values that it accepts. Sizes are checked as well.
 absl::Status CheckRequest(const RegisterServer& request);

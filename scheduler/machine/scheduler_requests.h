@@ -17,6 +17,7 @@ namespace shoal::scheduler {
 
 struct RegisterServer {
   uint32_t control_version = 0;
+  uint32_t oldest_control_version = 0;
   std::string software_version;
   std::string name;
   Incarnation incarnation;
@@ -97,6 +98,7 @@ struct NodeReduceRequest {
 
 struct JoinJob {
   uint32_t control_version = 0;
+  uint32_t oldest_control_version = 0;
   std::string software_version;
   std::string job_name;
   uint32_t world_size = 0;

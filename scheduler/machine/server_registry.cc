@@ -77,8 +77,9 @@ absl::Status ServerRegistry::CheckRoom(const RegisterServer& request) const {
 }
 
 absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const RegisterServer& request, Now now) {
-  absl::Status status = CheckControlVersion(request.control_version, request.software_version,
-                                            absl::StrCat("server \"", CleanText(request.name), "\""));
+  absl::Status status =
+      CheckControlVersion(request.control_version, request.oldest_control_version, request.software_version,
+                          absl::StrCat("server \"", CleanText(request.name), "\""));
   if (status.ok()) status = CheckRequest(request);
   if (status.ok()) status = CheckRoom(request);
   if (!status.ok()) return status;

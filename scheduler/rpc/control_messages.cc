@@ -103,6 +103,7 @@ void ToMessage(const GroupView& view, v1::GroupStatus* message) {
 
 RegisterServer FromMessage(const v1::RegisterServerRequest& message) {
   return {.control_version = message.control_version(),
+          .oldest_control_version = message.oldest_control_version(),
           .software_version = message.software_version(),
           .name = message.name(),
           .incarnation = Incarnation(message.incarnation()),
@@ -156,6 +157,7 @@ JoinJob FromMessage(const v1::JoinJobRequest& message) {
   std::optional<NodeReduceRequest> node_reduce;
   if (message.has_node_reduce()) node_reduce = FromMessage(message.node_reduce());
   return {.control_version = message.control_version(),
+          .oldest_control_version = message.oldest_control_version(),
           .software_version = message.software_version(),
           .job_name = message.job_name(),
           .world_size = message.world_size(),

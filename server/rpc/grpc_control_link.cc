@@ -57,6 +57,7 @@ v1::ServerLoad MakeLoad(const ServerCounters& counters) {
 v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
   v1::RegisterServerRequest request;
   request.set_control_version(kControlVersion);
+  request.set_oldest_control_version(kOldestControlVersion);
   request.set_software_version(kSoftwareVersion);
   request.set_name(registration.name);
   request.set_incarnation(registration.incarnation.value());

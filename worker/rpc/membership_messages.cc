@@ -69,6 +69,7 @@ v1::JoinJobRequest ToMessage(const JoinJobCall& call) {
   const JobMember& member = call.member;
   v1::JoinJobRequest message;
   message.set_control_version(kControlVersion);
+  message.set_oldest_control_version(kOldestControlVersion);
   message.set_software_version(kSoftwareVersion);
   message.set_job_name(member.job_name);
   message.set_world_size(member.world_size);

@@ -51,6 +51,14 @@ TEST(MachineServersTest, RegisteringAgainIsIdempotent) {
   EXPECT_EQ(harness.events().size(), events);
 }
 
+TEST(MachineServersTest, ANewerServerThatSpeaksThisVersionAsWellIsTaken) {
+  MachineHarness harness;
+  RegisterServer newer = Server("a", 11, 1);
+  newer.control_version = kControlVersion + 1;
+  newer.oldest_control_version = kControlVersion;
+  harness.Ask<ServerRegistered>(newer);
+}
+
 TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
   struct Case {
     const char* what;
@@ -59,6 +67,12 @@ TEST(MachineServersTest, BadRegistrationsAreRefusedByValue) {
     const char* message;
   };
   const Case cases[] = {
+      {"too new",
+       [](RegisterServer* r) {
+         r->control_version = 9;
+         r->oldest_control_version = kControlVersion + 1;
+       },
+       absl::StatusCode::kFailedPrecondition, "update the scheduler"},
       {"version", [](RegisterServer* r) { r->control_version = 9; }, absl::StatusCode::kFailedPrecondition,
        "speaks control version 9"},
       {"old version", [](RegisterServer* r) { r->control_version = 0; }, absl::StatusCode::kFailedPrecondition,
