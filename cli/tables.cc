@@ -231,7 +231,7 @@ std::string StragglersText(const v1::ListJobsResponse& jobs, uint64_t now_unix_m
     }
     for (const v1::SlowServer& slow : job.slow_servers()) {
       rows.push_back({job.name(), absl::StrCat("server ", slow.name()), OrDash(slow.node()),
-                      waited(slow.waited_share()), since(slow.since_unix_ms()), "slow-server", slow.advice()});
+                      waited(slow.waited_share()), since(slow.since_unix_ms()), slow.cause(), slow.advice()});
     }
   }
   return rows.size() == 1 ? "No slow ranks or servers.\n" : AlignTable(rows);

@@ -62,9 +62,9 @@ namespace shoal {
   X(kServerLeft, "server-left", kInfo, kScheduler, \
     "A server has left in good order.") \
   X(kServerSlow, "server-slow", kWarning, kScheduler, \
-    "A job's ops wait for one server, when the others have done their parts, for a share of the time that matters.") \
+    "A job's ops wait for one server longer than for others of its weight, for a share of the time that matters.") \
   X(kServerSlowNoMore, "server-slow-no-more", kInfo, kScheduler, \
-    "Most ranks of a job do not say any more that they wait for a server that was slow, or it is gone.") \
+    "A job that was said to wait for a slow server does not any more; with the reason. It is not told at a job's end.") \
   X(kServerLost, "server-lost", kWarning, kScheduler, \
     "A server's lease has run out; groups move away from it.") \
   X(kMapPublished, "map-published", kInfo, kScheduler, \

@@ -70,7 +70,7 @@ namespace shoal {
   X(kJobSlowRanks, "shoal_job_slow_ranks", kGauge, "job", \
     "Ranks of a job for which the others wait for a share of the time that matters (event rank-slow).") \
   X(kJobSlowServers, "shoal_job_slow_servers", kGauge, "job", \
-    "Servers for which the job's ops wait when the others have done their parts (event server-slow).") \
+    "Servers for which the job's ops wait longer than for others of their weight (event server-slow).") \
   X(kJobWaitedShare, "shoal_job_waited_ratio", kGauge, "job", \
     "Share of the time, 0 to 1, for which ranks of a job wait for the slowest of its slow ranks.") \
   X(kJobOps, "shoal_job_ops_total", kCounter, "job", \

@@ -74,14 +74,21 @@ scheduler::Request AsRequest(const CloseGroupsCall& call) {
                                 .failures = AsFailures(call.failures)};
 }
 
-scheduler::ServerWaitsReport AsReport(const HeartbeatCall& call) {
-  const ServerWaitWindow& window = call.load.server_waits;
-  scheduler::ServerWaitsReport report{
-      .window = window.number, .window_ns = window.length_ns, .ago_ms = call.server_waits_ago_ms, .ops = window.ops};
-  for (const ServerWait& wait : window.servers) {
-    report.servers.push_back({.server = wait.server, .waited_ns = wait.waited_ns, .late_ops = wait.late_ops});
+std::vector<scheduler::ServerWaitReport> AsReports(const HeartbeatCall& call) {
+  std::vector<scheduler::ServerWaitReport> reports;
+  for (const ServerWaitWindow& window : call.load.server_waits) {
+    scheduler::ServerWaitReport& report = reports.emplace_back();
+    report.group = window.group;
+    report.epoch = window.epoch;
+    report.window = window.number;
+    report.window_ns = window.length_ns;
+    report.ago_ms = (call.made_ns - std::min(call.made_ns, window.end_ns)) / kNsPerMs;
+    report.bursts = window.bursts;
+    for (const ServerWait& wait : window.servers) {
+      report.servers.push_back({.server = wait.server, .waited_ns = wait.waited_ns, .late_bursts = wait.late_bursts});
+    }
   }
-  return report;
+  return reports;
 }
 
 scheduler::Request AsRequest(const HeartbeatCall& call) {
@@ -95,7 +102,7 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
                                              .op_time_ns_total = call.load.op_time_ns_total,
                                              .away_ns_total = call.load.away_ns_total,
                                              .counted_ns_total = call.load.counted_ns_total},
-                                    .server_waits = AsReport(call)};
+                                    .server_waits = AsReports(call)};
 }
 
 scheduler::Request AsRequest(const ReportServerCall& call) {

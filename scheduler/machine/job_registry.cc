@@ -239,7 +239,7 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   jobs_.at(request.job)
       .slow_ranks.away()
       .OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total, now);
-  jobs_.at(request.job).slow_servers.OnReport(request.rank, request.server_waits, now);
+  TakeServerWaits(&jobs_.at(request.job), request, now);
   worker.heard = true;
   worker.load = request.load;
   worker.load.transports = CleanText(request.load.transports);
@@ -415,6 +415,7 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   worker.state.reason = reason;
   job->slow_ranks.Forget(rank);
   job->slow_servers.Forget(rank);
+  if (job->live_count == 1) job->slow_servers.Clear();
   --job->live_count;
   --live_workers_;
   job->groups.CloseAllOf(rank);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -151,8 +152,13 @@ class JobRegistry {
     std::vector<SlowRanks::Change> ranks;
     std::vector<SlowServers::Change> servers;
   };
+  // As in SlowServers::View.
+  struct SlowServerFacts {
+    std::function<const ServerState*(ServerId)> find_live;
+    std::function<ServerComparison(const Job&, const GroupState&, ServerId)> compare;
+  };
   // What has changed about who is slow in the job; `settle_ns` as for SlowRanks::Judge.
-  SlowChanges JudgeSlow(JobId job, const SlowServers::FindServer& find_server, uint64_t settle_ns, Now now);
+  SlowChanges JudgeSlow(JobId job, const SlowServerFacts& facts, uint64_t settle_ns, Now now);
   // For the job's rank 0.
   void AddNews(JobId job, std::string line);
   std::vector<std::string> TakeNews(JobId job);
@@ -181,6 +187,10 @@ class JobRegistry {
   std::vector<JobState> States() const;
 
  private:
+  // Members send one so often.
+  uint64_t HeartbeatNs() const { return lease_ttl_ns_ / 3; }
+  // For which servers the rank waits, of groups of its own in their present epochs.
+  void TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now);
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);

@@ -88,6 +88,7 @@ void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& la
                            .server = server.id,
                            .io_thread = late.io_thread,
                            .number = late.window,
+                           .heartbeat_ns = HeartbeatNs(),
                            .length_ns = late.window_ns,
                            .end_ns = TimeOf(late, now),
                            .ops = late.ops,
@@ -100,8 +101,17 @@ void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& la
                                                std::ranges::count_if(group->ranks, comes_by_network) == 1});
 }
 
-JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServers::FindServer& find_server,
-                                                uint64_t settle_ns, Now now) {
+void JobRegistry::TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now) {
+  for (const ServerWaitReport& report : request.server_waits) {
+    const JobGroup* const group = std::as_const(job->groups).Find(report.group);
+    if (group == nullptr || group->state().epoch != report.epoch) continue;
+    const std::vector<JobRank>& ranks = group->state().ranks;
+    if (std::ranges::find(ranks, request.rank) == ranks.end()) continue;
+    job->slow_servers.OnReport(request.rank, report, HeartbeatNs(), now);
+  }
+}
+
+JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServerFacts& facts, uint64_t settle_ns, Now now) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return {};
   Job& job = found->second;
@@ -111,9 +121,10 @@ JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServers::Fin
     const JobGroup* const open = std::as_const(job.groups).Find(group);
     return open == nullptr ? nullptr : &open->state();
   };
+  const auto compare = [&](const GroupState& group, ServerId server) { return facts.compare(job, group, server); };
   const auto find_late_rank = [&](ServerId server) { return job.slow_ranks.FindLateAtOne(server, find_group); };
   SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
-  changes.servers = job.slow_servers.Judge(find_server, find_late_rank, 2 * settle_ns, now);
+  changes.servers = job.slow_servers.Judge({find_group, facts.find_live, compare, find_late_rank}, 2 * settle_ns, now);
   return changes;
 }
 

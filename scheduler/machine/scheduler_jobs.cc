@@ -101,32 +101,51 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& reque
   RefuseHeldJoins(request.job, request.rank, now);
 }
 
-const ServerState* SchedulerMachine::FindComparable(const Job& job, ServerId id) const {
-  std::vector<const ServerState*> alike = servers_.ServersOf(job.id);
-  const auto found = std::ranges::find(alike, id, &ServerState::id);
-  if (found == alike.end()) return nullptr;
-  const ServerState& server = **found;
+const ServerState* SchedulerMachine::FindLive(ServerId id) const {
+  const ServerState* const server = servers_.Find(id);
+  return server != nullptr && server->phase == MemberPhase::kLive ? server : nullptr;
+}
+
+ServerComparison SchedulerMachine::Compare(const Job& job, const GroupState& group, ServerId id) const {
+  std::map<ServerId, uint64_t> weights;
+  for (const Shard& shard : group.shards) weights[shard.server] += shard.weight;
+  const ServerState* const server = FindLive(id);
+  if (server == nullptr || !weights.contains(id)) return {};
   // What is slow about its node is told as that of the rank.
   for (const SlowRank& slow : job.slow_ranks.slow()) {
-    if (job.workers.at(slow.rank).state.node == server.node) return nullptr;
+    if (job.workers.at(slow.rank).state.node == server->node) {
+      return {.why_not = absl::StrCat("rank ", slow.rank.value(), " on its node is slow")};
+    }
   }
-  // Results come sooner from a server on a rank's own node. Of many servers that is the odd one out; of two the other
-  // one would look slow.
-  const bool is_colocated = server.job != JobId();
-  std::erase_if(alike, [&](const ServerState* each) { return (each->job != JobId()) != is_colocated; });
-  const bool differ = alike.size() == 2 && alike[0]->node != alike[1]->node &&
-                      std::ranges::any_of(job.workers, [&](const auto& worker) {
-                        return worker.second.state.phase == MemberPhase::kLive &&
-                               std::ranges::find(alike, worker.second.state.node, &ServerState::node) != alike.end();
-                      });
-  return differ ? nullptr : &server;
+  std::map<std::string, size_t> alike_on_node;
+  size_t alike = 0;
+  for (const auto& [each, weight] : weights) {
+    const ServerState* const other = weight == weights[id] ? FindLive(each) : nullptr;
+    if (other == nullptr) continue;
+    ++alike;
+    ++alike_on_node[other->node];
+  }
+  // Results come sooner from servers on a rank's own node. If those are half of the servers, the others look slow to
+  // it.
+  ServerComparison comparison{.server = server};
+  for (const JobRank rank : group.ranks) {
+    const std::string& node = job.workers.at(rank).state.node;
+    const auto near = alike_on_node.find(node);
+    if (node != server->node && near != alike_on_node.end() && 2 * near->second >= alike) {
+      comparison.biased.insert(rank);
+    }
+  }
+  return comparison;
 }
 
 void SchedulerMachine::TellSlow(JobId id, Now now) {
   // By then all ranks have sent a heartbeat about the time in which they waited.
   const uint64_t settle_ns = lease_ttl_ns() / 3;
-  const auto find_server = [this, id](ServerId server) { return FindComparable(*jobs_.Find(id), server); };
-  const JobRegistry::SlowChanges changes = jobs_.JudgeSlow(id, find_server, settle_ns, now);
+  const JobRegistry::SlowServerFacts facts = {
+      .find_live = [this](ServerId server) { return FindLive(server); },
+      .compare = [this](const Job& of, const GroupState& group,
+                        ServerId server) { return Compare(of, group, server); }};
+  const JobRegistry::SlowChanges changes = jobs_.JudgeSlow(id, facts, settle_ns, now);
   if (changes.ranks.empty() && changes.servers.empty()) return;
   const Job& job = *jobs_.Find(id);
   for (const SlowRanks::Change& change : changes.ranks) {
@@ -143,13 +162,14 @@ void SchedulerMachine::TellSlow(JobId id, Now now) {
   }
   for (const SlowServers::Change& change : changes.servers) {
     const SlowServer& slow = change.server;
+    const bool is_over = !change.over.empty();
     const std::string who = absl::StrCat("server ", slow.name);
     const std::string of_job = absl::StrCat("job \"", job.name, "\"");
-    const std::string what = change.is_over
-                                 ? absl::StrCat("most ranks of ", of_job, " do not say any more that they wait for it")
-                                 : absl::StrFormat("the ranks of %s wait for it %.0f %% of the time: %s", of_job,
-                                                   100 * slow.waited_share, slow.Advice());
-    Record(change.is_over ? EventKind::kServerSlowNoMore : EventKind::kServerSlow, who, what, now, {.job = id});
+    const std::string what =
+        is_over ? absl::StrCat(of_job, " does not count it as slow any more: ", change.over)
+                : absl::StrFormat("the ranks of %s wait for it %.0f %% of the time (%s): %s", of_job,
+                                  100 * slow.waited_share, std::string(slow.CauseName()), slow.Advice());
+    Record(is_over ? EventKind::kServerSlowNoMore : EventKind::kServerSlow, who, what, now, {.job = id});
     jobs_.AddNews(id, absl::StrCat(who, " on node ", slow.node, ": ", what));
   }
 }

@@ -80,10 +80,12 @@ class SchedulerMachine {
   // scheduler_jobs.cc
   void Answer(RequestHandle handle, const JoinJob& request, Now now);
   void Answer(RequestHandle handle, const HeartbeatWorker& request, Now now);
-  // Records what has changed about the job's slow ranks, and leaves a line for its rank 0.
+  // Records what has changed about the job's slow ranks and servers, and leaves a line for its rank 0.
   void TellSlow(JobId job, Now now);
-  // The server, if ranks of the job can tell whether it is slow; else nullptr.
-  const ServerState* FindComparable(const Job& job, ServerId id) const;
+  // nullptr: it is not.
+  const ServerState* FindLive(ServerId id) const;
+  // With the other servers of its weight in the group.
+  ServerComparison Compare(const Job& job, const GroupState& group, ServerId id) const;
   void Answer(RequestHandle handle, const LeaveJob& request, Now now);
   bool WantsServer(const JoinJob& request) const;
   // Answers, unless another process holds the rank and may still be alive: then false.

@@ -170,19 +170,24 @@ struct WorkerLoad {
   std::string transports;         // by which it reaches its servers, human-readable
 };
 
-// For how long a rank's ops waited for single servers, in a window; fields as in scheduler.proto.
-struct ServerWaitReport {
+inline constexpr size_t kMostServerWaitReports = 16;  // of a heartbeat
+inline constexpr size_t kMostServersWaited = 8;       // of one of them
+
+struct ServerWaited {
   ServerId server;
   uint64_t waited_ns = 0;
-  uint32_t late_ops = 0;
+  uint32_t late_bursts = 0;
 };
 
-struct ServerWaitsReport {
-  uint64_t window = 0;  // 0: none
+// For how long a rank's ops in a group waited for single servers, in a window; fields as in scheduler.proto.
+struct ServerWaitReport {
+  GroupId group;
+  Epoch epoch;
+  uint64_t window = 0;
   uint64_t window_ns = 0;
   uint64_t ago_ms = 0;
-  uint32_t ops = 0;
-  std::vector<ServerWaitReport> servers = {};
+  uint32_t bursts = 0;
+  std::vector<ServerWaited> servers = {};
 };
 
 struct HeartbeatWorker {
@@ -190,7 +195,7 @@ struct HeartbeatWorker {
   JobRank rank;
   Incarnation incarnation;
   WorkerLoad load;
-  ServerWaitsReport server_waits = {};
+  std::vector<ServerWaitReport> server_waits = {};
 };
 
 struct LeaveJob {

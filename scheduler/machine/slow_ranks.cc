@@ -58,7 +58,7 @@ void SlowRanks::OnWindow(const LateWindow& window) {
   const bool is_new = seen.window.number != window.number;
   // A server tells its newest window with a heartbeat, and a rank that is not late at all is not told.
   const uint64_t start_ns = window.end_ns - std::min(window.end_ns, window.length_ns);
-  const bool follows = start_ns <= seen.window.end_ns + 2 * window.length_ns + kNsPerS;
+  const bool follows = start_ns <= seen.window.end_ns + 2 * window.length_ns + 2 * window.heartbeat_ns + kNsPerS;
   seen.window = window;
   if (!is_new) return;
   if (!IsLate(window, /*was_told=*/true)) {
@@ -74,6 +74,7 @@ void SlowRanks::OnWindow(const LateWindow& window) {
 void SlowRanks::Forget(JobRank rank) {
   verdicts_.erase(rank);
   away_.Forget(rank);
+  gone_.insert(rank);
 }
 
 bool SlowRanks::IsLate(const LateWindow& window, bool was_told) const {
@@ -85,8 +86,9 @@ bool SlowRanks::IsLate(const LateWindow& window, bool was_told) const {
 bool SlowRanks::DropStale(Suspect* suspect, const GroupState& group, Now now) const {
   std::erase_if(*suspect, [&](const auto& entry) {
     const LateWindow& window = entry.second.window;
-    return window.epoch != group.epoch ||
-           now.monotonic_ns > window.end_ns + std::min(window.length_ns, kLongestLengthNs) + kStaleNs;
+    return window.epoch != group.epoch || now.monotonic_ns > window.end_ns +
+                                                                 std::min(window.length_ns, kLongestLengthNs) +
+                                                                 2 * window.heartbeat_ns + kStaleNs;
   });
   return !suspect->empty();
 }
@@ -171,11 +173,16 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uin
       continue;
     }
     const JobRank own = group->ranks[suspect->first.second.value()];
+    if (gone_.contains(own)) {
+      suspect = suspects_.erase(suspect);
+      continue;
+    }
     if (const Seen* const slowest = FindSlowest(suspect->second, *group, own); slowest != nullptr) {
       AddFinding(suspect->second, *slowest, *group, now, &findings);
     }
     ++suspect;
   }
+  gone_.clear();  // no server is believed that tells of them
   std::vector<Change> changes;
   for (auto verdict = verdicts_.begin(); verdict != verdicts_.end();) {
     const bool is_over = !findings.contains(verdict->first);

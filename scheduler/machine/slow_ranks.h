@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -42,7 +43,8 @@ struct LateWindow {
   Rank rank;  // of the group, or of the rail
   ServerId server;
   uint32_t io_thread = 0;
-  uint64_t number = 0;  // another one: another window
+  uint64_t number = 0;        // another one: another window
+  uint64_t heartbeat_ns = 0;  // of the server, which tells its newest window so often
   uint64_t length_ns = 0;
   uint64_t end_ns = 0;  // on this scheduler's clock
   uint32_t ops = 0;
@@ -71,7 +73,7 @@ class SlowRanks {
   static constexpr double kOfThoseTold = 0.5;
   // Chunks that come so much further apart than the median rank's are those of a slow link.
   static constexpr double kWideSpacing = 1.3;
-  // A window counts until its own length has passed once more, at most kLongestLengthNs, and this time.
+  // A window counts until its own length has passed once more, at most kLongestLengthNs, two heartbeats, and this time.
   static constexpr uint64_t kStaleNs = 5 * kNsPerS;
   static constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
   // Another cause of a rank that was told is told after this time.
@@ -128,6 +130,7 @@ class SlowRanks {
 
   std::map<std::pair<GroupId, Rank>, Suspect> suspects_;
   std::map<JobRank, Verdict> verdicts_;
+  std::set<JobRank> gone_;  // since the last call of Judge
   AwayShares away_;
 };
 

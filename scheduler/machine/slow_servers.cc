@@ -1,7 +1,6 @@
 #include "scheduler/machine/slow_servers.h"
 
 #include <algorithm>
-#include <span>
 
 #include "absl/strings/str_cat.h"
 
@@ -9,17 +8,20 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
+constexpr char kNobodySaysSo[] = "most of its ranks do not say any more that they wait for it";
 
-bool IsPossible(const ServerWaitsReport& report) {
-  return report.window > 0 && report.window_ns > 0 && report.window_ns <= kLongestWindowNs && report.ops > 0 &&
-         std::ranges::all_of(report.servers, [&](const ServerWaitReport& wait) {
-           return wait.waited_ns <= report.window_ns && wait.late_ops <= report.ops;
+bool IsPossible(const ServerWaitReport& report) {
+  return report.window > 0 && report.window_ns > 0 && report.window_ns <= kLongestWindowNs && report.bursts > 0 &&
+         std::ranges::all_of(report.servers, [&](const ServerWaited& wait) {
+           return wait.waited_ns <= report.window_ns && wait.late_bursts <= report.bursts;
          });
 }
 
 double Share(uint64_t part, uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
 }  // namespace
+
+std::string_view SlowServer::CauseName() const { return late_rank.has_value() ? "slow-way" : "slow-server"; }
 
 std::string SlowServer::Advice() const {
   if (late_rank.has_value()) {
@@ -30,86 +32,168 @@ std::string SlowServer::Advice() const {
          "carries, and at whether its threads get processor time";
 }
 
-void SlowServers::OnReport(JobRank rank, const ServerWaitsReport& report, Now now) {
+void SlowServers::OnReport(JobRank rank, const ServerWaitReport& report, uint64_t heartbeat_ns, Now now) {
   if (!IsPossible(report)) return;
-  Voice& voice = voices_[rank];
+  Voice& voice = voices_[{report.group, rank}];
+  if (voice.epoch != report.epoch) voice = {.epoch = report.epoch};
   if (voice.window == report.window) return;
   const uint64_t end_ns = now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
   const uint64_t start_ns = end_ns - std::min(end_ns, report.window_ns);
   // A heartbeat tells the newest window alone.
-  const bool follows = start_ns <= voice.end_ns + 2 * report.window_ns + kNsPerS;
+  const bool follows = start_ns <= voice.end_ns + 2 * report.window_ns + 2 * heartbeat_ns + kNsPerS;
   std::map<ServerId, Seen> seen;
-  const size_t taken = std::min(report.servers.size(), kMostServersTaken);
-  for (const ServerWaitReport& wait : std::span(report.servers).first(taken)) {
+  for (const ServerWaited& wait : report.servers) {
     Seen& of_server = seen[wait.server];
     of_server = {.waited_share = Share(wait.waited_ns, report.window_ns),
-                 .late_ops_share = Share(wait.late_ops, report.ops)};
+                 .late_share = Share(wait.late_bursts, report.bursts)};
     if (!IsLate(of_server, /*was_told=*/true)) continue;
     const auto before = voice.seen.find(wait.server);
     const bool continues = follows && before != voice.seen.end() && before->second.late_in_row > 0;
     of_server.late_in_row = continues ? before->second.late_in_row + 1 : 1;
     of_server.late_since_ns = continues ? before->second.late_since_ns : start_ns;
   }
-  voice = {.window = report.window, .length_ns = report.window_ns, .end_ns = end_ns, .seen = std::move(seen)};
+  voice.window = report.window;
+  voice.end_ns = end_ns;
+  voice.stale_ns = end_ns + std::min(report.window_ns, kLongestLengthNs) + 2 * heartbeat_ns + kStaleNs;
+  voice.seen = std::move(seen);
+}
+
+void SlowServers::Forget(JobRank rank) {
+  std::erase_if(voices_, [rank](const auto& voice) { return voice.first.second == rank; });
+}
+
+void SlowServers::Clear() {
+  voices_.clear();
+  found_ns_.clear();
+  told_.clear();
 }
 
 bool SlowServers::IsLate(const Seen& seen, bool was_told) {
   const double of_thresholds = was_told ? kOfThoseTold : 1;
-  return seen.waited_share >= of_thresholds * kLeastShare && seen.late_ops_share >= of_thresholds * kLeastLateOps;
+  return seen.waited_share >= of_thresholds * kLeastShare && seen.late_share >= of_thresholds * kLeastLateBursts;
 }
 
-std::map<ServerId, SlowServers::Finding> SlowServers::FindLate() const {
-  std::map<ServerId, Finding> findings;
-  for (const auto& [rank, voice] : voices_) {
-    for (const auto& [server, seen] : voice.seen) {
-      if (seen.late_in_row < kWindowsInRow || !IsLate(seen, told_.contains(server))) continue;
-      Finding& finding = findings[server];
-      ++finding.ranks;
-      finding.waited_share_sum += seen.waited_share;
-      finding.since_ns = std::min(finding.since_ns, seen.late_since_ns);
-    }
-  }
-  std::erase_if(findings, [&](const auto& finding) { return 2 * finding.second.ranks <= voices_.size(); });
-  return findings;
-}
-
-std::vector<SlowServers::Change> SlowServers::Judge(const FindServer& find_server, const FindLateRank& find_late_rank,
-                                                    uint64_t settle_ns, Now now) {
+void SlowServers::DropOld(const View& view, Now now) {
   std::erase_if(voices_, [&](const auto& entry) {
-    const Voice& voice = entry.second;
-    return now.monotonic_ns > voice.end_ns + std::min(voice.length_ns, kLongestLengthNs) + kStaleNs;
+    const GroupState* const group = view.find_group(entry.first.first);
+    return group == nullptr || group->epoch != entry.second.epoch ||
+           now.monotonic_ns > entry.second.end_ns + kForgottenNs;
   });
-  std::map<ServerId, Finding> findings = FindLate();
-  std::erase_if(findings, [&](const auto& finding) { return find_server(finding.first) == nullptr; });
+}
+
+void SlowServers::AddFindings(Voices::const_iterator begin, Voices::const_iterator end, const View& view, Now now,
+                              Findings* findings) const {
+  const GroupState& group = *view.find_group(begin->first.first);
+  std::set<ServerId> servers;
+  for (const Shard& shard : group.shards) {
+    if (told_.contains(shard.server)) servers.insert(shard.server);
+  }
+  for (auto voice = begin; voice != end; ++voice) {
+    for (const auto& [server, seen] : voice->second.seen) servers.insert(server);
+  }
+  for (const ServerId server : servers) {
+    ServerComparison comparison = view.compare(group, server);
+    if (comparison.server == nullptr) {
+      if (!comparison.why_not.empty()) findings->why_not[server] = std::move(comparison.why_not);
+      continue;
+    }
+    const bool was_told = told_.contains(server);
+    size_t ranks = 0;
+    size_t waiting_ranks = 0;
+    double shares = 0;
+    Finding found = {.since_ns = UINT64_MAX};
+    for (auto voice = begin; voice != end; ++voice) {
+      if (comparison.biased.contains(voice->first.second)) continue;
+      if (!was_told && now.monotonic_ns > voice->second.stale_ns) continue;
+      ++ranks;
+      const auto seen = voice->second.seen.find(server);
+      if (seen == voice->second.seen.end() || seen->second.late_in_row < kWindowsInRow ||
+          !IsLate(seen->second, was_told)) {
+        continue;
+      }
+      ++waiting_ranks;
+      shares += seen->second.waited_share;
+      found.since_ns = std::min(found.since_ns, seen->second.late_since_ns);
+      found.newest_ns = std::max(found.newest_ns, voice->second.end_ns);
+    }
+    if (ranks > 0) findings->heard.insert(server);
+    if (2 * waiting_ranks <= ranks) continue;
+    found.waited_share = shares / static_cast<double>(waiting_ranks);
+    Finding& most = findings->slow[server];
+    if (found.waited_share > most.waited_share) most = found;
+  }
+}
+
+std::string SlowServers::WhyOver(const Verdict& verdict, const Findings& findings, const View& view, Now now) const {
+  const ServerId server = verdict.server.server;
+  const ServerState* const live = view.find_live(server);
+  if (live == nullptr) return "it is not live any more";
+  if (live->incarnation != verdict.server.incarnation) return "it was started anew";
+  if (findings.slow.contains(server)) return "";
+  if (const auto why_not = findings.why_not.find(server); why_not != findings.why_not.end()) return why_not->second;
+  const bool is_old = now.monotonic_ns > verdict.confirmed_ns + kForgottenNs;
+  return findings.heard.contains(server) || is_old ? kNobodySaysSo : "";
+}
+
+void SlowServers::Refresh(Verdict* verdict, const Finding& finding, const View& view, Now now,
+                          std::vector<Change>* changes) {
+  SlowServer& told = verdict->server;
+  const ServerState& state = *view.find_live(told.server);
+  told.name = state.name;
+  told.node = state.node;
+  told.waited_share = finding.waited_share;
+  verdict->confirmed_ns = finding.newest_ns;
+  const std::optional<JobRank> late_rank = view.find_late_rank(told.server);
+  if (late_rank == told.late_rank || now.monotonic_ns < verdict->told_ns + kNextCauseNs) return;
+  told.late_rank = late_rank;
+  verdict->told_ns = now.monotonic_ns;
+  changes->push_back({told});
+}
+
+std::vector<SlowServers::Change> SlowServers::Judge(const View& view, uint64_t settle_ns, Now now) {
+  DropOld(view, now);
+  Findings findings;
+  for (auto begin = voices_.cbegin(); begin != voices_.cend();) {
+    const auto end = voices_.upper_bound({begin->first.first, JobRank(UINT32_MAX)});
+    AddFindings(begin, end, view, now, &findings);
+    begin = end;
+  }
   std::vector<Change> changes;
   std::erase_if(told_, [&](const auto& entry) {
-    if (findings.contains(entry.first)) return false;
-    changes.push_back({entry.second, /*is_over=*/true});
+    const std::string over = WhyOver(entry.second, findings, view, now);
+    if (over.empty()) return false;
+    changes.push_back({entry.second.server, over});
+    // What was said of it says nothing of the next process that has its name.
+    findings.slow.erase(entry.first);
+    for (auto& [of, voice] : voices_) voice.seen.erase(entry.first);
     return true;
   });
-  std::erase_if(found_ns_, [&](const auto& entry) { return !findings.contains(entry.first); });
-  for (const auto& [server, finding] : findings) {
+  std::erase_if(found_ns_, [&](const auto& entry) { return !findings.slow.contains(entry.first); });
+  for (const auto& [server, finding] : findings.slow) {
+    if (const auto told = told_.find(server); told != told_.end()) {
+      Refresh(&told->second, finding, view, now, &changes);
+      continue;
+    }
     if (now.monotonic_ns < found_ns_.try_emplace(server, now.monotonic_ns).first->second + settle_ns) continue;
-    const double waited_share = finding.waited_share_sum / static_cast<double>(finding.ranks);
-    const auto [told, is_news] = told_.try_emplace(server);
-    told->second.waited_share = waited_share;
-    if (!is_news) continue;
-    const ServerState& state = *find_server(server);
+    found_ns_.erase(server);
+    const ServerState& state = *view.find_live(server);
     const uint64_t ago_ms = (now.monotonic_ns - std::min(finding.since_ns, now.monotonic_ns)) / kNsPerMs;
-    told->second = {.server = server,
-                    .name = state.name,
-                    .node = state.node,
-                    .waited_share = waited_share,
-                    .late_rank = find_late_rank(server),
-                    .since_unix_ms = now.unix_ms - std::min(ago_ms, now.unix_ms)};
-    changes.push_back({told->second, /*is_over=*/false});
+    const SlowServer slow = {.server = server,
+                             .incarnation = state.incarnation,
+                             .name = state.name,
+                             .node = state.node,
+                             .waited_share = finding.waited_share,
+                             .late_rank = view.find_late_rank(server),
+                             .since_unix_ms = now.unix_ms - std::min(ago_ms, now.unix_ms)};
+    told_[server] = {.server = slow, .told_ns = now.monotonic_ns, .confirmed_ns = finding.newest_ns};
+    changes.push_back({slow});
   }
   return changes;
 }
 
 std::vector<SlowServer> SlowServers::slow() const {
   std::vector<SlowServer> servers;
-  for (const auto& [id, server] : told_) servers.push_back(server);
+  for (const auto& [id, verdict] : told_) servers.push_back(verdict.server);
   return servers;
 }
 

@@ -1,11 +1,11 @@
 // Which reduction servers keep the ops of a job waiting, and for how much of the time. Part of the machine: pure, one
 // thread.
 //
-// Each rank tells for how long its ops waited for one server after they had the parts of the others
-// (worker/machine/server_wait_book.h). A server is slow if more than half of the ranks that tell anything say so of
-// nearly all ops, in two windows in a row, for a share of the time that matters. All of a server's results are also
-// late where it waits for the contributions of one rank alone, which come to other servers in time: then the way
-// between the two is at fault (docs/adr/0022).
+// Each rank tells, for each group, for how long its ops waited for one server more than for the others of its weight
+// (worker/machine/server_wait_book.h). A server is slow if more than half of a group's ranks that tell anything say so
+// of nearly all bursts of ops, in two windows in a row, for a share of the time that matters. All of a server's results
+// are also late where it waits for the contributions of one rank alone, which come to other servers in time: then the
+// way between the two is at fault (docs/adr/0022).
 #ifndef SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 #define SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 
@@ -14,7 +14,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/ids.h"
@@ -26,81 +29,111 @@ namespace shoal::scheduler {
 
 struct SlowServer {
   ServerId server;
+  Incarnation incarnation;
   std::string name;
   std::string node;
   double waited_share = 0;  // of the time, in the newest windows, for the mean of the ranks that say so; 0 to 1
   std::optional<JobRank> late_rank = std::nullopt;  // the way from it to the server is slow
   uint64_t since_unix_ms = 0;
 
+  // "slow-server", "slow-way".
+  std::string_view CauseName() const;
   // What it means and where to look.
   std::string Advice() const;
+};
+
+// Of a server that ranks of a group compare with others.
+struct ServerComparison {
+  const ServerState* server = nullptr;  // nullptr: what ranks say of it does not count
+  std::string why_not = {};             // of nullptr, if there is something to be told: "rank 3 on its node is slow"
+  std::set<JobRank> biased = {};        // ranks that are nearer to the servers that it is compared with
 };
 
 class SlowServers {
  public:
   static constexpr double kLeastShare = 0.1;
-  static constexpr double kLeastLateOps = 0.8;
+  static constexpr double kLeastLateBursts = 0.8;
   static constexpr uint32_t kWindowsInRow = 2;
   // Half of the thresholds are enough for a server that was told, so that it is not told again and again.
   static constexpr double kOfThoseTold = 0.5;
-  // A window counts until its own length has passed once more, at most kLongestLengthNs, and this time.
+  // A window counts until its own length has passed once more, at most kLongestLengthNs, two heartbeats, and this time.
   static constexpr uint64_t kStaleNs = 5 * kNsPerS;
   static constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
-  // Of a rank's window, as many as it lists (worker/machine/server_wait_book.h).
-  static constexpr size_t kMostServersTaken = 8;
+  // Silence ends no verdict before: a job that writes a checkpoint says nothing.
+  static constexpr uint64_t kForgottenNs = 600 * kNsPerS;
+  // Another cause of a server that was told is told after this time.
+  static constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
   struct Change {
     SlowServer server;
-    bool is_over = false;  // most ranks do not say so any more, or it is not found any more; else it is slow now
+    std::string over = {};  // why it is not slow any more; empty: it is slow now, or has another cause
   };
-  // nullptr: it is not live, or can't be compared.
-  using FindServer = std::function<const ServerState*(ServerId)>;
-  // A rank for which that server alone waits; nullopt: there is none.
-  using FindLateRank = std::function<std::optional<JobRank>(ServerId)>;
+  // What is known of groups and servers.
+  struct View {
+    std::function<const GroupState*(GroupId)> find_group;   // nullptr: not open
+    std::function<const ServerState*(ServerId)> find_live;  // nullptr: not live
+    std::function<ServerComparison(const GroupState&, ServerId)> compare;
+    std::function<std::optional<JobRank>(ServerId)> find_late_rank;  // for which that server alone waits
+  };
 
-  // Of a rank's heartbeat. A report whose numbers can't be is not taken.
-  void OnReport(JobRank rank, const ServerWaitsReport& report, Now now);
-  // It left or was lost. With the last one nobody waits any more.
-  void Forget(JobRank rank) {
-    voices_.erase(rank);
-    if (!voices_.empty()) return;
-    found_ns_.clear();
-    told_.clear();
-  }
+  // Of a rank's heartbeat, which come every `heartbeat_ns`; the group is open in that epoch, and the rank's. A report
+  // whose numbers can't be is not taken.
+  void OnReport(JobRank rank, const ServerWaitReport& report, uint64_t heartbeat_ns, Now now);
+  // It left or was lost.
+  void Forget(JobRank rank);
+  // The job's last rank is gone: nobody waits any more.
+  void Clear();
 
   // What has changed since the last call. A server is told when it was found for `settle_ns`: what is slow about it may
   // be told as a slow rank's of its node by then.
-  std::vector<Change> Judge(const FindServer& find_server, const FindLateRank& find_late_rank, uint64_t settle_ns,
-                            Now now);
+  std::vector<Change> Judge(const View& view, uint64_t settle_ns, Now now);
   // In the order of servers.
   std::vector<SlowServer> slow() const;
 
  private:
   struct Seen {
     double waited_share = 0;
-    double late_ops_share = 0;
+    double late_share = 0;       // of the bursts
     uint32_t late_in_row = 0;    // windows, of which some may not have been told
     uint64_t late_since_ns = 0;  // the first of them began
   };
-  // The newest window of a rank.
+  // The newest window of a rank in a group.
   struct Voice {
+    Epoch epoch;
     uint64_t window = 0;
-    uint64_t length_ns = 0;
-    uint64_t end_ns = 0;  // on this scheduler's clock
+    uint64_t end_ns = 0;    // on this scheduler's clock
+    uint64_t stale_ns = 0;  // when it says nothing new any more
     std::map<ServerId, Seen> seen;
   };
+  using Voices = std::map<std::pair<GroupId, JobRank>, Voice>;
   struct Finding {
-    size_t ranks = 0;
-    double waited_share_sum = 0;
-    uint64_t since_ns = UINT64_MAX;
+    double waited_share = 0;
+    uint64_t since_ns = 0;
+    uint64_t newest_ns = 0;  // the end of the newest window that says so
+  };
+  struct Findings {
+    std::map<ServerId, Finding> slow;
+    std::map<ServerId, std::string> why_not;  // those that do not count, with something to be told
+    std::set<ServerId> heard;                 // ranks compare them
+  };
+  struct Verdict {
+    SlowServer server;
+    uint64_t told_ns = 0;
+    uint64_t confirmed_ns = 0;  // the end of the newest window that says so
   };
 
   static bool IsLate(const Seen& seen, bool was_told);
-  std::map<ServerId, Finding> FindLate() const;
+  void DropOld(const View& view, Now now);
+  // The voices of one group, from `begin` to `end`.
+  void AddFindings(Voices::const_iterator begin, Voices::const_iterator end, const View& view, Now now,
+                   Findings* findings) const;
+  // Why the verdict is over; empty: it is not.
+  std::string WhyOver(const Verdict& verdict, const Findings& findings, const View& view, Now now) const;
+  void Refresh(Verdict* verdict, const Finding& finding, const View& view, Now now, std::vector<Change>* changes);
 
-  std::map<JobRank, Voice> voices_;
-  std::map<ServerId, uint64_t> found_ns_;  // since when
-  std::map<ServerId, SlowServer> told_;
+  Voices voices_;
+  std::map<ServerId, uint64_t> found_ns_;  // since when; those that are not told yet
+  std::map<ServerId, Verdict> told_;
 };
 
 }  // namespace shoal::scheduler

@@ -207,14 +207,25 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
   return request;
 }
 
-ServerWaitsReport FromMessage(const v1::ServerWaits& message) {
-  ServerWaitsReport report{
-      .window = message.window(), .window_ns = message.window_ns(), .ago_ms = message.ago_ms(), .ops = message.ops()};
-  for (const v1::ServerWait& wait : message.servers()) {
-    report.servers.push_back(
-        {.server = ServerId(wait.server_id()), .waited_ns = wait.waited_ns(), .late_ops = wait.late_ops()});
+// No more than a rank tells (worker/machine/server_wait_book.h), whatever the message has.
+std::vector<ServerWaitReport> ServerWaitsOf(const v1::HeartbeatWorkerRequest& message) {
+  std::vector<ServerWaitReport> reports;
+  for (const v1::ServerWaitWindow& window : message.server_waits()) {
+    if (reports.size() == kMostServerWaitReports) break;
+    ServerWaitReport& report = reports.emplace_back();
+    report.group = GroupId(window.group_id());
+    report.epoch = Epoch(window.epoch());
+    report.window = window.window();
+    report.window_ns = window.window_ns();
+    report.ago_ms = window.ago_ms();
+    report.bursts = window.bursts();
+    for (const v1::ServerWait& wait : window.servers()) {
+      if (report.servers.size() == kMostServersWaited) break;
+      report.servers.push_back(
+          {.server = ServerId(wait.server_id()), .waited_ns = wait.waited_ns(), .late_bursts = wait.late_bursts()});
+    }
   }
-  return report;
+  return reports;
 }
 
 HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
@@ -229,7 +240,7 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
                    .away_ns_total = message.load().away_ns_total(),
                    .counted_ns_total = message.load().counted_ns_total(),
                    .transports = message.load().transports()},
-          .server_waits = FromMessage(message.server_waits())};
+          .server_waits = ServerWaitsOf(message)};
 }
 
 LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
@@ -400,6 +411,8 @@ void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* messa
       server->set_name(slow.name);
       server->set_node(slow.node);
       server->set_waited_share(slow.waited_share);
+      server->set_cause(std::string(slow.CauseName()));
+      if (slow.late_rank.has_value()) server->set_late_rank(slow.late_rank->value());
       server->set_advice(slow.Advice());
       server->set_since_unix_ms(slow.since_unix_ms);
     }

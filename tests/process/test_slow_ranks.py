@@ -108,7 +108,7 @@ def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     assert 20 <= int(line.group(1)) <= 60, "it takes twice as long as the other one"
     shape_link(cluster.network, slow, RATE_MBIT)
     cluster.wait_until(lambda: not slow_servers(cluster), "no server is slow", 30)
-    ranks[0].wait_for_line(rf"{who} most ranks of job \"perf\" do not say any more")
+    ranks[0].wait_for_line(rf"{who} job \"perf\" does not count it as slow any more")
 
 
 def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():

@@ -33,7 +33,7 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       tally_(*shared.tally),
       ops_(info_->id),
       links_(info_->map, generation, ops_.first(), &connections_),
-      server_waits_(shared.server_waits, *info_->map),
+      server_waits_(shared.server_waits, info_->id, *info_->map),
       results_(info_->max_chunk_bytes) {
   tally_.NoteEpoch(links_.epoch());
 }

@@ -37,12 +37,12 @@ struct WorkerCounters {
   uint64_t refusals = 0;
   uint64_t results_handed_over = 0;  // to servers that asked after a move
   uint64_t op_time_ns_total = 0;
-  uint64_t away_ns_total = 0;        // no op was under way
-  uint64_t counted_ns_total = 0;     // since the first op, up to the newest that ended a time without ops
-  uint64_t waits_reported = 0;       // WaitReported
-  uint64_t map_epoch = 0;            // of the newest group
-  std::vector<ShardTraffic> shards;  // every shard ever connected to
-  ServerWaitWindow server_waits;     // the last whole one
+  uint64_t away_ns_total = 0;                  // no op was under way
+  uint64_t counted_ns_total = 0;               // since the first op, up to the newest that ended a time without ops
+  uint64_t waits_reported = 0;                 // WaitReported
+  uint64_t map_epoch = 0;                      // of the newest group
+  std::vector<ShardTraffic> shards;            // every shard ever connected to
+  std::vector<ServerWaitWindow> server_waits;  // the newest of its groups
 };
 
 // Counts for the parts of one machine. One thread.

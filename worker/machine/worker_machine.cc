@@ -402,7 +402,7 @@ void WorkerMachine::DropClosed() {
 WorkerCounters WorkerMachine::counters() const {
   WorkerCounters counters = tally_.counters();
   counters.shards = connections_.Traffic();
-  counters.server_waits = server_waits_.last_window();
+  counters.server_waits = server_waits_.Newest();
   return counters;
 }
 

@@ -53,9 +53,8 @@ void Heartbeats::Send(Now now, MembershipActions* actions) {
   // One that goes over new connections after a period of silence may meet silence again, of another scheduler: half a
   // period leaves time for a third attempt within the lease. Those after that give a slow scheduler its time.
   const uint64_t patience_ns = unanswered_in_row_ == 1 ? period_ns_ / 2 : period_ns_;
-  const uint64_t waits_ago_ns = sent_ns_ - std::min(sent_ns_, counters_.server_waits.end_ns);
-  call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_, waits_ago_ns / kNsPerMs},
-                        sent_ns_ + patience_ns, actions);
+  call_ = calls_->Start(CallOwner::kHeartbeats, HeartbeatCall{member_, counters_, sent_ns_}, sent_ns_ + patience_ns,
+                        actions);
 }
 
 void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions) {

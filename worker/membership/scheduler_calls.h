@@ -98,7 +98,7 @@ struct CloseGroupsCall {
 struct HeartbeatCall {
   MemberId member;
   WorkerCounters load;
-  uint64_t server_waits_ago_ms = 0;  // the end of load.server_waits, when the call was made
+  uint64_t made_ns = 0;  // on the clock of load.server_waits
 };
 
 struct ReportServerCall {

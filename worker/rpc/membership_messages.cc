@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -122,18 +123,20 @@ v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
     if (!shard.transport.empty()) transports.insert(shard.transport);
   }
   load.set_transports(absl::StrJoin(transports, ","));
-  const ServerWaitWindow& window = call.load.server_waits;
-  if (window.number == 0) return message;
-  v1::ServerWaits& waits = *message.mutable_server_waits();
-  waits.set_window(window.number);
-  waits.set_window_ns(window.length_ns);
-  waits.set_ago_ms(call.server_waits_ago_ms);
-  waits.set_ops(window.ops);
-  for (const ServerWait& each : window.servers) {
-    v1::ServerWait& wait = *waits.add_servers();
-    wait.set_server_id(each.server.value());
-    wait.set_waited_ns(each.waited_ns);
-    wait.set_late_ops(each.late_ops);
+  for (const ServerWaitWindow& each : call.load.server_waits) {
+    v1::ServerWaitWindow& window = *message.add_server_waits();
+    window.set_group_id(each.group.value());
+    window.set_epoch(each.epoch.value());
+    window.set_window(each.number);
+    window.set_window_ns(each.length_ns);
+    window.set_ago_ms((call.made_ns - std::min(call.made_ns, each.end_ns)) / kNsPerMs);
+    window.set_bursts(each.bursts);
+    for (const ServerWait& of_server : each.servers) {
+      v1::ServerWait& wait = *window.add_servers();
+      wait.set_server_id(of_server.server.value());
+      wait.set_waited_ns(of_server.waited_ns);
+      wait.set_late_bursts(of_server.late_bursts);
+    }
   }
   return message;
 }

@@ -69,6 +69,7 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
   server->set_name("alpha");
   server->set_node("node-a");
   server->set_waited_share(0.4);
+  server->set_cause("slow-server");
   server->set_advice("look at its node");
   server->set_since_unix_ms(20'000);
   EXPECT_EQ(StragglersText(jobs, 30'000),

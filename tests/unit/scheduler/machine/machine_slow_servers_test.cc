@@ -1,7 +1,9 @@
 // What the scheduler makes of ranks' words about servers that they wait for: an event, the job's status, a number, and
 // a line for rank 0.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -47,10 +49,11 @@ class MachineSlowServersTest : public ::testing::Test {
     ++window_;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
-      beat.server_waits = {.window = window_, .window_ns = kNsPerS, .ops = 20};
-      if (share > 0) {
-        beat.server_waits.servers = {
-            {.server = servers_[1], .waited_ns = static_cast<uint64_t>(share * kNsPerS), .late_ops = 20}};
+      beat.server_waits = {
+          {.group = group_, .epoch = epoch_, .window = window_, .window_ns = kNsPerS, .bursts = 20, .servers = {}}};
+      if (share > 0 && only_rank_.value_or(rank) == rank) {
+        beat.server_waits[0].servers = {
+            {.server = servers_[1], .waited_ns = static_cast<uint64_t>(share * kNsPerS), .late_bursts = 20}};
       }
       for (std::string& line : harness_.Ask<WorkerRenewed>(beat).news) {
         EXPECT_EQ(rank, 0u) << line;
@@ -94,6 +97,7 @@ class MachineSlowServersTest : public ::testing::Test {
   GroupId group_;
   Epoch epoch_;
   uint64_t window_ = 0;
+  std::optional<uint32_t> only_rank_;  // that waits
   std::vector<std::string> news_;
 };
 
@@ -105,7 +109,7 @@ TEST_F(MachineSlowServersTest, ASlowServerIsNamedEverywhere) {
   EXPECT_EQ(Slow()[0].server, servers_[1]);
   EXPECT_THAT(news_,
               ElementsAre(AllOf(HasSubstr("server beta on node"),
-                                HasSubstr("the ranks of job \"gpt\" wait for it 25 % of the time: its results"))));
+                                HasSubstr("the ranks of job \"gpt\" wait for it 25 % of the time (slow-server)"))));
   EXPECT_EQ(harness_.machine().Numbers(harness_.now()).largest_jobs[0].slow_servers, 1u);
   for (int i = 0; i < 2; ++i) Wait(0);
   EXPECT_EQ(harness_.EventKinds().back(), "server-slow-no-more");
@@ -131,22 +135,26 @@ TEST_F(MachineSlowServersTest, ARankThatIsLateEverywhereIsNotTheWay) {
   EXPECT_EQ(Slow()[0].late_rank, std::nullopt);
 }
 
-class MachineOneNodeTest : public MachineSlowServersTest {
+class MachineRankOnServersNodeTest : public MachineSlowServersTest {
  protected:
-  explicit MachineOneNodeTest(const std::string& node = "node-alpha") { node_ = node; }
+  explicit MachineRankOnServersNodeTest(const std::string& node = "node-alpha") { node_ = node; }
 };
 
-TEST_F(MachineOneNodeTest, AServerThatTheOtherServersNodeIsFasterThanIsNotSlow) {
+TEST_F(MachineRankOnServersNodeTest, ARankThatIsNearerToTheOtherServerDoesNotCount) {
+  only_rank_ = 1;
   WaitForLong();
-  EXPECT_THAT(Slow(), IsEmpty());
+  EXPECT_THAT(Slow(), IsEmpty()) << "it alone says so, and its own server is the other one";
+  only_rank_ = 0;
+  WaitForLong();
+  EXPECT_THAT(Slow(), SizeIs(1)) << "one of one";
 }
 
-class MachineSlowNodeTest : public MachineOneNodeTest {
+class MachineSlowNodeTest : public MachineRankOnServersNodeTest {
  protected:
-  MachineSlowNodeTest() : MachineOneNodeTest("node-beta") { names_.push_back("gamma"); }
+  MachineSlowNodeTest() : MachineRankOnServersNodeTest("node-beta") {}
 };
 
-TEST_F(MachineSlowNodeTest, OfThreeServersOneMayBeOnARanksNode) {
+TEST_F(MachineSlowNodeTest, AServerOnARanksNodeMayBeSlow) {
   WaitForLong();
   EXPECT_THAT(Slow(), SizeIs(1));
 }
@@ -158,6 +166,19 @@ TEST_F(MachineSlowNodeTest, WhatIsToldOfARankIsNotToldOfTheServerOnItsNode) {
   }
   EXPECT_THAT(harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks, SizeIs(1));
   EXPECT_THAT(Slow(), IsEmpty());
+}
+
+TEST_F(MachineSlowServersTest, WordsOfOtherGroupsAndEpochsDoNotCount) {
+  const GroupId group = std::exchange(group_, GroupId(77));
+  WaitForLong();
+  EXPECT_THAT(Slow(), IsEmpty());
+  group_ = group;
+  const Epoch epoch = std::exchange(epoch_, Epoch(epoch_.value() + 1));
+  WaitForLong();
+  EXPECT_THAT(Slow(), IsEmpty());
+  epoch_ = epoch;
+  WaitForLong();
+  EXPECT_THAT(Slow(), SizeIs(1));
 }
 
 TEST_F(MachineSlowServersTest, AServerThatIsLostIsNotSlowAnyMore) {

@@ -34,7 +34,7 @@ ShardMap Map(const std::vector<TestShard>& of_shards) {
   return *ShardMap::Make(Epoch(1), std::move(shards));
 }
 
-// One group whose ops come one after the other; the first one of a map does not count.
+// One group; the first burst of a map does not count.
 class ServerWaitBookTest : public ::testing::Test {
  protected:
   ServerWaitBookTest() { Use({{1}, {2}, {3}}); }
@@ -42,23 +42,30 @@ class ServerWaitBookTest : public ::testing::Test {
   // By shard in the order of servers.
   void Use(const std::vector<TestShard>& shards) {
     group_.reset();
-    group_ = std::make_unique<GroupServerWaits>(&book_, Map(shards));
+    group_ = std::make_unique<GroupServerWaits>(&book_, GroupId(7), Map(shards));
   }
   // Each shard is busy for so many milliseconds from the op's beginning on, which ends with the last of them.
-  void Op(const std::vector<uint64_t>& busy_ms, uint32_t chunk_count = 48) {
+  void Op(const std::vector<uint64_t>& busy_ms, uint32_t chunk_count = 48) { OpOf(group_.get(), busy_ms, chunk_count); }
+  void OpOf(GroupServerWaits* group, const std::vector<uint64_t>& busy_ms, uint32_t chunk_count = 48) {
     const uint64_t began_ns = now_.monotonic_ns;
-    for (uint32_t shard = 0; shard < busy_ms.size(); ++shard) group_->OnPushed(shard, now_);
+    for (uint32_t shard = 0; shard < busy_ms.size(); ++shard) group->OnPushed(shard, now_);
     std::vector<std::pair<uint64_t, uint32_t>> ends;
     for (uint32_t shard = 0; shard < busy_ms.size(); ++shard) ends.emplace_back(busy_ms[shard], shard);
     std::ranges::sort(ends);
     for (const auto& [ms, shard] : ends) {
       now_.monotonic_ns = began_ns + ms * kNsPerMs;
-      group_->OnLanded(shard, now_);
+      group->OnLanded(shard, now_);
     }
-    group_->OnOpDone(chunk_count, now_);
+    group->OnOpDone(chunk_count, now_);
   }
   void Ops(int count, const std::vector<uint64_t>& busy_ms) {
     for (int i = 0; i < count; ++i) Op(busy_ms);
+  }
+  void Pass(uint64_t ms) { now_.monotonic_ns += ms * kNsPerMs; }
+  // Of the group; number 0: there is none.
+  ServerWaitWindow Window() const {
+    const std::vector<ServerWaitWindow> windows = book_.Newest();
+    return windows.empty() ? ServerWaitWindow() : windows[0];
   }
 
   ServerWaitBook book_;
@@ -68,127 +75,202 @@ class ServerWaitBookTest : public ::testing::Test {
 
 TEST_F(ServerWaitBookTest, AServerThatIsBusyForLongerIsWaitedFor) {
   Op({1, 1, 1});
-  Ops(11, {60, 100, 60});
-  const ServerWaitWindow& window = book_.last_window();
+  Ops(10, {60, 100, 60});
+  const ServerWaitWindow window = Window();
+  EXPECT_EQ(window.group, GroupId(7));
+  EXPECT_EQ(window.epoch, Epoch(1));
   EXPECT_EQ(window.number, 1u);
-  EXPECT_EQ(window.ops, 11u);
-  EXPECT_EQ(window.length_ns, kNsPerS) << "from the end of the first op that counts";
+  EXPECT_EQ(window.bursts, 10u);
+  EXPECT_EQ(window.length_ns, kNsPerS);
   EXPECT_EQ(window.end_ns, now_.monotonic_ns);
   // 40 ms of each op, less two chunks of 100 ms / 16.
-  EXPECT_THAT(window.servers, ElementsAre(ServerWait{ServerId(2), 11 * 27'500'000, 11}));
+  EXPECT_THAT(window.servers, ElementsAre(ServerWait{ServerId(2), 10 * 27'500'000, 10}));
 }
 
 TEST_F(ServerWaitBookTest, EqualServersAreNotWaitedFor) {
   for (int i = 0; i < 12; ++i) Op(i % 2 == 0 ? std::vector<uint64_t>{95, 100, 90} : std::vector<uint64_t>{100, 92, 95});
-  EXPECT_EQ(book_.last_window().number, 1u);
-  EXPECT_THAT(book_.last_window().servers, IsEmpty());
+  EXPECT_EQ(Window().number, 1u);
+  EXPECT_THAT(Window().servers, IsEmpty());
 }
 
 TEST_F(ServerWaitBookTest, TheSlowerOfTwoServersIsWaitedFor) {
   Use({{7}, {8}});
-  Ops(12, {50, 100});
-  EXPECT_THAT(book_.last_window().servers, ElementsAre(ServerWait{ServerId(8), 11 * (50 * kNsPerMs - 8'333'333), 11}));
+  Ops(11, {50, 100});
+  EXPECT_THAT(Window().servers, ElementsAre(ServerWait{ServerId(8), 10 * (50 * kNsPerMs - 8'333'333), 10}));
 }
 
 TEST_F(ServerWaitBookTest, AServerIsBusyWhileOneOfItsShardsIs) {
   Use({{7}, {7}, {8}, {8}});  // two I/O threads each
   Ops(12, {20, 100, 100, 20});
-  EXPECT_EQ(book_.last_window().number, 1u);
-  EXPECT_THAT(book_.last_window().servers, IsEmpty());
+  EXPECT_EQ(Window().number, 1u);
+  EXPECT_THAT(Window().servers, IsEmpty());
 }
 
 TEST_F(ServerWaitBookTest, OnlyServersOfEqualWeightAreCompared) {
   Use({{1, 4}, {2, 4}, {3, 1}, {4, 1}, {5, 1}, {6, 2}});
   for (int i = 0; i < 12; ++i) Op({90, 90, 30, 70, 30, 100}, 13 * 16);
-  ASSERT_EQ(book_.last_window().number, 1u);
-  ASSERT_THAT(book_.last_window().servers, SizeIs(1));
-  EXPECT_EQ(book_.last_window().servers[0].server, ServerId(4));
+  ASSERT_EQ(Window().number, 1u);
+  ASSERT_THAT(Window().servers, SizeIs(1));
+  EXPECT_EQ(Window().servers[0].server, ServerId(4));
+}
+
+TEST_F(ServerWaitBookTest, AServerWithASmallShareKeepsNoOthersFromBeingCompared) {
+  Use({{1, 64}, {2, 64}, {3, 64}, {4, 1}});
+  for (int i = 0; i < 12; ++i) Op({60, 100, 60, 10}, 193);
+  ASSERT_THAT(Window().servers, SizeIs(1));
+  EXPECT_EQ(Window().servers[0].server, ServerId(2));
 }
 
 TEST_F(ServerWaitBookTest, AServerThatPausesInTheMiddleIsBusyForLess) {
   // Kept waiting by the bound on how far chunks may run ahead.
-  for (int op = 0; op < 12; ++op) {
+  for (int op = 0; op < 11; ++op) {
     for (int i = 0; i < 5; ++i) {
       for (const uint32_t shard : {0u, 1u, 2u}) group_->OnPushed(shard, now_);
-      now_.monotonic_ns += 8 * kNsPerMs;
+      Pass(8);
       for (const uint32_t shard : {0u, 2u}) group_->OnLanded(shard, now_);
-      now_.monotonic_ns += 12 * kNsPerMs;
+      Pass(12);
       group_->OnLanded(1, now_);
     }
     group_->OnOpDone(48, now_);
   }
-  ASSERT_THAT(book_.last_window().servers, SizeIs(1));
-  EXPECT_EQ(book_.last_window().servers[0].server, ServerId(2));
-  EXPECT_EQ(book_.last_window().servers[0].waited_ns, 11 * (60 * kNsPerMs - 12'500'000));
+  ASSERT_THAT(Window().servers, SizeIs(1));
+  EXPECT_EQ(Window().servers[0].server, ServerId(2));
+  EXPECT_EQ(Window().servers[0].waited_ns, 10 * (60 * kNsPerMs - 12'500'000));
 }
 
-TEST_F(ServerWaitBookTest, AWindowHasASecondAndFiveOps) {
-  Ops(11, {100, 100, 100});
-  EXPECT_EQ(book_.last_window().number, 0u) << "0.9 s after the end of the second";
+// As the buckets of a step: all are called for at once, and the fast servers run on into the next ones.
+TEST_F(ServerWaitBookTest, QueuedOpsAreOneBurst) {
+  constexpr int kOps = 10;
+  for (int step = 0; step < 12; ++step) {
+    for (int op = 0; op < kOps; ++op) {
+      for (const uint32_t shard : {0u, 1u, 2u}) group_->OnPushed(shard, now_);
+    }
+    // In each 10 ms the fast ones do two ops, and the slow one does one.
+    for (int op = 0; op < kOps; ++op) {
+      Pass(10);
+      for (int twice = 0; twice < 2 && 2 * op + twice < kOps; ++twice) {
+        for (const uint32_t shard : {0u, 2u}) group_->OnLanded(shard, now_);
+      }
+      group_->OnLanded(1, now_);
+      group_->OnOpDone(12, now_);
+    }
+  }
+  const ServerWaitWindow window = Window();
+  EXPECT_EQ(window.bursts, 10u);
+  // 50 ms of each step, less two chunks of 100 ms / 40.
+  EXPECT_THAT(window.servers, ElementsAre(ServerWait{ServerId(2), 10 * 45 * kNsPerMs, 10}));
+}
+
+TEST_F(ServerWaitBookTest, WhereOpsNeverEndTheirBurstIsBounded) {
+  group_->OnPushed(1, now_);
+  for (int i = 0; i < 100; ++i) {
+    for (const uint32_t shard : {0u, 1u, 2u}) group_->OnPushed(shard, now_);
+    Pass(20);
+    for (const uint32_t shard : {0u, 2u}) group_->OnLanded(shard, now_);
+    Pass(20);
+    group_->OnLanded(1, now_);
+    group_->OnOpDone(48, now_);
+  }
+  const ServerWaitWindow window = Window();
+  EXPECT_GE(window.number, 1u);
+  ASSERT_THAT(window.servers, SizeIs(1));
+  EXPECT_EQ(window.servers[0].server, ServerId(2));
+  EXPECT_EQ(window.servers[0].late_bursts, window.bursts);
+}
+
+TEST_F(ServerWaitBookTest, AWindowHasASecondAndFiveBursts) {
+  Ops(10, {100, 100, 100});
+  EXPECT_EQ(Window().number, 0u) << "0.9 s after the first one";
   Ops(1, {100, 100, 100});
-  EXPECT_EQ(book_.last_window().number, 1u);
+  EXPECT_EQ(Window().number, 1u);
   Ops(4, {1000, 1000, 1000});
-  EXPECT_EQ(book_.last_window().number, 1u) << "four ops";
+  EXPECT_EQ(Window().number, 1u) << "four bursts";
   Ops(1, {1000, 1000, 1000});
-  EXPECT_EQ(book_.last_window().number, 2u);
+  EXPECT_EQ(Window().number, 2u);
 }
 
-TEST_F(ServerWaitBookTest, OneOpAloneMakesNoServerSlow) {
+TEST_F(ServerWaitBookTest, OneBurstAloneMakesNoServerSlow) {
   Ops(2, {100, 100, 100});
   Op({100, 5000, 100});
   Ops(9, {100, 100, 100});
-  EXPECT_GE(book_.last_window().number, 1u);
-  EXPECT_THAT(book_.last_window().servers, IsEmpty());
+  EXPECT_GE(Window().number, 1u);
+  EXPECT_THAT(Window().servers, IsEmpty());
 }
 
-TEST_F(ServerWaitBookTest, OpsOfTwoGroupsAtOnceCountOnce) {
-  GroupServerWaits other(&book_, Map({{1}, {2}, {3}}));
-  for (int i = 0; i < 20; ++i) {
-    const uint64_t began_ns = now_.monotonic_ns;
-    for (const uint32_t shard : {0u, 1u, 2u}) other.OnPushed(shard, now_);
+TEST_F(ServerWaitBookTest, TheLongestPauseIsNoPartOfAWindow) {
+  Ops(6, {60, 100, 60});
+  Pass(90'000);  // a checkpoint
+  for (int i = 0; i < 5; ++i) {
     Op({60, 100, 60});
-    for (const uint32_t shard : {0u, 1u, 2u}) other.OnLanded(shard, now_);
-    other.OnOpDone(48, now_);
-    EXPECT_EQ(now_.monotonic_ns - began_ns, 100 * kNsPerMs);
+    Pass(50);
   }
-  ASSERT_EQ(book_.last_window().number, 1u);
-  EXPECT_THAT(book_.last_window().servers, IsEmpty()) << "the other group's chunks keep all servers busy";
+  EXPECT_EQ(Window().number, 1u);
+  EXPECT_EQ(Window().length_ns, 1050 * kNsPerMs) << "nine ops, and three shorter pauses";
+}
+
+TEST_F(ServerWaitBookTest, GroupsAreMeasuredForThemselves) {
+  // Server 2 is slow for this group alone, whose map has other weights than the other one's.
+  GroupServerWaits other(&book_, GroupId(8), Map({{1, 1}, {2, 3}, {3, 1}}));
+  for (int i = 0; i < 12; ++i) {
+    Op({60, 100, 60});
+    OpOf(&other, {40, 100, 40});
+  }
+  const std::vector<ServerWaitWindow> windows = book_.Newest();
+  ASSERT_THAT(windows, SizeIs(2));
+  for (const ServerWaitWindow& window : windows) {
+    EXPECT_THAT(window.servers, SizeIs(window.group == GroupId(7) ? 1 : 0)) << window.group.value();
+  }
+  other.End();
+  EXPECT_THAT(book_.Newest(), SizeIs(1));
+}
+
+TEST_F(ServerWaitBookTest, TheNewestWindowsAreTold) {
+  std::vector<std::unique_ptr<GroupServerWaits>> groups;
+  for (uint64_t id = 100; id < 120; ++id) {
+    groups.push_back(std::make_unique<GroupServerWaits>(&book_, GroupId(id), Map({{1}, {2}})));
+    for (int i = 0; i < 12; ++i) OpOf(groups.back().get(), {100, 100});
+  }
+  const std::vector<ServerWaitWindow> windows = book_.Newest();
+  ASSERT_THAT(windows, SizeIs(kMostServerWaitWindows));
+  EXPECT_EQ(windows.front().group, GroupId(119));
+  EXPECT_EQ(windows.back().group, GroupId(104));
 }
 
 TEST_F(ServerWaitBookTest, SmallOpsSayNothing) {
-  for (int i = 0; i < 40; ++i) Op({60, 100, 60}, ServerWaitBook::kFewestChunks * 3 - 1);
-  EXPECT_EQ(book_.last_window().number, 0u);
+  for (int i = 0; i < 40; ++i) Op({60, 100, 60}, GroupServerWaits::kFewestChunks * 3 - 1);
+  EXPECT_EQ(Window().number, 0u);
 }
 
-TEST_F(ServerWaitBookTest, TheFirstOpOfAMapDoesNotCount) {
+TEST_F(ServerWaitBookTest, TheFirstBurstOfAMapDoesNotCount) {
   for (int i = 0; i < 40; ++i) {
     Op({60, 100, 60});
     group_->OnPushed(1, now_);  // is pushed anew
     group_->MoveTo(Map({{1}, {2}, {4}}));
   }
-  EXPECT_EQ(book_.last_window().number, 0u);
+  EXPECT_EQ(Window().number, 0u);
 }
 
-TEST_F(ServerWaitBookTest, AServerThatCameBackIsAnother) {
-  for (int life = 0; life < 3; ++life) {
-    for (int i = 0; i < 3; ++i) Op({60, 100, 60});
-    group_->OnPushed(1, now_);
-    now_.monotonic_ns += 100 * kNsPerS;  // it is gone
-    group_->MoveTo(Map({{1}, {10u + life}, {3}}));
+TEST_F(ServerWaitBookTest, WhatWasUnderWayWhenTheMapChangedIsForgotten) {
+  Ops(3, {100, 100, 100});
+  group_->OnPushed(1, now_);
+  Pass(100'000);  // its server is gone
+  group_->MoveTo(Map({{1}, {2}, {3}}));
+  for (int i = 0; i < 12; ++i) {
+    Op({100, 100, 100});
+    Pass(50);  // in which a chunk that was left behind would keep server 2 busy
   }
-  Ops(14, {100, 100, 100});
-  EXPECT_THAT(book_.last_window().servers, IsEmpty());
+  EXPECT_EQ(Window().number, 1u);
+  EXPECT_THAT(Window().servers, IsEmpty());
 }
 
-TEST_F(ServerWaitBookTest, AGroupThatEndsLeavesNothingUnderWay) {
-  GroupServerWaits other(&book_, Map({{1}, {2}, {3}}));
-  Op({100, 100, 100});
-  other.OnPushed(1, now_);
-  Op({100, 100, 100});
-  other.End();
-  other.OnLanded(1, now_);  // late
-  Ops(12, {100, 60, 100});
-  EXPECT_THAT(book_.last_window().servers, IsEmpty());
+TEST_F(ServerWaitBookTest, AGroupThatHasEndedTakesNothingMore) {
+  Ops(12, {60, 100, 60});
+  group_->OnPushed(1, now_);
+  group_->End();
+  group_->OnLanded(1, now_);  // late
+  group_->OnPushed(1, now_);
+  group_->OnOpDone(48, now_);
+  EXPECT_THAT(book_.Newest(), IsEmpty());
 }
 
 // Two servers of one shard each; the results of the second one land 40 ms later.
@@ -216,11 +298,13 @@ TEST(ServerWaits, AreCountedByTheMachine) {
     for (const WorkerAcceptAction& accept : late) worker.Land(accept);
     ASSERT_THAT(worker.done, SizeIs(ticket));
   }
-  const ServerWaitWindow window = worker.machine().counters().server_waits;
+  ASSERT_THAT(worker.machine().counters().server_waits, SizeIs(1));
+  const ServerWaitWindow window = worker.machine().counters().server_waits[0];
+  EXPECT_EQ(window.group, GroupId(1));
   EXPECT_EQ(window.number, 1u);
   ASSERT_THAT(window.servers, SizeIs(1));
   EXPECT_EQ(window.servers[0].server, ServerId(2));
-  EXPECT_EQ(window.servers[0].late_ops, window.ops);
+  EXPECT_EQ(window.servers[0].late_bursts, window.bursts);
   EXPECT_GT(static_cast<double>(window.servers[0].waited_ns), 0.5 * static_cast<double>(window.length_ns));
 }
 
