@@ -95,13 +95,11 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
 
-# One op at a time; and as the buckets of a step, where fast servers run on into the next ones.
-@pytest.mark.parametrize("in_flight", [1, 4])
-def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster, in_flight: int):
+def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     slow = cluster.network.servers[1]
     name = slow.name
     shape_link(cluster.network, slow, RATE_MBIT / 2)
-    ranks = start_perf(cluster, {}, "-b", "4M", "--in-flight", str(in_flight))
+    ranks = start_perf(cluster, {}, "-b", "4M")
     cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", 30)
     assert "its node's network link" in slow_servers(cluster)[name]
     assert slow_ranks(cluster) == {}

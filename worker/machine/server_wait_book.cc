@@ -65,18 +65,12 @@ void GroupServerWaits::OnLanded(uint32_t shard, Now now) {
 void GroupServerWaits::OnOpDone(uint32_t chunk_count, Now now) {
   if (servers_.empty()) return;
   chunks_of_burst_ += chunk_count;
-  if (chunks_under_way_ == 0 || chunks_of_burst_ >= kEnoughChunksOfEach * servers_.size()) EndBurst(now.monotonic_ns);
+  if (chunks_under_way_ == 0) EndBurst(now.monotonic_ns);
 }
 
 void GroupServerWaits::EndBurst(uint64_t now_ns) {
   by_busy_.clear();
-  for (Server& server : servers_) {
-    if (server.chunks_under_way > 0) {
-      server.busy_ns += now_ns - server.busy_since_ns;
-      server.busy_since_ns = now_ns;
-    }
-    by_busy_.push_back(&server);
-  }
+  for (Server& server : servers_) by_busy_.push_back(&server);
   bool is_compared = false;
   if (!first_burst_) {
     std::ranges::sort(by_busy_, {}, [](const Server* server) { return std::tuple(server->weight, server->busy_ns); });

@@ -6,10 +6,11 @@
 // time. How much longer a server is busy than the median one is what ops would gain if it were like that one. Only
 // servers of equal weight in the group's map are compared: a smaller share is done earlier.
 //
-// It is added up over bursts. A burst ends with an op after which nothing of the group is under way, or else with one
-// that makes it long enough: while ops are queued, fast servers run on into the next ones, and the difference shows
-// later. Two chunks of each burst are left out, because chunks do not divide evenly; bursts of a few chunks for a
-// server do not count, nor does the first one of a map, some of whose chunks went to other servers before.
+// It is added up over bursts. A burst ends with an op after which nothing of the group is under way: while ops are
+// queued, fast servers run on into the next ones, and the difference shows at the end. Where that never comes, nothing
+// is said: one server is always behind then, also where the rank's own link is what all wait for. Two chunks of each
+// burst are left out, because chunks do not divide evenly; bursts of a few chunks for a server do not count, nor does
+// the first one of a map, some of whose chunks went to other servers before.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestBursts bursts, and shows the last whole
 // one. The scheduler compares what the ranks of the group say (scheduler/machine/slow_servers.h, docs/adr/0022). Pure;
@@ -68,8 +69,7 @@ class GroupServerWaits {
  public:
   static constexpr uint64_t kShortestWindowNs = kNsPerS;
   static constexpr uint32_t kFewestBursts = 5;
-  static constexpr uint64_t kFewestChunks = 6;         // of a burst, for a server that is compared
-  static constexpr uint64_t kEnoughChunksOfEach = 64;  // of a burst, for each server in the mean: it ends
+  static constexpr uint64_t kFewestChunks = 6;  // of a burst, for a server that is compared
   static constexpr double kLeastShare = 0.02;
 
   GroupServerWaits(ServerWaitBook* book, GroupId group, const ShardMap& map);
