@@ -36,7 +36,8 @@ absl::StatusOr<BucketPlan> MakeBucketPlan(uint64_t element_count, DataType type,
   const uint64_t alignment_elements = kChunkAlignmentBytes / element_bytes;
   const uint64_t max_elements = max_chunk_bytes / kChunkAlignmentBytes * alignment_elements;
   uint64_t pieces = DivideUp(element_count, max_elements);
-  if (pieces >= kDealUnit && pieces <= kMaxChunksPerBucket / kDealUnit * kDealUnit) pieces = RoundUp(pieces, kDealUnit);
+  constexpr uint64_t kMostWholeDeals = kMaxChunksPerBucket / kDealUnit;
+  if (pieces >= kDealUnit && pieces <= kMostWholeDeals * kDealUnit) pieces = RoundUp(pieces, kDealUnit);
   if (pieces > kMaxChunksPerBucket) {
     return absl::InvalidArgumentError(absl::StrCat("a bucket of ", element_count, " elements has more than ",
                                                    kMaxChunksPerBucket, " chunks of ", max_chunk_bytes,

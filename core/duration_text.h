@@ -11,7 +11,8 @@ namespace shoal {
 
 // "12 s", "12.3 s": rounded down to a tenth of a second.
 inline std::string Seconds(uint64_t duration_ns) {
-  return absl::StrCat(static_cast<double>(duration_ns / 100'000'000) / 10.0, " s");
+  const uint64_t tenths = duration_ns / 100'000'000;
+  return absl::StrCat(static_cast<double>(tenths) / 10.0, " s");
 }
 
 }  // namespace shoal

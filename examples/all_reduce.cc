@@ -37,7 +37,8 @@ int ReduceAll(shoal_group* group, uint32_t rank, uint32_t world_size) {
     ops.push_back(op);
   }
   uint64_t wrong = 0;
-  const auto expected = static_cast<float>(world_size * (world_size + 1) / 2);
+  const uint32_t sum_of_ranks = world_size * (world_size + 1) / 2;
+  const auto expected = static_cast<float>(sum_of_ranks);
   for (size_t i = 0; i < ops.size(); ++i) {
     if (shoal_op_wait(ops[i], UINT64_MAX, &error) != SHOAL_OK) return Fail("waiting for an all-reduce", error);
     std::printf("all-reduce %zu: %.3f ms\n", i, static_cast<double>(shoal_op_duration_ns(ops[i])) / 1e6);

@@ -33,7 +33,7 @@
 namespace shoal::scheduler {
 
 // Servers that join later are shown it as well.
-inline constexpr uint64_t kTokenLifetimeSeconds = 365 * 24 * 3600;
+inline constexpr uint64_t kTokenLifetimeSeconds = uint64_t{365} * 24 * 3600;
 
 class SchedulerMachine {
  public:

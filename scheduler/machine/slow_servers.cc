@@ -193,6 +193,7 @@ std::vector<SlowServers::Change> SlowServers::Judge(const View& view, uint64_t s
 
 std::vector<SlowServer> SlowServers::slow() const {
   std::vector<SlowServer> servers;
+  servers.reserve(told_.size());
   for (const auto& [id, verdict] : told_) servers.push_back(verdict.server);
   return servers;
 }

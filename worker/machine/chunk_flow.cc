@@ -294,7 +294,9 @@ absl::Status ChunkFlow::EndRetired(WorkerOp* op, Now now, WorkerActions* actions
   retired_.DropIdle();
   for (uint32_t shard = 0; shard < links_.size(); ++shard) {
     if (links_[shard].lost()) continue;  // what it offered went with its connection
-    for (uint16_t cell = 0; cell < links_[shard].cell_count(); ++cell) TakeHeldResult(shard, cell, actions);
+    for (size_t cell = 0; cell < links_[shard].cell_count(); ++cell) {
+      TakeHeldResult(shard, static_cast<uint16_t>(cell), actions);
+    }
   }
   return EndOpIfDone(op, now, actions);
 }

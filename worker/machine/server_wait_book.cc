@@ -8,6 +8,7 @@ namespace shoal {
 
 std::vector<ServerWaitWindow> ServerWaitBook::Newest() const {
   std::vector<ServerWaitWindow> windows;
+  windows.reserve(windows_.size());
   for (const auto& [group, window] : windows_) windows.push_back(window);
   std::ranges::sort(windows, std::greater(), &ServerWaitWindow::end_ns);
   windows.resize(std::min(windows.size(), kMostServerWaitWindows));
