@@ -42,9 +42,6 @@ void GroupServerWaits::End() {
   chunks_of_burst_ = 0;
   first_burst_ = true;
   idle_since_ns_ = 0;
-  longest_pause_ns_ = 0;
-  window_start_ns_ = 0;
-  window_bursts_ = 0;
 }
 
 void GroupServerWaits::OnPushed(uint32_t shard, Now now) {
@@ -80,7 +77,7 @@ void GroupServerWaits::EndBurst(uint64_t now_ns) {
       is_compared = Compare(begin, end) || is_compared;
     }
   } else {
-    window_start_ns_ = now_ns;
+    BeginWindow(now_ns);
   }
   first_burst_ = false;
   chunks_of_burst_ = 0;
@@ -126,6 +123,10 @@ void GroupServerWaits::CloseWindowIfOver(uint64_t now_ns) {
   std::ranges::sort(last_.servers, std::greater(), &ServerWait::waited_ns);
   last_.servers.resize(std::min(last_.servers.size(), kMostServerWaits));
   book_.Put(last_);
+  BeginWindow(now_ns);
+}
+
+void GroupServerWaits::BeginWindow(uint64_t now_ns) {
   window_start_ns_ = now_ns;
   window_bursts_ = 0;
   longest_pause_ns_ = 0;

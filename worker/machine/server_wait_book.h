@@ -104,6 +104,7 @@ class GroupServerWaits {
   // compared.
   bool Compare(size_t begin, size_t end);
   void CloseWindowIfOver(uint64_t now_ns);
+  void BeginWindow(uint64_t now_ns);
 
   ServerWaitBook& book_;
   std::vector<Server> servers_;      // of the map; empty: it has ended
@@ -115,7 +116,7 @@ class GroupServerWaits {
   bool first_burst_ = true;        // of the map
   uint64_t idle_since_ns_ = 0;     // if nothing is under way; 0: nothing ever was
   uint64_t longest_pause_ns_ = 0;  // in the window
-  uint64_t window_start_ns_ = 0;   // 0: there was no burst yet that counts
+  uint64_t window_start_ns_ = 0;   // the end of the first burst, or of the last window
   uint32_t window_bursts_ = 0;
   ServerWaitWindow last_;
 };

@@ -197,6 +197,16 @@ TEST_F(ServerWaitBookTest, TheLongestPauseIsNoPartOfAWindow) {
   EXPECT_EQ(Window().length_ns, 1050 * kNsPerMs) << "nine ops, and three shorter pauses";
 }
 
+TEST_F(ServerWaitBookTest, APauseBeforeTheWindowShortensNoWindow) {
+  // In the first burst, as where a rank of the node is late with its part of the contribution.
+  group_->OnPushed(0, now_);
+  group_->OnLanded(0, now_);
+  Pass(90'000);
+  Ops(11, {60, 100, 60});
+  EXPECT_EQ(Window().number, 1u);
+  EXPECT_EQ(Window().length_ns, kNsPerS);
+}
+
 TEST_F(ServerWaitBookTest, GroupsAreMeasuredForThemselves) {
   // Server 2 is slow for this group alone, whose map has other weights than the other one's.
   GroupServerWaits other(&book_, GroupId(8), Map({{1, 1}, {2, 3}, {3, 1}}));
