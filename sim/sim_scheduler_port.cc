@@ -84,9 +84,7 @@ std::vector<scheduler::ServerWaitReport> AsReports(const HeartbeatCall& call) {
     report.window_ns = window.length_ns;
     report.ago_ms = (call.made_ns - std::min(call.made_ns, window.end_ns)) / kNsPerMs;
     report.bursts = window.bursts;
-    for (const ServerWait& wait : window.servers) {
-      report.servers.push_back({.server = wait.server, .waited_ns = wait.waited_ns, .late_bursts = wait.late_bursts});
-    }
+    report.servers = window.servers;
   }
   return reports;
 }

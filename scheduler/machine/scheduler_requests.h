@@ -12,6 +12,7 @@
 
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/server_wait.h"
 
 namespace shoal::scheduler {
 
@@ -170,15 +171,6 @@ struct WorkerLoad {
   std::string transports;         // by which it reaches its servers, human-readable
 };
 
-inline constexpr size_t kMostServerWaitReports = 16;  // of a heartbeat
-inline constexpr size_t kMostServersWaited = 8;       // of one of them
-
-struct ServerWaited {
-  ServerId server;
-  uint64_t waited_ns = 0;
-  uint32_t late_bursts = 0;
-};
-
 // For how long a rank's ops in a group waited for single servers, in a window; fields as in scheduler.proto.
 struct ServerWaitReport {
   GroupId group;
@@ -187,7 +179,7 @@ struct ServerWaitReport {
   uint64_t window_ns = 0;
   uint64_t ago_ms = 0;
   uint32_t bursts = 0;
-  std::vector<ServerWaited> servers = {};
+  std::vector<ServerWait> servers = {};
 };
 
 struct HeartbeatWorker {

@@ -12,7 +12,7 @@ constexpr char kNobodySaysSo[] = "most of its ranks do not say any more that the
 
 bool IsPossible(const ServerWaitReport& report) {
   return report.window > 0 && report.window_ns > 0 && report.window_ns <= kLongestWindowNs && report.bursts > 0 &&
-         std::ranges::all_of(report.servers, [&](const ServerWaited& wait) {
+         std::ranges::all_of(report.servers, [&](const ServerWait& wait) {
            return wait.waited_ns <= report.window_ns && wait.late_bursts <= report.bursts;
          });
 }
@@ -42,7 +42,7 @@ void SlowServers::OnReport(JobRank rank, const ServerWaitReport& report, uint64_
   // A heartbeat tells the newest window alone.
   const bool follows = start_ns <= voice.end_ns + 2 * report.window_ns + 2 * heartbeat_ns + kNsPerS;
   std::map<ServerId, Seen> seen;
-  for (const ServerWaited& wait : report.servers) {
+  for (const ServerWait& wait : report.servers) {
     Seen& of_server = seen[wait.server];
     of_server = {.waited_share = Share(wait.waited_ns, report.window_ns),
                  .late_share = Share(wait.late_bursts, report.bursts)};

@@ -207,11 +207,11 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
   return request;
 }
 
-// No more than a rank tells (worker/machine/server_wait_book.h), whatever the message has.
+// No more than a rank tells (core/server_wait.h), whatever the message has.
 std::vector<ServerWaitReport> ServerWaitsOf(const v1::HeartbeatWorkerRequest& message) {
   std::vector<ServerWaitReport> reports;
   for (const v1::ServerWaitWindow& window : message.server_waits()) {
-    if (reports.size() == kMostServerWaitReports) break;
+    if (reports.size() == kMostServerWaitWindows) break;
     ServerWaitReport& report = reports.emplace_back();
     report.group = GroupId(window.group_id());
     report.epoch = Epoch(window.epoch());
@@ -220,7 +220,7 @@ std::vector<ServerWaitReport> ServerWaitsOf(const v1::HeartbeatWorkerRequest& me
     report.ago_ms = window.ago_ms();
     report.bursts = window.bursts();
     for (const v1::ServerWait& wait : window.servers()) {
-      if (report.servers.size() == kMostServersWaited) break;
+      if (report.servers.size() == kMostServerWaits) break;
       report.servers.push_back(
           {.server = ServerId(wait.server_id()), .waited_ns = wait.waited_ns(), .late_bursts = wait.late_bursts()});
     }

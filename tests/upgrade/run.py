@@ -141,19 +141,20 @@ class Walk:
             self.step(f"scheduler {address} is {build.name}")
 
     def replace_servers(self, build: Build) -> None:
-        for name in SERVERS:
+        """The last one dies while servers of two builds share groups, and its groups go over to the others."""
+        *drained, killed = SERVERS
+        for name in drained:
             self.shoalctl(build, "drain", name, "--wait")
             self.servers[name].wait()
             self.step(f"server {name} has left")
-            self.servers[name] = self.start_server(build, name)
-            self.step(f"server {name} is {build.name}")
-            if name == SERVERS[1]:
-                # Of two builds at this moment. The last one dies, and its groups go over to the others.
-                self.servers[SERVERS[2]].end_group()
-                self.step(f"server {SERVERS[2]} was killed")
-                self.servers[SERVERS[2]] = self.start_server(build, SERVERS[2])
-                self.step(f"server {SERVERS[2]} is {build.name}")
-                return
+            self.start_again(build, name)
+        self.servers[killed].end_group()
+        self.step(f"server {killed} was killed")
+        self.start_again(build, killed)
+
+    def start_again(self, build: Build, name: str) -> None:
+        self.servers[name] = self.start_server(build, name)
+        self.step(f"server {name} is {build.name}")
 
     def start_job(self, build: Build, name: str) -> None:
         self.jobs.append(Job(self.cluster, build, name))

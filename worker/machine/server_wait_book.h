@@ -25,17 +25,10 @@
 
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/server_wait.h"
 #include "core/shard_map.h"
 
 namespace shoal {
-
-struct ServerWait {
-  ServerId server;
-  uint64_t waited_ns = 0;
-  uint32_t late_bursts = 0;  // in which it was waited for
-
-  friend bool operator==(const ServerWait&, const ServerWait&) = default;
-};
 
 struct ServerWaitWindow {
   GroupId group;
@@ -48,9 +41,6 @@ struct ServerWaitWindow {
   // that waited the longest.
   std::vector<ServerWait> servers = {};
 };
-
-inline constexpr size_t kMostServerWaits = 8;         // of a window
-inline constexpr size_t kMostServerWaitWindows = 16;  // of a rank
 
 // The last windows of all groups of a worker.
 class ServerWaitBook {
