@@ -34,7 +34,7 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       ops_(info_->id),
       links_(info_->map, generation, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
-      results_(info_->max_chunk_bytes) {
+      results_(info_->max_chunk_bytes, options_.staging_arena) {
   tally_.NoteEpoch(links_.epoch());
 }
 
@@ -47,6 +47,21 @@ FrameHeader ChunkFlow::Header(FrameType type) const {
   header.landed_watermark = landed_watermark();
   header.commit_watermark = commit_watermark();
   return header;
+}
+
+absl::Status ChunkFlow::CheckReachableByDevices() const {
+  const bool is_reachable = std::all_of(links_.begin(), links_.end(), [](const ShardLink& link) {
+    return link.staging() == nullptr || link.staging()->is_in_arena();
+  });
+  return is_reachable ? absl::OkStatus() : ArenaIsFull();
+}
+
+absl::Status ChunkFlow::ArenaIsFull() const {
+  const StagingArena& arena = *options_.staging_arena;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "group '", info_->name, "' has tensors on a device, and the host memory that devices can reach is used up: ",
+      arena.taken_bytes() >> 20, " of ", arena.size_bytes() >> 20,
+      " MiB are taken; set shoal_worker_options.device_memory_bytes (SHOAL_DEVICE_MEMORY_MIB) to more"));
 }
 
 // ---- links ----
@@ -63,10 +78,13 @@ void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
 absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
   uint32_t credit = std::min(credit_chunks, kMostCreditChunks);
   std::shared_ptr<StagingMemory> staging;
-  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss) {
+  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss || options_.staging_arena != nullptr) {
     credit = StagingMemory::Places(credit, info_->max_chunk_bytes);
-    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = StagingMemory::Allocate(credit, info_->max_chunk_bytes);
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory =
+        StagingMemory::Allocate(credit, info_->max_chunk_bytes, options_.staging_arena);
     if (!memory.ok()) return memory.status();
+    const auto is_on_device = [](const WorkerOp& op) { return op.on_device() && !op.reported(); };
+    if (!(*memory)->is_in_arena() && std::any_of(ops_.begin(), ops_.end(), is_on_device)) return ArenaIsFull();
     staging = *std::move(memory);
   }
   links_[shard].Welcome(credit, std::move(staging));
@@ -108,6 +126,7 @@ ShardLink& ChunkFlow::FindLink(OperationToken token) {
 
 void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   WorkerOp& op = ops_.Add(command, links_.map());
+  if (op.on_device()) op.SetReadyElements(0);
   if (op.chunk_count() > 0) return;
   ReportOp(&op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
@@ -115,6 +134,12 @@ void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* act
 
 void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
   if (WorkerOp* const op = ops_.Find(number); op != nullptr) op->SetReadyElements(elements);
+}
+
+void ChunkFlow::NoteTensorReady(uint64_t ticket) {
+  for (WorkerOp& op : ops_) {
+    if (op.command().ticket == ticket) op.SetReadyElements(op.layout().element_count());
+  }
 }
 
 bool ChunkFlow::TakeWaitDueOfOldest(uint64_t now_ns) {
@@ -150,23 +175,31 @@ void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerA
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
-  link.StartSend(cell);
+  link.StartSend(cell, /*from_tensor=*/!op.staged(), in_one_go);
   op.StartOperation();
+  if (!op.staged()) return SendChunk(shard, cell, op, op.Chunk(chunk), actions);
+  std::byte* const place = link.staging()->Place(cell);
+  if (op.on_device()) {
+    link.StartCopy(cell);
+    return StartDeviceCopy(DeviceCopyKind::kContribution, shard, cell, &op, chunk, link.staging(), place, actions);
+  }
+  actions->push_back(WorkerNarrowAction{.type = op.layout().type_on_wire(),
+                                        .staging = link.staging(),
+                                        .tensor = op.Chunk(chunk),
+                                        .place = place,
+                                        .elements = op.layout().plan().ElementCount(chunk)});
+  SendChunk(shard, cell, op, place, actions);
+}
+
+void ChunkFlow::SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data,
+                          WorkerActions* actions) {
+  const ShardLink& link = links_[shard];
+  const ChunkNumber chunk = link.chunk(cell).place().chunk;
   FrameHeader header = PushHeader(op, chunk);
-  header.in_one_go = in_one_go;
+  header.in_one_go = link.chunk(cell).in_one_go();
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
-  const std::byte* data = op.Chunk(chunk);
-  if (op.layout().narrowed()) {
-    std::byte* const place = link.staging()->Place(cell);
-    actions->push_back(WorkerNarrowAction{.type = header.dtype,
-                                          .staging = link.staging(),
-                                          .tensor = data,
-                                          .place = place,
-                                          .elements = header.chunk_elements});
-    data = place;
-  }
   actions->push_back(WorkerSendAction{.peer = connections_.peer(link.connection()),
                                       .header = EncodeHeader(header),
                                       .data = data,
@@ -212,14 +245,14 @@ void ChunkFlow::TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* act
   const ChunkPlace place = link.chunk(cell).place();
   if (!link.chunk(cell).MayTakeResult()) return;
   WorkerOp& op = *ops_.Find(place.op);
-  // What was narrowed was sent from staging memory of its own.
-  if (!op.layout().narrowed() && retired_.Reads(place)) return;
+  // What is staged is sent from memory of its own.
+  if (retired_.ReadsTensor(place)) return;
   op.StartOperation();
   const OfferId offer = link.StartLanding(cell);
   std::byte* const tensor = op.Chunk(place.chunk);
   actions->push_back(WorkerAcceptAction{.offer = offer,
                                         .data = link.staging() == nullptr ? tensor : link.staging()->Place(cell),
-                                        .data_at_once = op.layout().narrowed() ? nullptr : tensor,
+                                        .data_at_once = op.staged() ? nullptr : tensor,
                                         .bytes = op.layout().BytesOnWire(place.chunk),
                                         .token = TokenOf(shard, cell)});
 }
@@ -262,6 +295,13 @@ absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& statu
     if (link.chunk(token.cell).WasTakenAtOnce()) return absl::UnavailableError(what);
     return OperationFailed(&link, what, actions);
   }
+  if (op->on_device()) {
+    link.StartCopy(token.cell);
+    op->StartOperation();
+    StartDeviceCopy(DeviceCopyKind::kResult, token.shard, token.cell, op, link.chunk(token.cell).place().chunk,
+                    link.staging(), link.staging()->Place(token.cell), actions);
+    return absl::OkStatus();
+  }
   FinishChunk(token.shard, token.cell, op, now, actions);
   return EndOpIfDone(op, now, actions);
 }
@@ -272,7 +312,9 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
   const OpLayout& layout = op->layout();
   const uint64_t bytes = layout.BytesOnWire(place.chunk);
   op->ForgetMissingRanks(shard, place.chunk);
-  if (layout.narrowed()) {
+  if (op->on_device()) {
+    // It was copied there.
+  } else if (layout.narrowed()) {
     actions->push_back(WorkerWidenAction{.type = layout.type_on_wire(),
                                          .staging = link.staging(),
                                          .place = link.staging()->Place(cell),
@@ -288,6 +330,83 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
   server_waits_.OnLanded(shard, now);
   if (results_.NoteLanded(place)) link.KeepAsNewest(cell);
   link.Finish(cell);
+}
+
+// ---- copies from and to devices ----
+
+void ChunkFlow::StartDeviceCopy(DeviceCopyKind kind, uint32_t shard, uint16_t cell, WorkerOp* op, ChunkNumber chunk,
+                                std::shared_ptr<const StagingMemory> staging, std::byte* place,
+                                WorkerActions* actions) {
+  actions->push_back(DeviceCopyAction{{.token = {.group = handle_,
+                                                 .kind = kind,
+                                                 .generation = links_.generation(),
+                                                 .shard = static_cast<uint16_t>(shard),
+                                                 .cell = cell,
+                                                 .op = op->number()},
+                                       .ticket = op->command().ticket,
+                                       .tensor = op->Chunk(chunk),
+                                       .staging = std::move(staging),
+                                       .place = place,
+                                       .elements = op->layout().plan().ElementCount(chunk),
+                                       .tensor_type = op->layout().dtype(),
+                                       .place_type = op->layout().type_on_wire()}});
+}
+
+absl::Status ChunkFlow::OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  switch (ended.token.kind) {
+    case DeviceCopyKind::kContribution:
+      return EndCopyOfContribution(ended, now, actions);
+    case DeviceCopyKind::kResult:
+      return EndCopyOfResult(ended, now, actions);
+    default:
+      return EndCopyForOthers(ended, now, actions);
+  }
+}
+
+absl::Status ChunkFlow::EndCopyOfContribution(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  const OperationToken token = TokenOf(ended.token);
+  ShardLink& link = FindLink(token);
+  WorkerOp* const op = ops_.Find(ended.token.op);
+  link.EndCopy(token.cell);
+  if (!failed() && ended.status.ok() && !IsRetired(token) && link.welcomed()) {
+    SendChunk(token.shard, token.cell, *op, link.staging()->Place(token.cell), actions);
+    return absl::OkStatus();
+  }
+  // It is pushed to the chunk's next owner, if at all.
+  link.EndSend(token.cell);
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (!ended.status.ok()) return ended.status;
+  return IsRetired(token) ? EndRetired(op, now, actions) : EndOpIfDone(op, now, actions);
+}
+
+absl::Status ChunkFlow::EndCopyOfResult(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  // The group does not move before this copy has ended.
+  ShardLink& link = links_[ended.token.shard];
+  WorkerOp* const op = ops_.Find(ended.token.op);
+  link.EndCopy(ended.token.cell);
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (!ended.status.ok()) return ended.status;
+  FinishChunk(ended.token.shard, ended.token.cell, op, now, actions);
+  return EndOpIfDone(op, now, actions);
+}
+
+absl::Status ChunkFlow::EndCopyForOthers(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  const DeviceCopyToken& token = ended.token;
+  WorkerOp* const op = ops_.Find(token.op);
+  if (token.kind == DeviceCopyKind::kHandOver) {
+    const bool is_asked = token.generation == links_.generation() && links_[token.shard].in_use();
+    if (!failed() && ended.status.ok() && is_asked) {
+      SendHandOver(token.cell, actions);
+    } else {
+      results_.EndHandOver(token.cell);
+    }
+  }
+  EndOperation(op, now, actions);
+  if (failed()) return absl::OkStatus();
+  if (!ended.status.ok()) return ended.status;
+  return EndOpIfDone(op, now, actions);
 }
 
 absl::Status ChunkFlow::EndRetired(WorkerOp* op, Now now, WorkerActions* actions) {
@@ -316,7 +435,11 @@ void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
 
 absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions) {
   if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
-  if (absl::Status kept = KeepResults(*op, actions); !kept.ok()) return kept;
+  if (!op->results_kept()) {
+    op->NoteResultsKept();
+    if (absl::Status kept = KeepResults(op, actions); !kept.ok()) return kept;
+    if (op->busy()) return absl::OkStatus();  // results are copied from a device
+  }
   server_waits_.OnOpDone(op->chunk_count(), now);
   ReportOp(op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
@@ -392,8 +515,11 @@ void ChunkFlow::TickRetired(Now now, WorkerActions* actions) {
 }
 
 void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
+  if (std::any_of(ops_.begin(), ops_.end(), [](const WorkerOp& op) { return op.on_device() && op.busy(); })) {
+    actions->push_back(DeviceAbandonAction{handle_});
+  }
   for (ShardLink& link : links_) {
-    if (link.HoldsMemory()) Cut(&link, actions);
+    if (link.IsInTransport()) Cut(&link, actions);
   }
   results_.ForEachHandOver(
       [&](uint32_t connection) { actions->push_back(WorkerClosePeerAction{connections_.peer(connection)}); });
@@ -401,12 +527,18 @@ void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
 
 // ---- for other ranks ----
 
-absl::Status ChunkFlow::KeepResults(const WorkerOp& op, WorkerActions* actions) {
+absl::Status ChunkFlow::KeepResults(WorkerOp* op, WorkerActions* actions) {
   if (!options_.survive_server_loss || info_->size() == 1) return absl::OkStatus();
-  for (const ChunkNumber chunk : results_.TakeUnproven(op.number(), links_)) {
-    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(op, chunk));
+  for (const ChunkNumber chunk : results_.TakeUnproven(op->number(), links_)) {
+    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(*op, chunk));
     if (!memory.ok()) return memory.status();
-    CopyResult(op, chunk, *memory, actions);
+    if (op->on_device()) {
+      if (!(*memory)->is_in_arena()) return ArenaIsFull();
+      op->StartOperation();
+      StartDeviceCopy(DeviceCopyKind::kKept, /*shard=*/0, /*cell=*/0, op, chunk, *memory, (*memory)->Place(0), actions);
+    } else {
+      CopyResult(*op, chunk, *memory, actions);
+    }
   }
   return absl::OkStatus();
 }
@@ -427,7 +559,7 @@ void ChunkFlow::CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::sha
 }
 
 absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
-  const WorkerOp* op = ops_.Find(header.op);
+  WorkerOp* const op = ops_.Find(header.op);
   if (op == nullptr || op->reported()) {
     // Its memory is the caller's again.
     const RetainedResults::Result* result = results_.Find({header.op, header.chunk});
@@ -438,27 +570,45 @@ absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerA
   if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return absl::OkStatus();
   const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.TakeMemory();
   if (!memory.ok()) return memory.status();
-  CopyResult(*op, header.chunk, *memory, actions);
-  HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
+  if (op->on_device()) {
+    if (!(*memory)->is_in_arena()) return ArenaIsFull();
+    HandOverFromDevice(shard, op, header.chunk, *memory, actions);
+  } else {
+    CopyResult(*op, header.chunk, *memory, actions);
+    HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
+  }
   return absl::OkStatus();
 }
 
 void ChunkFlow::HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
                          WorkerActions* actions) {
-  const uint32_t connection = links_[shard].connection();
-  const std::optional<uint16_t> index = results_.StartHandOver(memory, connection);
+  const std::optional<uint16_t> index =
+      results_.StartHandOver({.memory = memory, .connection = links_[shard].connection(), .header = of});
+  if (index.has_value()) SendHandOver(*index, actions);
+}
+
+void ChunkFlow::HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk,
+                                   std::shared_ptr<StagingMemory> memory, WorkerActions* actions) {
+  const std::optional<uint16_t> index = results_.StartHandOver(
+      {.memory = memory, .connection = links_[shard].connection(), .header = PushHeader(*op, chunk)});
   if (!index.has_value()) return;
-  FrameHeader header = of;
+  op->StartOperation();
+  StartDeviceCopy(DeviceCopyKind::kHandOver, shard, *index, op, chunk, memory, memory->Place(0), actions);
+}
+
+void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
+  const ResultKeeper::HandOver& hand_over = results_.FindHandOver(index);
+  FrameHeader header = hand_over.header;
   header.epoch = links_.epoch();
   header.landed_watermark = landed_watermark();
   header.commit_watermark = commit_watermark();
   header.contributors = info_->size();
   tally_.CountHandOver();
-  actions->push_back(WorkerSendAction{.peer = connections_.peer(connection),
+  actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection),
                                       .header = EncodeHeader(header),
-                                      .data = memory->Place(0),
+                                      .data = hand_over.memory->Place(0),
                                       .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
-                                      .token = TokenOf(OperationToken::kHandOver, *index)});
+                                      .token = TokenOf(OperationToken::kHandOver, index)});
 }
 
 absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {

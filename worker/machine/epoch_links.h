@@ -45,7 +45,7 @@ class EpochLinks {
   // Of each a hello went out, or it was lost.
   bool AllGreeted() const;
   bool AllWelcomed() const;
-  // The transport reads or writes memory for one of them.
+  // The transport, or a copy, reads or writes memory for one of them.
   bool HoldsMemory() const;
   // A result is written to a tensor, or may be.
   bool ResultMayBeInTensor() const;
