@@ -1,5 +1,5 @@
 // A program that has tensors on a device, for tests: it calls the driver itself, as a program with kernels of its own
-// does.
+// does. Also on real devices (docs/gpu_checks.md): SHOAL_TEST_CUDA_LIBRARY=libcuda.so.1.
 //
 // Threads: any, each object one at a time.
 #ifndef SHOAL_TESTS_SIMULATED_CUDA_PROGRAM_ON_DEVICE_H_
@@ -8,31 +8,48 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include "tests/simulated_cuda/program_kernels_ptx.h"
 
 namespace shoal {
 
-// Its functions end the test if the driver refuses.
+// The driver that tests use: the simulated one, unless a person wants another.
+inline std::string CudaLibraryForTests(const std::string& simulated) {
+  const char* const wanted = std::getenv("SHOAL_TEST_CUDA_LIBRARY");
+  return wanted == nullptr ? simulated : wanted;
+}
+
+// Its functions throw if the driver refuses.
 class ProgramOnDevice {
  public:
   using Pointer = unsigned long long;
 
-  explicit ProgramOnDevice(const std::string& library, int device = 0)
+  // On the device of that number, or a smaller one where there are not so many.
+  explicit ProgramOnDevice(const std::string& library, uint32_t device = 0)
       : library_(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) throw std::runtime_error(dlerror());
     Call<unsigned int>("cuInit", 0u);
-    Call<void**, int>("cuDevicePrimaryCtxRetain", &context_, device);
+    int devices = 0;
+    Call<int*>("cuDeviceGetCount", &devices);
+    device_ = device % static_cast<uint32_t>(devices);
+    Call<void**, int>("cuDevicePrimaryCtxRetain", &context_, static_cast<int>(device_));
     Enter();
     void* module = nullptr;
-    Call<void**, const void*>("cuModuleLoadData", &module, kKernels);
+    Call<void**, const void*>("cuModuleLoadData", &module, kProgramKernelsPtx);
     for (auto [function, name] : {std::pair{&fill_, "test_fill"}, {&scale_, "test_scale"}, {&wait_, "test_wait"}}) {
       Call<void**, void*, const char*>("cuModuleGetFunction", function, module, name);
     }
   }
+
+  uint32_t device() const { return device_; }
+  bool is_simulated() const { return dlsym(library_, "simulated_cuda_fail") != nullptr; }
 
   // The device is this thread's. Once for each thread.
   void Enter() { Call<void*>("cuCtxPushCurrent_v2", context_); }
@@ -58,7 +75,13 @@ class ProgramOnDevice {
   }
   void WaitFor(void* stream, std::atomic<uint32_t>* word) {
     void* parameters[] = {&word};
-    LaunchKernel(wait_, stream, parameters);
+    LaunchKernel(wait_, stream, parameters, /*blocks=*/1);
+  }
+  // A word for it, which is 0 and never freed.
+  std::atomic<uint32_t>* MakeWord() {
+    void* memory = nullptr;
+    Call<void**, size_t, unsigned int>("cuMemHostAlloc", &memory, sizeof(std::atomic<uint32_t>), 3u);
+    return new (memory) std::atomic<uint32_t>(0);
   }
 
   // What the tensor holds once all in the stream is done.
@@ -79,9 +102,6 @@ class ProgramOnDevice {
   uint64_t CopyKernels() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_copy_kernels"))(); }
 
  private:
-  // The simulated driver knows them by name.
-  static constexpr char kKernels[] = ".version 6.3 // test_fill test_scale test_wait";
-
   static Pointer AddressOf(const std::byte* tensor) { return reinterpret_cast<Pointer>(tensor); }
 
   void* Find(const char* name) {
@@ -98,14 +118,15 @@ class ProgramOnDevice {
     Pointer address = AddressOf(tensor);
     Pointer elements = count;
     void* parameters[] = {&address, &elements, &value};
-    LaunchKernel(kernel, stream, parameters);
+    LaunchKernel(kernel, stream, parameters, /*blocks=*/16);
   }
-  void LaunchKernel(void* kernel, void* stream, void** parameters) {
+  void LaunchKernel(void* kernel, void* stream, void** parameters, unsigned blocks) {
     Call<void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**>(
-        "cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+        "cuLaunchKernel", kernel, blocks, 1, 1, blocks == 1 ? 1 : 256, 1, 1, 0, stream, parameters, nullptr);
   }
 
   void* const library_;
+  uint32_t device_ = 0;
   void* context_ = nullptr;
   void* fill_ = nullptr;
   void* scale_ = nullptr;

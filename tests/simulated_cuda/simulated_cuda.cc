@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -127,7 +128,8 @@ Stream::Work WorkOf(const Kernel& kernel, void** parameters) {
     };
   }
   if (kernel.name == "test_wait") {
-    return [word = Parameter<std::atomic<uint32_t>*>(parameters, 0)] {
+    auto* const word = static_cast<std::atomic<uint32_t>*>(Registered(Parameter<Pointer>(parameters, 0)));
+    return [word] {
       while (word->load() == 0) device::Pause();
     };
   }
@@ -253,6 +255,11 @@ Result cuStreamAddCallback(void* stream, void (*callback)(void*, Result, void*),
 Result cuMemHostRegister_v2(void* start, size_t bytes, unsigned int /*flags*/) {
   if (Current() == nullptr) return kInvalidContext;
   return Register(start, bytes) ? kSuccess : kAlreadyRegistered;
+}
+
+Result cuMemHostAlloc(void** start, size_t bytes, unsigned int flags) {
+  *start = std::calloc(1, bytes);
+  return *start == nullptr ? kOutOfMemory : cuMemHostRegister_v2(*start, bytes, flags);
 }
 
 Result cuMemHostUnregister(void* start) { return Unregister(start) ? kSuccess : kNotRegistered; }

@@ -121,10 +121,13 @@ void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
   if (WorkerOp* const op = ops_.Find(number); op != nullptr) op->SetReadyElements(elements);
 }
 
-void ChunkFlow::NoteTensorReady(uint64_t ticket) {
-  for (WorkerOp& op : ops_) {
-    if (op.command().ticket == ticket) op.SetReadyElements(op.layout().element_count());
-  }
+bool ChunkFlow::NoteTensorReady(uint64_t ticket) {
+  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
+    return !candidate.reported() && candidate.command().ticket == ticket;
+  });
+  if (op == ops_.end()) return false;
+  op->SetReadyElements(op->layout().element_count());
+  return true;
 }
 
 bool ChunkFlow::TakeWaitDueOfOldest(uint64_t now_ns) {

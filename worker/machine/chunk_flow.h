@@ -77,7 +77,8 @@ class ChunkFlow {
   // Takes an op in, whose layout is for the group. One with nothing to reduce is done at once. One on a device is not
   // pushed before its tensor is ready.
   void Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
-  void NoteTensorReady(uint64_t ticket);
+  // False: it is not known, or has ended.
+  bool NoteTensorReady(uint64_t ticket);
   // ResourceExhausted: the arena was full when a link was welcomed.
   absl::Status CheckReachableByDevices() const;
   // Pushes what may be pushed, and tells the watermark where no push did for a while.

@@ -184,9 +184,9 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
 }
 
 void WorkerGroup::OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions) {
-  if (failed()) return;
-  if (!command.status.ok()) return Fail(command.status, now, actions);
-  flow_.NoteTensorReady(command.ticket);
+  // A stream may come to an op long after that has ended.
+  if (failed() || !flow_.NoteTensorReady(command.ticket)) return;
+  if (!command.status.ok()) Fail(command.status, now, actions);
 }
 
 void WorkerGroup::OnWaiting(uint32_t connection, const FrameHeader& header, const Waiting& missing) {

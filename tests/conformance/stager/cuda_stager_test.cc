@@ -1,4 +1,4 @@
-// On the simulated driver (tests/simulated_cuda).
+// On the simulated driver (tests/simulated_cuda), or a real one (docs/gpu_checks.md).
 #include "worker/device/cuda_stager.h"
 
 #include <atomic>
@@ -41,10 +41,10 @@ class CudaHarness {
   }
 
  private:
-  ProgramOnDevice program_{SHOAL_SIMULATED_CUDA};
+  const std::string library_ = CudaLibraryForTests(SHOAL_SIMULATED_CUDA);
+  ProgramOnDevice program_{library_};
   void* stream_ = program_.MakeStream();
-  std::unique_ptr<CudaStager> stager_ =
-      CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 32 << 20}).value();
+  std::unique_ptr<CudaStager> stager_ = CudaStager::Make({.library = library_, .arena_bytes = 32 << 20}).value();
   std::vector<std::shared_ptr<DeviceOp>> ops_;
 };
 

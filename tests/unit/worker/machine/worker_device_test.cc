@@ -344,6 +344,18 @@ TEST(WorkerDevice, ATensorThatNeverWillBeReadyFailsTheGroup) {
   EXPECT_THAT(worker.done[0].status.message(), HasSubstr("device 0: out of memory"));
 }
 
+TEST(WorkerDevice, WhatAStreamSaysOfAnOpThatIsNotKnownHasNoConsequence) {
+  WorkerDriver worker(WithDevices());
+  worker.OpenAll(2, 1, 4);
+  worker.SubmitOnDevice(2, kChunkElements);
+  worker.TensorReady(1, absl::InternalError("device 0: out of memory"));  // of a group that had the handle before
+  worker.TensorReady(1);
+  EXPECT_THAT(worker.done, IsEmpty());
+  EXPECT_THAT(worker.device_copies, IsEmpty());
+  worker.TensorReady(2);
+  EXPECT_THAT(worker.device_copies, SizeIs(1));
+}
+
 TEST(WorkerDevice, AKernelThatNeverEndsIsNamedAtTheDeadline) {
   WorkerDriver worker(WithDevices());
   worker.OpenAll(2, 1, 4);
