@@ -99,8 +99,8 @@ MAY_INCLUDE = {
     "perf": {"core", "worker/include"},
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
-        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
-        "worker/membership", "worker/device", "worker/local_reduce", "worker/loop",
+        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "scheduler/leading",
+        "worker/machine", "worker/membership", "worker/device", "worker/local_reduce", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},

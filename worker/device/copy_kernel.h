@@ -253,7 +253,9 @@ SHOAL_DEVICE void RunBlock(OpControl* control, BlockState* state, Uint64 tensor,
       for (;;) {
         // The end first: nothing is published after it.
         state->end = static_cast<OpEnd>(LoadAcquire(reinterpret_cast<const Uint64*>(&control->end)));
-        state->has_command = next < LoadAcquire(&control->published) ? 1 : 0;
+        // Of an op that has failed nothing is copied any more: another block may be filling the tensor.
+        const bool is_published = next < LoadAcquire(&control->published);
+        state->has_command = is_published && state->end != OpEnd::kFailed ? 1 : 0;
         if (state->has_command != 0 || state->end != OpEnd::kNone) break;
         Pause();
       }
