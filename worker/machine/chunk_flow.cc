@@ -140,20 +140,25 @@ void ChunkFlow::Push(Now now, WorkerActions* actions) {
     results_.NotePushed(place);
     server_waits_.OnPushed(*shard, now);
     if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
-    PushChunk(*shard, cell, /*in_one_go=*/first_begun.has_value() && place.op >= *first_begun, actions);
+    Pace pace = {.in_one_go = first_begun.has_value() && place.op >= *first_begun};
+    if (links_.HasNext(*shard, ops_, commit_watermark())) {
+      pace.in_flight = static_cast<uint8_t>(std::min<uint64_t>(links_.InFlight(), UINT8_MAX));
+    }
+    PushChunk(*shard, cell, pace, actions);
   }
   const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
   if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
 }
 
-void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions) {
+void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, Pace pace, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
   link.StartSend(cell);
   op.StartOperation();
   FrameHeader header = PushHeader(op, chunk);
-  header.in_one_go = in_one_go;
+  header.in_one_go = pace.in_one_go;
+  header.in_flight = pace.in_flight;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
@@ -241,7 +246,7 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
         actions);
   }
   if (again) {
-    PushChunk(token.shard, token.cell, /*in_one_go=*/false, actions);
+    PushChunk(token.shard, token.cell, Pace(), actions);
   } else {
     TakeHeldResult(token.shard, token.cell, actions);
   }
@@ -465,7 +470,7 @@ absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, W
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
   if (!cell.has_value()) return OnAsk(shard, header, actions);
-  if (link.Preempt(*cell)) PushChunk(shard, *cell, /*in_one_go=*/false, actions);
+  if (link.Preempt(*cell)) PushChunk(shard, *cell, Pace(), actions);
   return absl::OkStatus();
 }
 

@@ -133,7 +133,12 @@ class ChunkFlow {
   FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
   uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
 
-  void PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions);
+  // What a push tells the server about the rank, as in FrameHeader. One that is pushed again tells nothing.
+  struct Pace {
+    bool in_one_go = false;
+    uint8_t in_flight = 0;
+  };
+  void PushChunk(uint32_t shard, uint16_t cell, Pace pace, WorkerActions* actions);
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
   void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
   // The transport has written the result: it goes to the tensor, and the window moves on.

@@ -63,6 +63,8 @@ class ShardLink {
   ChunkPlace next() const { return next_; }
   // Welcomed and with credit left.
   bool CanPush() const { return welcomed() && window_.CanPush(); }
+  // Positions of the window from its oldest unfinished chunk to its newest.
+  uint64_t in_flight() const { return window_.in_flight(); }
   // The oldest chunk in flight; none: the window is empty.
   std::optional<ChunkPlace> OldestInFlight() const;
 
