@@ -26,6 +26,7 @@ struct Tally {
   uint64_t loans = 0;
   uint64_t changes_caught = 0;
   uint64_t chunks_chosen = 0;
+  uint64_t device_copies = 0;
   uint64_t server_waits_told = 0;
   uint64_t terms = 0;
   uint64_t refused_saves = 0;

@@ -153,17 +153,21 @@ void ChunkFlow::Push(Now now, WorkerActions* actions) {
     results_.NotePushed(place);
     server_waits_.OnPushed(*shard, now);
     if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
-    PushChunk(*shard, cell, /*in_one_go=*/first_begun.has_value() && place.op >= *first_begun, actions);
+    PushPace pace = {.in_one_go = first_begun.has_value() && place.op >= *first_begun};
+    if (links_.HasNext(*shard, ops_, commit_watermark())) {
+      pace.in_flight = static_cast<uint8_t>(std::min<uint64_t>(links_.InFlight(), UINT8_MAX));
+    }
+    PushChunk(*shard, cell, pace, actions);
   }
   const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
   if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
 }
 
-void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions) {
+void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
-  link.StartSend(cell, /*from_tensor=*/!op.staged(), in_one_go);
+  link.StartSend(cell, /*from_tensor=*/!op.staged(), pace);
   op.StartOperation();
   if (!op.staged()) return SendChunk(shard, cell, op, op.Chunk(chunk), actions);
   std::byte* const place = link.staging()->Place(cell);
@@ -184,7 +188,8 @@ void ChunkFlow::SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, con
   const ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   FrameHeader header = PushHeader(op, chunk);
-  header.in_one_go = link.chunk(cell).in_one_go();
+  header.in_one_go = link.chunk(cell).pace().in_one_go;
+  header.in_flight = link.chunk(cell).pace().in_flight;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
@@ -262,7 +267,7 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
         actions);
   }
   if (again) {
-    PushChunk(token.shard, token.cell, /*in_one_go=*/false, actions);
+    PushChunk(token.shard, token.cell, PushPace(), actions);
   } else {
     TakeHeldResult(token.shard, token.cell, actions);
   }
@@ -517,7 +522,7 @@ absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, W
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
   if (!cell.has_value()) return OnAsk(shard, header, actions);
-  if (link.Preempt(*cell)) PushChunk(shard, *cell, /*in_one_go=*/false, actions);
+  if (link.Preempt(*cell)) PushChunk(shard, *cell, PushPace(), actions);
   return absl::OkStatus();
 }
 

@@ -145,7 +145,7 @@ class ChunkFlow {
   FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
   uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
 
-  void PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions);
+  void PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerActions* actions);
   // Of what PushChunk has begun, `data` being in host memory.
   void SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data, WorkerActions* actions);
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.

@@ -24,6 +24,12 @@ struct ChunkPlace {
   friend auto operator<=>(const ChunkPlace&, const ChunkPlace&) = default;
 };
 
+// What a push tells the server about the rank, as in FrameHeader. One that is pushed again tells nothing.
+struct PushPace {
+  bool in_one_go = false;
+  uint8_t in_flight = 0;
+};
+
 class ChunkInFlight {
  public:
   ChunkInFlight() = default;  // free
@@ -53,14 +59,14 @@ class ChunkInFlight {
   bool WasTakenAtOnce() const { return taking_ == Taking::kAtOnce; }
   bool WasTakenBeside() const { return taking_ == Taking::kBeside; }
 
-  // `from_tensor`: that is where the transport reads. `in_one_go`: as in the header of the push.
-  void StartSend(bool from_tensor, bool in_one_go) {
+  // `from_tensor`: that is where the transport reads.
+  void StartSend(bool from_tensor, PushPace pace) {
     sent_ = false;
     again_ = false;
     sent_from_tensor_ = from_tensor;
-    in_one_go_ = in_one_go;
+    pace_ = pace;
   }
-  bool in_one_go() const { return in_one_go_; }
+  PushPace pace() const { return pace_; }
   // True: it is to be pushed again now.
   bool EndSend() {
     sent_ = true;
@@ -106,7 +112,7 @@ class ChunkInFlight {
   bool again_ = false;  // to be pushed again once it is sent
   bool copying_ = false;
   bool sent_from_tensor_ = false;
-  bool in_one_go_ = false;
+  PushPace pace_;
 };
 
 }  // namespace shoal

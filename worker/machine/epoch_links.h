@@ -42,6 +42,11 @@ class EpochLinks {
   // oldest unfinished one (core/flow_plan.h; `look_ahead_chunks` 0: that does not bound).
   std::optional<uint32_t> FindNextShard(const OpQueue& ops, OpNumber commit_watermark, uint32_t look_ahead_chunks);
 
+  // A chunk for the shard is there to be pushed, now or when credit and look-ahead allow.
+  bool HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark);
+  // Chunks on all links.
+  uint64_t InFlight() const;
+
   // Of each a hello went out, or it was lost.
   bool AllGreeted() const;
   bool AllWelcomed() const;

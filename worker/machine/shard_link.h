@@ -63,6 +63,8 @@ class ShardLink {
   ChunkPlace next() const { return next_; }
   // Welcomed and with credit left.
   bool CanPush() const { return welcomed() && window_.CanPush(); }
+  // Positions of the window from its oldest unfinished chunk to its newest.
+  uint64_t in_flight() const { return window_.in_flight(); }
   // The oldest chunk in flight; none: the window is empty.
   std::optional<ChunkPlace> OldestInFlight() const;
 
@@ -77,7 +79,7 @@ class ShardLink {
   // Chunks of the op are in flight.
   bool HoldsChunkOf(OpNumber op) const;
 
-  void StartSend(uint16_t cell, bool from_tensor, bool in_one_go) { cells_[cell].StartSend(from_tensor, in_one_go); }
+  void StartSend(uint16_t cell, bool from_tensor, PushPace pace) { cells_[cell].StartSend(from_tensor, pace); }
   bool EndSend(uint16_t cell) { return cells_[cell].EndSend(); }
   bool Preempt(uint16_t cell) { return cells_[cell].Preempt(); }
   void Hold(uint16_t cell, OfferId offer) { cells_[cell].Hold(offer); }

@@ -88,7 +88,7 @@ TEST_F(ShardLinkTest, AChunkHoldsMemoryWhileItIsReadAndWhileItsResultIsWritten) 
   Welcome(1);
   Submit(1);
   const uint16_t cell = Push();
-  link_.StartSend(cell, /*from_tensor=*/true, /*in_one_go=*/false);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   EXPECT_TRUE(link_.HoldsMemory() && link_.ReadsTensor(kFirst));
   link_.Hold(cell, OfferId(8));
   EXPECT_FALSE(link_.chunk(cell).MayTakeResult());
@@ -110,7 +110,7 @@ TEST_F(ShardLinkTest, ACopyFromOrToADeviceHoldsMemoryThatNoConnectionFrees) {
   Welcome(1);
   Submit(1);
   const uint16_t cell = Push();
-  link_.StartSend(cell, /*from_tensor=*/false, /*in_one_go=*/true);
+  link_.StartSend(cell, /*from_tensor=*/false, {.in_one_go = true, .in_flight = 2});
   link_.StartCopy(cell);
   EXPECT_TRUE(link_.HoldsMemory() && link_.ReadsTensor(kFirst));
   EXPECT_FALSE(link_.IsInTransport());
@@ -118,9 +118,10 @@ TEST_F(ShardLinkTest, ACopyFromOrToADeviceHoldsMemoryThatNoConnectionFrees) {
   link_.EndCopy(cell);
   EXPECT_TRUE(link_.HoldsMemory() && link_.IsInTransport());
   EXPECT_FALSE(link_.ReadsTensor(kFirst)) << "the transport reads the place";
-  EXPECT_TRUE(link_.chunk(cell).in_one_go());
+  EXPECT_TRUE(link_.chunk(cell).pace().in_one_go);
+  EXPECT_EQ(link_.chunk(cell).pace().in_flight, 2u);
   EXPECT_TRUE(link_.EndSend(cell));
-  link_.StartSend(cell, /*from_tensor=*/false, /*in_one_go=*/false);
+  link_.StartSend(cell, /*from_tensor=*/false, PushPace());
   link_.EndSend(cell);
   link_.Hold(cell, OfferId(8));
   link_.StartLanding(cell);
@@ -138,13 +139,13 @@ TEST_F(ShardLinkTest, APreemptedChunkIsPushedAgainUnlessItsResultIsHere) {
   Welcome(1);
   Submit(1);
   const uint16_t cell = Push();
-  link_.StartSend(cell, /*from_tensor=*/true, /*in_one_go=*/false);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   EXPECT_FALSE(link_.Preempt(cell)) << "the transport still reads it";
   EXPECT_TRUE(link_.EndSend(cell));
-  link_.StartSend(cell, /*from_tensor=*/true, /*in_one_go=*/false);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   EXPECT_FALSE(link_.EndSend(cell)) << "once";
   EXPECT_TRUE(link_.Preempt(cell));
-  link_.StartSend(cell, /*from_tensor=*/true, /*in_one_go=*/false);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   link_.EndSend(cell);
   link_.Hold(cell, OfferId(8));
   EXPECT_FALSE(link_.Preempt(cell));
