@@ -59,6 +59,7 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
     AddWith(profile, JobOf, job, &JobProfile::has_colocated_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::colocates_without_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::checksums, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::ranks_per_node, 0u, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::dealt, false, smaller);
@@ -69,7 +70,9 @@ void AddWithSmallerCluster(const Profile& profile, std::vector<Profile>* smaller
   const uint32_t servers = std::max({profile.servers - 1, profile.min_servers, 1u});
   AddWith(profile, Itself, 0, &Profile::servers, servers, smaller);
   AddWith(profile, Itself, 0, &Profile::schedulers, 1u, smaller);
+  AddWith(profile, Itself, 0, &Profile::leader_lease_ms, uint64_t{0}, smaller);
   AddWith(profile, Itself, 0, &Profile::io_threads, 1u, smaller);
+  AddWith(profile, Itself, 0, &Profile::plans_flow, false, smaller);
   AddWith(profile, Itself, 0, &Profile::clock_drift_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::duplicate_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::lend_per_million, 0u, smaller);

@@ -99,6 +99,11 @@ void WireAudit::Welcomed(const std::string& server, uint64_t connection, const F
   // A rank that is welcomed twice: the group had come to its end there and was opened anew.
   if (shard.epoch != header.epoch || shard.welcomed.contains(header.rank)) shard = {.epoch = header.epoch};
   shard.welcomed.insert(header.rank);
+  const auto group = groups_.find(header.group);
+  if (group != groups_.end() && credit > group->second.most_credit) {
+    Fail(server, header,
+         absl::StrCat("grants a credit of ", credit, " where ", group->second.most_credit, " was planned (credit)"));
+  }
   Link& link = links_[{connection, header.group}];
   if (link.epoch == header.epoch) link.credit = credit;
 }

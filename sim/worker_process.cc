@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
 #include "core/node_parts.h"
+#include "net/checksum_transport.h"
 
 namespace shoal::sim {
 namespace {
@@ -58,10 +59,14 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
 
 std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
   const auto wake = [this] { Wake(); };
-  if (ports_.same_node != nullptr) return ports_.same_node->MakeTransport(/*listen=*/false, wake);
+  const Checksums checksums = place_.job.checksums ? Checksums::kToAll : Checksums::kToAskers;
+  if (ports_.same_node != nullptr) {
+    return MakeChecksumTransport(ports_.same_node->MakeTransport(/*listen=*/false, wake), checksums);
+  }
   auto transport = ports_.network->MakeTransport(place_.node, /*listen=*/false, wake);
   simulated_ = transport.get();
-  return transport;
+  if (place_.job.checksums) simulated_->HasChecksums();
+  return MakeChecksumTransport(std::move(transport), checksums);
 }
 
 std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
@@ -118,6 +123,10 @@ bool WorkerProcess::FailsOnServerLoss() const {
   return profile_.survive_server_loss == is_odd;
 }
 
+uint32_t WorkerProcess::AskedChunkBytes() const {
+  return profile_.plans_flow && !place_.job.asks_for_chunk ? 0 : profile_.max_chunk_bytes;
+}
+
 uint64_t WorkerProcess::GroupTimeoutNs() const { return std::max(profile_.op_timeout_ns, kLeastGroupTimeoutNs); }
 
 void WorkerProcess::JoinNextGroup(Now now) {
@@ -128,10 +137,12 @@ void WorkerProcess::JoinNextGroup(Now now) {
   membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
                                                      .request = {.name = group.name,
                                                                  .ranks = group.ranks,
-                                                                 .max_chunk_bytes = profile_.max_chunk_bytes,
+                                                                 .max_chunk_bytes = AskedChunkBytes(),
+                                                                 .link = LinkOfRank(place_.job, place_.rank),
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire,
                                                                  .fail_on_server_loss = FailsOnServerLoss(),
+                                                                 .checksums = place_.job.checksums,
                                                                  .node_reduce = NodeReduce()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
   if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;
@@ -160,8 +171,12 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(info.node_reduce)), " and not ",
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
+  if (profile_.plans_flow && !info.map->shards().empty()) {
+    ports_.checkers->CheckPlan(info, AskedChunkBytes(), place_.job.link);
+  }
   // To servers each rail is a group of its own.
-  ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size());
+  ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),
+                            profile_.plans_flow ? info.credit_chunks : kMaxCreditChunks);
   ports_.checkers->SawMap(info.id, *info.map);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
@@ -185,7 +200,9 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
     commands_.emplace_back(*given_up);
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
-    membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
+    const WorkerCounters counters = loop_->counters();
+    ports_.checkers->CheckServerWaits(name(), counters.server_waits);
+    membership_commands_.emplace_back(StatisticsRead{counters});
   } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {
     colocate_server_(server->job, server->timeout_ms);
   } else if (const auto* ended = std::get_if<MembershipEnded>(&outcome)) {

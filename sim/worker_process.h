@@ -132,6 +132,7 @@ class WorkerProcess : public SimProcess {
   void JoinNextGroup(Now now);
   // What it asks for in its groups.
   bool FailsOnServerLoss() const;
+  uint32_t AskedChunkBytes() const;
   uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
