@@ -125,6 +125,9 @@ class Checkers {
   uint64_t preemptions() const { return preemptions_; }
   // Groups whose chunks the product's plan has chosen.
   uint64_t chunks_chosen() const { return chunks_chosen_; }
+  // Between tensors on devices and host memory.
+  void CountDeviceCopies(uint64_t copies) { device_copies_ += copies; }
+  uint64_t device_copies() const { return device_copies_; }
   // How often ranks told for how long they waited for servers.
   uint64_t server_waits_told() const { return server_waits_told_; }
 
@@ -168,6 +171,7 @@ class Checkers {
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
   uint64_t chunks_chosen_ = 0;
+  uint64_t device_copies_ = 0;
   uint64_t server_waits_told_ = 0;
 };
 

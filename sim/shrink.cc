@@ -50,9 +50,11 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
       smaller->push_back(std::move(fewer));
     }
     const JobProfile& shape = profile.jobs[job];
+    // While there are many ops, fewer ranks fail as well.
+    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks / 2, 1u), smaller);
+    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::ops, std::max(shape.ops / 2, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::ops, std::max(shape.ops - 1, 1u), smaller);
-    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::in_flight, 1u, smaller);
     AddWith(profile, JobOf, job, &JobProfile::subgroup, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::short_groups, shape.short_groups / 2, smaller);

@@ -35,6 +35,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .loans = cluster.network().loans_taken(),
           .changes_caught = cluster.network().changes_caught(),
           .chunks_chosen = checkers.chunks_chosen(),
+          .device_copies = checkers.device_copies(),
           .server_waits_told = checkers.server_waits_told(),
           .terms = cluster.terms(),
           .refused_saves = cluster.disk().refused_saves(),

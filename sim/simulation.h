@@ -25,6 +25,7 @@ struct Report {
   uint64_t loans = 0;                                   // payloads that servers borrowed
   uint64_t changes_caught = 0;                          // payloads that were changed on their way
   uint64_t chunks_chosen = 0;                           // by the product's plan: groups
+  uint64_t device_copies = 0;                           // between tensors on devices and host memory
   uint64_t server_waits_told = 0;                       // by ranks, in heartbeats
   uint64_t terms = 0;                                   // of schedulers that were elected
   uint64_t refused_saves = 0;                           // of schedulers whose term was over

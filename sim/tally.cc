@@ -26,6 +26,7 @@ void Tally::Add(const Report& report) {
   loans += report.loans;
   changes_caught += report.changes_caught;
   chunks_chosen += report.chunks_chosen;
+  device_copies += report.device_copies;
   server_waits_told += report.server_waits_told;
   terms += report.terms;
   refused_saves += report.refused_saves;
@@ -49,6 +50,7 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
       ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
       ", \"changes_caught\": ", changes_caught, ", \"chunks_chosen\": ", chunks_chosen,
+      ", \"device_copies\": ", device_copies,
       ", \"server_waits_told\": ", server_waits_told, ", \"terms\": ", terms, ", \"refused_saves\": ", refused_saves,
       ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
       ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,

@@ -122,6 +122,7 @@ WorkerProcess::~WorkerProcess() {
   local_reduce_.reset();
   transport_.reset();
   loop_.reset();
+  if (stager_ != nullptr) ports_.checkers->CountDeviceCopies(stager_->copies());
   stager_.reset();
 }
 

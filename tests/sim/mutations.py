@@ -4,6 +4,7 @@ A mutation replaces text that is in a file exactly once, so it outlives most cha
 fails test_mutations.py, and is to be written anew.
 """
 
+from device_mutations import DEVICE_MUTATIONS
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
 from scheduler_mutations import SCHEDULER_MUTATIONS
@@ -447,6 +448,7 @@ MUTATIONS = [
         "F21: a group that a closed rank never opened ends for the others",
         ("worker/membership/membership_machine.cc", "  groups_.GiveUpUnended();\n", ""),
     ),
+    *DEVICE_MUTATIONS,
     *SCHEDULER_MUTATIONS,
     *NODE_MUTATIONS,
 ]

@@ -43,6 +43,7 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.preemptions, 5u);
   EXPECT_GT(tally.changes_caught, 50u) << "payloads that were changed on their way";
   EXPECT_GT(tally.chunks_chosen, 500u) << "groups whose chunks the plan chose";
+  EXPECT_GT(tally.device_copies, 100'000u) << "between tensors on devices and host memory";
   EXPECT_GT(tally.server_waits_told, 100u) << "windows that ranks told of";
   EXPECT_GT(tally.terms, 500u) << "of schedulers that were elected";
   EXPECT_GT(tally.refused_saves, 20u) << "of schedulers whose term was over";
@@ -202,10 +203,11 @@ TEST(Checkers, FindNothingWherePayloadsChangeAndAreChecked) {
     profile.lease_ttl_ms = 5000;
     profile.op_timeout_ns = 40 * kNsPerS;
     profile.network.lend_per_million = 500'000;
+    profile.think_ns = 5 * kNsPerMs;
     profile.jobs[0].ops = 100;
     profile.jobs[0].checksums = true;
     profile.faults.push_back({.kind = FaultKind::kCorruption,
-                              .at_ns = kNsPerS + 80 * kNsPerMs,
+                              .at_ns = kNsPerS + 200 * kNsPerMs,
                               .duration_ns = kNsPerS,
                               .target = static_cast<uint32_t>(seed)});
     const Report report = Simulate(profile, 0);
