@@ -13,9 +13,9 @@ DEVICE_MUTATIONS = [
         "a chunk of a tensor on a device is sent when it is in host memory",
         (
             "worker/machine/chunk_flow.cc",
-            "    return StartDeviceCopy(DeviceCopyKind::kContribution, shard, cell, &op, chunk, link.staging(), place, actions);",
-            "    SendChunk(shard, cell, op, place, actions);\n"
-            "    return StartDeviceCopy(DeviceCopyKind::kContribution, shard, cell, &op, chunk, link.staging(), place, actions);",
+            "    link.StartCopy(cell);\n    return StartDeviceCopy(DeviceCopyKind::kContribution,",
+            "    link.StartCopy(cell);\n    SendChunk(shard, cell, op, place, actions);\n"
+            "    return StartDeviceCopy(DeviceCopyKind::kContribution,",
         ),
         (
             "worker/machine/chunk_flow_device.cc",
@@ -28,10 +28,8 @@ DEVICE_MUTATIONS = [
         "a chunk is done when its result is on the device",
         (
             "worker/machine/chunk_flow.cc",
-            "    StartDeviceCopy(DeviceCopyKind::kResult, token.shard, token.cell, op, link.chunk(token.cell).place().chunk,\n"
             "                    link.staging(), link.staging()->Place(token.cell), actions);\n"
             "    return absl::OkStatus();\n",
-            "    StartDeviceCopy(DeviceCopyKind::kResult, token.shard, token.cell, op, link.chunk(token.cell).place().chunk,\n"
             "                    link.staging(), link.staging()->Place(token.cell), actions);\n"
             "    link.EndCopy(token.cell);\n    FinishChunk(token.shard, token.cell, op, now, actions);\n"
             "    return absl::OkStatus();\n",
@@ -74,9 +72,8 @@ DEVICE_MUTATIONS = [
         "I3: a rank hands over the result of a chunk, and nothing else",
         (
             "worker/machine/chunk_flow_device.cc",
-            "  StartDeviceCopy(DeviceCopyKind::kHandOver, shard, *index, op, chunk, memory, memory->Place(0), actions);",
-            "  StartDeviceCopy(DeviceCopyKind::kHandOver, shard, *index, op, chunk, memory, memory->Place(0), actions);\n"
-            "  SendHandOver(*index, actions);",
+            "memory, memory->Place(0), actions);\n}",
+            "memory, memory->Place(0), actions);\n  SendHandOver(*index, actions);\n}",
         ),
         (
             "worker/machine/chunk_flow_device.cc",

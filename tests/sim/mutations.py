@@ -237,7 +237,7 @@ MUTATIONS = [
         "a tensor belongs to the network until that says it is done, also of an epoch that is over",
         (
             "worker/machine/chunk_flow.cc",
-            "  if (!op.layout().narrowed() && retired_.Reads(place)) return;\n",
+            "  if (retired_.ReadsTensor(place)) return;\n",
             "",
         ),
     ),
