@@ -22,12 +22,19 @@ std::span<std::byte> DestinationOf(const DeviceCopy& copy) {
   return {copy.place, copy.elements * DataTypeSize(copy.place_type)};
 }
 
+bool OverlapInTensor(const DeviceCopy& a, const DeviceCopy& b) {
+  const auto end = [](const DeviceCopy& copy) { return copy.tensor + copy.elements * DataTypeSize(copy.tensor_type); };
+  return a.ticket == b.ticket && a.tensor < end(b) && b.tensor < end(a);
+}
+
 }  // namespace
 
-SimStager::SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake)
+SimStager::SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake,
+                     std::function<void(const std::string&)> fail)
     : world_(world),
       max_delay_ns_(max_delay_ns),
       wake_(std::move(wake)),
+      fail_(std::move(fail)),
       region_(arena_bytes + kPageBytes),
       arena_(std::make_shared<StagingArena>(WholePages(&region_))),
       alive_(std::make_shared<SimStager*>(this)) {}
@@ -37,6 +44,11 @@ SimStager::~SimStager() { *alive_ = nullptr; }
 void SimStager::FillWithGarbage(std::span<std::byte> memory) { std::ranges::fill(memory, kGarbage); }
 
 void SimStager::Start(DeviceCopy copy) {
+  for (const auto& [number, other] : under_way_) {
+    if ((copy.to_device() || other.to_device()) && OverlapInTensor(copy, other)) {
+      fail_("copies between a tensor on a device and host memory overlap (ownership)");
+    }
+  }
   FillWithGarbage(DestinationOf(copy));
   const uint64_t number = ++copies_;
   under_way_.emplace(number, std::move(copy));

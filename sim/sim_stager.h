@@ -1,8 +1,8 @@
 // The Stager port under virtual time: copies take a while, drawn anew for each, and end in any order.
 //
 // Until a copy ends its destination holds garbage, half a copy being no better: what is sent, pushed again or handed
-// over too early gives a wrong sum. A tensor is garbage until it is ready, and not touched after its op has ended.
-// One thread (the world's).
+// over too early gives a wrong sum. A tensor is garbage until it is ready, and not touched after its op has ended. No
+// copy writes to a chunk of a tensor that another copy reads or writes. One thread (the world's).
 #ifndef SHOAL_SIM_SIM_STAGER_H_
 #define SHOAL_SIM_SIM_STAGER_H_
 
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/world.h"
@@ -22,8 +23,9 @@ namespace shoal::sim {
 
 class SimStager final : public Stager {
  public:
-  // `wake` is called when Poll has something.
-  SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake);
+  // `wake` is called when Poll has something, `fail` when two copies are at odds.
+  SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake,
+            std::function<void(const std::string&)> fail);
   // What is under way is dropped: the process is gone.
   ~SimStager() override;
   SimStager(const SimStager&) = delete;
@@ -49,6 +51,7 @@ class SimStager final : public Stager {
   World* const world_;
   const uint64_t max_delay_ns_;
   const std::function<void()> wake_;
+  const std::function<void(const std::string&)> fail_;
   std::vector<std::byte> region_;
   const std::shared_ptr<StagingArena> arena_;
   std::shared_ptr<SimStager*> alive_;         // to this; events of the world look whether it is null

@@ -77,7 +77,9 @@ std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
 
 std::unique_ptr<SimStager> WorkerProcess::MakeStager() {
   if (!place_.job.has_devices) return nullptr;
-  return std::make_unique<SimStager>(&world(), profile_.device_delay_ns, kDeviceMemoryBytes, [this] { Wake(); });
+  return std::make_unique<SimStager>(
+      &world(), profile_.device_delay_ns, kDeviceMemoryBytes, [this] { Wake(); },
+      [this](const std::string& what) { ports_.checkers->Fail(absl::StrCat(name(), ": ", what)); });
 }
 
 WorkerMachineOptions WorkerProcess::MachineOptions() const {

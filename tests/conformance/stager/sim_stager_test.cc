@@ -8,7 +8,10 @@ namespace {
 // Time passes whenever the suite polls.
 class SteppingStager final : public Stager {
  public:
-  explicit SteppingStager(sim::World* world) : world_(*world), stager_(world, 50'000, 32 << 20, [] {}) {}
+  explicit SteppingStager(sim::World* world)
+      : world_(*world),
+        stager_(
+            world, 50'000, 32 << 20, [] {}, [](const std::string& what) { ADD_FAILURE() << what; }) {}
 
   const std::shared_ptr<StagingArena>& arena() const { return stager_.arena(); }
   void Start(DeviceCopy copy) override {
