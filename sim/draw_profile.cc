@@ -142,7 +142,8 @@ void DrawPlan(Profile* profile) {
   }
 }
 
-// In some runs jobs have tensors on devices, in the groups that go through servers as a whole. From a source of its own.
+// In some runs jobs have tensors on devices, in the groups that go through servers as a whole. From a source of its
+// own.
 void DrawDevices(Profile* profile) {
   Random random(profile->seed ^ 0xdeb1ce);
   if (!random.Chance(200'000)) return;
