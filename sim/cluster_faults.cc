@@ -304,16 +304,17 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
 // if the others were all in it still: else a new rank would take the place of one that had left, or never came.
 void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   --restarts_due_;
-  const WorkerProcess::Place* place = nullptr;
+  const auto of_run = [run](const Worker& worker) { return worker.place.run == run; };
+  // A run has a rank at least.
+  const WorkerProcess::Place& place = std::ranges::find_if(workers_, of_run)->place;
   uint32_t were_in = first_was_in ? 1 : 0;
   for (Worker& worker : workers_) {
-    if (worker.place.run != run) continue;
-    place = &worker.place;
+    if (!of_run(worker)) continue;
     if (worker.process == nullptr || worker.process->finished()) continue;
     if (worker.process->opened_all() && !worker.process->leaves()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
-  StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
+  StartRun(were_in == place.job.ranks ? place.job_name : absl::StrCat(place.job_name, "-again"), place.job, 0);
 }
 
 bool Cluster::IsOver(uint32_t run) const {

@@ -105,14 +105,15 @@ void SimControl::PassOn(uint64_t follower, const Arrive& arrive, const Refuse& r
   });
 }
 
-void SimControl::Through(uint64_t follower, const std::function<void()>& what) {
+void SimControl::Through(uint64_t follower, std::function<void()> what) {
   const auto found = followers_.find(follower);
   if (found == followers_.end()) {
     if (follower == 0) what();
     return;
   }
   if (!found->second->stillness_.At(world_->now_ns())) return what();
-  world_->At(found->second->stillness_.until_ns(), [this, follower, what] { Through(follower, what); });
+  world_->At(found->second->stillness_.until_ns(),
+             [this, follower, what = std::move(what)] { Through(follower, what); });
 }
 
 RequestHandle SimControl::Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer) {

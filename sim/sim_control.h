@@ -111,7 +111,7 @@ class SimControl {
   // proto/scheduler_channel.cc).
   uint64_t TakeTurn(const Caller& caller);
   // Does it when the follower does not stand still, at once if there is none; not if it has gone.
-  void Through(uint64_t follower, const std::function<void()>& what);
+  void Through(uint64_t follower, std::function<void()> what);
   void End(scheduler::RequestHandle handle, const absl::StatusOr<scheduler::Response>& response);
   void Break(scheduler::RequestHandle handle, const absl::Status& why);
   scheduler::WatcherId Open(scheduler::WatcherId id, Stream stream);

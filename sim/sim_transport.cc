@@ -34,6 +34,7 @@ SimTransport::~SimTransport() {
   if (silent_) network_->dark_.insert(address_);
   wake_ = [] {};
   std::vector<PeerId> peers;
+  peers.reserve(peers_.size());
   for (const auto& [id, peer] : peers_) peers.push_back(id);
   for (PeerId peer : peers) {
     PeerState* state = Find(peer);

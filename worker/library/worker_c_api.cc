@@ -259,7 +259,7 @@ uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
 const char* shoal_version(void) { return shoal::kSoftwareVersion; }
 
 const char* shoal_code_name(shoal_code code) {
-  static const char* const kNames[] = {
+  static constexpr const char* kNames[] = {
       "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
       "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
       "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",

@@ -50,6 +50,7 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
 WorkerCounters WorkerLoop::counters() const {
   WorkerCounters counters = machine_.counters();
   std::vector<PeerId> peers;
+  peers.reserve(counters.shards.size());
   for (const ShardTraffic& shard : counters.shards) peers.push_back(shard.peer);
   TransportReport report = transport_->Report(peers);
   for (size_t i = 0; i < peers.size(); ++i) {

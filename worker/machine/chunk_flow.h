@@ -175,7 +175,7 @@ class ChunkFlow {
   void HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
                 WorkerActions* actions);
   // From a tensor on a device.
-  void HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk, std::shared_ptr<StagingMemory> memory,
+  void HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
                           WorkerActions* actions);
   void SendHandOver(uint16_t index, WorkerActions* actions);
   // A transport operation on the op's memory has ended.

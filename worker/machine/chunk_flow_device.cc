@@ -24,7 +24,7 @@ absl::Status ChunkFlow::ArenaIsFull() const {
 }
 
 void ChunkFlow::HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk,
-                                   std::shared_ptr<StagingMemory> memory, WorkerActions* actions) {
+                                   const std::shared_ptr<StagingMemory>& memory, WorkerActions* actions) {
   const std::optional<uint16_t> index = results_.StartHandOver(
       {.memory = memory, .connection = links_[shard].connection(), .header = PushHeader(*op, chunk)});
   if (!index.has_value()) return;
