@@ -1,6 +1,7 @@
 #include "cli/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -123,7 +124,7 @@ std::string PlanText(const PlanOptions& options, const ServerPlan& plan) {
     const PlanRow& row = plan.rows[i];
     const bool is_enough = row.dedicated_servers == plan.enough_servers;
     if (i % step != 0 && !is_enough && i + 1 != plan.rows.size()) continue;
-    const auto bar = static_cast<size_t>(kBarColumns * Ratio(row.predicted_ns, longest_ns) + 0.5);
+    const auto bar = static_cast<size_t>(std::lround(kBarColumns * Ratio(row.predicted_ns, longest_ns)));
     table.push_back({absl::StrCat(row.dedicated_servers), absl::StrCat(row.colocated_servers),
                      Milliseconds(row.predicted_ns),
                      absl::StrFormat("%.2f times that", Ratio(plan.ring_ns, row.predicted_ns)),

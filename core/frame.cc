@@ -148,7 +148,8 @@ FrameHeaderBytes EncodeHeader(const FrameHeader& header) {
       .Put(header.payload_crc32c)
       .Put(static_cast<uint8_t>(header.refusal))
       .Put(static_cast<uint8_t>(header.narrowed ? 1 : 0))
-      .Put(static_cast<uint8_t>(header.in_one_go ? 1 : 0));
+      .Put(static_cast<uint8_t>(header.in_one_go ? 1 : 0))
+      .Put(header.in_flight);
   return bytes;
 }
 
@@ -214,6 +215,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   }
   header.narrowed = narrowed == 1;
   header.in_one_go = reader.Get<uint8_t>() == 1;  // a measurement's: other values say no
+  header.in_flight = reader.Get<uint8_t>();
   if (header.type == FrameType::kPush || header.type == FrameType::kResult) {
     if (absl::Status status = CheckPayloadFields(header); !status.ok()) return status;
   }

@@ -111,6 +111,9 @@ struct FrameHeader {
   uint32_t payload_crc32c = 0;  // 0: not computed; the transport's business
   bool narrowed = false;        // kPush, kResult: the tensor is float32, and `dtype` is what it is sent as
   bool in_one_go = false;       // kPush: the rank waited for nothing between the first chunk of the op and this one
+  // kPush: how many chunks of the group the rank has in flight with this one, to all servers, or the most that fits; 0:
+  // nothing more is there yet that it could push to this server, or it does not say.
+  uint8_t in_flight = 0;
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };

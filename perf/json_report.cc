@@ -32,6 +32,7 @@ std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat
 // Values are JSON already.
 std::string Object(const std::vector<std::pair<std::string, std::string>>& fields, const std::string& indent) {
   std::vector<std::string> lines;
+  lines.reserve(fields.size());
   for (const auto& [name, value] : fields) lines.push_back(absl::StrCat(indent, "  ", Quote(name), ": ", value));
   return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n", indent, "}");
 }
@@ -56,6 +57,7 @@ std::string MachineJson(const MachineFacts& machine) {
 
 std::string ServersJson(const ClusterFacts& cluster) {
   std::vector<std::string> shards;
+  shards.reserve(cluster.shards.size());
   for (const ServerTraffic& shard : cluster.shards) {
     shards.push_back(Object({{"name", Quote(shard.name)},
                              {"address", Quote(shard.address)},
@@ -93,8 +95,10 @@ std::string MeasurementJson(const Measurement& measurement) {
 std::string JsonReport(const PerfOptions& options, const RunFacts& facts,
                        const std::vector<Measurement>& measurements) {
   std::vector<std::string> arguments;
+  arguments.reserve(facts.arguments.size());
   for (const std::string& argument : facts.arguments) arguments.push_back(Quote(argument));
   std::vector<std::string> results;
+  results.reserve(measurements.size());
   uint64_t wrong = 0;
   for (const Measurement& measurement : measurements) {
     results.push_back(MeasurementJson(measurement));

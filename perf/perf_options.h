@@ -49,16 +49,16 @@ struct PerfOptions {
   uint32_t world_size = 0;
   uint32_t rank = 0;
   uint32_t min_servers = 1;
+  uint32_t timeout_s = 60;
   std::string net_device;
   std::string transports = "tcp";
-  bool network_only = false;
   std::string colocate_text = "auto";
   Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions
   std::string node_reduce_text = "auto";
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // filled in by ParsePerfOptions
+  bool network_only = false;
   bool fail_on_server_loss = false;
   bool checksums = false;
-  uint32_t timeout_s = 60;
 
   bool help = false;
   bool version = false;

@@ -26,7 +26,7 @@ struct TestData {
   uint64_t seed = 0;
   DataType dtype = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  uint32_t rank_count = 1;
+  uint32_t rank_count = 1;              // at least 1
   WireFormat wire = WireFormat::kAsIs;  // of the group: narrowed float32 contributions count as they were sent
 };
 

@@ -49,11 +49,15 @@ absl::Status TryToBind(const ListenAddress& address, const std::string& listen, 
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   const int probe = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool bound = bind(probe, found->ai_addr, found->ai_addrlen) == 0;
-  const int bind_error = errno;
-  if (probe >= 0) close(probe);
+  bool bound = false;
+  int bind_error = errno;
+  if (probe >= 0) {
+    const int on = 1;
+    setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    bound = bind(probe, found->ai_addr, found->ai_addrlen) == 0;
+    bind_error = errno;
+    close(probe);
+  }
   if (bound) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("can't listen on ", listen, ": ", std::strerror(bind_error),
                                              "; give another address with ", option, " IP:PORT"));

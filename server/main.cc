@@ -45,7 +45,7 @@ std::optional<std::string> LookUpEnvironment(const std::string& name) {
 }
 
 int FailUsage(const absl::Status& status) {
-  std::cerr << "shoal-server: " << status.message() << std::endl;
+  std::cerr << "shoal-server: " << status.message() << '\n';
   return kExitUsage;
 }
 
@@ -175,7 +175,7 @@ int Serve(const ServerConfig& config, LogFormat format, EventLog* log, int signa
   shown.Show(server->get());
   const std::string addresses = absl::StrJoin((*server)->addresses(), ",");
   if (format == LogFormat::kText) {
-    std::cout << "shoal-server " << (*server)->name() << " listening on " << addresses << std::endl;
+    std::cout << "shoal-server " << (*server)->name() << " listening on " << addresses << '\n' << std::flush;
   }
   log->Write({.kind = EventKind::kServerListening,
               .subject = absl::StrCat("server ", (*server)->name()),
@@ -218,7 +218,7 @@ int Main(const std::vector<std::string>& arguments) {
     return kExitOk;
   }
   if (status.ok() && version) {
-    std::cout << "shoal-server " << kSoftwareVersion << std::endl;
+    std::cout << "shoal-server " << kSoftwareVersion << '\n';
     return kExitOk;
   }
   if (status.ok()) status = CheckServerConfig(config);
@@ -232,7 +232,7 @@ int Main(const std::vector<std::string>& arguments) {
   const int signal_fd = CatchSignals();
   const absl::StatusOr<std::unique_ptr<EventLog>> log = EventLog::Start(*format);
   if (!log.ok()) {
-    std::cerr << "shoal-server: " << log.status().message() << std::endl;
+    std::cerr << "shoal-server: " << log.status().message() << '\n';
     return kExitFailure;
   }
   if (signal_fd < 0) return Fail(absl::InternalError("the kernel returned no descriptor for signals"), log->get());

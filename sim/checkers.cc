@@ -22,6 +22,11 @@ bool IsUntouched(const std::vector<std::byte>& memory) {
          (memory[0] == kGrave && std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0);
 }
 
+// The law of docs/adr/0007: what a port is sure to hold, and what is planned however little that is.
+constexpr uint64_t kPortHoldsBytes = 256 << 10;
+constexpr uint64_t kPortHoldsPerSecond = 4000;  // the part of a second whose bandwidth a fast port holds
+constexpr uint64_t kLeastPlannedCredit = 3;
+
 // What is called when its group has failed already ends within this time.
 constexpr uint64_t kAtOnceNs = kNsPerS;
 
@@ -188,6 +193,46 @@ void Checkers::CheckNetwork(const SimNetwork& network) {
   for (const std::string& fault : network.faults()) Fail(fault);
   if (network.loans_open() > 0) {
     Fail(absl::StrCat(network.loans_open(), " loans are still open after everybody has gone (loans)"));
+  }
+}
+
+void Checkers::CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link) {
+  const FlowPlan plan{.chunk_bytes = group.max_chunk_bytes,
+                      .credit_chunks = group.credit_chunks,
+                      .look_ahead_chunks = group.look_ahead_chunks};
+  const auto fail = [&](const char* what) {
+    Fail(absl::StrCat("group ", group.id.value(), " has ", plan.credit_chunks, " chunks of ", plan.chunk_bytes,
+                      " bytes, ", plan.look_ahead_chunks, " ahead: ", what, " (one plan)"));
+  };
+  const auto [entry, is_new] = plans_.try_emplace(group.id, plan);
+  if (!(entry->second == plan)) fail("another rank has other ones");
+  if (!is_new) return;
+  if (asked_chunk_bytes == 0) ++chunks_chosen_;
+  if (asked_chunk_bytes > 0 && plan.chunk_bytes != asked_chunk_bytes) fail("its ranks asked for others");
+  if (group.link != link) fail("the link is not the best one that was measured");
+  const auto shards = static_cast<uint32_t>(group.map->shards().size());
+  const uint64_t under_way = plan.look_ahead_chunks > 0 ? plan.look_ahead_chunks : plan.credit_chunks * shards;
+  // Below that shards would wait for each other's results, whatever the port holds.
+  const uint64_t least = kLeastPlannedCredit * shards;
+  const uint64_t port_bytes = std::max(kPortHoldsBytes, link.bytes_per_s / kPortHoldsPerSecond);
+  const uint64_t bound_bytes = port_bytes + link.bytes_per_s * link.round_trip_ns / kNsPerS;
+  const double to_port = static_cast<double>(under_way * plan.chunk_bytes) * group.busiest_port;
+  if (under_way > least && to_port > static_cast<double>(bound_bytes)) fail("that does not fit a port");
+}
+
+void Checkers::CheckServerWaits(const std::string& worker, const std::vector<ServerWaitWindow>& windows) {
+  for (const ServerWaitWindow& window : windows) {
+    if (window.number == 0) continue;  // none is over yet
+    ++server_waits_told_;
+    const auto fits = [&](const ServerWait& wait) {
+      return wait.waited_ns <= window.length_ns && wait.late_bursts <= window.bursts;
+    };
+    if (window.bursts > 0 && window.length_ns > 0 && window.length_ns <= window.end_ns &&
+        std::ranges::all_of(window.servers, fits)) {
+      continue;
+    }
+    Fail(absl::StrCat(worker, " tells of a window of ", window.length_ns, " ns and ", window.bursts,
+                      " bursts, in which it can't have waited for its servers as it says (waits)"));
   }
 }
 

@@ -7,6 +7,9 @@
 //   local memory  what ranks share on a node is given up when they have closed their groups or are gone
 //   agreement     all ranks that get a result of an op have the same bits (I1)
 //   one map       all ranks that hear of a group's epoch hear of the same shards in it (I4)
+//   one plan      all ranks of a group work with the same chunks and credit, which follow from the fastest link that
+//                 they have measured, and what is under way to a port fits it (core/flow_plan.h)
+//   waits         what a rank tells of how long it waited for servers is possible
 //   bounds        a server's memory and tables never exceed what it was given at start-up (I7)
 //   ownership     memory of an op that has ended is not touched any more, nor is memory that is being sent before its
 //                 kSent
@@ -38,12 +41,15 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "core/flow_plan.h"
 #include "core/shard_map.h"
 #include "server/machine/server_actions.h"
 #include "sim/fault_log.h"
 #include "sim/op_truth.h"
 #include "sim/sim_transport.h"
 #include "sim/world.h"
+#include "worker/machine/group_info.h"
+#include "worker/machine/server_wait_book.h"
 
 namespace shoal::sim {
 
@@ -103,6 +109,9 @@ class Checkers {
   void Bury(std::string whose, std::vector<std::byte> memory);
   // True if nobody has told of this epoch of the group before, and it is not its first.
   bool SawMap(GroupId group, const ShardMap& map);
+  // Of a rank's group with servers, whose ranks asked for that chunk (0: any) and have measured that link at best.
+  void CheckPlan(const GroupInfo& group, uint32_t asked_chunk_bytes, const LinkFacts& link);
+  void CheckServerWaits(const std::string& worker, const std::vector<ServerWaitWindow>& windows);
   void CheckServerBounds(const std::string& server, const ServerCounters& counters, uint64_t slot_memory_bytes);
   void CheckServerEmpty(const std::string& server, const ServerCounters& counters);
   void CheckGraves();
@@ -114,6 +123,13 @@ class Checkers {
   std::string first_error_of(uint32_t job) const;
   uint64_t refusals() const { return refusals_; }
   uint64_t preemptions() const { return preemptions_; }
+  // Groups whose chunks the product's plan has chosen.
+  uint64_t chunks_chosen() const { return chunks_chosen_; }
+  // Between tensors on devices and host memory.
+  void CountDeviceCopies(uint64_t copies) { device_copies_ += copies; }
+  uint64_t device_copies() const { return device_copies_; }
+  // How often ranks told for how long they waited for servers.
+  uint64_t server_waits_told() const { return server_waits_told_; }
 
  private:
   struct Truth {
@@ -141,6 +157,7 @@ class Checkers {
   std::vector<std::string> failures_;
   std::map<std::tuple<uint32_t, std::string, uint64_t>, Truth> truths_;
   std::map<std::pair<GroupId, Epoch>, std::vector<Shard>> maps_;
+  std::map<GroupId, FlowPlan> plans_;
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> all_know_by_ns_;     // by job and rank
   std::map<std::pair<uint32_t, std::string>, uint64_t> given_up_by_ns_;  // by job and group
   std::set<std::pair<uint32_t, std::string>> failed_groups_;             // likewise
@@ -153,6 +170,9 @@ class Checkers {
   std::map<uint32_t, std::set<std::string>> texts_;  // likewise: one of them is in each error
   uint64_t refusals_ = 0;
   uint64_t preemptions_ = 0;
+  uint64_t chunks_chosen_ = 0;
+  uint64_t device_copies_ = 0;
+  uint64_t server_waits_told_ = 0;
 };
 
 }  // namespace shoal::sim

@@ -47,8 +47,15 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
 
 void Cluster::Start() {
   Random& random = world_.random();
-  world_.After(random.Below(kStartSpreadNs), [this] { StartScheduler(); });
-  followers_.resize(profile_.schedulers - 1);
+  if (profile_.leader_lease_ms == 0) {
+    world_.After(random.Below(kStartSpreadNs), [this] { StartScheduler(); });
+    followers_.resize(profile_.schedulers - 1);
+  } else {
+    candidates_.resize(profile_.schedulers);
+  }
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    world_.After(random.Below(kStartSpreadNs), [this, i] { StartCandidate(i); });
+  }
   for (size_t i = 0; i < followers_.size(); ++i) {
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartFollower(i); });
   }
@@ -81,11 +88,54 @@ void Cluster::WaitForServers(bool were_there) {
 
 void Cluster::StartScheduler() {
   if (scheduler_ != nullptr) return;
-  scheduler_ = std::make_unique<SchedulerProcess>(
-      &world_, profile_, &control_, &disk_, [this](const scheduler::EventRecord& event) {
-        scheduler_audit_.OnEvent(event, world_.now_ns());
-        if (EventKey(event.kind).ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
+  scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_, TakeSchedulerEvents());
+}
+
+SchedulerProcess::OnEvent Cluster::TakeSchedulerEvents() {
+  return [this](const scheduler::EventRecord& event) {
+    scheduler_audit_.OnEvent(event, world_.now_ns());
+    if (EventKey(event.kind).ends_with("-lost")) fault_log_.Noticed(absl::StrCat(event.subject, " ", event.reason));
+  };
+}
+
+void Cluster::StartCandidate(size_t index) {
+  if (candidates_[index] != nullptr) return;
+  candidates_[index] = std::make_unique<SimCandidate>(
+      &world_, profile_, index + 1, &control_, &disk_,
+      [this, index](SchedulerProcess::Lead lead) { return StartTerm(index, std::move(lead)); },
+      [this](uint64_t number) {
+        const std::unique_ptr<SimCandidate>& leader = candidates_[number - 1];
+        return leader == nullptr ? 0 : leader->host_number();
       });
+}
+
+std::unique_ptr<SchedulerProcess> Cluster::StartTerm(size_t index, SchedulerProcess::Lead lead) {
+  ++terms_;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    // One that stood still while it was elected finds its term over as it begins.
+    if (!candidates_[index]->HoldsLead() || i == index) continue;
+    if (candidates_[i] == nullptr || !candidates_[i]->MayAnswer()) continue;
+    checkers_.Fail(absl::StrCat(candidates_[index]->name(), " leads, and ", candidates_[i]->name(),
+                                " has not stopped (one leader)"));
+  }
+  return std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_, TakeSchedulerEvents(),
+                                            std::move(lead));
+}
+
+bool Cluster::SomebodyLeads() const {
+  return scheduler_ != nullptr || std::ranges::any_of(candidates_, [](const std::unique_ptr<SimCandidate>& each) {
+           return each != nullptr && each->MayAnswer();
+         });
+}
+
+bool Cluster::LeadIsSettled() const {
+  uint64_t leader = 0;
+  for (const std::unique_ptr<SimCandidate>& each : candidates_) {
+    if (each != nullptr && each->MayAnswer()) leader = each->host_number();
+  }
+  return leader != 0 && std::ranges::all_of(candidates_, [&](const std::unique_ptr<SimCandidate>& each) {
+           return each == nullptr || each->IsSettledOn(leader);
+         });
 }
 
 void Cluster::StartFollower(size_t index) {
@@ -119,6 +169,7 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
 void Cluster::StartWorker(size_t index) {
   Worker& worker = workers_[index];
   worker.started = true;
+  if (world_.now_ns() < joins_excused_until_ns_) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   const JobProfile& shape = worker.place.job;
   scheduler_audit_.RankStarted(worker.place.job_name,
                                absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank), worker.place.node,
@@ -210,6 +261,9 @@ void Cluster::Tend() {
     }
   }
   TendRollingRestart();
+  if (!candidates_.empty() && !LeadIsSettled()) fault_log_.GoesOn(world_.now_ns());
+  // A store that works again is found to do so when the save is repeated; leases start anew then (F12).
+  if (disk_.has_unsaved()) fault_log_.GoesOn(world_.now_ns());
   CheckRetained();
   world_.After(kTendEveryNs, [this] { Tend(); });
 }

@@ -23,6 +23,7 @@
 #include "sim/scheduler_audit.h"
 #include "sim/scheduler_process.h"
 #include "sim/server_process.h"
+#include "sim/sim_candidate.h"
 #include "sim/sim_control.h"
 #include "sim/sim_local_reduce.h"
 #include "sim/sim_store.h"
@@ -56,6 +57,8 @@ class Cluster {
   uint64_t deaths_while_gathering() const { return deaths_while_gathering_; }
   const FaultLog& fault_log() const { return fault_log_; }
   NodeStageCounts node_deaths() const;
+  uint64_t terms() const { return terms_; }
+  const SimDisk& disk() const { return disk_; }
   // Of jobs.
   uint32_t runs() const { return runs_; }
   const std::array<uint64_t, kFaultKindCount>& faults() const { return faults_; }
@@ -75,6 +78,12 @@ class Cluster {
   // ---- cluster.cc: processes ----
   void WaitForServers(bool were_there);
   void StartScheduler();
+  void StartCandidate(size_t index);
+  std::unique_ptr<SchedulerProcess> StartTerm(size_t index, SchedulerProcess::Lead lead);
+  SchedulerProcess::OnEvent TakeSchedulerEvents();
+  // Somebody leads, and all that don't stand still know it.
+  bool LeadIsSettled() const;
+  bool SomebodyLeads() const;
   void StartFollower(size_t index);
   void StartServer(size_t index);
   // For the worker's job, in its process. The worker is told when the server is registered, or that it is not in time.
@@ -114,19 +123,13 @@ class Cluster {
   // Ops of the run may fail, with an error that names the rank.
   void MayFailFor(const WorkerProcess::Place& place);
   void PowerIsCut(const std::string& node);
-  bool HitScheduler(const Fault& fault, uint64_t end_ns);
   bool HitServer(const Fault& fault, uint64_t end_ns);
   bool CrashEveryServer(uint64_t back_ns);
   bool HitWorker(const Fault& fault, uint64_t end_ns);
   // `first_was_in`: the rank whose crash began it had opened all its groups.
   void RestartJob(uint32_t run, bool first_was_in);
-  // Of a fault after which the scheduler does not know what it must: groups may not be moved any more.
-  void ExcuseRunsFromHealing();
   // All its ranks have ended.
   bool IsOver(uint32_t run) const;
-  // What a scheduler without its state can't go on with.
-  void ExcuseRunsOfLostState();
-  void ExcuseRunsThatAreJoining();
   bool TakesLeases(uint64_t end_ns) const;
   bool ServersHearOfTheEndOf(const WorkerProcess& worker) const;
   void RankDies(const WorkerProcess::Place& place, bool connections_closed);
@@ -136,6 +139,22 @@ class Cluster {
   // never tell.
   std::optional<uint64_t> AllKnowByNs(uint64_t known_ns) const;
   Worker* PickWorker(uint32_t target);
+
+  // ---- cluster_scheduler_faults.cc ----
+  static bool HitsScheduler(const Fault& fault);
+  bool HitScheduler(const Fault& fault, uint64_t end_ns);
+  // Where schedulers are elected.
+  bool HitCandidate(const Fault& fault, uint64_t end_ns);
+  bool HitStore(const Fault& fault, uint64_t end_ns);
+  // Of a fault after which the scheduler does not know what it must: groups may not be moved any more.
+  void ExcuseRunsFromHealing();
+  // What a scheduler without its state can't go on with.
+  void ExcuseRunsOfLostState();
+  // Of ranks that are about to join, or do so until then.
+  void ExcuseJoinsUntil(uint64_t end_ns);
+  void ExcuseRunsThatJoin(uint64_t until_ns);
+  // How much longer than the fault itself what it does to schedulers lasts: until another one leads.
+  uint64_t LeadIsBackNs(const Fault& fault) const;
 
   const Profile profile_;
   World world_;
@@ -151,6 +170,8 @@ class Cluster {
   SimDisk disk_;
   std::unique_ptr<SchedulerProcess> scheduler_;
   std::vector<std::unique_ptr<SimFollower>> followers_;
+  std::vector<std::unique_ptr<SimCandidate>> candidates_;  // in place of both, where schedulers are elected
+  uint64_t terms_ = 0;                                     // that elections have given
   std::vector<std::unique_ptr<SchedulerProcess>> deposed_;
   std::deque<Server> servers_;
   std::deque<Worker> workers_;
@@ -163,6 +184,9 @@ class Cluster {
   uint64_t hand_overs_ = 0;
   uint64_t deaths_while_gathering_ = 0;  // of ranks and servers that had to do with a chunk after a move
   uint64_t next_retained_check_ns_ = 0;
+  uint64_t joins_excused_until_ns_ = 0;
+  uint64_t slow_since_ns_ = 0;  // the store, with faults that follow each other
+  uint64_t slow_until_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
   std::vector<std::string> victims_;  // of the fault that is about to begin
 };

@@ -59,7 +59,7 @@ void Cluster::CheckRetained() {
     of_job = std::max(of_job, rails * (worker.process->groups_open() + kGroupsJustClosed));
   }
   if (most.empty() || world_.now_ns() < fault_log_.last_end_ns() + HealingNs(profile_)) return;
-  if (scheduler_ == nullptr || !disk_.state().has_value()) return;
+  if (!SomebodyLeads() || !disk_.state().has_value()) return;
   scheduler_audit_.CheckRetained(*scheduler::DecodeState(*disk_.state()), most);
 }
 

@@ -9,19 +9,11 @@
 namespace shoal::sim {
 namespace {
 
-// A worker asks again to join its job when it has heard nothing for that long.
-constexpr uint64_t kJoinAttemptMs = 1000;
 // After which a fault that found nothing to hit is tried again.
 constexpr uint64_t kTryAgainNs = 100 * kNsPerMs;
 
-// Of a pause's target, by three: else it is a server's or a worker's.
-constexpr uint32_t kPausesScheduler = 1;
-
-bool HitsScheduler(const Fault& fault) {
-  return fault.kind == FaultKind::kSchedulerOutage || fault.kind == FaultKind::kStoreFailures ||
-         fault.kind == FaultKind::kLeaderChange || fault.kind == FaultKind::kFollowerStop ||
-         (fault.kind == FaultKind::kPause && fault.target % 3 == kPausesScheduler);
-}
+// Payloads that one corruption changes.
+constexpr uint32_t kMostChanges = 4;
 
 // A failed op waits that much longer for a peer whose network is gone to let its memory go.
 bool IsSilent(FaultKind kind) { return kind == FaultKind::kServerSilent || kind == FaultKind::kWorkerSilent; }
@@ -85,6 +77,13 @@ bool Cluster::HitNetwork(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kReset:
       victims_ = network_.ResetRandomConnection();
       return !victims_.empty();
+    case FaultKind::kCorruption:
+      for (const Worker& each : workers_) {
+        if (each.place.job.checksums && each.process != nullptr && !each.process->finished()) {
+          AddVictims(each.place.node);
+        }
+      }
+      return !victims_.empty() && network_.Corrupt(1 + fault.target % kMostChanges, end_ns);
     case FaultKind::kRogueClient: {
       if (server == nullptr) return false;
       rogues_.push_back(
@@ -105,7 +104,7 @@ bool Cluster::TakesLeases(uint64_t end_ns) const {
   const uint64_t lease_ns = LeaseRunsOutNs();
   return end_ns - world_.now_ns() > lease_ns && std::ranges::none_of(profile_.faults, [&](const Fault& fault) {
            return HitsScheduler(fault) && fault.at_ns < end_ns &&
-                  fault.at_ns + fault.duration_ns + lease_ns > world_.now_ns();
+                  fault.at_ns + fault.duration_ns + LeadIsBackNs(fault) + lease_ns > world_.now_ns();
          });
 }
 
@@ -168,60 +167,6 @@ void Cluster::PowerIsCut(const std::string& node) {
     MayFailFor(worker->place);
     RankDies(worker->place, /*connections_closed=*/false);
     KillWorker(worker, /*silently=*/true);
-  }
-}
-
-bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
-  switch (fault.kind) {
-    case FaultKind::kSchedulerOutage:
-      scheduler_.reset();
-      world_.At(end_ns, [this] { StartScheduler(); });
-      return true;
-    case FaultKind::kStoreFailures:
-      disk_.FailUntil(end_ns);
-      return true;
-    case FaultKind::kLeaderChange:
-    case FaultKind::kStaleLeader:
-      if (scheduler_ == nullptr) return false;
-      // A leader stops by its own clock before another can lead; only what it has sent is still on its way.
-      if (fault.kind == FaultKind::kLeaderChange) scheduler_->PauseUntil(kNoDeadline);
-      if (fault.kind == FaultKind::kStaleLeader) {
-        ExcuseRunsFromHealing();
-        for (uint32_t run = 0; run < runs_; ++run) {
-          if (!IsOver(run)) checkers_.Excuse(ExcusableCheck::kIsolation, run);
-        }
-      }
-      deposed_.push_back(std::move(scheduler_));
-      world_.At(end_ns, [this, index = deposed_.size() - 1] { deposed_[index].reset(); });
-      StartScheduler();
-      return true;
-    case FaultKind::kSchedulerAmnesia:
-      if (scheduler_ == nullptr) return false;
-      scheduler_.reset();
-      for (std::unique_ptr<SchedulerProcess>& each : deposed_) each.reset();
-      disk_.LoseState();
-      ExcuseRunsFromHealing();
-      ExcuseRunsOfLostState();
-      world_.At(end_ns, [this] { StartScheduler(); });
-      return true;
-    case FaultKind::kPause:
-      if (fault.target % 3 != kPausesScheduler || scheduler_ == nullptr) return false;
-      scheduler_->PauseUntil(end_ns);
-      return true;
-    case FaultKind::kFollowerStop: {
-      const size_t index = followers_.empty() ? 0 : fault.target % followers_.size();
-      if (followers_.empty() || followers_[index] == nullptr) return false;
-      ExcuseRunsThatAreJoining();
-      if (fault.target % 5 > 0) {
-        followers_[index]->StandStillUntil(end_ns);
-        return true;
-      }
-      followers_[index].reset();
-      world_.At(end_ns, [this, index] { StartFollower(index); });
-      return true;
-    }
-    default:
-      return false;
   }
 }
 
@@ -359,20 +304,17 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
 // if the others were all in it still: else a new rank would take the place of one that had left, or never came.
 void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   --restarts_due_;
-  const WorkerProcess::Place* place = nullptr;
+  const auto of_run = [run](const Worker& worker) { return worker.place.run == run; };
+  // A run has a rank at least.
+  const WorkerProcess::Place& place = std::ranges::find_if(workers_, of_run)->place;
   uint32_t were_in = first_was_in ? 1 : 0;
   for (Worker& worker : workers_) {
-    if (worker.place.run != run) continue;
-    place = &worker.place;
+    if (!of_run(worker)) continue;
     if (worker.process == nullptr || worker.process->finished()) continue;
     if (worker.process->opened_all() && !worker.process->leaves()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
-  StartRun(were_in == place->job.ranks ? place->job_name : absl::StrCat(place->job_name, "-again"), place->job, 0);
-}
-
-void Cluster::ExcuseRunsFromHealing() {
-  for (uint32_t run = 0; run < runs_; ++run) checkers_.Excuse(ExcusableCheck::kHealing, run);
+  StartRun(were_in == place.job.ranks ? place.job_name : absl::StrCat(place.job_name, "-again"), place.job, 0);
 }
 
 bool Cluster::IsOver(uint32_t run) const {
@@ -380,25 +322,6 @@ bool Cluster::IsOver(uint32_t run) const {
     if (worker.place.run != run) return true;
     return worker.started && (worker.process == nullptr || worker.process->finished());
   });
-}
-
-void Cluster::ExcuseRunsOfLostState() {
-  for (const Worker& worker : workers_) {
-    if (!worker.started || IsOver(worker.place.run)) continue;
-    // With the servers that it has, a group goes on; it can't be given others.
-    const bool can_go_on = worker.process != nullptr && worker.process->opened_all() && !profile_.moves();
-    if (!can_go_on) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
-  }
-}
-
-// A rank that was heard, but not told so, does not know yet that it has a lease to renew: one that is not much longer
-// than the time after which it asks again may run out.
-void Cluster::ExcuseRunsThatAreJoining() {
-  if (profile_.lease_ttl_ms > kJoinAttemptMs) return;
-  for (const Worker& worker : workers_) {
-    if (worker.started && (worker.process == nullptr || worker.process->joined())) continue;
-    checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
-  }
 }
 
 // Whether it had a connection to a living server for each of its groups. A group has none when the server that it had
@@ -449,14 +372,17 @@ std::optional<uint64_t> Cluster::AllKnowByNs(uint64_t known_ns) const {
     if (MakesForgetful(fault.kind)) return std::nullopt;
     // A server that loses all ranks of a group closes it, and has told of none if that is within its shortest pause
     // between heartbeats.
-    if (fault.kind == FaultKind::kReset && fault.at_ns >= world_.now_ns() && !std::exchange(may_lose_the_news, true)) {
+    const bool breaks_connections = fault.kind == FaultKind::kReset || fault.kind == FaultKind::kCorruption;
+    if (breaks_connections && fault.at_ns + fault.duration_ns >= world_.now_ns() &&
+        !std::exchange(may_lose_the_news, true)) {
       known_by_ns += LeaseRunsOutNs();
     }
     if (IsSilent(fault.kind) && !std::exchange(waits_for_silent_peer, true)) {
       known_by_ns += WorkerMachineOptions().force_after_ns;
     }
-    if (fault.at_ns + fault.duration_ns < world_.now_ns()) continue;
-    known_by_ns += fault.duration_ns + (HitsScheduler(fault) ? profile_.lease_ttl_ms * kNsPerMs : 0);
+    if (fault.at_ns + fault.duration_ns + LeadIsBackNs(fault) < world_.now_ns()) continue;
+    known_by_ns += fault.duration_ns + LeadIsBackNs(fault);
+    if (HitsScheduler(fault)) known_by_ns += profile_.lease_ttl_ms * kNsPerMs;
   }
   return known_by_ns;
 }

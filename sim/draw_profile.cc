@@ -1,5 +1,6 @@
 // What a seed draws: profile.h.
 #include <algorithm>
+#include <utility>
 
 #include "sim/draw_run.h"
 
@@ -87,6 +88,69 @@ void DrawNodes(Random& random, Profile* profile) {
   if (profile->seed % 2 == 1 && random.Chance(500'000)) DrawEndOnNode(random, profile);
 }
 
+// Where there are several schedulers, or one is to lose its way to the store, they are mostly elected, as those that
+// share an etcd are. A leader that forgets, or goes on as one, is none that was elected. From a source of its own.
+void DrawElections(Profile* profile) {
+  Random random(profile->seed ^ 0xe1ec7);
+  const auto has = [&](auto&& is) {
+    return std::ranges::any_of(profile->faults, [&](const Fault& fault) { return is(fault.kind); });
+  };
+  const bool cut = has([](FaultKind kind) { return kind == FaultKind::kLeaderCut; });
+  // While ranks join, a short lease runs out before they hear of it: such runs show nothing.
+  if (cut && profile->jobs.front().until_ns == 0)
+    profile->lease_ttl_ms = std::max<uint64_t>(profile->lease_ttl_ms, 2000);
+  if (has(MakesForgetful) || (profile->schedulers < 2 && !cut) || !random.Chance(cut ? 850'000 : 400'000)) return;
+  profile->schedulers = std::max(profile->schedulers, static_cast<uint32_t>(random.Between(2, 3)));
+  profile->leader_lease_ms = Pick<uint64_t>(random, {2000, 2000, 5000});
+  // A death may be told by the next leader.
+  profile->op_timeout_ns = std::max(profile->op_timeout_ns, 40 * kNsPerS);
+}
+
+// In a short run nearly all ranks join while faults happen. A store that is slow again and again takes more of their
+// leases than they have before they hear of them: such a run shows nothing.
+void DropRepeatedSlowness(Profile* profile) {
+  if (profile->jobs.front().until_ns > 0) return;
+  bool was_slow = false;
+  std::erase_if(profile->faults, [&](const Fault& fault) {
+    return fault.kind == FaultKind::kStoreSlow && std::exchange(was_slow, true);
+  });
+}
+
+// Jobs whose payloads have checksums: a few, and most of those that a corruption is for. From a source of its own.
+void DrawChecksums(Profile* profile) {
+  Random random(profile->seed ^ 0xc4ec5);
+  const bool corruption =
+      std::ranges::any_of(profile->faults, [](const Fault& fault) { return fault.kind == FaultKind::kCorruption; });
+  for (JobProfile& job : profile->jobs) job.checksums = random.Chance(corruption ? 800'000 : 100'000);
+  if (corruption) profile->jobs.front().checksums = true;
+}
+
+// In some runs the product's plan chooses credit and mostly chunks, from links that ranks say they have measured. Its
+// chunks are larger than those that are drawn, so that tensors are, too. From a source of its own.
+void DrawPlan(Profile* profile) {
+  Random random(profile->seed ^ 0xf109);
+  // Where all share a node, or some servers are too small, chunks are drawn to meet what memory there is.
+  if (profile->arena_bytes > 0 || profile->added_slot_memory_bytes > 0 || !random.Chance(120'000)) return;
+  profile->plans_flow = true;
+  for (JobProfile& job : profile->jobs) {
+    job.link = {.bytes_per_s = Pick<uint64_t>(random, {3'000'000, 25'000'000, 125'000'000, 1'000'000'000}),
+                .round_trip_ns = Pick<uint64_t>(random, {20'000, 100'000, 1'000'000}),
+                .message_ns = Pick<uint64_t>(random, {0, 2'000, 10'000})};
+    job.asks_for_chunk = random.Chance(250'000);
+    job.most_elements = Pick<uint64_t>(random, {12'000, 30'000});
+    job.ops = std::min(job.ops, 20u);
+  }
+}
+
+// In some runs jobs have tensors on devices, in the groups that go through servers as a whole. From a source of its
+// own.
+void DrawDevices(Profile* profile) {
+  Random random(profile->seed ^ 0xdeb1ce);
+  if (!random.Chance(200'000)) return;
+  profile->device_delay_ns = Pick<uint64_t>(random, {1'000, 50'000, 2'000'000});
+  for (JobProfile& job : profile->jobs) job.has_devices = random.Chance(700'000);
+}
+
 // In a few runs a rank is closed while it asks for a group. From a source of its own: all else is as it is without.
 void DrawClosing(Profile* profile) {
   Random random(profile->seed ^ 0xc105e);
@@ -131,6 +195,10 @@ uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns, uint64_
       return random.Between(2 * lease_ns, 3 * lease_ns);
     case FaultKind::kLateMap:
       return random.Between(kNsPerMs, 2 * lease_ns);
+    case FaultKind::kStoreSlow:
+      return random.Between(kNsPerMs, lease_ns / 2);  // a rank that joins has to hear of its lease in time
+    case FaultKind::kLeaderCut:
+      return random.Between(kNsPerMs, std::max(lease_ns, longest_ns / 2));
     case FaultKind::kSchedulerOutage:
       return random.Between(kNsPerMs, std::max(lease_ns / 3, longest_ns / 4));
     default:
@@ -151,14 +219,23 @@ Profile DrawProfile(uint64_t seed) {
   }
   DrawNodes(random, &profile);
   DrawClosing(&profile);
+  DropRepeatedSlowness(&profile);
+  DrawElections(&profile);
+  DrawChecksums(&profile);
+  DrawPlan(&profile);
+  DrawDevices(&profile);
+  const uint64_t planned_bytes =
+      profile.plans_flow ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes) : 0;
   if (!profile.moves()) {
     profile.min_servers = profile.servers;
+    profile.slot_memory_bytes = std::max(profile.slot_memory_bytes, planned_bytes);
     return profile;
   }
   // Room on the servers that are left, and also for a job that is started again while the servers still hold what it
   // had.
   const uint32_t credit = std::max(profile.window_bytes / profile.max_chunk_bytes, 2u);
-  profile.slot_memory_bytes = 3 * SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit);
+  profile.slot_memory_bytes =
+      3 * (profile.plans_flow ? planned_bytes : SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit));
   return profile;
 }
 

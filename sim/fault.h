@@ -23,11 +23,15 @@ namespace shoal::sim {
   X(kAnswersLost, "answers-lost")            /* a worker's calls are heard, and break before their answers */ \
   X(kSchedulerOutage, "scheduler-outage")    /* the scheduler is down and comes back from its store */        \
   X(kStoreFailures, "store-failures")        /* saves fail for a while */                                     \
+  X(kStoreSlow, "store-slow")                /* saves take long, up to seconds */                              \
+  X(kSaveAnswersLost, "save-answers-lost")   /* saves take place, and the scheduler hears that they failed */        \
+  X(kLeaderCut, "leader-cut")               /* the scheduler that leads does not reach the store */              \
   X(kLeaderChange, "leader-change")          /* another scheduler leads; what the old one began ends late */  \
   X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, or ends and is back */ \
   X(kRogueClient, "rogue-client")            /* somebody sends garbage and forged frames to a server */       \
   /* survivable */                                                                                            \
   X(kReset, "reset")                         /* a connection between a worker and a server breaks */          \
+  X(kCorruption, "corruption")              /* bits of some payloads with checksums are flipped on their way */  \
   X(kPathCut, "path-cut")                    /* nothing gets through between a worker and a server */         \
   X(kOneWay, "one-way")                      /* likewise, in one direction */                                 \
   X(kRankDataCut, "rank-data-cut")           /* a worker reaches no server, but the scheduler */              \

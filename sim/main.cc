@@ -144,8 +144,9 @@ int RunRange(const Options& options) {
 
 // False: wrong usage, which was reported on stderr.
 bool Parse(int argc, char** argv, Options* options) {
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : nullptr;
     uint64_t* number = flag == "--seed"          ? &options->seed
                        : flag == "--first"       ? &options->first
                        : flag == "--count"       ? &options->count
@@ -154,9 +155,9 @@ bool Parse(int argc, char** argv, Options* options) {
                        : flag == "--trace"       ? &options->trace_lines
                                                  : nullptr;
     options->one_seed = options->one_seed || flag == "--seed";
-    if (flag == "--report" && i + 1 < argc) {
-      options->report = argv[++i];
-    } else if (number == nullptr || i + 1 >= argc || !ParseNumber(argv[++i], number)) {
+    if (flag == "--report" && value != nullptr) {
+      options->report = value;
+    } else if (number == nullptr || value == nullptr || !ParseNumber(value, number)) {
       std::fprintf(stderr,
                    "shoal-sim: '%s' is not an option, or its value is missing or not a number; see shoal-sim --help\n",
                    flag.c_str());

@@ -112,6 +112,7 @@ std::vector<std::byte> FillWithAnyBits(const OpPlan& plan, uint32_t rank) {
 
 std::vector<std::byte> ReduceAll(const ReduceSpec& spec, const std::vector<std::vector<std::byte>>& contributions) {
   std::vector<const std::byte*> inputs;
+  inputs.reserve(contributions.size());
   for (const std::vector<std::byte>& contribution : contributions) inputs.push_back(contribution.data());
   std::vector<std::byte> result(contributions.front().size());
   Reduce(spec, inputs, result.data(), result.size() / DataTypeSize(spec.dtype));
@@ -125,8 +126,10 @@ std::vector<std::byte> ReduceAnyBits(const OpPlan& plan, const SumOrder& order) 
   ReduceSpec of_node = whole;
   if (has_rails && plan.reduce_op == ReduceOp::kAvg) of_node.op = ReduceOp::kSum;
   std::vector<std::vector<std::byte>> sums;
+  sums.reserve(order.sums.size());
   for (const std::vector<uint32_t>& ranks : order.sums) {
     std::vector<std::vector<std::byte>> contributions;
+    contributions.reserve(ranks.size());
     for (const uint32_t rank : ranks) contributions.push_back(FillWithAnyBits(plan, rank));
     sums.push_back(ReduceAll(of_node, contributions));
   }

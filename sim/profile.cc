@@ -20,6 +20,30 @@ uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_b
   return bytes;
 }
 
+LinkFacts LinkOfRank(const JobProfile& job, uint32_t rank) {
+  if (rank % 3 == 0) return job.link;
+  if (rank % 3 == 2) return {};
+  return {.bytes_per_s = job.link.bytes_per_s / 2,
+          .round_trip_ns = 3 * job.link.round_trip_ns,
+          .message_ns = 2 * job.link.message_ns};
+}
+
+uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes) {
+  uint64_t bytes = 0;
+  for (const JobProfile& job : jobs) {
+    uint64_t most_bytes = 0;
+    for (uint32_t shards = 1; shards <= servers; ++shards) {
+      const FlowPlan plan =
+          PlanFlow(EvenPortLoad(job.ranks, shards), job.link, job.asks_for_chunk ? asked_chunk_bytes : 0);
+      // Where shares differ, the largest one has more than an even one.
+      const uint32_t credit = std::min(2 * plan.credit_chunks, kMaxCreditChunks);
+      most_bytes = std::max(most_bytes, SlotMemoryFor({job}, plan.chunk_bytes, credit));
+    }
+    bytes += most_bytes;
+  }
+  return bytes;
+}
+
 bool Profile::moves() const {
   return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return IsSurvivable(fault.kind); }) ||
          std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.has_colocated_servers; });
@@ -27,11 +51,13 @@ bool Profile::moves() const {
 
 std::string Profile::Describe() const {
   std::string text = absl::StrCat(
-      "servers=", servers, "x", io_threads, " schedulers=", schedulers, " slot_memory=", slot_memory_bytes,
+      "servers=", servers, "x", io_threads, " schedulers=", schedulers,
+      leader_lease_ms > 0 ? absl::StrCat(" elected for ms=", leader_lease_ms) : "", " slot_memory=", slot_memory_bytes,
       added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
-      arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "", " window=", window_bytes,
-      " chunk=", max_chunk_bytes, " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million,
-      " node_delay_ns=", node_delay_ns, " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
+      arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "",
+      " window=", plans_flow ? "planned" : absl::StrCat(window_bytes), " chunk=", max_chunk_bytes,
+      " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million, " node_delay_ns=", node_delay_ns,
+      " latency_ns=", network.latency_ns, " jitter_ns=", network.jitter_ns,
       " duplicates=", network.duplicate_per_million, " lent=", network.lend_per_million,
       " stragglers=", network.straggle_per_million, "/", network.straggle_ns, " jobs=");
   for (const JobProfile& job : jobs) {
@@ -46,6 +72,12 @@ std::string Profile::Describe() const {
                     job.has_colocated_servers ? ", runs colocated servers" : "",
                     job.colocates_without_servers ? ", would run them without others" : "");
     if (job.wire != WireFormat::kAsIs) absl::StrAppend(&text, ", wire ", std::string(WireFormatName(job.wire)));
+    if (plans_flow) {
+      absl::StrAppend(&text, ", link ", job.link.bytes_per_s / 1'000'000, "MB/s ", job.link.round_trip_ns / 1000, "us ",
+                      job.link.message_ns, "ns", job.asks_for_chunk ? "" : ", any chunk");
+    }
+    if (job.checksums) absl::StrAppend(&text, ", checksums");
+    if (job.has_devices) absl::StrAppend(&text, ", devices");
     if (job.options_differ) absl::StrAppend(&text, ", options differ");
     if (job.closes_while_joining) absl::StrAppend(&text, ", a rank closes while it joins a group");
     if (job.nodes.shares_nodes()) {

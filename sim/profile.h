@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/flow_plan.h"
 #include "core/now.h"
 #include "core/wire_format.h"
 #include "sim/fault.h"
@@ -19,7 +20,7 @@
 namespace shoal::sim {
 
 // The seeds that `make test` runs: 1 to this one. Every second one is about a pair of kinds of faults.
-inline constexpr uint64_t kFixedSeeds = 2600;
+inline constexpr uint64_t kFixedSeeds = 3200;
 static_assert(kFixedSeeds / 2 >= kFaultKindCount * kFaultKindCount, "there is a seed for each pair");
 
 struct NetworkProfile {
@@ -47,8 +48,12 @@ struct JobProfile {
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
+  bool checksums = false;
+  LinkFacts link;  // as one rank of three measures it; the second finds a slower one, the third does not know
+  bool asks_for_chunk = true;         // of the profile's size; else the plan chooses it (Profile::plans_flow)
   bool options_differ = false;        // the last rank asks for another behaviour of its groups, so none may open
   bool closes_while_joining = false;  // the last rank is closed while it asks for its last group
+  bool has_devices = false;           // half of its ops are of tensors on devices
   NodeLayout nodes;
 };
 
@@ -64,20 +69,23 @@ struct Profile {
   uint64_t seed = 0;
   Sabotage sabotage = Sabotage::kNone;
   uint32_t servers = 1;
-  uint32_t schedulers = 1;  // one leads, the others pass calls on to it
+  uint32_t schedulers = 1;       // one leads, the others pass calls on to it
+  uint64_t leader_lease_ms = 0;  // not 0: they are elected, and the lead ends with this lease
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
   uint64_t added_slot_memory_bytes = 0;  // of servers that come later; 0: as the others
   uint64_t arena_bytes = 0;              // not 0: all processes share a node, and have shared memory of this size
   uint32_t window_bytes = 4096;
+  bool plans_flow = false;  // servers have no window of their own: the product's plan gives each group its credit
   uint32_t max_chunk_bytes = 1024;
   uint64_t lease_ttl_ms = 1000;
   uint64_t op_timeout_ns = 3 * kNsPerS;
   uint32_t min_servers = 1;
-  uint64_t think_ns = 100'000;      // of a worker between ops, at most
-  uint64_t reduce_ns = 50'000;      // of a sum, at most
-  uint64_t wake_delay_ns = 20'000;  // between an event and the loop that takes it, at most
-  uint64_t node_delay_ns = 50'000;  // of each step of a reduction within a node, at most
+  uint64_t think_ns = 100'000;        // of a worker between ops, at most
+  uint64_t reduce_ns = 50'000;        // of a sum, at most
+  uint64_t wake_delay_ns = 20'000;    // between an event and the loop that takes it, at most
+  uint64_t node_delay_ns = 50'000;    // of each step of a reduction within a node, at most
+  uint64_t device_delay_ns = 50'000;  // until a tensor on a device is ready, and of each copy, at most
   uint32_t clock_drift_per_million = 0;
   bool survive_server_loss = true;  // of workers
   NetworkProfile network;
@@ -91,6 +99,12 @@ struct Profile {
 
 // Room on one I/O thread for the slots of all jobs' groups, each with a credit of `credit_chunks`.
 uint64_t SlotMemoryFor(const std::vector<JobProfile>& jobs, uint32_t max_chunk_bytes, uint32_t credit_chunks);
+
+// What the rank measures, where the plan is the product's.
+LinkFacts LinkOfRank(const JobProfile& job, uint32_t rank);
+
+// Room for whatever chunks and credit the plan may give the jobs' groups on one server or several.
+uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t servers, uint32_t asked_chunk_bytes);
 
 // The seed of the long run in which a fault of the second kind is to begin in some phase of one of the first: one in
 // each round of all pairs. Whether it does depends on what else is drawn.

@@ -53,6 +53,8 @@ void RogueProcess::SendSomething(PeerId peer) {
       return;
     default: {
       if (random.Chance(700'000)) header.type = FrameType::kPush;
+      // Nearly always a wrong one: it may end this connection and no other.
+      if (random.Chance(100'000)) header.payload_crc32c = static_cast<uint32_t>(random.Next());
       const uint64_t fitting = header.chunk_elements * DataTypeSize(header.dtype);
       const uint64_t bytes =
           random.Chance(700'000) && fitting <= payload_.size() ? fitting : random.Between(1, payload_.size());

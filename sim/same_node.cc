@@ -52,6 +52,7 @@ void SameNode::Leave(Transport* transport) {
 
 void SameNode::Ring() {
   std::vector<pollfd> descriptors;
+  descriptors.reserve(members_.size());
   for (const Member& member : members_) descriptors.push_back({.fd = member.transport->wake_fd(), .events = POLLIN});
   poll(descriptors.data(), descriptors.size(), 0);
   for (size_t i = 0; i < members_.size(); ++i) {

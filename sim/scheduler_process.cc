@@ -10,12 +10,25 @@ namespace shoal::sim {
 SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk,
                                    OnEvent on_event)
     : SimProcess(world, "scheduler", profile), store_(disk), host_(control) {
+  Start(profile, std::move(on_event));
+}
+
+SchedulerProcess::SchedulerProcess(World* world, const Profile& profile, SimControl* control, SimDisk* disk,
+                                   OnEvent on_event, Lead lead)
+    : SimProcess(world, "scheduler", profile),
+      holds_lead_(std::move(lead.holds)),
+      store_(disk, lead.term, std::move(lead.way)),
+      host_(control) {
+  Start(profile, std::move(on_event));
+}
+
+void SchedulerProcess::Start(const Profile& profile, OnEvent on_event) {
   const std::optional<std::string> saved = *store_.Load();
   scheduler::PersistedState state;
   if (saved.has_value()) {
     state = *scheduler::DecodeState(*saved);
   } else {
-    Random& random = world->random();
+    Random& random = world().random();
     state.cluster_id = absl::StrCat("simulated-", random.Next());
     for (std::byte& byte : state.token_key) byte = static_cast<std::byte>(random.Next());
     state.next_server_id = scheduler::FirstIdOfNewCluster(random.Next());
@@ -40,6 +53,6 @@ void SchedulerProcess::PauseUntil(uint64_t world_ns) {
   SimProcess::PauseUntil(world_ns);
 }
 
-uint64_t SchedulerProcess::Run(Now now) { return loop_->RunOnce(now); }
+uint64_t SchedulerProcess::Run(Now now) { return holds_lead_ && !holds_lead_() ? kNoDeadline : loop_->RunOnce(now); }
 
 }  // namespace shoal::sim

@@ -1,9 +1,11 @@
 #include "sim/server_process.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/checksum_transport.h"
 
 namespace shoal::sim {
 namespace {
@@ -23,14 +25,16 @@ ServerProcess::ServerProcess(World* world, const Profile& profile, const Place& 
       threads_(profile.io_threads),
       control_link_(world, control, place.name) {
   for (IoThread& thread : threads_) {
-    thread.memory.resize(place.slot_memory_bytes);
+    thread.memory.reset(static_cast<std::byte*>(std::calloc(std::max<size_t>(place.slot_memory_bytes, 1), 1)));
+    std::unique_ptr<Transport> below;
     if (same_node != nullptr) {
-      thread.transport = same_node->MakeTransport(/*listen=*/true, [this] { Wake(); });
+      below = same_node->MakeTransport(/*listen=*/true, [this] { Wake(); });
     } else {
       auto transport = network->MakeTransport(place.node, /*listen=*/true, [this] { Wake(); });
       thread.simulated = transport.get();
-      thread.transport = std::move(transport);
+      below = std::move(transport);
     }
+    thread.transport = MakeChecksumTransport(std::move(below), Checksums::kToAskers);
     thread.reducer = std::make_unique<SimReducer>(world, profile.reduce_ns, profile.sabotage, [this] { Wake(); });
     addresses_.push_back(thread.transport->listen_address());
   }
@@ -64,10 +68,11 @@ void ServerProcess::StartLoops() {
     options.server_name = name();
     options.incarnation = incarnation_;
     options.token_key = *token_key_;
-    options.slot_memory_bytes = thread.memory.size();
-    options.window_bytes = profile_.window_bytes;
+    options.slot_memory_bytes = place_.slot_memory_bytes;
+    options.window_bytes = profile_.plans_flow ? 0 : profile_.window_bytes;
     options.lease_ttl_ns = profile_.lease_ttl_ms * kNsPerMs;
-    thread.loop = std::make_unique<ServerLoop>(options, thread.transport.get(), thread.reducer.get(), thread.memory);
+    thread.loop = std::make_unique<ServerLoop>(options, thread.transport.get(), thread.reducer.get(),
+                                               std::span(thread.memory.get(), place_.slot_memory_bytes));
   }
 }
 
@@ -165,7 +170,7 @@ uint64_t ServerProcess::Run(Now now) {
     }
     deadline = std::min(deadline, thread.loop->NextDeadlineNs());
     const ServerCounters counters = thread.loop->counters();
-    checkers_->CheckServerBounds(name(), counters, thread.memory.size());
+    checkers_->CheckServerBounds(name(), counters, place_.slot_memory_bytes);
     absent.insert(absent.end(), counters.absent_ranks.begin(), counters.absent_ranks.end());
   }
   NoteAbsentRanks(std::move(absent));

@@ -2,7 +2,9 @@
 #ifndef SHOAL_SIM_SERVER_PROCESS_H_
 #define SHOAL_SIM_SERVER_PROCESS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +58,8 @@ class ServerProcess : public SimProcess {
 
  private:
   struct IoThread {
-    std::vector<std::byte> memory;
+    // Most of it is never touched: the system gives zeros when it is.
+    std::unique_ptr<std::byte, decltype(&std::free)> memory{nullptr, &std::free};
     SimTransport* simulated = nullptr;  // the transport, unless it is a real one
     std::unique_ptr<Transport> transport;
     std::unique_ptr<SimReducer> reducer;

@@ -50,15 +50,19 @@ void AddWithSmallerJobs(const Profile& profile, std::vector<Profile>* smaller) {
       smaller->push_back(std::move(fewer));
     }
     const JobProfile& shape = profile.jobs[job];
+    // While there are many ops, fewer ranks fail as well.
+    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks / 2, 1u), smaller);
+    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::ops, std::max(shape.ops / 2, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::ops, std::max(shape.ops - 1, 1u), smaller);
-    AddWith(profile, JobOf, job, &JobProfile::ranks, std::max(shape.ranks - 1, 1u), smaller);
     AddWith(profile, JobOf, job, &JobProfile::in_flight, 1u, smaller);
     AddWith(profile, JobOf, job, &JobProfile::subgroup, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::short_groups, shape.short_groups / 2, smaller);
     AddWith(profile, JobOf, job, &JobProfile::has_colocated_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::colocates_without_servers, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::wire, WireFormat::kAsIs, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::checksums, false, smaller);
+    AddWith(profile, JobOf, job, &JobProfile::has_devices, false, smaller);
     AddWith(profile, JobOf, job, &JobProfile::start_ns, uint64_t{0}, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::ranks_per_node, 0u, smaller);
     AddWith(profile, NodesOf, job, &NodeLayout::dealt, false, smaller);
@@ -69,7 +73,9 @@ void AddWithSmallerCluster(const Profile& profile, std::vector<Profile>* smaller
   const uint32_t servers = std::max({profile.servers - 1, profile.min_servers, 1u});
   AddWith(profile, Itself, 0, &Profile::servers, servers, smaller);
   AddWith(profile, Itself, 0, &Profile::schedulers, 1u, smaller);
+  AddWith(profile, Itself, 0, &Profile::leader_lease_ms, uint64_t{0}, smaller);
   AddWith(profile, Itself, 0, &Profile::io_threads, 1u, smaller);
+  AddWith(profile, Itself, 0, &Profile::plans_flow, false, smaller);
   AddWith(profile, Itself, 0, &Profile::clock_drift_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::duplicate_per_million, 0u, smaller);
   AddWith(profile, NetworkOf, 0, &NetworkProfile::lend_per_million, 0u, smaller);

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/no_leader.h"
+
 namespace shoal::sim {
 namespace {
 
@@ -14,8 +16,6 @@ constexpr uint64_t kLeaderIsKnownNs = 20 * kNsPerMs;
 constexpr uint64_t kConnectEveryNs = 100 * kNsPerMs;
 constexpr uint32_t kConnectAttempts = 30;
 constexpr char kReset[] = "connection reset";
-constexpr char kNobodyLeads[] = "no scheduler leads at the moment; try again";
-constexpr char kAnotherLeads[] = "another scheduler leads now; try again";
 
 uint64_t AfterCut(const std::map<std::string, uint64_t>& cuts, const std::string& caller, uint64_t at_ns) {
   const auto cut = cuts.find(caller);
@@ -61,6 +61,13 @@ uint64_t SimControl::ConnectedNs(const Caller& caller) const {
   return found == connected_ns_.end() ? 0 : found->second;
 }
 
+uint64_t SimControl::TakeTurn(const Caller& caller) {
+  const uint64_t connected_ns = ConnectedNs(caller);
+  const auto [turn, is_new] = turns_.try_emplace(caller.name);
+  if (is_new || turn->second.connected_ns != connected_ns) turn->second = {connected_ns, world_->random().Next() >> 1};
+  return turn->second.next++;
+}
+
 void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const OnWay& on_way, const Refuse& refuse,
                           uint32_t attempts) {
   if (hosts_.empty() && followers_.empty()) return refuse("connection refused");
@@ -79,7 +86,7 @@ void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const OnWa
       Dispatch(caller, arrive, on_way, refuse, attempts + 1);
     });
   }
-  const uint64_t chosen = reached[world_->random().Below(reached.size())];
+  const uint64_t chosen = reached[TakeTurn(caller) % reached.size()];
   const auto host = hosts_.find(chosen);
   if (host != hosts_.end()) return arrive(host->second, 0);
   on_way(chosen);
@@ -98,14 +105,15 @@ void SimControl::PassOn(uint64_t follower, const Arrive& arrive, const Refuse& r
   });
 }
 
-void SimControl::Through(uint64_t follower, const std::function<void()>& what) {
+void SimControl::Through(uint64_t follower, std::function<void()> what) {
   const auto found = followers_.find(follower);
   if (found == followers_.end()) {
     if (follower == 0) what();
     return;
   }
   if (!found->second->stillness_.At(world_->now_ns())) return what();
-  world_->At(found->second->stillness_.until_ns(), [this, follower, what] { Through(follower, what); });
+  world_->At(found->second->stillness_.until_ns(),
+             [this, follower, what = std::move(what)] { Through(follower, what); });
 }
 
 RequestHandle SimControl::Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer) {
@@ -265,10 +273,8 @@ void SimControl::HostCame(uint64_t host) {
     world_->After(world_->random().Below(kLeaderIsKnownNs), [this, number = number, host] {
       Through(number, [this, number, host] {
         const auto found = followers_.find(number);
-        if (found == followers_.end() || found->second->leader_ >= host) return;
-        found->second->leader_ = host;
-        BreakAll([&](const Route& route) { return route.follower == number && route.host != 0 && route.host != host; },
-                 absl::UnavailableError(kAnotherLeads));
+        if (found == followers_.end() || found->second->is_told_ || found->second->leader_ >= host) return;
+        found->second->SetLeader(host);
       });
     });
   }
@@ -356,15 +362,26 @@ void SimControlHost::Execute(const scheduler::SendEvent& event) {
 
 void SimControlHost::Execute(const scheduler::CloseStream& close) { control_->EndStream(close.watcher, close.status); }
 
-SimFollower::SimFollower(SimControl* control) : control_(control), number_(control->next_number_++) {
+SimFollower::SimFollower(SimControl* control, bool is_told)
+    : control_(control), is_told_(is_told), number_(control->next_number_++) {
   control_->followers_[number_] = this;
-  if (!control_->hosts_.empty()) leader_ = control_->hosts_.rbegin()->first;
+  if (!is_told && !control_->hosts_.empty()) leader_ = control_->hosts_.rbegin()->first;
 }
 
 SimFollower::~SimFollower() {
   control_->followers_.erase(number_);
   control_->BreakAll([this](const SimControl::Route& route) { return route.follower == number_; },
                      absl::UnavailableError(kReset));
+}
+
+void SimFollower::SetLeader(uint64_t host) {
+  if (leader_ == host) return;
+  leader_ = host;
+  control_->BreakAll(
+      [&](const SimControl::Route& route) {
+        return route.follower == number_ && route.host != 0 && route.host != host;
+      },
+      absl::UnavailableError(kAnotherLeads));
 }
 
 void SimFollower::StandStillUntil(uint64_t world_ns) { stillness_.StandStill(control_->world_->now_ns(), world_ns); }

@@ -107,8 +107,11 @@ class SimControl {
                 uint32_t attempts = 0);
   void PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse);
   uint64_t ConnectedNs(const Caller& caller) const;
+  // Whose turn of those that the caller's connections lead to: each in turn, the first one by chance (round_robin of
+  // proto/scheduler_channel.cc).
+  uint64_t TakeTurn(const Caller& caller);
   // Does it when the follower does not stand still, at once if there is none; not if it has gone.
-  void Through(uint64_t follower, const std::function<void()>& what);
+  void Through(uint64_t follower, std::function<void()> what);
   void End(scheduler::RequestHandle handle, const absl::StatusOr<scheduler::Response>& response);
   void Break(scheduler::RequestHandle handle, const absl::Status& why);
   scheduler::WatcherId Open(scheduler::WatcherId id, Stream stream);
@@ -136,6 +139,11 @@ class SimControl {
   std::map<uint64_t, SimFollower*> followers_;  // likewise
   std::map<scheduler::RequestHandle, PendingCall> calls_;
   std::map<scheduler::WatcherId, Stream> streams_;
+  struct Turn {
+    uint64_t connected_ns = 0;
+    uint64_t next = 0;
+  };
+  std::map<std::string, Turn> turns_;             // by caller
   std::map<std::string, uint64_t> connected_ns_;  // of callers that leave it to us
   std::map<std::string, uint64_t> cut_from_;
   std::map<std::string, uint64_t> cut_to_;
@@ -175,6 +183,8 @@ class SimControlHost : public scheduler::ControlHost {
   void SetWake(std::function<void()> wake) override { wake_ = std::move(wake); }
 
   void StandStillUntil(uint64_t world_ns);
+  // Of all hosts and followers.
+  uint64_t number() const { return number_; }
 
  private:
   friend class SimControl;
@@ -192,17 +202,23 @@ class SimControlHost : public scheduler::ControlHost {
 // One of several schedulers, that does not lead: scheduler/leading/forwarding_host.h. Up as long as it exists.
 class SimFollower {
  public:
-  explicit SimFollower(SimControl* control);
+  // `is_told`: by SetLeader, and not by itself, who leads.
+  explicit SimFollower(SimControl* control, bool is_told = false);
   ~SimFollower();
   SimFollower(const SimFollower&) = delete;
   SimFollower& operator=(const SimFollower&) = delete;
 
   void StandStillUntil(uint64_t world_ns);
+  // The number of the leader's host, whose calls it passes on from now on; 0: nobody leads. Those that it has passed on
+  // to another one break.
+  void SetLeader(uint64_t host);
+  uint64_t leader() const { return leader_; }
 
  private:
   friend class SimControl;
 
   SimControl* control_;
+  const bool is_told_;
   uint64_t number_;
   uint64_t leader_ = 0;  // the host that it passes calls on to; 0: knows of none
   SimStillness stillness_;

@@ -128,6 +128,7 @@ void SimControlLink::Cancel(LeaseCallId call) { End(call, absl::CancelledError("
 void SimControlLink::Stop() {
   stopped_ = true;
   std::vector<LeaseCallId> open;
+  open.reserve(calls_.size());
   for (const auto& [id, call] : calls_) open.push_back(id);
   for (const LeaseCallId id : open) Cancel(id);
 }

@@ -12,6 +12,9 @@ namespace {
 // When the kernel tries to connect after the first attempt, which got no answer.
 constexpr uint64_t ConnectAttemptNs(uint64_t attempt) { return ((uint64_t{1} << attempt) - 1) * kNsPerS; }
 
+// Of the payloads of a time in which some are changed: so that not all are neighbours.
+constexpr uint32_t kChangedPerMillion = 150'000;
+
 }  // namespace
 
 std::unique_ptr<SimTransport> SimNetwork::MakeTransport(const std::string& node, bool listen,
@@ -147,6 +150,26 @@ uint64_t SimNetwork::ArrivalNs(const Connection& connection, int from, uint64_t 
                          bytes * profile_.ns_per_kib / 1024;
   const uint64_t open_ns = cuts_.OpenNs(WayEnd(connection.ends[from]), WayEnd(connection.ends[1 - from]), now_ns);
   return open_ns == now_ns ? at_ns : std::max(at_ns, open_ns + world_->random().Below(50'000));
+}
+
+bool SimNetwork::Corrupt(uint64_t payloads, uint64_t until_ns) {
+  const bool any = std::ranges::any_of(connections_, [](const auto& entry) {
+    const Connection& connection = *entry.second;
+    return connection.checksums && connection.ends[0].transport != nullptr && connection.ends[1].transport != nullptr;
+  });
+  if (!any) return false;
+  changes_due_ += payloads;
+  changes_until_ns_ = std::max(changes_until_ns_, until_ns);
+  return true;
+}
+
+bool SimNetwork::DrawChange(const Connection& connection) {
+  if (changes_due_ == 0 || !connection.checksums) return false;
+  if (world_->now_ns() > changes_until_ns_) changes_due_ = 0;
+  if (changes_due_ == 0 || !world_->random().Chance(kChangedPerMillion)) return false;
+  --changes_due_;
+  world_->TraceText("a bit flips between ", connection.ends[0].name, " and ", connection.ends[1].name);
+  return true;
 }
 
 uint64_t SimNetwork::StraggleNs() {

@@ -48,10 +48,15 @@ class SimNetwork {
   std::vector<std::string> ResetRandomConnection();
   // Breaks all connections of the side that listens at the address.
   void ResetConnectionsOf(const std::string& address);
+  // Until then, one bit of up to so many payloads that have a checksum is flipped on its way. False: there is no
+  // connection whose payloads have one.
+  bool Corrupt(uint64_t payloads, uint64_t until_ns);
   const NetworkProfile& profile() const { return profile_; }
   // Of all transports.
   uint64_t loans_taken() const { return loans_taken_; }
   uint64_t loans_open() const { return loans_open_; }
+  // Payloads that arrived changed, and for which the receiver cut the connection at once.
+  uint64_t changes_caught() const { return changes_caught_; }
   // What users did with memory that was not theirs; each text names its check, as those of Checkers do.
   const std::vector<std::string>& faults() const { return faults_; }
   World* world() const { return world_; }
@@ -69,7 +74,8 @@ class SimNetwork {
     uint64_t number = 0;
     End ends[2];
     bool established = false;
-    bool audited = true;  // false: of a stranger
+    bool audited = true;     // false: of a stranger
+    bool checksums = false;  // its payloads have them
   };
 
   static CutEnd WayEnd(const End& end) { return {.node = end.node, .address = end.name}; }
@@ -88,6 +94,8 @@ class SimNetwork {
   uint64_t ArrivalNs(const Connection& connection, int from, uint64_t bytes);
   // How much longer than others this step of a payload takes.
   uint64_t StraggleNs();
+  // Of a payload that is sent now: whether a bit of it is to be flipped on its way.
+  bool DrawChange(const Connection& connection);
   WireAudit* AuditOf(const Connection& connection) { return connection.audited ? audit_ : nullptr; }
 
   World* world_;
@@ -102,6 +110,9 @@ class SimNetwork {
   std::function<void(const std::string&, const std::string&)> on_broken_ = [](const auto&, const auto&) {};
   uint64_t loans_taken_ = 0;
   uint64_t loans_open_ = 0;
+  uint64_t changes_due_ = 0;  // payloads that are still to be changed
+  uint64_t changes_until_ns_ = 0;
+  uint64_t changes_caught_ = 0;
   std::vector<std::string> faults_;
 };
 

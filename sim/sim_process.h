@@ -30,6 +30,7 @@ class SimProcess {
   // Nothing runs before then; a process that was woken meanwhile runs afterwards.
   void PauseUntil(uint64_t world_ns);
   const std::string& name() const { return name_; }
+  bool IsPaused() const { return world_->now_ns() < paused_until_ns_; }
 
  protected:
   // Does what there is to do. Returns the next deadline on the process's clock (kNoDeadline: none).

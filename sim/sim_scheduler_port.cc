@@ -53,6 +53,7 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
 
 std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>& failures) {
   std::vector<scheduler::GroupFailure> list;
+  list.reserve(failures.size());
   for (const GroupFailure& failure : failures) {
     list.push_back({.group = failure.group, .reason = failure.reason, .lacks_memory = failure.lacks_memory});
   }
@@ -61,6 +62,7 @@ std::vector<scheduler::GroupFailure> AsFailures(const std::vector<GroupFailure>&
 
 std::vector<scheduler::GivenUpRequest> AsGivenUp(const std::vector<GivenUpRequest>& requests) {
   std::vector<scheduler::GivenUpRequest> list;
+  list.reserve(requests.size());
   for (const GivenUpRequest& request : requests) list.push_back({.number = request.number, .reason = request.reason});
   return list;
 }

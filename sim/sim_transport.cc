@@ -34,6 +34,7 @@ SimTransport::~SimTransport() {
   if (silent_) network_->dark_.insert(address_);
   wake_ = [] {};
   std::vector<PeerId> peers;
+  peers.reserve(peers_.size());
   for (const auto& [id, peer] : peers_) peers.push_back(id);
   for (PeerId peer : peers) {
     PeerState* state = Find(peer);
@@ -61,9 +62,9 @@ SimTransport::PeerState* SimTransport::FindUp(PeerId peer) {
   return state == nullptr || !state->up ? nullptr : state;
 }
 
-void SimTransport::Push(TransportEvent event, std::span<const std::byte> bytes) {
+void SimTransport::Push(TransportEvent event, std::span<const std::byte> bytes, bool changed) {
   world_->Trace({static_cast<uint64_t>(event.kind), event.peer.value(), event.token, event.payload_bytes});
-  inbox_.push_back({std::move(event), {bytes.begin(), bytes.end()}});
+  inbox_.push_back({std::move(event), changed, {bytes.begin(), bytes.end()}});
   wake_();
 }
 
@@ -76,6 +77,7 @@ absl::StatusOr<PeerId> SimTransport::Connect(const std::string& address) {
   connection->ends[0] = {.transport = this, .peer = peer, .name = address_, .node = node_};
   connection->ends[1].name = address;
   connection->audited = !stranger_;
+  connection->checksums = checksums_;
   network_->connections_[connection->number] = connection;
   peers_[peer] = {.connection = connection, .end = 0};
   network_->TryToConnect(connection, world_->now_ns(), 0);
@@ -125,6 +127,7 @@ absl::Status SimTransport::Send(PeerId peer, std::span<const std::byte> header, 
   message->payload_bytes = payload.size();
   message->payload_digest = DigestOf(payload);
   message->token = token;
+  message->changed = network_->DrawChange(*message->connection);
   state->sending.push_back(message);
   WireAudit* const audit = network_->AuditOf(*message->connection);
   if (audit != nullptr) audit->PayloadSent(address_, message->connection->number, header);
@@ -173,6 +176,12 @@ void SimTransport::Arrive(PeerId peer, std::shared_ptr<Message> message) {
   Push({.kind = TransportEventKind::kOffered, .peer = peer, .offer = offer, .payload_bytes = bytes}, header);
 }
 
+void SimTransport::CopyArrived(const Message& message, std::byte* to) {
+  std::memcpy(to, message.payload.data(), message.payload.size());
+  // Which bit does not matter to a checksum, and must be the same each time that the payload is looked at.
+  if (message.changed) to[message.payload_digest % message.payload.size()] ^= std::byte{0x10};
+}
+
 void SimTransport::CheckUnchanged(const Message& message) {
   if (DigestOf(message.payload) == message.payload_digest) return;
   network_->faults_.push_back(absl::StrCat(address_, " wrote to what it was sending (ownership)"));
@@ -210,7 +219,7 @@ absl::Status SimTransport::Accept(OfferId offer, std::span<std::byte> buffer, ui
     accepted.audit_ticket = audit->Accepted(address_, message->connection->number, message->header);
   }
   if (at_once) {
-    std::memcpy(buffer.data(), message->payload.data(), buffer.size());
+    CopyArrived(*message, buffer.data());
     EndLanding(peer, accepted, absl::OkStatus());
     return absl::OkStatus();
   }
@@ -236,7 +245,7 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
   const Landing landing = found->second;
   state->landings.erase(found);
   const std::shared_ptr<Message> message = landing.message;
-  std::memcpy(landing.buffer.data(), message->payload.data(), landing.buffer.size());
+  CopyArrived(*message, landing.buffer.data());
   Release(message);
   EndLanding(peer, landing, absl::OkStatus());
   if (network_->profile_.writes_late) {
@@ -247,9 +256,12 @@ void SimTransport::Land(PeerId peer, uint64_t landing_number) {
 void SimTransport::EndLanding(PeerId peer, const Landing& landing, absl::Status status) {
   const Message& message = *landing.message;
   if (WireAudit* audit = network_->AuditOf(*message.connection)) {
-    audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, status.ok());
+    const bool ok = status.ok() && !message.changed;
+    audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, ok);
   }
-  Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = std::move(status)});
+  const bool changed = status.ok() && message.changed;
+  Push({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = std::move(status)}, {},
+       changed);
 }
 
 // An eager payload is here already.
@@ -266,10 +278,12 @@ const std::byte* SimTransport::Borrow(OfferId offer) {
   const std::span<const std::byte> payload = message.payload;
   if (WireAudit* audit = network_->AuditOf(*message.connection)) {
     const uint64_t ticket = audit->Accepted(address_, message.connection->number, message.header);
-    audit->Landed(address_, message.connection->number, message.header, ticket, true);
+    audit->Landed(address_, message.connection->number, message.header, ticket, !message.changed);
   }
   Loan& loan = loans_[offer];
-  loan.bytes.assign(payload.begin(), payload.end());
+  loan.bytes.resize(payload.size());
+  CopyArrived(message, loan.bytes.data());
+  if (message.changed) changed_.insert(found->second.first);
   loan.as_lent = loan.bytes;
   ++network_->loans_taken_;
   ++network_->loans_open_;
@@ -307,6 +321,7 @@ void SimTransport::Decline(OfferId offer) {
 void SimTransport::Close(PeerId peer) {
   PeerState* state = Find(peer);
   if (state == nullptr) return;
+  if (changed_.erase(peer) > 0) ++network_->changes_caught_;
   const std::shared_ptr<Connection> connection = state->connection;
   const int other = 1 - state->end;
   Drop(peer, absl::OkStatus());
@@ -336,13 +351,14 @@ void SimTransport::Drop(PeerId peer, absl::Status why) {
     const absl::Status status = outcome();
     const Message& message = *landing.message;
     if (status.ok()) {
-      std::memcpy(landing.buffer.data(), message.payload.data(), landing.buffer.size());
+      CopyArrived(message, landing.buffer.data());
     } else {
       // T2: late bytes of a connection that ended.
       std::memset(landing.buffer.data(), static_cast<int>(world_->random().Next() & 0xff), landing.buffer.size());
     }
     if (WireAudit* audit = network_->AuditOf(*message.connection)) {
-      audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, status.ok());
+      const bool ok = status.ok() && !message.changed;
+      audit->Landed(address_, message.connection->number, message.header, landing.audit_ticket, ok);
     }
     events.push_back({.kind = TransportEventKind::kLanded, .peer = peer, .token = landing.token, .status = status});
   }
@@ -366,13 +382,23 @@ void SimTransport::CheckNoCopyIsHeld() {
   }
 }
 
+void SimTransport::CheckNoChangeIsTaken() {
+  for (const PeerId peer : std::exchange(changed_, {})) {
+    if (Find(peer) == nullptr) continue;
+    network_->faults_.push_back(
+        absl::StrCat(address_, " keeps a connection over which a changed payload came (corruption)"));
+  }
+}
+
 std::span<const TransportEvent> SimTransport::Poll() {
   CheckNoCopyIsHeld();
+  CheckNoChangeIsTaken();
   polled_.clear();
   std::swap(polled_, inbox_);
   events_.clear();
   for (Stored& stored : polled_) {
     stored.event.bytes = stored.bytes;
+    if (stored.changed && Find(stored.event.peer) != nullptr) changed_.insert(stored.event.peer);
     events_.push_back(stored.event);
   }
   return events_;

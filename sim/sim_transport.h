@@ -5,7 +5,8 @@
 // is scribbled over until it is complete (and may be written late), a loan is scribbled over when it is returned, and a
 // sender may learn that its memory is free long after the answer to what it sent. So a user that touches memory too
 // early or too late fails a seed. A user that changes what is being sent, changes a loan or returns it twice is
-// detected. A WireAudit sees every message.
+// detected, and so is one that keeps a connection over which a payload came that was changed on its way, though it has
+// a checksum (docs/failover.md, F18). A WireAudit sees every message.
 // One thread (the world's).
 #ifndef SHOAL_SIM_SIM_TRANSPORT_H_
 #define SHOAL_SIM_SIM_TRANSPORT_H_
@@ -15,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,8 @@ class SimTransport : public Transport, private PayloadLender {
   }
 
   const std::string& name() const { return address_; }
+  // Its user and those that it connects to give payloads checksums.
+  void HasChecksums() { checksums_ = true; }
   // What it sends from now on need not make sense.
   void BeStranger() { stranger_ = true; }
   // The process disappears without closing its connections: peers notice by the silence.
@@ -72,6 +76,7 @@ class SimTransport : public Transport, private PayloadLender {
     uint64_t payload_digest = 0;  // when it was sent
     uint64_t token = 0;
     bool at_sender = true;    // kSent is still owed
+    bool changed = false;     // a bit of it was flipped on its way
     bool wants_token = true;  // false for the second arrival of a duplicate, which no sender waits for
     bool dead = false;
   };
@@ -96,10 +101,15 @@ class SimTransport : public Transport, private PayloadLender {
   };
   struct Stored {
     TransportEvent event;
+    bool changed = false;  // a landing, of a payload that was changed on its way
     std::vector<std::byte> bytes;
   };
 
-  void Push(TransportEvent event, std::span<const std::byte> bytes = {});
+  void Push(TransportEvent event, std::span<const std::byte> bytes = {}, bool changed = false);
+  // What is there when the payload has arrived.
+  static void CopyArrived(const Message& message, std::byte* to);
+  // F18: what was changed on its way cuts the connection before anything else is done.
+  void CheckNoChangeIsTaken();
   void Arrive(PeerId peer, std::shared_ptr<Message> message);
   void Depart(const std::shared_ptr<Message>& message, absl::Status status);
   // The receiver is done with the payload; its sender learns of that some time later.
@@ -124,6 +134,8 @@ class SimTransport : public Transport, private PayloadLender {
   TransportLimits limits_;
   bool stranger_ = false;
   bool silent_ = false;
+  bool checksums_ = false;
+  std::set<PeerId> changed_;  // over which changed payloads came, by the last Poll or a loan since then
   std::map<PeerId, PeerState> peers_;
   std::map<OfferId, std::pair<PeerId, std::shared_ptr<Message>>> offers_;
   std::vector<OfferId> copies_;       // second arrivals of payloads, which the next Poll hands out

@@ -23,6 +23,13 @@ struct Report {
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
   uint64_t loans = 0;                                   // payloads that servers borrowed
+  uint64_t changes_caught = 0;                          // payloads that were changed on their way
+  uint64_t chunks_chosen = 0;                           // by the product's plan: groups
+  uint64_t device_copies = 0;                           // between tensors on devices and host memory
+  uint64_t server_waits_told = 0;                       // by ranks, in heartbeats
+  uint64_t terms = 0;                                   // of schedulers that were elected
+  uint64_t refused_saves = 0;                           // of schedulers whose term was over
+  uint64_t saves_unheard = 0;                           // whose answer did not come
   uint64_t hand_overs = 0;                              // results that ranks handed over after a move
   uint64_t preemptions = 0;                             // pushes that made room for an older chunk
   uint64_t hellos_to_ended_groups = 0;                  // of ranks, to servers where their group had ended

@@ -24,6 +24,13 @@ void Tally::Add(const Report& report) {
   ops_failed += report.ops_failed;
   refusals += report.refusals;
   loans += report.loans;
+  changes_caught += report.changes_caught;
+  chunks_chosen += report.chunks_chosen;
+  device_copies += report.device_copies;
+  server_waits_told += report.server_waits_told;
+  terms += report.terms;
+  refused_saves += report.refused_saves;
+  saves_unheard += report.saves_unheard;
   hand_overs += report.hand_overs;
   preemptions += report.preemptions;
   hellos_to_ended_groups += report.hellos_to_ended_groups;
@@ -42,9 +49,12 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       "{\"first\": ", first, ", \"seeds\": ", seeds, ", \"cpu_seconds\": ", cpu_seconds, ", \"events\": ", events,
       ", \"virtual_seconds\": ", static_cast<double>(virtual_ns) / 1e9, ", \"ops_ok\": ", ops_ok,
       ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
-      ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
-      ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,
-      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"runs\": ", runs, ",\n \"excuses\": {");
+      ", \"changes_caught\": ", changes_caught, ", \"chunks_chosen\": ", chunks_chosen,
+      ", \"device_copies\": ", device_copies, ", \"server_waits_told\": ", server_waits_told, ", \"terms\": ", terms,
+      ", \"refused_saves\": ", refused_saves, ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs,
+      ", \"preemptions\": ", preemptions, ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups,
+      ", \"reports_without_move\": ", reports_without_move, ", \"deaths_while_gathering\": ", deaths_while_gathering,
+      ", \"runs\": ", runs, ",\n \"excuses\": {");
   for (size_t i = 0; i < excuses.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))),
                     ": ", excuses[i]);

@@ -24,6 +24,13 @@ struct Tally {
   uint64_t ops_failed = 0;
   uint64_t refusals = 0;
   uint64_t loans = 0;
+  uint64_t changes_caught = 0;
+  uint64_t chunks_chosen = 0;
+  uint64_t device_copies = 0;
+  uint64_t server_waits_told = 0;
+  uint64_t terms = 0;
+  uint64_t refused_saves = 0;
+  uint64_t saves_unheard = 0;
   uint64_t hand_overs = 0;
   uint64_t preemptions = 0;
   uint64_t hellos_to_ended_groups = 0;

@@ -99,6 +99,11 @@ void WireAudit::Welcomed(const std::string& server, uint64_t connection, const F
   // A rank that is welcomed twice: the group had come to its end there and was opened anew.
   if (shard.epoch != header.epoch || shard.welcomed.contains(header.rank)) shard = {.epoch = header.epoch};
   shard.welcomed.insert(header.rank);
+  const auto group = groups_.find(header.group);
+  if (group != groups_.end() && credit > group->second.most_credit) {
+    Fail(server, header,
+         absl::StrCat("grants a credit of ", credit, " where ", group->second.most_credit, " was planned (credit)"));
+  }
   Link& link = links_[{connection, header.group}];
   if (link.epoch == header.epoch) link.credit = credit;
 }
@@ -128,14 +133,13 @@ void WireAudit::ResultSent(const std::string& server, uint64_t connection, const
 void WireAudit::Pushed(const std::string& worker, uint64_t connection, const FrameHeader& header) {
   Link& link = links_[{connection, header.group}];
   if (link.epoch != header.epoch) return Fail(worker, header, "pushed before its hello in this epoch (stale)");
-  const auto [place, is_new] = link.open.try_emplace({header.op, header.chunk}, link.next_position);
-  if (is_new) ++link.next_position;  // else it was preempted, and is pushed again
-  uint64_t oldest = link.next_position;
-  for (const auto& [key, position] : link.open) oldest = std::min(oldest, position);
-  if (link.next_position - oldest > link.credit) {
+  // (One that was preempted is pushed again. What comes from devices may be pushed a little out of order.)
+  link.open.insert({header.op, header.chunk});
+  link.window.insert({header.op, header.chunk});
+  link.window.erase(link.window.begin(), link.window.find(*link.open.begin()));
+  if (link.window.size() > link.credit) {
     Fail(worker, header,
-         absl::StrCat("has ", link.next_position - oldest, " chunks under way with a credit of ", link.credit,
-                      " (credit)"));
+         absl::StrCat("has ", link.window.size(), " chunks under way with a credit of ", link.credit, " (credit)"));
   }
 }
 

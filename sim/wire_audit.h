@@ -4,7 +4,8 @@
 //   twice       a server accepts a rank's contribution to a chunk once in an epoch, unless it gave the first back (I2)
 //   too early   a result is sent when all contributions to it, or results in their place, have landed (I2)
 //   wrong rank  a result goes to the rank that it names
-//   credit      a worker has no more chunks in flight to a server than that granted, counted from the oldest
+//   credit      a worker has no more chunks in flight to a server than that granted, counted from the oldest; and no
+//               server without a window of its own grants more than was planned for the group
 //   held twice  no process keeps two copies of a payload waiting (I7)
 //   watermark   no process reports an op as done, of itself or of others, where it is not (I3)
 //
@@ -33,7 +34,9 @@ class WireAudit {
   explicit WireAudit(std::function<void(const std::string&)> fail) : fail_(std::move(fail)) {}
 
   // ---- what the workload knows ----
-  void GroupOpened(GroupId group, uint32_t ranks) { groups_.try_emplace(group, ranks); }
+  void GroupOpened(GroupId group, uint32_t ranks, uint32_t most_credit) {
+    groups_.try_emplace(group, ranks, most_credit);
+  }
   // One of them; 0 if there is none.
   GroupId AnyGroup(uint64_t random) const;
   // Whether a server gathers a chunk of the group in an epoch that is not its first; whether this server does of any.
@@ -72,8 +75,9 @@ class WireAudit {
     OpNumber done;             // all ops up to it have ended
   };
   struct Group {
-    explicit Group(uint32_t size) : ranks(size) {}
+    Group(uint32_t size, uint32_t credit) : ranks(size), most_credit(credit) {}
     std::vector<RankProgress> ranks;
+    uint32_t most_credit = 0;
   };
   // A chunk on a server, in one epoch.
   struct Gathered {
@@ -91,9 +95,9 @@ class WireAudit {
   struct Link {
     Epoch epoch;
     Rank rank;
-    uint32_t credit = 0;  // 0: not welcomed
-    uint64_t next_position = 0;
-    std::map<ChunkKey, uint64_t> open;  // positions of chunks in flight
+    uint32_t credit = 0;        // 0: not welcomed
+    std::set<ChunkKey> open;    // chunks in flight
+    std::set<ChunkKey> window;  // from the oldest of those on: what was pushed, in the order that all ranks share
   };
 
   void Welcomed(const std::string& server, uint64_t connection, const FrameHeader& header, uint32_t credit);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/colocation.h"
 #include "core/node_parts.h"
+#include "net/checksum_transport.h"
 
 namespace shoal::sim {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 constexpr uint64_t kJoinTimeoutNs = 60 * kNsPerS;
 constexpr uint64_t kLeastGroupTimeoutNs = 15 * kNsPerS;
 constexpr uint64_t kClosesWithinNs = 4 * kNsPerMs;  // of its request for a group
-constexpr int kMostRounds = 100'000;                // without time passing
+constexpr uint64_t kDeviceMemoryBytes = 16 << 20;
+constexpr int kMostRounds = 100'000;  // without time passing
 
 }  // namespace
 
@@ -35,8 +37,8 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
       colocate_server_(std::move(colocate_server)),
       transport_(MakeTransport()),
       local_reduce_(MakeLocalReduce()),
-      loop_(std::make_unique<WorkerLoop>(WorkerMachineOptions{.survive_server_loss = profile.survive_server_loss},
-                                         transport_.get(), local_reduce_.get())),
+      stager_(MakeStager()),
+      loop_(std::make_unique<WorkerLoop>(MachineOptions(), transport_.get(), local_reduce_.get(), stager_.get())),
       scheduler_(
           world, ports.control, name(), [this] { return LocalNow().monotonic_ns; }, [this] { Wake(); }),
       membership_({.scheduler = "simulated",
@@ -58,15 +60,31 @@ WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& 
 
 std::unique_ptr<Transport> WorkerProcess::MakeTransport() {
   const auto wake = [this] { Wake(); };
-  if (ports_.same_node != nullptr) return ports_.same_node->MakeTransport(/*listen=*/false, wake);
+  const Checksums checksums = place_.job.checksums ? Checksums::kToAll : Checksums::kToAskers;
+  if (ports_.same_node != nullptr) {
+    return MakeChecksumTransport(ports_.same_node->MakeTransport(/*listen=*/false, wake), checksums);
+  }
   auto transport = ports_.network->MakeTransport(place_.node, /*listen=*/false, wake);
   simulated_ = transport.get();
-  return transport;
+  if (place_.job.checksums) simulated_->HasChecksums();
+  return MakeChecksumTransport(std::move(transport), checksums);
 }
 
 std::unique_ptr<LocalReduce> WorkerProcess::MakeLocalReduce() {
   if (ports_.local_node == nullptr) return nullptr;
   return ports_.local_node->Make([this] { Wake(); });
+}
+
+std::unique_ptr<SimStager> WorkerProcess::MakeStager() {
+  if (!place_.job.has_devices) return nullptr;
+  return std::make_unique<SimStager>(
+      &world(), profile_.device_delay_ns, kDeviceMemoryBytes, [this] { Wake(); },
+      [this](const std::string& what) { ports_.checkers->Fail(absl::StrCat(name(), ": ", what)); });
+}
+
+WorkerMachineOptions WorkerProcess::MachineOptions() const {
+  return {.survive_server_loss = profile_.survive_server_loss,
+          .staging_arena = stager_ == nullptr ? nullptr : stager_->arena()};
 }
 
 NodeReduceRequest WorkerProcess::NodeReduce() const {
@@ -106,6 +124,8 @@ WorkerProcess::~WorkerProcess() {
   local_reduce_.reset();
   transport_.reset();
   loop_.reset();
+  if (stager_ != nullptr) ports_.checkers->CountDeviceCopies(stager_->copies());
+  stager_.reset();
 }
 
 void WorkerProcess::ColocatedServerStarted(const absl::Status& status) {
@@ -118,6 +138,10 @@ bool WorkerProcess::FailsOnServerLoss() const {
   return profile_.survive_server_loss == is_odd;
 }
 
+uint32_t WorkerProcess::AskedChunkBytes() const {
+  return profile_.plans_flow && !place_.job.asks_for_chunk ? 0 : profile_.max_chunk_bytes;
+}
+
 uint64_t WorkerProcess::GroupTimeoutNs() const { return std::max(profile_.op_timeout_ns, kLeastGroupTimeoutNs); }
 
 void WorkerProcess::JoinNextGroup(Now now) {
@@ -128,10 +152,12 @@ void WorkerProcess::JoinNextGroup(Now now) {
   membership_commands_.emplace_back(JoinGroupCommand{.ticket = ++groups_asked_for_,
                                                      .request = {.name = group.name,
                                                                  .ranks = group.ranks,
-                                                                 .max_chunk_bytes = profile_.max_chunk_bytes,
+                                                                 .max_chunk_bytes = AskedChunkBytes(),
+                                                                 .link = LinkOfRank(place_.job, place_.rank),
                                                                  .min_servers = profile_.min_servers,
                                                                  .wire = place_.job.wire,
                                                                  .fail_on_server_loss = FailsOnServerLoss(),
+                                                                 .checksums = place_.job.checksums,
                                                                  .node_reduce = NodeReduce()},
                                                      .deadline_ns = now.monotonic_ns + GroupTimeoutNs()});
   if (!place_.job.closes_while_joining || place_.rank + 1 < place_.job.ranks) return;
@@ -160,8 +186,12 @@ void WorkerProcess::OpenGroup(size_t index, const GroupInfo& info, Now now) {
                                        std::string(NodeReduceModeName(info.node_reduce)), " and not ",
                                        std::string(NodeReduceModeName(group.order.mode)), " (layout)"));
   }
+  if (profile_.plans_flow && !info.map->shards().empty()) {
+    ports_.checkers->CheckPlan(info, AskedChunkBytes(), place_.job.link);
+  }
   // To servers each rail is a group of its own.
-  ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size());
+  ports_.audit->GroupOpened(info.id, info.rail == nullptr ? info.size() : info.rail->size(),
+                            profile_.plans_flow ? info.credit_chunks : kMaxCreditChunks);
   ports_.checkers->SawMap(info.id, *info.map);
   group.info = std::make_shared<const GroupInfo>(info);
   commands_.push_back(
@@ -185,7 +215,9 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   } else if (const auto* given_up = std::get_if<GiveGroupUpCommand>(&outcome)) {
     commands_.emplace_back(*given_up);
   } else if (std::holds_alternative<ReadStatistics>(outcome)) {
-    membership_commands_.emplace_back(StatisticsRead{loop_->counters()});
+    const WorkerCounters counters = loop_->counters();
+    ports_.checkers->CheckServerWaits(name(), counters.server_waits);
+    membership_commands_.emplace_back(StatisticsRead{counters});
   } else if (const auto* server = std::get_if<RunColocatedServer>(&outcome)) {
     colocate_server_(server->job, server->timeout_ms);
   } else if (const auto* ended = std::get_if<MembershipEnded>(&outcome)) {
@@ -272,13 +304,29 @@ uint64_t WorkerProcess::SubmitDue(Now now) {
       command.premul_factor = op.plan.premul_factor;
       command.submitted_ns = now.monotonic_ns;
       command.deadline_ns = now.monotonic_ns + profile_.op_timeout_ns;
+      // Half of them, the same on all ranks or not: it is each rank's own matter.
+      command.on_device = stager_ != nullptr && group.info->node_reduce == NodeReduceMode::kFlat &&
+                          op.plan.elements > 0 && world().random().Chance(500'000);
       ports_.checkers->OpCalled(place_.run, group.name, op.number);
       NoteRailOp(group, op);
       ops_.emplace(command.ticket, std::move(op));
       commands_.push_back(command);
+      if (command.on_device) PutOnDevice(command);
     }
   }
   return deadline;
+}
+
+void WorkerProcess::PutOnDevice(const SubmitCommand& command) {
+  std::vector<std::byte>& memory = ops_.at(command.ticket).memory;
+  std::vector<std::byte> contribution = memory;
+  SimStager::FillWithGarbage(memory);
+  After(stager_->DrawDelay(), [this, command, contribution = std::move(contribution)] {
+    const auto op = ops_.find(command.ticket);
+    if (op != ops_.end()) std::ranges::copy(contribution, op->second.memory.begin());
+    commands_.push_back(TensorReadyCommand{.group = command.group, .ticket = command.ticket});
+    Wake();
+  });
 }
 
 void WorkerProcess::NoteRailOp(const Group& group, const OpenOp& op) {

@@ -19,6 +19,7 @@
 #include "sim/sim_local_reduce.h"
 #include "sim/sim_process.h"
 #include "sim/sim_scheduler_port.h"
+#include "sim/sim_stager.h"
 #include "sim/sim_transport.h"
 #include "sim/wire_audit.h"
 #include "worker/loop/membership_loop.h"
@@ -132,6 +133,7 @@ class WorkerProcess : public SimProcess {
   void JoinNextGroup(Now now);
   // What it asks for in its groups.
   bool FailsOnServerLoss() const;
+  uint32_t AskedChunkBytes() const;
   uint64_t GroupTimeoutNs() const;
   void OpenGroup(size_t index, const GroupInfo& info, Now now);
   void GiveUp(const std::string& why, const absl::Status& status);
@@ -148,7 +150,11 @@ class WorkerProcess : public SimProcess {
   bool RunLoops(Now now);
   std::unique_ptr<Transport> MakeTransport();
   std::unique_ptr<LocalReduce> MakeLocalReduce();
+  std::unique_ptr<SimStager> MakeStager();
   NodeReduceRequest NodeReduce() const;
+  WorkerMachineOptions MachineOptions() const;
+  // Its tensor is garbage until its device has come to it.
+  void PutOnDevice(const SubmitCommand& command);
 
   const Profile& profile_;
   const Place place_;
@@ -157,6 +163,7 @@ class WorkerProcess : public SimProcess {
   SimTransport* simulated_ = nullptr;  // the transport, unless it is a real one
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LocalReduce> local_reduce_;  // null: there is nobody to reduce with
+  std::unique_ptr<SimStager> stager_;          // null: the job has no devices
   std::unique_ptr<WorkerLoop> loop_;
   SimSchedulerPort scheduler_;
   MembershipLoop membership_;

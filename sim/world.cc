@@ -59,7 +59,7 @@ void World::Trace(std::initializer_list<uint64_t> words) {
   digest_ = StableHash({digest_, now_ns_, StableHash(words)});
 }
 
-void World::AddLine(std::string line) {
+void World::AddLine(const std::string& line) {
   if (text_.size() >= text_limit_) text_.erase(text_.begin());
   text_.push_back(absl::StrCat(now_ns_ / 1000, " us  ", line));
 }

@@ -76,7 +76,7 @@ class World {
     return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.sequence > b.sequence;
   }
 
-  void AddLine(std::string line);
+  void AddLine(const std::string& line);
 
   Random random_;
   uint64_t now_ns_ = kNsPerS;  // so that 0 is free to mean "never"

@@ -5,17 +5,9 @@
 #include "core/now.h"
 #include "process/clock.h"
 #include "process/start_thread.h"
+#include "scheduler/leading/lead_times.h"
 
 namespace shoal::scheduler {
-namespace {
-
-constexpr uint64_t kCallTimeoutMs = 2000;
-constexpr uint64_t kResignTimeoutMs = 500;
-
-// A fifth of the lease is kept for clocks that run at different speeds and for writes that are in flight at its end.
-uint64_t LeadsUntil(uint64_t renewed_ns, uint64_t ttl_ms) { return renewed_ns + ttl_ms * kNsPerMs / 5 * 4; }
-
-}  // namespace
 
 EtcdElection::EtcdElection(EtcdClient* client, const std::string& own_address, uint64_t lease_ttl_ms)
     : client_(client),
@@ -29,13 +21,13 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
   Resign();
   etcdserverpb::RangeRequest look;
   look.set_key(leader_key_);
-  const absl::StatusOr<etcdserverpb::RangeResponse> seen = client_->Read(look, kCallTimeoutMs);
+  const absl::StatusOr<etcdserverpb::RangeResponse> seen = client_->Read(look, kElectionCallTimeoutMs);
   if (!seen.ok()) return seen.status();
   if (seen->kvs_size() > 0) {
     return Standing{.term = seen->kvs(0).create_revision(), .leader_address = seen->kvs(0).value()};
   }
   const uint64_t asked_ns = MonotonicNs();
-  const absl::StatusOr<EtcdClient::Lease> lease = client_->GrantLease(lease_ttl_ms_, kCallTimeoutMs);
+  const absl::StatusOr<EtcdClient::Lease> lease = client_->GrantLease(lease_ttl_ms_, kElectionCallTimeoutMs);
   if (!lease.ok()) return lease.status();
   lease_ = lease->id;
 
@@ -51,7 +43,7 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
   // The answer shows the key either way: an attempt whose answer was lost may have won.
   request.add_success()->mutable_request_range()->set_key(leader_key_);
   request.add_failure()->mutable_request_range()->set_key(leader_key_);
-  const absl::StatusOr<etcdserverpb::TxnResponse> response = client_->Transact(request, kCallTimeoutMs);
+  const absl::StatusOr<etcdserverpb::TxnResponse> response = client_->Transact(request, kElectionCallTimeoutMs);
   if (!response.ok()) return response.status();
   const etcdserverpb::RangeResponse& found = response->responses(response->responses_size() - 1).response_range();
   if (found.kvs_size() == 0) return Standing{};
@@ -70,7 +62,7 @@ absl::StatusOr<Standing> EtcdElection::Stand() {
     return keeper.status();
   }
   keeper_ = *std::move(keeper);
-  leads_until_ns_.store(LeadsUntil(asked_ns, lease->ttl_ms), std::memory_order_release);
+  leads_until_ns_.store(LeadsUntilNs(asked_ns, lease->ttl_ms), std::memory_order_release);
   return standing;
 }
 
@@ -78,12 +70,13 @@ void EtcdElection::KeepLease(int64_t lease, uint64_t ttl_ms) {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, std::chrono::milliseconds(ttl_ms / 5), [this] { return stop_keeping_; })) return;
+      if (changed_.wait_for(lock, std::chrono::milliseconds(RenewPeriodMs(ttl_ms)), [this] { return stop_keeping_; }))
+        return;
     }
     const uint64_t asked_ns = MonotonicNs();
-    const absl::Status status = client_->RenewLease(lease, ttl_ms / 3);
+    const absl::Status status = client_->RenewLease(lease, RenewTimeoutMs(ttl_ms));
     if (status.ok()) {
-      leads_until_ns_.store(LeadsUntil(asked_ns, ttl_ms), std::memory_order_release);
+      leads_until_ns_.store(LeadsUntilNs(asked_ns, ttl_ms), std::memory_order_release);
     } else if (absl::IsNotFound(status)) {
       leads_until_ns_.store(0, std::memory_order_release);
       return;

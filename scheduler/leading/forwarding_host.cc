@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/no_leader.h"
 #include "process/listen_address.h"
 #include "proto/scheduler_channel.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
@@ -95,7 +96,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   void LeaderEnded(const grpc::Status& status) {
     // A caller that gave up does not hear this, so it was this scheduler that cancelled the call.
     caller_.Finish(status.error_code() == grpc::StatusCode::CANCELLED
-                       ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "another scheduler leads now; try again")
+                       ? grpc::Status(grpc::StatusCode::UNAVAILABLE, kAnotherLeads)
                        : status);
   }
 
@@ -166,10 +167,10 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
     const std::lock_guard lock(mutex_);
     if (leader_ == nullptr) {
-      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "no scheduler leads at the moment; try again"});
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kNobodyLeads});
     }
     if (context->client_metadata().contains(kForwardedKey)) {
-      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, "this scheduler no longer leads; try again"});
+      return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeadsNoLonger});
     }
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
     const auto call = std::make_shared<ForwardedCall>(leader_);

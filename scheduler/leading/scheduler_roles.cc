@@ -6,15 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "process/start_thread.h"
+#include "scheduler/leading/lead_times.h"
 #include "scheduler/store/etcd_store.h"
 
 namespace shoal::scheduler {
-namespace {
-
-constexpr std::chrono::milliseconds kBetweenElections{300};
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const SchedulerConfig& config,
                                                                       SchedulerSinks sinks) {
   const absl::StatusOr<EtcdTarget> target = ParseEtcdTarget(config.store);
@@ -117,7 +112,8 @@ bool SchedulerRoles::Follow() {
 
 bool SchedulerRoles::Pause() {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, kBetweenElections, [this] { return stopping_; });
+  const std::chrono::milliseconds pause(kBetweenElectionsMs);
+  return !changed_.wait_for(lock, pause, [this] { return stopping_; });
 }
 
 bool SchedulerRoles::IsStopping() {

@@ -31,9 +31,9 @@ std::string ChoiceName(const NodeReduceRequest& request) {
 std::string DifferingOption(const GroupRound& round, const JoinGroup& request) {
   for (const auto& [rank, waiter] : round.waiters) {
     if (rank == request.rank) continue;
-    const auto difference = [&](const std::string& option, const std::string& of_waiter,
-                                const std::string& of_request) {
-      return absl::StrCat(option, " is ", of_waiter, " on rank ", rank.value(), " and ", of_request, " on rank ",
+    const auto difference = [of_rank = rank, &request](const std::string& option, const std::string& of_waiter,
+                                                       const std::string& of_request) {
+      return absl::StrCat(option, " is ", of_waiter, " on rank ", of_rank.value(), " and ", of_request, " on rank ",
                           request.rank.value(), "; give every rank the same");
     };
     if (waiter.options.has_value() && request.options.has_value()) {

@@ -5,11 +5,11 @@
 
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/request_checks.h"
+#include "scheduler/machine/told_windows.h"
 
 namespace shoal::scheduler {
 namespace {
 
-constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
 // Judging looks at all ranks of a group, and each rank's heartbeat asks for it.
 constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
 
@@ -17,12 +17,6 @@ constexpr uint64_t kJudgePeriodNs = 200 * kNsPerMs;
 bool IsPossible(const LateRankReport& late) {
   return late.window_ns > 0 && late.window_ns <= kLongestWindowNs && late.waited_ns <= late.window_ns &&
          late.began_late_ns <= late.window_ns && late.late_ops <= late.ops;
-}
-
-// On this scheduler's clock, of what a server reports.
-template <typename Report>
-uint64_t TimeOf(const Report& report, Now now) {
-  return now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
 }
 
 }  // namespace
@@ -82,23 +76,22 @@ void JobRegistry::OnRankLate(const ServerState& server, const LateRankReport& la
   }
   Job& job = jobs_.at(late.job);
   const auto comes_by_network = [&](JobRank rank) { return job.workers.at(rank).state.node != server.node; };
-  job.slow_ranks.OnWindow({.group = late.group,
-                           .epoch = late.epoch,
-                           .rank = late.rank,
-                           .server = server.id,
-                           .io_thread = late.io_thread,
-                           .number = late.window,
-                           .heartbeat_ns = HeartbeatNs(),
-                           .length_ns = late.window_ns,
-                           .end_ns = TimeOf(late, now),
-                           .ops = late.ops,
-                           .late_ops = late.late_ops,
-                           .waited_ns = late.waited_ns,
-                           .spacing_ns = late.spacing_ns,
-                           .median_spacing_ns = late.median_spacing_ns,
-                           .began_late_ns = late.began_late_ns,
-                           .alone_by_network = comes_by_network(group->ranks[late.rank.value()]) &&
-                                               std::ranges::count_if(group->ranks, comes_by_network) == 1});
+  job.slow_ranks.OnWindow(
+      {.group = late.group,
+       .epoch = late.epoch,
+       .rank = late.rank,
+       .server = server.id,
+       .io_thread = late.io_thread,
+       .number = late.window,
+       .times = {.end_ns = TimeOf(late, now), .length_ns = late.window_ns, .heartbeat_ns = HeartbeatNs()},
+       .ops = late.ops,
+       .late_ops = late.late_ops,
+       .waited_ns = late.waited_ns,
+       .spacing_ns = late.spacing_ns,
+       .median_spacing_ns = late.median_spacing_ns,
+       .began_late_ns = late.began_late_ns,
+       .alone_by_network = comes_by_network(group->ranks[late.rank.value()]) &&
+                           std::ranges::count_if(group->ranks, comes_by_network) == 1});
 }
 
 void JobRegistry::TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now) {

@@ -332,12 +332,14 @@ std::vector<Shard> ServerRegistry::LiveShards() const {
 
 std::vector<ServerState> ServerRegistry::States() const {
   std::vector<ServerState> states;
+  states.reserve(servers_.size());
   for (const auto& [id, server] : servers_) states.push_back(server.state);
   return states;
 }
 
 std::vector<ServerView> ServerRegistry::Views(Now now) const {
   std::vector<ServerView> views;
+  views.reserve(servers_.size());
   for (const auto& [id, server] : servers_) {
     views.push_back({.state = server.state,
                      .heard = server.heard,

@@ -10,7 +10,7 @@ double Share(uint64_t part_ns, uint64_t whole_ns) {
   return whole_ns == 0 ? 0 : std::min(1.0, static_cast<double>(part_ns) / static_cast<double>(whole_ns));
 }
 
-double WaitedShare(const LateWindow& window) { return Share(window.waited_ns, window.length_ns); }
+double WaitedShare(const LateWindow& window) { return Share(window.waited_ns, window.times.length_ns); }
 
 const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
   return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
@@ -56,19 +56,9 @@ void SlowRanks::OnWindow(const LateWindow& window) {
   std::erase_if(suspect, [&](const auto& entry) { return entry.second.window.epoch != window.epoch; });
   Seen& seen = suspect[{window.server, window.io_thread}];
   const bool is_new = seen.window.number != window.number;
-  // A server tells its newest window with a heartbeat, and a rank that is not late at all is not told.
-  const uint64_t start_ns = window.end_ns - std::min(window.end_ns, window.length_ns);
-  const bool follows = start_ns <= seen.window.end_ns + 2 * window.length_ns + 2 * window.heartbeat_ns + kNsPerS;
+  const bool follows = window.times.Follows(seen.window.times.end_ns);
   seen.window = window;
-  if (!is_new) return;
-  if (!IsLate(window, /*was_told=*/true)) {
-    seen.late_in_row = 0;
-  } else if (seen.late_in_row == 0 || !follows) {
-    seen.late_in_row = 1;
-    seen.late_since_ns = start_ns;
-  } else {
-    ++seen.late_in_row;
-  }
+  if (is_new) seen.late = seen.late.Next(window.times, IsLate(window, /*was_told=*/true), follows);
 }
 
 void SlowRanks::Forget(JobRank rank) {
@@ -86,9 +76,7 @@ bool SlowRanks::IsLate(const LateWindow& window, bool was_told) const {
 bool SlowRanks::DropStale(Suspect* suspect, const GroupState& group, Now now) const {
   std::erase_if(*suspect, [&](const auto& entry) {
     const LateWindow& window = entry.second.window;
-    return window.epoch != group.epoch || now.monotonic_ns > window.end_ns +
-                                                                 std::min(window.length_ns, kLongestLengthNs) +
-                                                                 2 * window.heartbeat_ns + kStaleNs;
+    return window.epoch != group.epoch || now.monotonic_ns > window.times.StaleNs();
   });
   return !suspect->empty();
 }
@@ -99,7 +87,7 @@ const SlowRanks::Seen* SlowRanks::FindSlowest(const Suspect& suspect, const Grou
   std::set<ServerId> servers;  // that find it slow
   const Seen* slowest = nullptr;
   for (const auto& [key, seen] : suspect) {
-    if (seen.late_in_row < kWindowsInRow || !IsLate(seen.window, was_told)) continue;
+    if (seen.late.in_row < kWindowsInRow || !IsLate(seen.window, was_told)) continue;
     servers.insert(key.first);
     if (slowest == nullptr || WaitedShare(seen.window) > WaitedShare(slowest->window)) slowest = &seen;
   }
@@ -123,7 +111,7 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
   const std::vector<JobRank>& ranks = RanksOfWhole(group);
   const double waited = WaitedShare(window);
   // Two windows are as long as two steps at least, so that it does not matter where in a step a heartbeat comes.
-  const uint64_t span_ns = 2 * window.length_ns;
+  const uint64_t span_ns = 2 * window.times.length_ns;
   const std::optional<double> median_away = MedianAway(ranks, span_ns, now);
   // By how much a rank is away for longer than the others.
   const auto away_more = [&](JobRank rank) -> std::optional<double> {
@@ -144,8 +132,8 @@ void SlowRanks::AddFinding(const Suspect& suspect, const Seen& slowest, const Gr
       away = more;
     }
   }
-  Finding finding{waited, SlowCause::kLateCompute, slowest.late_since_ns};
-  if (away.value_or(Share(window.began_late_ns, window.length_ns)) < waited / 2) {
+  Finding finding{waited, SlowCause::kLateCompute, slowest.late.since_ns};
+  if (away.value_or(Share(window.began_late_ns, window.times.length_ns)) < waited / 2) {
     if (window.alone_by_network) return;
     // Servers see a link differently, as it carries the traffic of a server on the rank's node as well: most decide.
     size_t wide = 0;
@@ -200,9 +188,8 @@ std::vector<SlowRanks::Change> SlowRanks::Judge(const FindGroup& find_group, uin
     const bool is_news = !verdict.told.has_value() ||
                          (verdict.told->cause != finding.cause && now.monotonic_ns >= verdict.told_ns + kNextCauseNs);
     if (!is_news || now.monotonic_ns - verdict.cause_since_ns < settle_ns) continue;
-    const uint64_t ago_ms = (now.monotonic_ns - std::min(finding.since_ns, now.monotonic_ns)) / kNsPerMs;
     const uint64_t since_unix_ms =
-        verdict.told.has_value() ? verdict.told->since_unix_ms : now.unix_ms - std::min(ago_ms, now.unix_ms);
+        verdict.told.has_value() ? verdict.told->since_unix_ms : UnixMsOf(finding.since_ns, now);
     verdict.told = SlowRank{rank, finding.waited_share, finding.cause, since_unix_ms};
     verdict.told_ns = now.monotonic_ns;
     changes.push_back({*verdict.told, /*is_over=*/false});
@@ -225,7 +212,7 @@ std::optional<JobRank> SlowRanks::FindLateAtOne(ServerId server, const FindGroup
     const GroupState* const group = find_group(of_group.first);
     if (group == nullptr || CountServers(*group) < 2) continue;
     const auto is_late = [&](const auto& entry) {
-      return entry.second.late_in_row >= kWindowsInRow && IsLate(entry.second.window, /*was_told=*/false);
+      return entry.second.late.in_row >= kWindowsInRow && IsLate(entry.second.window, /*was_told=*/false);
     };
     for (const auto& entry : suspect) {
       const double share = WaitedShare(entry.second.window);

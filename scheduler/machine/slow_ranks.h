@@ -23,6 +23,7 @@
 #include "core/now.h"
 #include "scheduler/machine/away_shares.h"
 #include "scheduler/machine/scheduler_state.h"
+#include "scheduler/machine/told_windows.h"
 
 namespace shoal::scheduler {
 
@@ -43,10 +44,8 @@ struct LateWindow {
   Rank rank;  // of the group, or of the rail
   ServerId server;
   uint32_t io_thread = 0;
-  uint64_t number = 0;        // another one: another window
-  uint64_t heartbeat_ns = 0;  // of the server, which tells its newest window so often
-  uint64_t length_ns = 0;
-  uint64_t end_ns = 0;  // on this scheduler's clock
+  uint64_t number = 0;  // another one: another window
+  WindowTimes times;
   uint32_t ops = 0;
   uint32_t late_ops = 0;
   uint64_t waited_ns = 0;
@@ -68,16 +67,8 @@ class SlowRanks {
  public:
   static constexpr double kLeastShare = 0.05;
   static constexpr double kLeastLateOps = 0.8;
-  static constexpr uint32_t kWindowsInRow = 2;
-  // Half of the thresholds are enough for a rank that was told, so that it is not told again and again.
-  static constexpr double kOfThoseTold = 0.5;
   // Chunks that come so much further apart than the median rank's are those of a slow link.
   static constexpr double kWideSpacing = 1.3;
-  // A window counts until its own length has passed once more, at most kLongestLengthNs, two heartbeats, and this time.
-  static constexpr uint64_t kStaleNs = 5 * kNsPerS;
-  static constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
-  // Another cause of a rank that was told is told after this time.
-  static constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
   struct Change {
     SlowRank rank;
@@ -102,8 +93,7 @@ class SlowRanks {
  private:
   struct Seen {
     LateWindow window;
-    uint32_t late_in_row = 0;    // windows, of which some may not have been told
-    uint64_t late_since_ns = 0;  // the first of them began
+    LateWindows late;
   };
   using Suspect = std::map<std::pair<ServerId, uint32_t>, Seen>;  // by server and I/O thread
   struct Finding {

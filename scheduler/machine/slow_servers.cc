@@ -7,7 +7,6 @@
 namespace shoal::scheduler {
 namespace {
 
-constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
 constexpr char kNobodySaysSo[] = "most of its ranks do not say any more that they wait for it";
 
 bool IsPossible(const ServerWaitReport& report) {
@@ -37,24 +36,20 @@ void SlowServers::OnReport(JobRank rank, const ServerWaitReport& report, uint64_
   Voice& voice = voices_[{report.group, rank}];
   if (voice.epoch != report.epoch) voice = {.epoch = report.epoch};
   if (voice.window == report.window) return;
-  const uint64_t end_ns = now.monotonic_ns - std::min(report.ago_ms, now.monotonic_ns / kNsPerMs) * kNsPerMs;
-  const uint64_t start_ns = end_ns - std::min(end_ns, report.window_ns);
-  // A heartbeat tells the newest window alone.
-  const bool follows = start_ns <= voice.end_ns + 2 * report.window_ns + 2 * heartbeat_ns + kNsPerS;
+  const WindowTimes times = {
+      .end_ns = TimeOf(report, now), .length_ns = report.window_ns, .heartbeat_ns = heartbeat_ns};
+  const bool follows = times.Follows(voice.times.end_ns);
   std::map<ServerId, Seen> seen;
   for (const ServerWait& wait : report.servers) {
     Seen& of_server = seen[wait.server];
     of_server = {.waited_share = Share(wait.waited_ns, report.window_ns),
                  .late_share = Share(wait.late_bursts, report.bursts)};
-    if (!IsLate(of_server, /*was_told=*/true)) continue;
     const auto before = voice.seen.find(wait.server);
-    const bool continues = follows && before != voice.seen.end() && before->second.late_in_row > 0;
-    of_server.late_in_row = continues ? before->second.late_in_row + 1 : 1;
-    of_server.late_since_ns = continues ? before->second.late_since_ns : start_ns;
+    const LateWindows late_before = before == voice.seen.end() ? LateWindows() : before->second.late;
+    of_server.late = late_before.Next(times, IsLate(of_server, /*was_told=*/true), follows);
   }
   voice.window = report.window;
-  voice.end_ns = end_ns;
-  voice.stale_ns = end_ns + std::min(report.window_ns, kLongestLengthNs) + 2 * heartbeat_ns + kStaleNs;
+  voice.times = times;
   voice.seen = std::move(seen);
 }
 
@@ -77,7 +72,7 @@ void SlowServers::DropOld(const View& view, Now now) {
   std::erase_if(voices_, [&](const auto& entry) {
     const GroupState* const group = view.find_group(entry.first.first);
     return group == nullptr || group->epoch != entry.second.epoch ||
-           now.monotonic_ns > entry.second.end_ns + kForgottenNs;
+           now.monotonic_ns > entry.second.times.end_ns + kForgottenNs;
   });
 }
 
@@ -104,17 +99,17 @@ void SlowServers::AddFindings(Voices::const_iterator begin, Voices::const_iterat
     Finding found = {.since_ns = UINT64_MAX};
     for (auto voice = begin; voice != end; ++voice) {
       if (comparison.biased.contains(voice->first.second)) continue;
-      if (!was_told && now.monotonic_ns > voice->second.stale_ns) continue;
+      if (!was_told && now.monotonic_ns > voice->second.times.StaleNs()) continue;
       ++ranks;
       const auto seen = voice->second.seen.find(server);
-      if (seen == voice->second.seen.end() || seen->second.late_in_row < kWindowsInRow ||
+      if (seen == voice->second.seen.end() || seen->second.late.in_row < kWindowsInRow ||
           !IsLate(seen->second, was_told)) {
         continue;
       }
       ++waiting_ranks;
       shares += seen->second.waited_share;
-      found.since_ns = std::min(found.since_ns, seen->second.late_since_ns);
-      found.newest_ns = std::max(found.newest_ns, voice->second.end_ns);
+      found.since_ns = std::min(found.since_ns, seen->second.late.since_ns);
+      found.newest_ns = std::max(found.newest_ns, voice->second.times.end_ns);
     }
     if (ranks > 0) findings->heard.insert(server);
     if (2 * waiting_ranks <= ranks) continue;
@@ -177,14 +172,13 @@ std::vector<SlowServers::Change> SlowServers::Judge(const View& view, uint64_t s
     if (now.monotonic_ns < found_ns_.try_emplace(server, now.monotonic_ns).first->second + settle_ns) continue;
     found_ns_.erase(server);
     const ServerState& state = *view.find_live(server);
-    const uint64_t ago_ms = (now.monotonic_ns - std::min(finding.since_ns, now.monotonic_ns)) / kNsPerMs;
     const SlowServer slow = {.server = server,
                              .incarnation = state.incarnation,
                              .name = state.name,
                              .node = state.node,
                              .waited_share = finding.waited_share,
                              .late_rank = view.find_late_rank(server),
-                             .since_unix_ms = now.unix_ms - std::min(ago_ms, now.unix_ms)};
+                             .since_unix_ms = UnixMsOf(finding.since_ns, now)};
     told_[server] = {.server = slow, .told_ns = now.monotonic_ns, .confirmed_ns = finding.newest_ns};
     changes.push_back({slow});
   }

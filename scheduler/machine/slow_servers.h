@@ -24,6 +24,7 @@
 #include "core/now.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
+#include "scheduler/machine/told_windows.h"
 
 namespace shoal::scheduler {
 
@@ -53,16 +54,8 @@ class SlowServers {
  public:
   static constexpr double kLeastShare = 0.1;
   static constexpr double kLeastLateBursts = 0.8;
-  static constexpr uint32_t kWindowsInRow = 2;
-  // Half of the thresholds are enough for a server that was told, so that it is not told again and again.
-  static constexpr double kOfThoseTold = 0.5;
-  // A window counts until its own length has passed once more, at most kLongestLengthNs, two heartbeats, and this time.
-  static constexpr uint64_t kStaleNs = 5 * kNsPerS;
-  static constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
   // Silence ends no verdict before: a job that writes a checkpoint says nothing.
   static constexpr uint64_t kForgottenNs = 600 * kNsPerS;
-  // Another cause of a server that was told is told after this time.
-  static constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
   struct Change {
     SlowServer server;
@@ -93,16 +86,14 @@ class SlowServers {
  private:
   struct Seen {
     double waited_share = 0;
-    double late_share = 0;       // of the bursts
-    uint32_t late_in_row = 0;    // windows, of which some may not have been told
-    uint64_t late_since_ns = 0;  // the first of them began
+    double late_share = 0;  // of the bursts
+    LateWindows late;
   };
   // The newest window of a rank in a group.
   struct Voice {
     Epoch epoch;
     uint64_t window = 0;
-    uint64_t end_ns = 0;    // on this scheduler's clock
-    uint64_t stale_ns = 0;  // when it says nothing new any more
+    WindowTimes times;
     std::map<ServerId, Seen> seen;
   };
   using Voices = std::map<std::pair<GroupId, JobRank>, Voice>;

@@ -93,7 +93,7 @@ etcdserverpb::TxnRequest EtcdStore::PutPiece(const std::string& key, const std::
   return request;
 }
 
-absl::Status EtcdStore::WritePiece(etcdserverpb::TxnRequest request, int64_t* revision) {
+absl::Status EtcdStore::WritePiece(const etcdserverpb::TxnRequest& request, int64_t* revision) {
   const absl::StatusOr<etcdserverpb::TxnResponse> response = client_->Transact(request, kTimeoutMs);
   if (!response.ok()) return response.status();
   *revision = response->header().revision();
@@ -119,7 +119,7 @@ absl::Status EtcdStore::Write(const std::string& state) {
   etcdserverpb::DeleteRangeRequest* older = last.add_success()->mutable_request_delete_range();
   older->set_key(state_key_ + "/");
   older->set_range_end(pieces_key);
-  if (absl::Status status = WritePiece(std::move(last), &revision); !status.ok()) return status;
+  if (absl::Status status = WritePiece(last, &revision); !status.ok()) return status;
   bytes_since_compaction_ += state.size();
   ++saves_since_compaction_;
   CompactIfDue(revision);

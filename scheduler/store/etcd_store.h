@@ -46,7 +46,7 @@ class EtcdStore : public Store {
   absl::StatusOr<std::optional<std::string>> ReadOnce();
   absl::Status Write(const std::string& state);
   // `revision`: of etcd after the write.
-  absl::Status WritePiece(etcdserverpb::TxnRequest request, int64_t* revision);
+  absl::Status WritePiece(const etcdserverpb::TxnRequest& request, int64_t* revision);
   void CompactIfDue(int64_t revision);
   etcdserverpb::TxnRequest PutPiece(const std::string& key, const std::string& piece) const;
 

@@ -21,10 +21,12 @@ LatenessBook::LatenessBook(uint32_t group_size, uint32_t slot_count) : ranks_(gr
   values_.reserve(group_size);
 }
 
-bool LatenessBook::OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, bool in_one_go, Now now) {
-  RankState& state = ranks_[rank.value()];
-  if (op == state.newest_begun && state.fresh_since_ns != 0 && chunk != state.fresh_chunk) {
-    if (in_one_go) {
+bool LatenessBook::OnOffered(const PushedChunk& pushed, Now now) {
+  const OpNumber op = pushed.op;
+  RankState& state = ranks_[pushed.rank.value()];
+  state.in_flight = pushed.in_flight;
+  if (op == state.newest_begun && state.fresh_since_ns != 0 && pushed.chunk != state.fresh_chunk) {
+    if (pushed.in_one_go) {
       state.spacing_sum_ns += now.monotonic_ns - state.fresh_since_ns;
       ++state.spacings;
     }
@@ -49,6 +51,46 @@ bool LatenessBook::OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, bool in_
   return true;
 }
 
+void LatenessBook::OnGathering(uint32_t slot, OpNumber op, ChunkNumber chunk, uint32_t chunks_of_op) {
+  if (half_landed_ns_[slot] != 0) --half_landed_;  // its chunk was given up
+  half_landed_ns_[slot] = 0;
+  if (op < gathered_op_ || (op == gathered_op_ && chunk <= gathered_chunk_)) return;
+  if (gathered_op_ != OpNumber(0)) {
+    ++gathered_since_;
+    gathered_everywhere_ += op == gathered_op_ ? chunk.value() - gathered_chunk_.value()
+                                               // An op that had no chunk here had one elsewhere at the least.
+                                               : chunks_of_gathered_op_ - gathered_chunk_.value() +
+                                                     (op.value() - gathered_op_.value() - 1) + chunk.value();
+  }
+  gathered_op_ = op;
+  gathered_chunk_ = chunk;
+  chunks_of_gathered_op_ = chunks_of_op;
+}
+
+void LatenessBook::OnGathered(uint32_t slot, Now now) {
+  if (half_landed_ns_[slot] == 0) return;
+  AddUse(now);
+  half_landed_ns_[slot] = 0;
+  --half_landed_;
+}
+
+double LatenessBook::UseOfLinks() const {
+  if (in_flight_ == 0 || gathered_since_ == 0) return 0;
+  const double share = static_cast<double>(gathered_since_) / static_cast<double>(gathered_everywhere_);
+  return (in_flight_ - half_landed_ / share) / kBusyChunks;
+}
+
+void LatenessBook::AddUse(Now now) {
+  use_.used_ns += UseOfLinks() * static_cast<double>(now.monotonic_ns - use_.ns);
+  use_.ns = now.monotonic_ns;
+}
+
+double LatenessBook::IdleShare(const RankState& state) const {
+  if (state.contributed.ns == 0 || use_.ns == state.contributed.ns) return 1;
+  const double used = (use_.used_ns - state.contributed.used_ns) / static_cast<double>(use_.ns - state.contributed.ns);
+  return 1 - std::clamp(used, 0.0, 1.0);
+}
+
 void LatenessBook::OnLandingEnded(Rank rank, Now now) {
   RankState& state = ranks_[rank.value()];
   --state.landing;
@@ -57,12 +99,20 @@ void LatenessBook::OnLandingEnded(Rank rank, Now now) {
 
 void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_t landed_count, Now now) {
   RankState& state = ranks_[rank.value()];
-  if (landed_count == Half()) half_landed_ns_[slot] = now.monotonic_ns;
+  AddUse(now);
+  const double idle_share = IdleShare(state);
+  state.contributed = use_;
+  if (landed_count == Half()) {
+    half_landed_ns_[slot] = now.monotonic_ns;
+    ++half_landed_;
+    in_flight_ = state.in_flight;
+  }
   if (landed_count <= Half() || half_landed_ns_[slot] == 0) return;
   const uint64_t since_ns = std::max({half_landed_ns_[slot], state.waited_until_ns, window_start_ns_});
   state.waited_until_ns = now.monotonic_ns;
   if (now.monotonic_ns <= since_ns) return;
-  const uint64_t waited_ns = now.monotonic_ns - since_ns;
+  const auto waited_ns = static_cast<uint64_t>(static_cast<double>(now.monotonic_ns - since_ns) * idle_share);
+  if (waited_ns == 0) return;
   state.window.waited_ns += waited_ns;
   if (op > state.waited_op) {
     state.waited_op = op;
@@ -79,6 +129,14 @@ void LatenessBook::OnContribution(uint32_t slot, OpNumber op, Rank rank, uint32_
 void LatenessBook::Restart() {
   beginnings_.fill({});
   std::ranges::fill(half_landed_ns_, 0);
+  half_landed_ = 0;
+  in_flight_ = 0;
+  use_ = {};
+  gathered_op_ = OpNumber();
+  gathered_chunk_ = ChunkNumber();
+  chunks_of_gathered_op_ = 0;
+  gathered_since_ = 0;
+  gathered_everywhere_ = 0;
   for (RankState& state : ranks_) {
     state = {.landing = state.landing, .landed_ns = state.landed_ns, .window = {.rank = state.window.rank}};
   }
@@ -90,11 +148,12 @@ void LatenessBook::Restart() {
 uint64_t LatenessBook::MedianSpacingNs() {
   values_.clear();
   for (RankState& state : ranks_) {
-    if (state.spacings == 0) continue;
-    state.window.spacing_ns = state.spacing_sum_ns / state.spacings;
-    values_.push_back(state.window.spacing_ns);
+    if (state.spacings > 0) state.spacing_ns = state.spacing_sum_ns / state.spacings;
     state.spacing_sum_ns = 0;
     state.spacings = 0;
+    if (state.spacing_ns == 0) continue;
+    state.window.spacing_ns = state.spacing_ns;
+    values_.push_back(state.spacing_ns);
   }
   return LowerMedian(&values_);
 }

@@ -7,10 +7,17 @@
 // the ranks have offered a chunk of it until it offers one, but not while contributions of it to earlier ops still
 // land: those are its link's.
 //
+// A wait costs nothing while the ranks that wait have chunks on their way all the same: where ops are queued and fill
+// the links, one rank is always behind the others, and all go as fast as their links. What a rank has on its way is
+// what it has in flight, which it says, less what has landed and has no result. Of that the server sees its own share:
+// the chunks that half of the ranks have landed. One chunk on its way there and one on its way back keep a link busy.
+// How much of a wait counts is told by the whole time since the rank's contribution before: a wait alone is the time in
+// which most has landed.
+//
 // How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
 // rank waits for no result. Its first two chunks to this server come as far apart as the link makes them then, if the
 // rank says that it pushed all chunks up to the second in one go. Otherwise the second one waited for the credit that
-// comes with a result, and so for the slowest rank.
+// comes with a result, and so for the slowest rank. Queued ops do not begin that way: what was known before counts on.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -38,6 +45,15 @@ struct LateRank {
   friend bool operator==(const LateRank&, const LateRank&) = default;
 };
 
+// What a push tells of its rank.
+struct PushedChunk {
+  OpNumber op;
+  ChunkNumber chunk;
+  Rank rank;
+  bool in_one_go = false;  // with the first chunk of the op, wherever that went
+  uint32_t in_flight = 0;  // chunks of the rank, to all servers; 0: it has no more to push to this one, or did not say
+};
+
 inline constexpr size_t kMaxLateRanksListed = 8;
 
 struct LatenessWindow {
@@ -61,19 +77,22 @@ class LatenessBook {
   static constexpr uint64_t kStandsOut = 3;
   // A wait for a rank that is shorter makes no op late.
   static constexpr uint64_t kShortestWaitNs = 100'000;
+  // So many chunks on their way keep a rank's link busy.
+  static constexpr double kBusyChunks = 2;
 
   LatenessBook(uint32_t group_size, uint32_t slot_count);
 
-  // A rank offers a contribution, which was not refused, to an op; in one go with the first chunk of the op, wherever
-  // that went, or not. True: it is its first one to that op here.
-  bool OnOffered(OpNumber op, ChunkNumber chunk, Rank rank, bool in_one_go, Now now);
+  // A rank offers a contribution that was not refused. True: it is its first one to that op here.
+  bool OnOffered(const PushedChunk& pushed, Now now);
   // After that: the rank waits for no result of this server, and the op has several chunks.
   void OnFreshBeginning(ChunkNumber chunk, Rank rank, Now now) {
     ranks_[rank.value()].fresh_since_ns = now.monotonic_ns;
     ranks_[rank.value()].fresh_chunk = chunk;
   }
-  // A slot begins to gather a chunk.
-  void OnGathering(uint32_t slot) { half_landed_ns_[slot] = 0; }
+  // A slot begins to gather a chunk of an op that has so many.
+  void OnGathering(uint32_t slot, OpNumber op, ChunkNumber chunk, uint32_t chunks_of_op);
+  // The slot's chunk has its result, or was given up: it waits for nobody any more.
+  void OnGathered(uint32_t slot, Now now);
   // Something of the rank begins to land; that has ended, also in vain.
   void OnLanding(Rank rank) { ++ranks_[rank.value()].landing; }
   void OnLandingEnded(Rank rank, Now now);
@@ -85,7 +104,14 @@ class LatenessBook {
   const LatenessWindow& last_window() const { return last_; }
 
  private:
+  // The time, and what UseOfLinks() adds up to until then, in nanoseconds of full use.
+  struct Moment {
+    uint64_t ns = 0;
+    double used_ns = 0;
+  };
   struct RankState {
+    uint32_t in_flight = 0;  // as its newest push says
+    Moment contributed;      // its newest contribution; 0: none
     OpNumber newest_begun;
     OpNumber newest_late;
     uint32_t landing = 0;
@@ -96,7 +122,8 @@ class LatenessBook {
     ChunkNumber fresh_chunk;      // the first one of that op
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
-    OpNumber waited_op;  // the newest op that waited for it
+    uint64_t spacing_ns = 0;  // in the mean, of the newest window that tells; 0: none does
+    OpNumber waited_op;       // the newest op that waited for it
     uint64_t op_waited_ns = 0;
     uint64_t longest_op_ns = 0;  // in the window, for one op
     LateRank window;
@@ -110,14 +137,30 @@ class LatenessBook {
   };
   static constexpr size_t kOpsRemembered = 64;
 
+  // How busy the links of the ranks are that others wait with: 1, or more, is all the time.
+  double UseOfLinks() const;
+  // Adds the use up until now, before it changes.
+  void AddUse(Now now);
+  // Of the time since the rank's contribution before, the part in which the links were not used.
+  double IdleShare(const RankState& state) const;
+
   uint32_t Half() const { return static_cast<uint32_t>((ranks_.size() + 1) / 2); }
   void CloseWindowIfOver(Now now);
   uint64_t MedianSpacingNs();
   uint64_t MedianWaitedNs();
 
   std::vector<RankState> ranks_;
-  std::vector<uint64_t> half_landed_ns_;  // by slot; 0: not yet
-  std::vector<uint64_t> values_;          // scratch
+  std::vector<uint64_t> half_landed_ns_;  // by slot; 0: not yet, or it waits for nobody any more
+  uint32_t half_landed_ = 0;              // of those, chunks that wait
+  uint32_t in_flight_ = 0;                // of the rank that was the last to make it half
+  Moment use_;
+  // The newest chunk that was gathered here, and how many have been since the first one, here and at all servers.
+  OpNumber gathered_op_;
+  ChunkNumber gathered_chunk_;
+  uint32_t chunks_of_gathered_op_ = 0;
+  uint64_t gathered_since_ = 0;
+  uint64_t gathered_everywhere_ = 0;
+  std::vector<uint64_t> values_;  // scratch
   std::array<Beginning, kOpsRemembered> beginnings_{};
   uint64_t window_start_ns_ = 0;  // 0: no op yet
   uint32_t window_ops_ = 0;

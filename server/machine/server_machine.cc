@@ -117,7 +117,12 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   }
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   if (header->contributors == 0 &&
-      group.lateness().OnOffered(header->op, header->chunk, rank, header->in_one_go, now) &&
+      group.lateness().OnOffered({.op = header->op,
+                                  .chunk = header->chunk,
+                                  .rank = rank,
+                                  .in_one_go = header->in_one_go,
+                                  .in_flight = header->in_flight},
+                                 now) &&
       record->plan.chunk_count > 1 && !group.WaitsForResult(rank)) {
     group.lateness().OnFreshBeginning(header->chunk, rank, now);
   }
@@ -156,7 +161,7 @@ bool ServerMachine::TryAccept(uint32_t group_index, PeerId peer, const FrameHead
   ChunkSlot& slot = group.slot(index);
   if (begins) {
     slot.Start(header.op, header.chunk, now.monotonic_ns);
-    group.lateness().OnGathering(index);
+    group.lateness().OnGathering(index, header.op, header.chunk, group.FindOp(header.op)->plan.chunk_count);
   }
   const bool is_result = header.contributors != 0;
   const Refusal refusal = slot.Offer(header.rank, is_result);
@@ -265,6 +270,7 @@ void ServerMachine::OnEvent(const DrainRequested& event, Now, ServerActions*) { 
 void ServerMachine::SendResult(OperationToken token, Rank source, Now now, ServerActions* actions) {
   ServerGroup& group = *Lookup(token);
   ChunkSlot& slot = group.slot(token.slot);
+  group.lateness().OnGathered(token.slot, now);
   const OpRecord* record = group.failed() || slot.abandoned() ? nullptr : group.FindOp(slot.op());
   std::vector<Rank>& receivers = receivers_;
   receivers.clear();

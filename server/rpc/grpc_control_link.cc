@@ -96,7 +96,7 @@ class GrpcControlLink : public ControlLink {
   explicit GrpcControlLink(std::string target) : target_(std::move(target)) {}
 
   ~GrpcControlLink() override {
-    Stop();
+    GrpcControlLink::Stop();
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return calls_.empty(); });
   }

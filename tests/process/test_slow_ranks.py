@@ -132,8 +132,53 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         cluster.end()
 
 
-def test_equal_ranks_and_servers_are_not_named(cluster: LinkedCluster):
-    ranks = start_perf(cluster, {}, "-b", "1M", "--pause", "20000", "-n", "300", "-w", "0")
+# Ops are queued, so that the links are full all the time. One rank is always behind the others then.
+QUEUED = ["-b", "1M", "--in-flight", "4"]
+
+
+def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:
+    """They end without an alert."""
     for rank in ranks:
         assert rank.wait(60) == 0
     assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()
+
+
+def test_equal_ranks_with_queued_ops_are_not_named(cluster: LinkedCluster):
+    # A rank and a colocated server on each worker's node, and shares that differ: 300 ops take 13 seconds.
+    end_silent_run(cluster, start_perf(cluster, {}, *QUEUED, "-n", "300", "-w", "0"))
+
+
+@pytest.fixture
+def four_servers():
+    with linked_cluster(RANKS, 4) as linked:
+        for node in linked.network.workers + linked.network.servers:
+            shape_link(linked.network, node, RATE_MBIT)
+        linked.start_scheduler_on_control(SHORT_LEASE_MS)
+        linked.start_servers()
+        yield linked
+
+
+def test_equal_ranks_with_queued_ops_on_as_many_servers_are_not_named(four_servers: LinkedCluster):
+    end_silent_run(four_servers, start_perf(four_servers, {}, *QUEUED, "-n", "300", "-w", "0"))
+
+
+def test_a_rank_with_a_slow_link_is_named_where_ops_are_queued(four_servers: LinkedCluster):
+    shape_link(four_servers.network, four_servers.network.workers[SLOW], RATE_MBIT / 2)
+    start_perf(four_servers, {}, *QUEUED)
+    wait_for_slow(four_servers, {SLOW: "slow-link"})
+
+
+def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: LinkedCluster):
+    for rank in (1, SLOW):
+        shape_link(four_servers.network, four_servers.network.workers[rank], RATE_MBIT / 2)
+    start_perf(four_servers, {}, *QUEUED)
+    wait_for_slow(four_servers, {1: "slow-link", SLOW: "slow-link"})
+
+
+def test_a_rank_that_computes_for_longer_is_named_where_ops_are_queued(four_servers: LinkedCluster):
+    start_perf(four_servers, {SLOW: ["--pause", "20000"]}, "-b", "256K", "--in-flight", "4")
+    wait_for_slow(four_servers, {SLOW: "late-compute"})
+
+
+def test_equal_ranks_and_servers_are_not_named(cluster: LinkedCluster):
+    end_silent_run(cluster, start_perf(cluster, {}, "-b", "1M", "--pause", "20000", "-n", "300", "-w", "0"))

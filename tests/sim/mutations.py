@@ -4,6 +4,7 @@ A mutation replaces text that is in a file exactly once, so it outlives most cha
 fails test_mutations.py, and is to be written anew.
 """
 
+from device_mutations import DEVICE_MUTATIONS
 from mutation import mutation
 from node_mutations import NODE_MUTATIONS
 from scheduler_mutations import SCHEDULER_MUTATIONS
@@ -37,6 +38,20 @@ MUTATIONS = [
         "slot-is-free-after-the-first-reply",
         "memory is not used again while the network reads it",
         ("core/chunk_slot.cc", "  if (busy_ > 0) return false;\n  state_ = State::kFree;", "  state_ = State::kFree;"),
+    ),
+    mutation(
+        "port-holds-as-much-for-each-rank",
+        "what is under way to a port fits it, however many ranks send there",
+        (
+            "core/flow_plan.cc",
+            "static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes)) / load.busiest_port;",
+            "static_cast<double>(std::min(in_buffer + on_the_way, kCacheBytes));",
+        ),
+    ),
+    mutation(
+        "oldest-version-is-refused",
+        "two releases that have a version in common work together",
+        ("core/version.h", "return peer_version >= oldest &&", "return peer_version > oldest &&"),
     ),
     # ---- server ----
     mutation(
@@ -175,6 +190,29 @@ MUTATIONS = [
             "                                        : absl::StatusOr<bool>(false);",
         ),
     ),
+    mutation(
+        "changed-payload-is-taken",
+        "F18: nothing of a payload that was changed on its way is summed or given to a caller",
+        (
+            "net/checksum_transport.cc",
+            "if (found == expected.checksum) return absl::OkStatus();",
+            "if (found != 0) return absl::OkStatus();",
+        ),
+    ),
+    mutation(
+        "results-have-no-checksum",
+        "F18: a server answers with checksums to every peer that sent it one",
+        (
+            "net/checksum_transport.cc",
+            "if (mode_ == Checksums::kToAskers) askers_",
+            "if (mode_ == Checksums::kToAll) askers_",
+        ),
+    ),
+    mutation(
+        "changed-payload-keeps-its-connection",
+        "F18: nothing that came over a connection can be trusted once a payload of it was changed",
+        ("net/checksum_transport.cc", "  below()->Close(expected.peer);\n", ""),
+    ),
     # ---- worker ----
     mutation(
         "worker-takes-stale-results",
@@ -199,7 +237,7 @@ MUTATIONS = [
         "a tensor belongs to the network until that says it is done, also of an epoch that is over",
         (
             "worker/machine/chunk_flow.cc",
-            "  if (!op.layout().narrowed() && retired_.Reads(place)) return;\n",
+            "  if (retired_.ReadsTensor(place)) return;\n",
             "",
         ),
     ),
@@ -301,7 +339,30 @@ MUTATIONS = [
             "((refusal == Refusal::kNoSlotMemory &&",
         ),
     ),
+    mutation(
+        "pause-before-a-window-shortens-it",
+        "what a rank tells of how long it waited for servers is possible",
+        (
+            "worker/machine/server_wait_book.cc",
+            "  } else {\n    BeginWindow(now_ns);\n",
+            "  } else {\n    window_start_ns_ = now_ns;\n",
+        ),
+    ),
     # ---- a worker's membership ----
+    mutation(
+        "refused-heartbeat-waits-for-its-turn",
+        "F16: a scheduler that is cut off from etcd takes no rank's lease by refusing its heartbeats",
+        (
+            "worker/membership/heartbeats.cc",
+            "if (IsRefusedByFollower(answer.status())) return",
+            "if (answer.ok()) return",
+        ),
+        (
+            "worker/membership/call_book.cc",
+            "absl::IsUnavailable(event.answer.status()) && !IsRefusedByFollower(event.answer.status());",
+            "absl::IsUnavailable(event.answer.status());",
+        ),
+    ),
     mutation(
         "lost-answer-makes-a-second-group",
         "F12: a rank that could not hear of its group asks again for the same one",
@@ -387,6 +448,7 @@ MUTATIONS = [
         "F21: a group that a closed rank never opened ends for the others",
         ("worker/membership/membership_machine.cc", "  groups_.GiveUpUnended();\n", ""),
     ),
+    *DEVICE_MUTATIONS,
     *SCHEDULER_MUTATIONS,
     *NODE_MUTATIONS,
 ]

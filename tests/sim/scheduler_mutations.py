@@ -74,6 +74,33 @@ SCHEDULER_MUTATIONS = [
         ),
     ),
     mutation(
+        "failed-save-counts-as-saved",
+        "what others rely on is saved first: a save that failed, or whose answer was lost, is repeated",
+        (
+            "scheduler/machine/save_queue.cc",
+            "  save_under_way_ = false;\n  last_save_failed_ = true;",
+            "  save_under_way_ = false;\n  saved_ = std::max(saved_, number);\n  last_save_failed_ = true;",
+        ),
+    ),
+    mutation(
+        "lead-outlasts-its-lease",
+        "F16: a leader stops by its own clock before another one can lead",
+        (
+            "scheduler/leading/lead_times.h",
+            "return asked_ns + lease_ttl_ms * kNsPerMs / 5 * 4;",
+            "return asked_ns + lease_ttl_ms * kNsPerMs * 2;",
+        ),
+    ),
+    mutation(
+        "last-link-decides",
+        "a group's chunks and credit follow from the fastest link that its ranks have measured",
+        (
+            "scheduler/machine/group_rounds.cc",
+            "link.bytes_per_s = std::max(link.bytes_per_s, waiter.link.bytes_per_s);",
+            "link.bytes_per_s = waiter.link.bytes_per_s;",
+        ),
+    ),
+    mutation(
         "epoch-is-used-again",
         "I4: one epoch of a group, one map",
         (

@@ -41,6 +41,13 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.loans, 30'000u);
   EXPECT_GT(tally.hand_overs, 300u);
   EXPECT_GT(tally.preemptions, 5u);
+  EXPECT_GT(tally.changes_caught, 50u) << "payloads that were changed on their way";
+  EXPECT_GT(tally.chunks_chosen, 500u) << "groups whose chunks the plan chose";
+  EXPECT_GT(tally.device_copies, 100'000u) << "between tensors on devices and host memory";
+  EXPECT_GT(tally.server_waits_told, 100u) << "windows that ranks told of";
+  EXPECT_GT(tally.terms, 500u) << "of schedulers that were elected";
+  EXPECT_GT(tally.refused_saves, 20u) << "of schedulers whose term was over";
+  EXPECT_GT(tally.saves_unheard, 50u) << "saves whose answer did not come";
   EXPECT_GT(tally.hellos_to_ended_groups, 0u);
   EXPECT_GT(tally.reports_without_move, 0u);
   EXPECT_GT(tally.deaths_while_gathering, 0u);
@@ -184,6 +191,50 @@ TEST(Checkers, FindALateWrite) {
   profile.network.writes_late = true;
   profile.survive_server_loss = false;  // so that results land in the tensor itself
   EXPECT_TRUE(Finds(profile, "ownership"));
+}
+
+// F18, proved from outside: where nobody checks, the sum is wrong, or a connection stays that brought a changed
+// payload.
+TEST(Checkers, FindNothingWherePayloadsChangeAndAreChecked) {
+  uint64_t caught = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Profile profile = Quiet();
+    profile.seed = seed;
+    profile.lease_ttl_ms = 5000;
+    profile.op_timeout_ns = 40 * kNsPerS;
+    profile.network.lend_per_million = 500'000;
+    profile.think_ns = 5 * kNsPerMs;
+    profile.jobs[0].ops = 100;
+    profile.jobs[0].checksums = true;
+    profile.faults.push_back({.kind = FaultKind::kCorruption,
+                              .at_ns = kNsPerS + 200 * kNsPerMs,
+                              .duration_ns = kNsPerS,
+                              .target = static_cast<uint32_t>(seed)});
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "");
+    EXPECT_EQ(report.ops_ok, 300u) << "seed " << seed;
+    caught += report.changes_caught;
+  }
+  EXPECT_GT(caught, 20u);
+}
+
+// F16: the leader is cut off from the store for longer than its lease; another one leads, and no op notices.
+TEST(Simulation, ALeaderThatLosesTheStoreIsReplaced) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Profile profile = Quiet();
+    profile.seed = seed;
+    profile.schedulers = 2 + seed % 2;
+    profile.leader_lease_ms = 2000;
+    profile.op_timeout_ns = 40 * kNsPerS;
+    profile.think_ns = 100 * kNsPerMs;
+    profile.jobs[0].ops = 200;
+    profile.faults.push_back(
+        {.kind = FaultKind::kLeaderCut, .at_ns = kNsPerS + 500 * kNsPerMs, .duration_ns = 20 * kNsPerS});
+    const Report report = Simulate(profile, 0);
+    EXPECT_EQ(FirstFailure(report), "");
+    EXPECT_EQ(report.ops_ok, 600u) << "seed " << seed;
+    EXPECT_GE(report.terms, 2u) << "seed " << seed;
+  }
 }
 
 // F12: the scheduler comes back without its state, while a job runs and before another one starts.

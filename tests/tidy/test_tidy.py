@@ -84,20 +84,23 @@ MAY_INCLUDE = {
     "worker/machine": {"core"},
     "worker/membership": {"core", "worker/machine"},
     "worker/local_reduce": {"core", "reduce", "net", "net/shm", "process", "worker/machine"},
-    "worker/loop": {"core", "reduce", "net", "worker/local_reduce", "worker/machine", "worker/membership"},
+    "worker/device": {"core", "reduce", "process", "worker/machine"},
+    "worker/loop": {
+        "core", "reduce", "net", "worker/device", "worker/local_reduce", "worker/machine", "worker/membership",
+    },
     "worker/rpc": {"core", "proto", "process", "worker/machine", "worker/membership"},
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
     "worker/library": {
-        "core", "net", "net/data_plane", "process", "worker/include", "worker/local_reduce", "worker/machine",
-        "worker/membership", "worker/loop", "worker/rpc", "worker/colocated",
+        "core", "net", "net/data_plane", "process", "worker/device", "worker/include", "worker/local_reduce",
+        "worker/machine", "worker/membership", "worker/loop", "worker/rpc", "worker/colocated",
     },
     "cli": {"core", "process", "proto"},
     "perf": {"core", "worker/include"},
     "sim": {
         "core", "process", "reduce", "net", "net/shm", "server/machine", "server/lease", "server/loop",
-        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "worker/machine",
-        "worker/membership", "worker/local_reduce", "worker/loop",
+        "scheduler/machine", "scheduler/store", "scheduler/rpc", "scheduler/loop", "scheduler/leading",
+        "worker/machine", "worker/membership", "worker/device", "worker/local_reduce", "worker/loop",
     },
     "examples": {"worker/include"},
     "pytorch/src": {"worker/include"},

@@ -11,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/device/device_op.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_counters.h"
 
@@ -77,6 +79,9 @@ class CallerOp {
   CallerGroup& group() const { return *group_; }
   uint64_t ticket() const { return ticket_; }
   uint64_t bytes() const { return bytes_; }  // of its tensor
+  // nullptr: its tensor is in host memory. Set before anybody else sees the op.
+  const std::shared_ptr<DeviceOp>& device_op() const { return device_op_; }
+  void SetDeviceOp(std::shared_ptr<DeviceOp> device_op) { device_op_ = std::move(device_op); }
   uint64_t deadline_ns() const { return deadline_ns_; }
   // True: its completion goes to the CompletionQueue.
   bool notify() const;
@@ -101,6 +106,7 @@ class CallerOp {
   const uint64_t ticket_;
   const uint64_t bytes_;
   const uint64_t deadline_ns_;
+  std::shared_ptr<DeviceOp> device_op_;
 
   mutable std::mutex mutex_;
   std::condition_variable completed_;

@@ -24,38 +24,50 @@ constexpr uint64_t kStandBackNs = 1'000'000;
 // What the I/O thread does after a round.
 enum class Rest : uint8_t { kNone, kStandBack, kYield, kSleep };
 
-bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes; }
+// A caller who waits for it does the loop's work meanwhile.
+bool IsSmall(const CallerOp& op) { return op.bytes() <= kSmallOpBytes && op.device_op() == nullptr; }
+
+WorkerMachineOptions With(WorkerMachineOptions options, const CudaStager* stager) {
+  if (stager != nullptr) options.staging_arena = stager->arena();
+  return options;
+}
 
 }  // namespace
 
 static_assert(kMaxPayloadsOnTheirWay >= 4 * kMaxWorkerGroups * kMaxCreditChunks, "see net/transport_limits.h");
 
 IoThread::IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
-                   const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member,
-                   NoticeLog* notices)
+                   std::unique_ptr<CudaStager> stager, const WorkerMachineOptions& options,
+                   CompletionQueue* completions, MemberQueue* member, NoticeLog* notices)
     : transport_(std::move(transport)),
       local_reduce_(std::move(local_reduce)),
+      stager_(std::move(stager)),
       completions_(completions),
       member_(member),
       notices_(notices),
       queue_(transport_.get()),
-      loop_(std::make_unique<WorkerLoop>(options, transport_.get(), local_reduce_.get())),
-      groups_(kMaxWorkerGroups) {}
+      loop_(std::make_unique<WorkerLoop>(With(options, stager_.get()), transport_.get(), local_reduce_.get(),
+                                         stager_.get())),
+      groups_(kMaxWorkerGroups) {
+  ready_tensors_->queue = &queue_;
+}
 
-absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
-                                                          std::unique_ptr<LocalReduce> local_reduce,
-                                                          const WorkerMachineOptions& options,
-                                                          CompletionQueue* completions, MemberQueue* member,
-                                                          NoticeLog* notices) {
-  std::unique_ptr<IoThread> io(
-      new IoThread(std::move(transport), std::move(local_reduce), options, completions, member, notices));
+absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(
+    std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce, std::unique_ptr<CudaStager> stager,
+    const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member, NoticeLog* notices) {
+  std::unique_ptr<IoThread> io(new IoThread(std::move(transport), std::move(local_reduce), std::move(stager), options,
+                                            completions, member, notices));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
   return io;
 }
 
-IoThread::~IoThread() { Stop(0); }
+IoThread::~IoThread() {
+  Stop(0);
+  const std::lock_guard lock(ready_tensors_->mutex);
+  ready_tensors_->queue = nullptr;
+}
 
 absl::StatusOr<std::shared_ptr<CallerGroup>> IoThread::OpenGroup(std::shared_ptr<const GroupInfo> info,
                                                                  uint64_t deadline_ns) {
@@ -123,6 +135,43 @@ absl::Status IoThread::Submit(const SubmitCommand& command, const std::shared_pt
   // work, and a round may take long.
   if (looked_after && !has_large_ops_.load()) TryRound();
   return absl::OkStatus();
+}
+
+void IoThread::ReadyTensors::Post(TensorReadyCommand command) {
+  const std::lock_guard lock(mutex);
+  if (queue != nullptr) queue->Post(std::move(command)).IgnoreError();  // a worker that is closing has ended the op
+}
+
+absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
+                                      const DeviceOpCall& call) {
+  if (stager_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
+  }
+  const std::lock_guard lock(launch_mutex_);
+  absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
+  if (!device_op.ok()) return device_op.status();
+  op->SetDeviceOp(*device_op);
+  if (absl::Status status = queue_.Submit(command, op, /*looked_after=*/false); !status.ok()) {
+    stager_->Drop(*device_op);
+    return status;
+  }
+  // From here on the other ranks wait for this one: what goes wrong is to fail the group.
+  TensorReadyCommand ready{.group = command.group, .ticket = command.ticket};
+  const absl::Status launched =
+      stager_->Launch(*device_op, [ready_tensors = ready_tensors_, ready](const absl::Status& status) mutable {
+        ready.status = status;
+        ready_tensors->Post(std::move(ready));
+      });
+  if (!launched.ok()) {
+    ready.status = launched;
+    ready_tensors_->Post(std::move(ready));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IoThread::WaitOnStream(const CallerOp& op, DeviceStream stream) {
+  return stager_->WaitOnStream(*op.device_op(), stream);
 }
 
 bool IoThread::Wait(CallerOp* op, uint64_t deadline_ns) {
@@ -194,7 +243,9 @@ bool IoThread::PrepareToSleep(std::optional<int64_t>* timeout_ns) {
   if (local_reduce_ != nullptr && !local_reduce_->Arm()) return false;
   if (!transport_->Arm() || !queue_.PrepareToSleep()) return false;
   const uint64_t deadline_ns = loop_->NextDeadlineNs();
-  if (deadline_ns != kNoDeadline) *timeout_ns = static_cast<int64_t>(NsUntil(deadline_ns));
+  uint64_t within_ns = deadline_ns == kNoDeadline ? kNoDeadline : NsUntil(deadline_ns);
+  if (stager_ != nullptr) within_ns = std::min(within_ns, stager_->PollWithinNs());
+  if (within_ns != kNoDeadline) *timeout_ns = static_cast<int64_t>(within_ns);
   return true;
 }
 
@@ -242,6 +293,7 @@ void IoThread::Deliver(const OpDone& outcome) {
   if (found == ops_.end()) return;
   const std::shared_ptr<CallerOp> op = std::move(found->second);
   ops_.erase(found);
+  if (op->device_op() != nullptr) stager_->EndOp(op->ticket(), outcome.status.ok());
   // A failed op fails its group; arguments that can't be reduced were refused before they came here.
   if (!outcome.status.ok()) op->group().SetFailure(outcome.status);
   Complete(op, outcome.status, outcome.duration_ns);
@@ -288,7 +340,10 @@ void IoThread::EndWhatIsLeft() {
   transport_.reset();
   local_reduce_.reset();
   loop_.reset();
-  for (const auto& [ticket, op] : ops_) Complete(op, closed, 0);
+  for (const auto& [ticket, op] : ops_) {
+    if (op->device_op() != nullptr) stager_->EndOp(ticket, /*well=*/false);
+    Complete(op, closed, 0);
+  }
   ops_.clear();
   for (std::shared_ptr<CallerGroup>& group : groups_) {
     if (group == nullptr) continue;

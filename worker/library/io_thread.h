@@ -1,8 +1,9 @@
 // The worker's I/O thread: drives a WorkerLoop over a transport and a reduction within the node, and tells callers what
 // came of their calls.
 //
-// Thread: any, but Stop from one at a time. The transport, the reduction and the loop belong to whoever has the turn:
-// the thread that Start makes, or, while that one stands back, a caller who waits for a small op (docs/adr/0016).
+// Thread: any, but Stop from one at a time. The transport, the reduction, the stager's side of the loop and the loop
+// belong to whoever has the turn: the thread that Start makes, or, while that one stands back, a caller who waits for a
+// small op (docs/adr/0016).
 #ifndef SHOAL_WORKER_LIBRARY_IO_THREAD_H_
 #define SHOAL_WORKER_LIBRARY_IO_THREAD_H_
 
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "net/transport.h"
 #include "process/notice_log.h"
+#include "worker/device/cuda_stager.h"
 #include "worker/library/caller_records.h"
 #include "worker/library/member_queue.h"
 #include "worker/library/submit_queue.h"
@@ -33,9 +35,10 @@ namespace shoal {
 class IoThread {
  public:
   // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. `local_reduce`:
-  // nullptr: there is none. ResourceExhausted: the process can't have another thread.
+  // nullptr: there is none; `stager` likewise. ResourceExhausted: the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
                                                          std::unique_ptr<LocalReduce> local_reduce,
+                                                         std::unique_ptr<CudaStager> stager,
                                                          const WorkerMachineOptions& options,
                                                          CompletionQueue* completions, MemberQueue* member,
                                                          NoticeLog* notices);
@@ -52,6 +55,14 @@ class IoThread {
 
   // Errors: those of SubmitQueue::Submit.
   absl::Status Submit(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op);
+  // Of a tensor on a device. The host waits for nothing that is on the device. FailedPrecondition: this worker was
+  // connected without devices, or the stream is being captured. Other errors: those of SubmitQueue::Submit and
+  // CudaStager::Prepare. What goes wrong later ends the op.
+  absl::Status SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
+                              const DeviceOpCall& call);
+  // What comes in the stream after this call sees the result of an op that was submitted on a device. Errors: those of
+  // CudaStager::WaitOnStream.
+  absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);
   // False: not complete by then. For a small op the caller runs the loop's rounds itself for a while before it sleeps.
   bool Wait(CallerOp* op, uint64_t deadline_ns);
 
@@ -65,8 +76,17 @@ class IoThread {
   void Stop(uint64_t goodbye_ms);
 
  private:
+  // The way back from the driver's callbacks, which may come when the thread is gone.
+  struct ReadyTensors {
+    std::mutex mutex;
+    SubmitQueue* queue = nullptr;  // under mutex; null: the thread is gone
+
+    void Post(TensorReadyCommand command);
+  };
+
   IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
-           const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member, NoticeLog* notices);
+           std::unique_ptr<CudaStager> stager, const WorkerMachineOptions& options, CompletionQueue* completions,
+           MemberQueue* member, NoticeLog* notices);
 
   void Run();
   // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
@@ -91,11 +111,14 @@ class IoThread {
 
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<LocalReduce> local_reduce_;  // null: there is none
+  const std::unique_ptr<CudaStager> stager_;   // null: there is none
   CompletionQueue* const completions_;
   MemberQueue* const member_;
   NoticeLog* const notices_;
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
+  const std::shared_ptr<ReadyTensors> ready_tensors_ = std::make_shared<ReadyTensors>();
+  std::mutex launch_mutex_;  // a group's ops come to their streams in the order of their numbers
 
   std::atomic<uint32_t> callers_looking_ = 0;  // that run rounds
   std::atomic<bool> has_ops_ = false;          // written under turn_

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -99,6 +100,10 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   }
   const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
   if (!node_reduce.ok()) return node_reduce.status();
+  const int devices = NumberOf(options->devices);
+  if (devices != SHOAL_DEVICES_NONE && devices != SHOAL_DEVICES_CUDA) {
+    return absl::InvalidArgumentError(absl::StrCat("options->devices is ", devices, "; see shoal_devices"));
+  }
   return WorkerClientOptions{
       .scheduler = *std::move(scheduler),
       .job_name = *std::move(job_name),
@@ -117,6 +122,8 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .colocate_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_COLOCATE,
       .quiet = options->quiet != 0,
       .node_reduce = *node_reduce,
+      .cuda = devices == SHOAL_DEVICES_CUDA,
+      .device_memory_bytes = options->device_memory_bytes,
   };
 }
 
@@ -223,6 +230,8 @@ absl::StatusOr<AllReduceCall> ReadCall(void* data, uint64_t count, const shoal_a
   }
   return AllReduceCall{
       .data = static_cast<std::byte*>(data),
+      .device = options->on_device != 0 ? std::optional(options->device) : std::nullopt,
+      .stream = options->stream,
       .element_count = count,
       .dtype = *dtype,
       .reduce_op = *reduce_op,
@@ -250,7 +259,7 @@ uint32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
 const char* shoal_version(void) { return shoal::kSoftwareVersion; }
 
 const char* shoal_code_name(shoal_code code) {
-  static const char* const kNames[] = {
+  static constexpr const char* kNames[] = {
       "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
       "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
       "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
@@ -310,6 +319,10 @@ shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* o
 uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().rank.value(); }
 
 uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().size(); }
+
+int shoal_group_takes_devices(const shoal_group* group) {
+  return group != nullptr && group->group->info().node_reduce == shoal::NodeReduceMode::kFlat ? 1 : 0;
+}
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,
                             shoal_error* error) {
@@ -371,6 +384,13 @@ shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) 
 }
 
 int shoal_op_done(const shoal_op* op) { return op != nullptr && op->op->done() ? 1 : 0; }
+
+shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error) {
+  return shoal::Guarded(error, [&]() -> absl::Status {
+    if (op == nullptr) return absl::InvalidArgumentError("op is NULL");
+    return op->client->WaitOnStream(*op->op, stream);
+  });
+}
 
 shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {

@@ -1,6 +1,7 @@
 #include "worker/library/worker_client.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -48,6 +49,16 @@ absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientO
   return local_reduce;
 }
 
+// nullptr: tensors are in host memory.
+absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions& options) {
+  if (!options.cuda) return nullptr;
+  CudaStagerOptions cuda;
+  // For tests, and for drivers in other places.
+  if (const char* const library = std::getenv("SHOAL_CUDA_LIBRARY"); library != nullptr) cuda.library = library;
+  if (options.device_memory_bytes != 0) cuda.arena_bytes = options.device_memory_bytes;
+  return CudaStager::Make(cuda);
+}
+
 }  // namespace
 
 WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
@@ -69,9 +80,11 @@ absl::Status WorkerClient::Start() {
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
   if (!local_reduce.ok()) return local_reduce.status();
   can_node_reduce_ = *local_reduce != nullptr;
-  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(*std::move(transport), *std::move(local_reduce),
-                                                                 {.survive_server_loss = !options_.fail_on_server_loss},
-                                                                 &completions_, &member_queue_, notices_.get());
+  absl::StatusOr<std::unique_ptr<CudaStager>> stager = MakeStager(options_);
+  if (!stager.ok()) return stager.status();
+  absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
+      *std::move(transport), *std::move(local_reduce), *std::move(stager),
+      {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get());
   if (!io.ok()) return io.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
@@ -179,6 +192,12 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
   if (!layout.ok()) return layout.status();
+  if (call.device.has_value() && group->info().node_reduce != NodeReduceMode::kFlat) {
+    return absl::UnimplementedError(
+        absl::StrCat("group '", group->info().name,
+                     "' is reduced within nodes, which takes tensors in host memory only: "
+                     "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
+  }
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
@@ -187,16 +206,32 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   const SubmitCommand command = {.group = group->handle(),
                                  .ticket = ticket,
                                  .data = call.data,
+                                 .on_device = call.device.has_value(),
                                  .layout = *layout,
                                  .reduce_op = call.reduce_op,
                                  .premul_factor = call.premul_factor,
                                  .submitted_ns = MonotonicNs(),
                                  .deadline_ns = deadline_ns};
-  if (absl::Status status = io_->Submit(command, op); !status.ok()) {
+  const absl::Status status = call.device.has_value() ? io_->SubmitOnDevice(command, op,
+                                                                            {.ticket = ticket,
+                                                                             .group = group->handle(),
+                                                                             .device = *call.device,
+                                                                             .stream = call.stream,
+                                                                             .tensor = call.data,
+                                                                             .bytes = op->bytes()})
+                                                      : io_->Submit(command, op);
+  if (!status.ok()) {
     group->RemoveOp();
     return status;
   }
   return op;
+}
+
+absl::Status WorkerClient::WaitOnStream(const CallerOp& op, DeviceStream stream) {
+  if (op.device_op() == nullptr) {
+    return absl::InvalidArgumentError("the all-reduce is not of a tensor on a device; wait for it with shoal_op_wait");
+  }
+  return io_->WaitOnStream(op, stream);
 }
 
 absl::Status WorkerClient::Notify(const std::shared_ptr<CallerOp>& op, uint64_t user_data) {

@@ -40,6 +40,8 @@ struct WorkerClientOptions {
   bool colocate_without_servers = false;                   // run one for the job when none is left, and don't only wait
   bool quiet = false;                                      // no lines to standard error
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
+  bool cuda = false;                                       // tensors may be on CUDA devices
+  uint64_t device_memory_bytes = 0;                        // of the host, for those; 0: CudaStagerOptions'
 };
 
 struct GroupOptions {
@@ -53,6 +55,8 @@ struct GroupOptions {
 
 struct AllReduceCall {
   std::byte* data = nullptr;
+  std::optional<uint32_t> device = std::nullopt;  // `data` is an address there
+  DeviceStream stream = nullptr;                  // of that device: behind what is in it the contribution is made
   uint64_t element_count = 0;
   DataType dtype = DataType::kFloat32;
   ReduceOp reduce_op = ReduceOp::kSum;
@@ -73,8 +77,8 @@ class WorkerClient {
  public:
   static constexpr uint64_t kServerGoodbyeMs = 10'000;
 
-  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, MakeHostLocalReduce, NoticeLog::Start and
-  // ColocatedServer::Start.
+  // Errors: those of MemberThread::Join, MakeDataPlaneTransport, MakeHostLocalReduce, NoticeLog::Start,
+  // ColocatedServer::Start and CudaStager::Make.
   static absl::StatusOr<std::shared_ptr<WorkerClient>> Connect(const WorkerClientOptions& options);
   ~WorkerClient();  // closes
   WorkerClient(const WorkerClient&) = delete;
@@ -84,11 +88,15 @@ class WorkerClient {
   // worker's membership.
   absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(GroupOptions group);
 
-  // Starts an all-reduce. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many
-  // ops in flight. Cancelled, Aborted: the group or worker is closed, or the group is broken.
+  // Starts an all-reduce. Unimplemented: a tensor on a device in a group that is reduced within nodes. InvalidArgument:
+  // too many elements for the group's chunk size. ResourceExhausted: too many ops in flight. Cancelled, Aborted: the
+  // group or worker is closed, or the group is broken.
   absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                       const AllReduceCall& call);
 
+  // What comes in the stream after this call sees the op's result. InvalidArgument: its tensor is not on a device.
+  // Other errors: those of IoThread::WaitOnStream.
+  absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);
   // False: not complete by then.
   bool Wait(CallerOp* op, uint64_t deadline_ns) { return io_->Wait(op, deadline_ns); }
 

@@ -18,13 +18,16 @@ WorkerMachineOptions With(WorkerMachineOptions options, const LocalReduce* local
 
 }  // namespace
 
-WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce)
-    : machine_(With(options, local_reduce)), transport_(transport), local_reduce_(local_reduce) {}
+WorkerLoop::WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce,
+                       Stager* stager)
+    : machine_(With(options, local_reduce)), transport_(transport), local_reduce_(local_reduce), stager_(stager) {}
 
 bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes) {
   const std::span<const TransportEvent> events = transport_->Poll();
   const std::span<const LocalReduceEvent> local_events =
       local_reduce_ == nullptr ? std::span<const LocalReduceEvent>() : local_reduce_->Poll();
+  const std::span<const DeviceCopyEnded> copies =
+      stager_ == nullptr ? std::span<const DeviceCopyEnded>() : stager_->Poll();
   for (const WorkerCommand& command : commands) {
     std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, command);
   }
@@ -32,19 +35,22 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
   for (const LocalReduceEvent& local_event : local_events) {
     std::visit([&](const auto& event) { machine_.OnEvent(event, now, &actions_); }, local_event);
   }
-  const bool happened = !commands.empty() || !events.empty() || !local_events.empty();
+  for (const DeviceCopyEnded& copy : copies) machine_.OnEvent(copy, now, &actions_);
+  const bool happened = !commands.empty() || !events.empty() || !local_events.empty() || !copies.empty();
   if (happened || now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
   const bool progress = happened || !actions_.empty();
   while (!actions_.empty()) {
     Execute(outcomes);
     HandIn(now);
   }
+  if (progress && stager_ != nullptr) stager_->Flush();
   return progress;
 }
 
 WorkerCounters WorkerLoop::counters() const {
   WorkerCounters counters = machine_.counters();
   std::vector<PeerId> peers;
+  peers.reserve(counters.shards.size());
   for (const ShardTraffic& shard : counters.shards) peers.push_back(shard.peer);
   TransportReport report = transport_->Report(peers);
   for (size_t i = 0; i < peers.size(); ++i) {
@@ -80,6 +86,8 @@ void WorkerLoop::Execute(WorkerOutcomes* outcomes) {
         if (!status.ok())
           not_taken_.push_back(EndOfOperation(TransportEventKind::kLanded, action.token, std::move(status)));
       },
+      [this](DeviceCopyAction& action) { stager_->Start(std::move(action.copy)); },
+      [this](DeviceAbandonAction& action) { stager_->Abandon(action.group); },
       [this](WorkerDeclineAction& action) { transport_->Decline(action.offer); },
       [this](WorkerClosePeerAction& action) { transport_->Close(action.peer); },
       [this](LocalOpenAction& action) { local_reduce_->Open(action.group); },

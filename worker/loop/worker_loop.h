@@ -1,5 +1,5 @@
-// The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine, its transport and the reduction within its
-// node.
+// The worker's I/O loop: Poll -> Step -> Execute around a WorkerMachine, its transport, the reduction within its node
+// and copies from and to devices.
 //
 // Thread: one thread at a time calls RunOnce. RunOnce never blocks and reads no clock; between calls that thread may
 // sleep until NextDeadlineNs(), a new command, or a wake_fd of the transport or the reduction.
@@ -12,6 +12,7 @@
 
 #include "core/now.h"
 #include "net/transport.h"
+#include "worker/device/stager.h"
 #include "worker/local_reduce/local_reduce.h"
 #include "worker/machine/worker_machine.h"
 
@@ -21,8 +22,9 @@ class WorkerLoop {
  public:
   // `transport` lives as long as RunOnce is called, and is to be destroyed before the loop: until then it may use
   // memory of the loop (StagingMemory). `local_reduce` lives as long as RunOnce is called; nullptr: groups that are to
-  // be reduced within the node are refused.
-  WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce);
+  // be reduced within the node are refused. `stager` likewise; nullptr only if the options have no staging arena.
+  WorkerLoop(const WorkerMachineOptions& options, Transport* transport, LocalReduce* local_reduce,
+             Stager* stager = nullptr);
 
   // Takes in commands and what happened on the network and the node, does what follows and appends what callers must
   // know to `outcomes`. True if anything happened: call again before sleeping.
@@ -40,6 +42,7 @@ class WorkerLoop {
   WorkerMachine machine_;
   Transport* const transport_;
   LocalReduce* const local_reduce_;  // nullptr: there is none
+  Stager* const stager_;             // nullptr: there is none
   WorkerActions actions_;
   WorkerActions executing_;
   // Results of actions that the machine has not heard of yet.

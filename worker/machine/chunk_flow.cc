@@ -34,7 +34,7 @@ ChunkFlow::ChunkFlow(const OpenGroupCommand& command, uint16_t generation, const
       ops_(info_->id),
       links_(info_->map, generation, ops_.first(), &connections_),
       server_waits_(shared.server_waits, info_->id, *info_->map),
-      results_(info_->max_chunk_bytes) {
+      results_(info_->max_chunk_bytes, options_.staging_arena) {
   tally_.NoteEpoch(links_.epoch());
 }
 
@@ -63,10 +63,13 @@ void ChunkFlow::Greet(uint32_t shard, WorkerActions* actions) {
 absl::Status ChunkFlow::Welcome(uint32_t shard, uint32_t credit_chunks) {
   uint32_t credit = std::min(credit_chunks, kMostCreditChunks);
   std::shared_ptr<StagingMemory> staging;
-  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss) {
+  if (info_->wire != WireFormat::kAsIs || options_.survive_server_loss || options_.staging_arena != nullptr) {
     credit = StagingMemory::Places(credit, info_->max_chunk_bytes);
-    absl::StatusOr<std::shared_ptr<StagingMemory>> memory = StagingMemory::Allocate(credit, info_->max_chunk_bytes);
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory =
+        StagingMemory::Allocate(credit, info_->max_chunk_bytes, options_.staging_arena);
     if (!memory.ok()) return memory.status();
+    const auto is_on_device = [](const WorkerOp& op) { return op.on_device() && !op.reported(); };
+    if (!(*memory)->is_in_arena() && std::any_of(ops_.begin(), ops_.end(), is_on_device)) return ArenaIsFull();
     staging = *std::move(memory);
   }
   links_[shard].Welcome(credit, std::move(staging));
@@ -108,6 +111,7 @@ ShardLink& ChunkFlow::FindLink(OperationToken token) {
 
 void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   WorkerOp& op = ops_.Add(command, links_.map());
+  if (op.on_device()) op.SetReadyElements(0);
   if (op.chunk_count() > 0) return;
   ReportOp(&op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
@@ -115,6 +119,15 @@ void ChunkFlow::Submit(const SubmitCommand& command, Now now, WorkerActions* act
 
 void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
   if (WorkerOp* const op = ops_.Find(number); op != nullptr) op->SetReadyElements(elements);
+}
+
+bool ChunkFlow::NoteTensorReady(uint64_t ticket) {
+  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
+    return !candidate.reported() && candidate.command().ticket == ticket;
+  });
+  if (op == ops_.end()) return false;
+  op->SetReadyElements(op->layout().element_count());
+  return true;
 }
 
 bool ChunkFlow::TakeWaitDueOfOldest(uint64_t now_ns) {
@@ -140,33 +153,46 @@ void ChunkFlow::Push(Now now, WorkerActions* actions) {
     results_.NotePushed(place);
     server_waits_.OnPushed(*shard, now);
     if (place.chunk == ChunkNumber(0) && !first_begun.has_value()) first_begun = place.op;
-    PushChunk(*shard, cell, /*in_one_go=*/first_begun.has_value() && place.op >= *first_begun, actions);
+    PushPace pace = {.in_one_go = first_begun.has_value() && place.op >= *first_begun};
+    if (links_.HasNext(*shard, ops_, commit_watermark())) {
+      pace.in_flight = static_cast<uint8_t>(std::min<uint64_t>(links_.InFlight(), UINT8_MAX));
+    }
+    PushChunk(*shard, cell, pace, actions);
   }
   const bool due = commit_note_at_ns_ != kNoDeadline && now.monotonic_ns >= commit_note_at_ns_;
   if (due && landed_watermark() > OpNumber(0)) SendCommitNotes(actions);
 }
 
-void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions) {
+void ChunkFlow::PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const ChunkNumber chunk = link.chunk(cell).place().chunk;
   WorkerOp& op = *ops_.Find(link.chunk(cell).place().op);
-  link.StartSend(cell);
+  link.StartSend(cell, /*from_tensor=*/!op.staged(), pace);
   op.StartOperation();
+  if (!op.staged()) return SendChunk(shard, cell, op, op.Chunk(chunk), actions);
+  std::byte* const place = link.staging()->Place(cell);
+  if (op.on_device()) {
+    link.StartCopy(cell);
+    return StartDeviceCopy(DeviceCopyKind::kContribution, shard, cell, &op, chunk, link.staging(), place, actions);
+  }
+  actions->push_back(WorkerNarrowAction{.type = op.layout().type_on_wire(),
+                                        .staging = link.staging(),
+                                        .tensor = op.Chunk(chunk),
+                                        .place = place,
+                                        .elements = op.layout().plan().ElementCount(chunk)});
+  SendChunk(shard, cell, op, place, actions);
+}
+
+void ChunkFlow::SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data,
+                          WorkerActions* actions) {
+  const ShardLink& link = links_[shard];
+  const ChunkNumber chunk = link.chunk(cell).place().chunk;
   FrameHeader header = PushHeader(op, chunk);
-  header.in_one_go = in_one_go;
+  header.in_one_go = link.chunk(cell).pace().in_one_go;
+  header.in_flight = link.chunk(cell).pace().in_flight;
   const uint64_t bytes = op.layout().BytesOnWire(chunk);
   connections_.CountPushed(link.connection(), bytes);
   tally_.CountPush(bytes);
-  const std::byte* data = op.Chunk(chunk);
-  if (op.layout().narrowed()) {
-    std::byte* const place = link.staging()->Place(cell);
-    actions->push_back(WorkerNarrowAction{.type = header.dtype,
-                                          .staging = link.staging(),
-                                          .tensor = data,
-                                          .place = place,
-                                          .elements = header.chunk_elements});
-    data = place;
-  }
   actions->push_back(WorkerSendAction{.peer = connections_.peer(link.connection()),
                                       .header = EncodeHeader(header),
                                       .data = data,
@@ -212,14 +238,14 @@ void ChunkFlow::TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* act
   const ChunkPlace place = link.chunk(cell).place();
   if (!link.chunk(cell).MayTakeResult()) return;
   WorkerOp& op = *ops_.Find(place.op);
-  // What was narrowed was sent from staging memory of its own.
-  if (!op.layout().narrowed() && retired_.Reads(place)) return;
+  // What is staged is sent from memory of its own.
+  if (retired_.ReadsTensor(place)) return;
   op.StartOperation();
   const OfferId offer = link.StartLanding(cell);
   std::byte* const tensor = op.Chunk(place.chunk);
   actions->push_back(WorkerAcceptAction{.offer = offer,
                                         .data = link.staging() == nullptr ? tensor : link.staging()->Place(cell),
-                                        .data_at_once = op.layout().narrowed() ? nullptr : tensor,
+                                        .data_at_once = op.staged() ? nullptr : tensor,
                                         .bytes = op.layout().BytesOnWire(place.chunk),
                                         .token = TokenOf(shard, cell)});
 }
@@ -241,7 +267,7 @@ absl::Status ChunkFlow::OnSent(OperationToken token, const absl::Status& status,
         actions);
   }
   if (again) {
-    PushChunk(token.shard, token.cell, /*in_one_go=*/false, actions);
+    PushChunk(token.shard, token.cell, PushPace(), actions);
   } else {
     TakeHeldResult(token.shard, token.cell, actions);
   }
@@ -262,6 +288,13 @@ absl::Status ChunkFlow::OnLanded(OperationToken token, const absl::Status& statu
     if (link.chunk(token.cell).WasTakenAtOnce()) return absl::UnavailableError(what);
     return OperationFailed(&link, what, actions);
   }
+  if (op->on_device()) {
+    link.StartCopy(token.cell);
+    op->StartOperation();
+    StartDeviceCopy(DeviceCopyKind::kResult, token.shard, token.cell, op, link.chunk(token.cell).place().chunk,
+                    link.staging(), link.staging()->Place(token.cell), actions);
+    return absl::OkStatus();
+  }
   FinishChunk(token.shard, token.cell, op, now, actions);
   return EndOpIfDone(op, now, actions);
 }
@@ -272,7 +305,9 @@ void ChunkFlow::FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now
   const OpLayout& layout = op->layout();
   const uint64_t bytes = layout.BytesOnWire(place.chunk);
   op->ForgetMissingRanks(shard, place.chunk);
-  if (layout.narrowed()) {
+  if (op->on_device()) {
+    // It was copied there.
+  } else if (layout.narrowed()) {
     actions->push_back(WorkerWidenAction{.type = layout.type_on_wire(),
                                          .staging = link.staging(),
                                          .place = link.staging()->Place(cell),
@@ -316,7 +351,11 @@ void ChunkFlow::Cut(ShardLink* link, WorkerActions* actions) {
 
 absl::Status ChunkFlow::EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions) {
   if (op->reported() || !op->AllLanded() || op->busy()) return absl::OkStatus();
-  if (absl::Status kept = KeepResults(*op, actions); !kept.ok()) return kept;
+  if (!op->results_kept()) {
+    op->NoteResultsKept();
+    if (absl::Status kept = KeepResults(op, actions); !kept.ok()) return kept;
+    if (op->busy()) return absl::OkStatus();  // results are copied from a device
+  }
   server_waits_.OnOpDone(op->chunk_count(), now);
   ReportOp(op, absl::OkStatus(), now, actions);
   AdvanceWatermark(now);
@@ -392,8 +431,11 @@ void ChunkFlow::TickRetired(Now now, WorkerActions* actions) {
 }
 
 void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
+  if (std::any_of(ops_.begin(), ops_.end(), [](const WorkerOp& op) { return op.on_device() && op.busy(); })) {
+    actions->push_back(DeviceAbandonAction{handle_});
+  }
   for (ShardLink& link : links_) {
-    if (link.HoldsMemory()) Cut(&link, actions);
+    if (link.IsInTransport()) Cut(&link, actions);
   }
   results_.ForEachHandOver(
       [&](uint32_t connection) { actions->push_back(WorkerClosePeerAction{connections_.peer(connection)}); });
@@ -401,12 +443,18 @@ void ChunkFlow::CutWhatHoldsMemory(WorkerActions* actions) {
 
 // ---- for other ranks ----
 
-absl::Status ChunkFlow::KeepResults(const WorkerOp& op, WorkerActions* actions) {
+absl::Status ChunkFlow::KeepResults(WorkerOp* op, WorkerActions* actions) {
   if (!options_.survive_server_loss || info_->size() == 1) return absl::OkStatus();
-  for (const ChunkNumber chunk : results_.TakeUnproven(op.number(), links_)) {
-    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(op, chunk));
+  for (const ChunkNumber chunk : results_.TakeUnproven(op->number(), links_)) {
+    const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.Keep(PushHeader(*op, chunk));
     if (!memory.ok()) return memory.status();
-    CopyResult(op, chunk, *memory, actions);
+    if (op->on_device()) {
+      if (!(*memory)->is_in_arena()) return ArenaIsFull();
+      op->StartOperation();
+      StartDeviceCopy(DeviceCopyKind::kKept, /*shard=*/0, /*cell=*/0, op, chunk, *memory, (*memory)->Place(0), actions);
+    } else {
+      CopyResult(*op, chunk, *memory, actions);
+    }
   }
   return absl::OkStatus();
 }
@@ -427,7 +475,7 @@ void ChunkFlow::CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::sha
 }
 
 absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
-  const WorkerOp* op = ops_.Find(header.op);
+  WorkerOp* const op = ops_.Find(header.op);
   if (op == nullptr || op->reported()) {
     // Its memory is the caller's again.
     const RetainedResults::Result* result = results_.Find({header.op, header.chunk});
@@ -438,34 +486,43 @@ absl::Status ChunkFlow::OnAsk(uint32_t shard, const FrameHeader& header, WorkerA
   if (header.chunk.value() >= op->chunk_count() || !op->HasLanded(header.chunk)) return absl::OkStatus();
   const absl::StatusOr<std::shared_ptr<StagingMemory>> memory = results_.TakeMemory();
   if (!memory.ok()) return memory.status();
-  CopyResult(*op, header.chunk, *memory, actions);
-  HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
+  if (op->on_device()) {
+    if (!(*memory)->is_in_arena()) return ArenaIsFull();
+    HandOverFromDevice(shard, op, header.chunk, *memory, actions);
+  } else {
+    CopyResult(*op, header.chunk, *memory, actions);
+    HandOver(shard, PushHeader(*op, header.chunk), *memory, actions);
+  }
   return absl::OkStatus();
 }
 
 void ChunkFlow::HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
                          WorkerActions* actions) {
-  const uint32_t connection = links_[shard].connection();
-  const std::optional<uint16_t> index = results_.StartHandOver(memory, connection);
-  if (!index.has_value()) return;
-  FrameHeader header = of;
+  const std::optional<uint16_t> index =
+      results_.StartHandOver({.memory = memory, .connection = links_[shard].connection(), .header = of});
+  if (index.has_value()) SendHandOver(*index, actions);
+}
+
+void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
+  const ResultKeeper::HandOver& hand_over = results_.FindHandOver(index);
+  FrameHeader header = hand_over.header;
   header.epoch = links_.epoch();
   header.landed_watermark = landed_watermark();
   header.commit_watermark = commit_watermark();
   header.contributors = info_->size();
   tally_.CountHandOver();
-  actions->push_back(WorkerSendAction{.peer = connections_.peer(connection),
+  actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection),
                                       .header = EncodeHeader(header),
-                                      .data = memory->Place(0),
+                                      .data = hand_over.memory->Place(0),
                                       .bytes = uint64_t{header.chunk_elements} * DataTypeSize(header.dtype),
-                                      .token = TokenOf(OperationToken::kHandOver, *index)});
+                                      .token = TokenOf(OperationToken::kHandOver, index)});
 }
 
 absl::Status ChunkFlow::OnPreempted(uint32_t shard, const FrameHeader& header, WorkerActions* actions) {
   ShardLink& link = links_[shard];
   const std::optional<uint16_t> cell = link.FindCell({header.op, header.chunk});
   if (!cell.has_value()) return OnAsk(shard, header, actions);
-  if (link.Preempt(*cell)) PushChunk(shard, *cell, /*in_one_go=*/false, actions);
+  if (link.Preempt(*cell)) PushChunk(shard, *cell, PushPace(), actions);
   return absl::OkStatus();
 }
 

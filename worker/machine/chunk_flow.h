@@ -4,7 +4,7 @@
 // Owns the group's ops, its links of this epoch and of those that are over, and what it keeps for other ranks; others
 // look at them and change them through the functions below alone. Tells the servers of this rank's landed watermark.
 // What ends the group comes out as an error; Fail is called then. After Fail nothing is pushed or taken, and each op is
-// reported when the transport is done with its memory. One thread.
+// reported when the transport, and copies from and to a device, are done with its memory. One thread.
 #ifndef SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 #define SHOAL_WORKER_MACHINE_CHUNK_FLOW_H_
 
@@ -74,8 +74,13 @@ class ChunkFlow {
 
   // ---- ops ----
 
-  // Takes an op in, whose layout is for the group. One with nothing to reduce is done at once.
+  // Takes an op in, whose layout is for the group. One with nothing to reduce is done at once. One on a device is not
+  // pushed before its tensor is ready.
   void Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
+  // False: it is not known, or has ended.
+  bool NoteTensorReady(uint64_t ticket);
+  // ResourceExhausted: the arena was full when a link was welcomed.
+  absl::Status CheckReachableByDevices() const;
   // Pushes what may be pushed, and tells the watermark where no push did for a while.
   void Push(Now now, WorkerActions* actions);
   void SendCommitNotes(WorkerActions* actions);
@@ -108,6 +113,8 @@ class ChunkFlow {
   // not survive that.
   absl::Status OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
   absl::Status OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
+  // A copy from or to a device. Internal: it failed. ResourceExhausted: as OnSent.
+  absl::Status OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
 
   // ---- from epoch to epoch, and to the end ----
 
@@ -120,7 +127,8 @@ class ChunkFlow {
   const absl::Status& failure() const { return failure_; }
   // Cuts connections that hold memory for links of epochs that are over, when their time has come.
   void TickRetired(Now now, WorkerActions* actions);
-  // Cuts every connection that holds memory for a link of this epoch or a hand-over.
+  // Cuts every connection whose end frees memory of a link of this epoch or a hand-over; abandons copies from and to
+  // devices.
   void CutWhatHoldsMemory(WorkerActions* actions);
   // The server is told that this rank leaves, if the link is in use.
   void TellLeaving(const ShardLink& link, WorkerActions* actions) const;
@@ -130,14 +138,27 @@ class ChunkFlow {
   // The link that an operation was started on, also of an epoch that is over. Its memory is in use, so it is there.
   ShardLink& FindLink(OperationToken token);
   bool IsRetired(OperationToken token) const { return token.generation != links_.generation(); }
+  static OperationToken TokenOf(const DeviceCopyToken& copy) {
+    return {copy.group.value(), copy.generation, copy.shard, copy.cell};
+  }
+  absl::Status ArenaIsFull() const;
   FrameHeader PushHeader(const WorkerOp& op, ChunkNumber chunk) const;
   uint64_t TokenOf(uint32_t shard, uint16_t cell) const;
 
-  void PushChunk(uint32_t shard, uint16_t cell, bool in_one_go, WorkerActions* actions);
+  void PushChunk(uint32_t shard, uint16_t cell, PushPace pace, WorkerActions* actions);
+  // Of what PushChunk has begun, `data` being in host memory.
+  void SendChunk(uint32_t shard, uint16_t cell, const WorkerOp& op, const std::byte* data, WorkerActions* actions);
   // Takes the cell's result, if there is one and the network is done with all pushes of the chunk.
   void TakeHeldResult(uint32_t shard, uint16_t cell, WorkerActions* actions);
-  // The transport has written the result: it goes to the tensor, and the window moves on.
+  // The transport has written the result: it goes to the tensor (or is there), and the window moves on.
   void FinishChunk(uint32_t shard, uint16_t cell, WorkerOp* op, Now now, WorkerActions* actions);
+
+  // Between a chunk of an op's tensor on a device and a place; `cell` as in DeviceCopyToken.
+  void StartDeviceCopy(DeviceCopyKind kind, uint32_t shard, uint16_t cell, WorkerOp* op, ChunkNumber chunk,
+                       std::shared_ptr<const StagingMemory> staging, std::byte* place, WorkerActions* actions);
+  absl::Status EndCopyOfContribution(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
+  absl::Status EndCopyOfResult(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
+  absl::Status EndCopyForOthers(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
   // An operation on a link of an epoch that is over has ended: results may have waited for it.
   absl::Status EndRetired(WorkerOp* op, Now now, WorkerActions* actions);
   // What an operation that failed means is said by the end of its connection, which follows, or is brought about.
@@ -147,11 +168,16 @@ class ChunkFlow {
   // Where the op's results are all in its tensor, it ends when the transport is done with that. ResourceExhausted: no
   // memory for those to be kept.
   absl::Status EndOpIfDone(WorkerOp* op, Now now, WorkerActions* actions);
-  absl::Status KeepResults(const WorkerOp& op, WorkerActions* actions);
+  absl::Status KeepResults(WorkerOp* op, WorkerActions* actions);
   static void CopyResult(const WorkerOp& op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
                          WorkerActions* actions);
+  // From memory that holds the result of the chunk that the header describes.
   void HandOver(uint32_t shard, const FrameHeader& of, const std::shared_ptr<StagingMemory>& memory,
                 WorkerActions* actions);
+  // From a tensor on a device.
+  void HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk, const std::shared_ptr<StagingMemory>& memory,
+                          WorkerActions* actions);
+  void SendHandOver(uint16_t index, WorkerActions* actions);
   // A transport operation on the op's memory has ended.
   void EndOperation(WorkerOp* op, Now now, WorkerActions* actions);
   void ReportOp(WorkerOp* op, const absl::Status& status, Now now, WorkerActions* actions);

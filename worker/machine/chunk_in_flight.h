@@ -2,8 +2,8 @@
 //
 //   pushed -> sent (the transport is done with the contribution) -> landing (it writes the result) -> landed -> free
 //
-// A result may be offered before the transport is done with the push: it is held until then. A value without heap
-// memory; one thread.
+// A chunk of a tensor on a device is copied from there before it is sent, and back after it has landed. A result may be
+// offered before the transport is done with the push: it is held until then. A value without heap memory; one thread.
 #ifndef SHOAL_WORKER_MACHINE_CHUNK_IN_FLIGHT_H_
 #define SHOAL_WORKER_MACHINE_CHUNK_IN_FLIGHT_H_
 
@@ -24,6 +24,12 @@ struct ChunkPlace {
   friend auto operator<=>(const ChunkPlace&, const ChunkPlace&) = default;
 };
 
+// What a push tells the server about the rank, as in FrameHeader. One that is pushed again tells nothing.
+struct PushPace {
+  bool in_one_go = false;
+  uint8_t in_flight = 0;
+};
+
 class ChunkInFlight {
  public:
   ChunkInFlight() = default;  // free
@@ -36,23 +42,31 @@ class ChunkInFlight {
   bool Is(ChunkPlace place) const { return open_ && place_ == place; }
   bool IsOf(OpNumber op) const { return open_ && place_.op == op; }
 
-  // The transport reads the contribution.
-  bool IsRead() const { return open_ && !sent_; }
-  // The transport reads or writes memory for it.
-  bool HoldsMemory() const { return open_ && (!sent_ || landing_); }
+  // The tensor is read, where the contribution lies.
+  bool ReadsTensor() const { return open_ && !sent_ && (copying_ || sent_from_tensor_); }
+  // The transport, or a copy, reads or writes memory for it.
+  bool HoldsMemory() const { return open_ && (!sent_ || landing_ || copying_); }
+  // The transport does.
+  bool IsInTransport() const { return open_ && ((!sent_ && !copying_) || landing_); }
   // Its result was offered: a second one is not taken.
   bool HasResult() const { return landing_ || landed_ || held_offer_ != OfferId(0); }
   // A result was offered and the push is done.
   bool MayTakeResult() const { return sent_ && held_offer_ != OfferId(0); }
   // The result is written to the tensor, or may be: until that ends the chunk is neither contribution nor result.
-  bool ResultMayBeInTensor() const { return open_ && landing_ && taking_ != Taking::kBeside; }
+  bool ResultMayBeInTensor() const {
+    return open_ && ((landing_ && taking_ != Taking::kBeside) || (landed_ && copying_));
+  }
   bool WasTakenAtOnce() const { return taking_ == Taking::kAtOnce; }
   bool WasTakenBeside() const { return taking_ == Taking::kBeside; }
 
-  void StartSend() {
+  // `from_tensor`: that is where the transport reads.
+  void StartSend(bool from_tensor, PushPace pace) {
     sent_ = false;
     again_ = false;
+    sent_from_tensor_ = from_tensor;
+    pace_ = pace;
   }
+  PushPace pace() const { return pace_; }
   // True: it is to be pushed again now.
   bool EndSend() {
     sent_ = true;
@@ -78,6 +92,9 @@ class ChunkInFlight {
     landing_ = false;
     landed_ = whole;
   }
+  // Between a tensor on a device and the chunk's place: the contribution before it is sent, the result once it landed.
+  void StartCopy() { copying_ = true; }
+  void EndCopy() { copying_ = false; }
   void Free() { open_ = false; }
 
  private:
@@ -93,6 +110,9 @@ class ChunkInFlight {
   bool landing_ = false;
   bool landed_ = false;
   bool again_ = false;  // to be pushed again once it is sent
+  bool copying_ = false;
+  bool sent_from_tensor_ = false;
+  PushPace pace_;
 };
 
 }  // namespace shoal

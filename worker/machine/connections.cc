@@ -124,6 +124,7 @@ std::string Connections::DescribeMissingGoodbyes() const {
 
 std::vector<ShardTraffic> Connections::Traffic() const {
   std::vector<ShardTraffic> traffic;
+  traffic.reserve(connections_.size());
   for (const Connection& connection : connections_) {
     traffic.push_back({.server_name = connection.server_name,
                        .address = connection.address,

@@ -55,6 +55,18 @@ std::optional<uint32_t> EpochLinks::FindNextShard(const OpQueue& ops, OpNumber c
   return ahead < look_ahead_chunks ? best : std::nullopt;
 }
 
+bool EpochLinks::HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark) {
+  if (!FindNext(shard, ops, commit_watermark)) return false;
+  const ChunkPlace next = links_[shard].next();
+  return ops.Find(next.op)->IsReady(next.chunk);
+}
+
+uint64_t EpochLinks::InFlight() const {
+  uint64_t in_flight = 0;
+  for (const ShardLink& link : links_) in_flight += link.in_flight();
+  return in_flight;
+}
+
 bool EpochLinks::AllGreeted() const {
   return std::all_of(links_.begin(), links_.end(), [](const ShardLink& link) { return link.greeted(); });
 }

@@ -42,10 +42,15 @@ class EpochLinks {
   // oldest unfinished one (core/flow_plan.h; `look_ahead_chunks` 0: that does not bound).
   std::optional<uint32_t> FindNextShard(const OpQueue& ops, OpNumber commit_watermark, uint32_t look_ahead_chunks);
 
+  // A chunk for the shard is there to be pushed, now or when credit and look-ahead allow.
+  bool HasNext(uint32_t shard, const OpQueue& ops, OpNumber commit_watermark);
+  // Chunks on all links.
+  uint64_t InFlight() const;
+
   // Of each a hello went out, or it was lost.
   bool AllGreeted() const;
   bool AllWelcomed() const;
-  // The transport reads or writes memory for one of them.
+  // The transport, or a copy, reads or writes memory for one of them.
   bool HoldsMemory() const;
   // A result is written to a tensor, or may be.
   bool ResultMayBeInTensor() const;

@@ -19,6 +19,7 @@ std::string GroupDescription::MissingRanks(const Waiting& missing) const {
 
 std::string GroupDescription::WaitedFor(const WorkerOp* op, const Waiting& missing) const {
   if (missing.missing_count > 0) return MissingRanks(missing);
+  if (op != nullptr && LacksTensor(*op)) return "this rank's own device (its stream has not come to the all-reduce)";
   if (flow_.links().map().empty()) return "a reduction server (none is left)";
   std::vector<std::string> whom;
   for (const ShardLink& link : flow_.links()) {
@@ -85,6 +86,9 @@ std::string GroupDescription::Lacks(const WorkerOp& op) const {
 
 std::string GroupDescription::WhyNotDone(const WorkerOp& op, bool is_opening) const {
   if (is_opening) return MissingServers();
+  if (LacksTensor(op)) {
+    return "this rank's tensor is not ready: the work before the all-reduce in its device's stream has not ended";
+  }
   if (op.missing_ranks().missing_count == 0) return Lacks(op);
   const ShardLink& link = flow_.links()[op.missing_shard()];
   return absl::StrCat(connections_.Describe(link.connection()), " waits for ", MissingRanks(op.missing_ranks()),

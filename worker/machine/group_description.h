@@ -38,6 +38,8 @@ class GroupDescription {
   absl::Status Timeout(const WorkerOp& op, bool is_opening, Now now) const;
 
  private:
+  // Of a tensor on a device, which holds no contribution yet.
+  static bool LacksTensor(const WorkerOp& op) { return op.on_device() && !op.HasAllElements(); }
   std::string WhyNotOpen(const ShardLink& link) const;
   // What an op still lacks, server by server.
   std::string Lacks(const WorkerOp& op) const;

@@ -37,6 +37,12 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
 absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   FollowRail(now, actions);
   if (failed()) return failure_;
+  if (command.on_device) {
+    return absl::UnimplementedError(
+        absl::StrCat("group '", info_->name,
+                     "' is reduced within nodes, which takes tensors in host memory only: "
+                     "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
+  }
   if (absl::Status layout = CheckLayout(*info_, command); !layout.ok()) return layout;
   if (rail_ != nullptr) {
     if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;

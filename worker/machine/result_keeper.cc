@@ -20,7 +20,7 @@ void ResultKeeper::LeaveEpoch(const EpochLinks& links, const OpQueue& ops) {
   for (const ShardLink& link : links) {
     for (const ChunkPlace& place : link.newest()) {
       const WorkerOp* op = ops.Find(place.op);
-      if (op != nullptr && !op->reported()) unproven_.push_back(place);
+      if (op != nullptr && !op->results_kept()) unproven_.push_back(place);
     }
   }
   settle_until_ = newest_pushed_;
@@ -47,13 +47,13 @@ void ResultKeeper::Commit(OpNumber watermark) {
   retained_.Commit(watermark);
 }
 
-std::optional<uint16_t> ResultKeeper::StartHandOver(std::shared_ptr<StagingMemory> memory, uint32_t connection) {
+std::optional<uint16_t> ResultKeeper::StartHandOver(HandOver hand_over) {
   const auto free =
       std::find_if(hand_overs_.begin(), hand_overs_.end(), [](const HandOver& each) { return each.memory == nullptr; });
   const auto index = static_cast<size_t>(free - hand_overs_.begin());
   if (index >= OperationToken::kHandOver) return std::nullopt;
   if (free == hand_overs_.end()) hand_overs_.emplace_back();
-  hand_overs_[index] = {.memory = std::move(memory), .connection = connection};
+  hand_overs_[index] = std::move(hand_over);
   return static_cast<uint16_t>(index);
 }
 

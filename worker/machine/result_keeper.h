@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -26,7 +27,9 @@ namespace shoal {
 
 class ResultKeeper {
  public:
-  explicit ResultKeeper(uint32_t max_chunk_bytes) : retained_(max_chunk_bytes) {}
+  // `arena`: as in WorkerMachineOptions.
+  ResultKeeper(uint32_t max_chunk_bytes, std::shared_ptr<StagingArena> arena)
+      : retained_(max_chunk_bytes, std::move(arena)) {}
 
   // ---- which results some rank may lack ----
 
@@ -54,9 +57,15 @@ class ResultKeeper {
 
   // A chunk's memory for a result that is not kept. ResourceExhausted: as above.
   absl::StatusOr<std::shared_ptr<StagingMemory>> TakeMemory() { return retained_.TakeMemory(); }
-  // A result goes to a server over the connection. Its index; nullopt: more than any server could ask for in good
-  // faith.
-  std::optional<uint16_t> StartHandOver(std::shared_ptr<StagingMemory> memory, uint32_t connection);
+  struct HandOver {
+    std::shared_ptr<StagingMemory> memory;  // its place 0; null: the entry is free
+    uint32_t connection = 0;
+    FrameHeader header;  // as the chunk is pushed
+  };
+
+  // A result goes to a server. Its index; nullopt: more than any server could ask for in good faith.
+  std::optional<uint16_t> StartHandOver(HandOver hand_over);
+  const HandOver& FindHandOver(uint16_t index) const { return hand_overs_[index]; }
   // The transport is done with its memory.
   void EndHandOver(uint16_t index);
   bool HandsOver() const;
@@ -64,11 +73,6 @@ class ResultKeeper {
   void ForEachHandOver(absl::FunctionRef<void(uint32_t connection)> each) const;
 
  private:
-  struct HandOver {
-    std::shared_ptr<StagingMemory> memory;  // null: the entry is free
-    uint32_t connection = 0;
-  };
-
   ChunkPlace newest_pushed_;  // of all epochs
   ChunkPlace settle_until_;   // newest_pushed_ before this epoch
   OpNumber newest_result_;

@@ -27,7 +27,7 @@ void RetainedResults::Commit(OpNumber watermark) {
 }
 
 absl::StatusOr<std::shared_ptr<StagingMemory>> RetainedResults::TakeMemory() {
-  if (free_.empty()) return StagingMemory::Allocate(1, max_chunk_bytes_);
+  if (free_.empty()) return StagingMemory::Allocate(1, max_chunk_bytes_, arena_);
   std::shared_ptr<StagingMemory> memory = std::move(free_.back());
   free_.pop_back();
   return memory;

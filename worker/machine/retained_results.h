@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,7 +24,9 @@ class RetainedResults {
     std::shared_ptr<StagingMemory> memory;  // its place 0, as it crosses the wire
   };
 
-  explicit RetainedResults(uint32_t max_chunk_bytes) : max_chunk_bytes_(max_chunk_bytes) {}
+  // `arena`: as in WorkerMachineOptions.
+  RetainedResults(uint32_t max_chunk_bytes, std::shared_ptr<StagingArena> arena)
+      : max_chunk_bytes_(max_chunk_bytes), arena_(std::move(arena)) {}
 
   // Where to copy the result of the header's chunk to. ResourceExhausted: no memory.
   absl::StatusOr<std::shared_ptr<StagingMemory>> Keep(const FrameHeader& header);
@@ -40,6 +43,7 @@ class RetainedResults {
 
  private:
   const uint32_t max_chunk_bytes_;
+  const std::shared_ptr<StagingArena> arena_;
   std::vector<Result> results_;
   std::vector<std::shared_ptr<StagingMemory>> free_;
 };

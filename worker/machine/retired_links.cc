@@ -19,10 +19,10 @@ void RetiredLinks::DropIdle() {
   std::erase_if(generations_, [](const Generation& each) { return !each.links.HoldsMemory(); });
 }
 
-bool RetiredLinks::Reads(ChunkPlace place) const {
+bool RetiredLinks::ReadsTensor(ChunkPlace place) const {
   return std::any_of(generations_.begin(), generations_.end(), [place](const Generation& each) {
     return std::any_of(each.links.begin(), each.links.end(),
-                       [place](const ShardLink& link) { return link.Reads(place); });
+                       [place](const ShardLink& link) { return link.ReadsTensor(place); });
   });
 }
 
@@ -32,7 +32,7 @@ void RetiredLinks::Tick(uint64_t now_ns, uint64_t again_after_ns, absl::Function
     if (now_ns < each.force_at_ns) continue;
     each.force_at_ns = kNoDeadline;
     for (ShardLink& link : each.links) {
-      if (!link.HoldsMemory()) continue;
+      if (!link.IsInTransport()) continue;
       if (is_spared(link.connection())) {
         each.force_at_ns = now_ns + again_after_ns;
       } else {

@@ -1,4 +1,5 @@
-// Links of epochs that are over, until the transport is done with the memory of their chunks.
+// Links of epochs that are over, until the transport, and copies from devices, are done with the memory of their
+// chunks.
 //
 // One thread.
 #ifndef SHOAL_WORKER_MACHINE_RETIRED_LINKS_H_
@@ -21,11 +22,11 @@ class RetiredLinks {
   EpochLinks& Find(uint16_t generation);
   // Drops what holds no memory any more.
   void DropIdle();
-  // The transport still reads the tensor for a push of the chunk.
-  bool Reads(ChunkPlace place) const;
+  // The tensor is still read for a push of the chunk.
+  bool ReadsTensor(ChunkPlace place) const;
 
-  // Calls `cut` for each due link that holds memory and whose connection is not spared. A connection is spared while
-  // the group uses it, which may end: it is looked at again after `again_after_ns`.
+  // Calls `cut` for each due link whose memory is in the transport and whose connection is not spared. A connection is
+  // spared while the group uses it, which may end: it is looked at again after `again_after_ns`.
   void Tick(uint64_t now_ns, uint64_t again_after_ns, absl::FunctionRef<bool(uint32_t connection)> is_spared,
             absl::FunctionRef<void(ShardLink*)> cut);
   uint64_t NextDeadlineNs() const;

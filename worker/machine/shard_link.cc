@@ -110,14 +110,18 @@ bool ShardLink::HoldsMemory() const {
   return std::any_of(cells_.begin(), cells_.end(), [](const ChunkInFlight& chunk) { return chunk.HoldsMemory(); });
 }
 
+bool ShardLink::IsInTransport() const {
+  return std::any_of(cells_.begin(), cells_.end(), [](const ChunkInFlight& chunk) { return chunk.IsInTransport(); });
+}
+
 bool ShardLink::ResultMayBeInTensor() const {
   return std::any_of(cells_.begin(), cells_.end(),
                      [](const ChunkInFlight& chunk) { return chunk.ResultMayBeInTensor(); });
 }
 
-bool ShardLink::Reads(ChunkPlace place) const {
+bool ShardLink::ReadsTensor(ChunkPlace place) const {
   return std::any_of(cells_.begin(), cells_.end(),
-                     [place](const ChunkInFlight& chunk) { return chunk.Is(place) && chunk.IsRead(); });
+                     [place](const ChunkInFlight& chunk) { return chunk.Is(place) && chunk.ReadsTensor(); });
 }
 
 }  // namespace shoal

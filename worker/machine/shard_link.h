@@ -63,6 +63,8 @@ class ShardLink {
   ChunkPlace next() const { return next_; }
   // Welcomed and with credit left.
   bool CanPush() const { return welcomed() && window_.CanPush(); }
+  // Positions of the window from its oldest unfinished chunk to its newest.
+  uint64_t in_flight() const { return window_.in_flight(); }
   // The oldest chunk in flight; none: the window is empty.
   std::optional<ChunkPlace> OldestInFlight() const;
 
@@ -77,23 +79,27 @@ class ShardLink {
   // Chunks of the op are in flight.
   bool HoldsChunkOf(OpNumber op) const;
 
-  void StartSend(uint16_t cell) { cells_[cell].StartSend(); }
+  void StartSend(uint16_t cell, bool from_tensor, PushPace pace) { cells_[cell].StartSend(from_tensor, pace); }
   bool EndSend(uint16_t cell) { return cells_[cell].EndSend(); }
   bool Preempt(uint16_t cell) { return cells_[cell].Preempt(); }
   void Hold(uint16_t cell, OfferId offer) { cells_[cell].Hold(offer); }
   OfferId StartLanding(uint16_t cell) { return cells_[cell].StartLanding(); }
   void NoteTaken(uint16_t cell, bool at_once) { cells_[cell].NoteTaken(at_once); }
   void EndLanding(uint16_t cell, bool whole) { cells_[cell].EndLanding(whole); }
+  void StartCopy(uint16_t cell) { cells_[cell].StartCopy(); }
+  void EndCopy(uint16_t cell) { cells_[cell].EndCopy(); }
   // The chunk's result is in the tensor: the window moves on.
   void Finish(uint16_t cell);
   // Offers that are held: they are to be declined.
   std::vector<OfferId> DropHeld();
 
-  // The transport reads or writes memory for it.
+  // The transport, or a copy between a device and the staging memory, reads or writes memory for it.
   bool HoldsMemory() const;
+  // The transport does: to cut the connection frees that.
+  bool IsInTransport() const;
   bool ResultMayBeInTensor() const;
-  // The transport reads a contribution to the chunk.
-  bool Reads(ChunkPlace place) const;
+  // The tensor is read for a push of the chunk.
+  bool ReadsTensor(ChunkPlace place) const;
 
   // ---- staging ----
 

@@ -17,6 +17,7 @@
 #include "core/frame.h"
 #include "core/node_parts.h"
 #include "core/transport_event.h"
+#include "worker/machine/device_copy.h"
 #include "worker/machine/local_op.h"
 #include "worker/machine/staging_memory.h"
 #include "worker/machine/worker_outcomes.h"
@@ -54,6 +55,16 @@ struct WorkerCopyAction {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
   uint64_t bytes = 0;
+};
+
+// The same for a tensor on a device, in either direction: it takes a while, and DeviceCopyEnded says when it is over.
+struct DeviceCopyAction {
+  DeviceCopy copy;
+};
+
+// The group has failed, and its copies from and to devices do not end: they are to end now.
+struct DeviceAbandonAction {
+  GroupHandle group;
 };
 
 struct WorkerSendNoteAction {
@@ -118,11 +129,12 @@ struct LocalMissingAction {
   GroupHandle group;
 };
 
-using WorkerAction = std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction,
-                                  WorkerAcceptAction, WorkerCopyAction, WorkerWidenAction, WorkerDeclineAction,
-                                  WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction,
-                                  LocalFailAction, LocalCloseAction, LocalMissingAction, GroupOpened, OpDone,
-                                  GroupClosed, LinkMeasured, ServerTrouble, GroupFailure, WaitReported, ShutdownDone>;
+using WorkerAction =
+    std::variant<WorkerConnectAction, WorkerSendNoteAction, WorkerNarrowAction, WorkerSendAction, WorkerAcceptAction,
+                 WorkerCopyAction, WorkerWidenAction, DeviceCopyAction, DeviceAbandonAction, WorkerDeclineAction,
+                 WorkerClosePeerAction, LocalOpenAction, LocalStartAction, LocalPublishAction, LocalFailAction,
+                 LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble,
+                 GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
 
 // ---- what the loop answers, as events for the machine, before it takes the transport's next events ----

@@ -32,13 +32,23 @@ struct SubmitCommand {
   GroupHandle group;
   uint64_t ticket = 0;        // given back in OpDone
   std::byte* data = nullptr;  // the library's until OpDone
-  OpLayout layout;            // made for the group
+  // `data` is an address on a device: no processor touches it, and it holds the contribution once TensorReadyCommand
+  // says so.
+  bool on_device = false;
+  OpLayout layout;  // made for the group
   ReduceOp reduce_op = ReduceOp::kSum;
   double premul_factor = 1.0;
   uint64_t submitted_ns = 0;
   uint64_t deadline_ns = 0;
 
   uint64_t DurationNs(uint64_t now_ns) const { return now_ns - std::min(submitted_ns, now_ns); }
+};
+
+// The tensor of an op on a device holds the contribution. Of an op that has ended it says nothing.
+struct TensorReadyCommand {
+  GroupHandle group;
+  uint64_t ticket = 0;
+  absl::Status status;  // not OK: it never will, and the group fails with that
 };
 
 // The scheduler gives the group another map, of a newer epoch. May come before the group is opened.
@@ -86,7 +96,7 @@ struct MeasureLinkCommand {
 
 using WorkerCommand =
     std::variant<MeasureLinkCommand, OpenGroupCommand, MoveGroupCommand, GiveGroupUpCommand, SubmitCommand,
-                 AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
+                 TensorReadyCommand, AbortGroupCommand, CloseGroupCommand, RankLostCommand, ShutdownCommand>;
 
 }  // namespace shoal
 

@@ -163,6 +163,16 @@ bool WorkerGroup::MayMove(Refusal refusal) const {
 
 absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   if (failed()) return flow_.failure();
+  if (command.on_device && options_.staging_arena == nullptr) {
+    return absl::FailedPreconditionError(
+        "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
+  }
+  if (command.on_device) {
+    if (absl::Status reachable = flow_.CheckReachableByDevices(); !reachable.ok()) {
+      Fail(reachable, now, actions);  // the other ranks would wait for this one
+      return reachable;
+    }
+  }
   if (absl::Status layout = CheckLayout(info(), command); !layout.ok()) return layout;
   flow_.Submit(command, now, actions);
   if (flow_.ops().empty()) {
@@ -171,6 +181,12 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
     waits_.NoteSubmitted(flow_.ops().newest());
   }
   return absl::OkStatus();
+}
+
+void WorkerGroup::OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions) {
+  // A stream may come to an op long after that has ended.
+  if (failed() || !flow_.NoteTensorReady(command.ticket)) return;
+  if (!command.status.ok()) Fail(command.status, now, actions);
 }
 
 void WorkerGroup::OnWaiting(uint32_t connection, const FrameHeader& header, const Waiting& missing) {
@@ -226,6 +242,12 @@ void WorkerGroup::OnLanded(OperationToken token, const absl::Status& status, Now
   const absl::Status landed = flow_.OnLanded(token, status, now, actions);
   if (landed.ok()) MoveIfDue(now, actions);  // it may have waited for that
   FailOrGoOn(landed, now, actions);
+}
+
+void WorkerGroup::OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, WorkerActions* actions) {
+  const absl::Status status = flow_.OnDeviceCopyEnded(ended, now, actions);
+  if (status.ok()) MoveIfDue(now, actions);  // it may have waited for that
+  FailOrGoOn(status, now, actions);
 }
 
 void WorkerGroup::FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions) {

@@ -60,6 +60,7 @@ class WorkerGroup final : public AnyGroup {
   absl::Status Submit(const SubmitCommand& command, Now now, WorkerActions* actions) override;
   // So many elements of a rail's part of the op are there.
   void SetReadyElements(OpNumber op, uint64_t elements) { flow_.SetReadyElements(op, elements); }
+  void OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
@@ -94,6 +95,7 @@ class WorkerGroup final : public AnyGroup {
   void OnAcceptStarted(OperationToken token, bool at_once) { flow_.OnAcceptStarted(token, at_once); }
   void OnSent(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
   void OnLanded(OperationToken token, const absl::Status& status, Now now, WorkerActions* actions);
+  void OnDeviceCopyEnded(const DeviceCopyEnded& ended, Now now, WorkerActions* actions);
 
   void Tick(Now now, WorkerActions* actions) override;
   uint64_t NextDeadlineNs() const override;

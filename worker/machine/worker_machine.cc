@@ -73,6 +73,12 @@ void WorkerMachine::OnEvent(const SubmitCommand& command, Now now, WorkerActions
   if (!status.ok()) actions->push_back(tally_.CountOp(command, status, now));
 }
 
+void WorkerMachine::OnEvent(const TensorReadyCommand& command, Now now, WorkerActions* actions) {
+  WorkerGroup* const group = groups_[command.group.value()].on_servers;
+  if (group != nullptr) group->OnTensorReady(command, now, actions);
+  DropClosed(command.group);
+}
+
 void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions) {
   if (!options_.survive_server_loss) return;
   GroupHandle handle;
@@ -308,6 +314,13 @@ void WorkerMachine::OnEvent(const LocalGroupFailed& event, Now now, WorkerAction
 void WorkerMachine::OnEvent(const LocalRanksMissing& missing, Now now, WorkerActions* actions) {
   if (NodeGroup* group = NodeGroupOf(missing.group); group != nullptr) group->OnMissing(missing.ranks, now, actions);
   DropClosed(missing.group);
+}
+
+// ---- devices ----
+
+void WorkerMachine::OnEvent(const DeviceCopyEnded& event, Now now, WorkerActions* actions) {
+  groups_[event.token.group.value()].on_servers->OnDeviceCopyEnded(event, now, actions);
+  DropClosed(event.token.group);
 }
 
 // ---- time ----

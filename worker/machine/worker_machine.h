@@ -42,6 +42,7 @@ class WorkerMachine {
   // Takes in one thing that happened. Commands of callers and the scheduler:
   void OnEvent(const OpenGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const SubmitCommand& command, Now now, WorkerActions* actions);
+  void OnEvent(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const MoveGroupCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const GiveGroupUpCommand& command, Now now, WorkerActions* actions);
   void OnEvent(const AbortGroupCommand& command, Now now, WorkerActions* actions);
@@ -56,6 +57,8 @@ class WorkerMachine {
   void OnEvent(const LocalPartReduced& event, Now now, WorkerActions* actions);
   void OnEvent(const LocalOpEnded& event, Now now, WorkerActions* actions);
   void OnEvent(const LocalGroupFailed& event, Now now, WorkerActions* actions);
+  // What happened between tensors on devices and host memory:
+  void OnEvent(const DeviceCopyEnded& event, Now now, WorkerActions* actions);
   // How actions were carried out, before the next events of the network and the node:
   void OnEvent(const ConnectStarted& started, Now now, WorkerActions* actions);
   void OnEvent(const AcceptStarted& started, Now now, WorkerActions* actions);

@@ -3,9 +3,11 @@
 #define SHOAL_WORKER_MACHINE_WORKER_MACHINE_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "core/failure_detection.h"
 #include "core/now.h"
+#include "worker/machine/staging_arena.h"
 
 namespace shoal {
 
@@ -22,6 +24,8 @@ struct WorkerMachineOptions {
   bool survive_server_loss = true;
   // The loop has a port for reductions within the node. False: groups that are to be reduced there are refused.
   bool has_local_reduce = false;
+  // Memory for chunks on their way that devices can reach. Null: ops on tensors on devices are refused.
+  std::shared_ptr<StagingArena> staging_arena = nullptr;
 };
 
 }  // namespace shoal

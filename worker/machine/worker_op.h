@@ -27,6 +27,9 @@ class WorkerOp {
   uint32_t chunk_count() const { return command_.layout.chunk_count(); }
   // Where a chunk lies in the tensor.
   std::byte* Chunk(ChunkNumber chunk) const { return command_.data + command_.layout.OffsetBytes(chunk); }
+  bool on_device() const { return command_.on_device; }
+  // What the transport reads and writes is not the tensor itself.
+  bool staged() const { return on_device() || command_.layout.narrowed(); }
   uint64_t first_position() const { return first_position_; }
   uint32_t rotation() const { return rotation_; }
 
@@ -46,6 +49,7 @@ class WorkerOp {
 
   // So many elements are there, from the first on. Until this was called, all of them.
   void SetReadyElements(uint64_t elements) { ready_elements_ = elements; }
+  bool HasAllElements() const { return ready_elements_ >= layout().element_count(); }
   bool IsReady(ChunkNumber chunk) const {
     return layout().plan().FirstElement(chunk) + layout().plan().ElementCount(chunk) <= ready_elements_;
   }
@@ -54,11 +58,14 @@ class WorkerOp {
 
   void StartOperation() { ++operations_; }
   void EndOperation() { --operations_; }
-  // The transport uses its memory.
+  // The transport, or a copy between a device and host memory, uses its memory.
   bool busy() const { return operations_ > 0; }
 
   // ---- end ----
 
+  // Those of its results that some rank may lack were copied, or their copies have begun.
+  bool results_kept() const { return results_kept_; }
+  void NoteResultsKept() { results_kept_ = true; }
   bool reported() const { return reported_; }
   void Report() { reported_ = true; }
 
@@ -85,7 +92,8 @@ class WorkerOp {
   uint32_t chunks_landed_ = 0;
   uint32_t first_missing_ = 0;
   uint64_t ready_elements_ = UINT64_MAX;
-  uint32_t operations_ = 0;  // of the transport, on its memory, that have not ended
+  uint32_t operations_ = 0;  // of the transport, and copies, on its memory, that have not ended
+  bool results_kept_ = false;
   bool reported_ = false;
   WaitReport wait_;
   Waiting missing_ranks_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/no_leader.h"
+
 namespace shoal {
 
 CallId CallBook::Start(CallOwner owner, SchedulerCall what, uint64_t deadline_ns, MembershipActions* actions) {
@@ -22,7 +24,10 @@ std::optional<CallBook::Ended> CallBook::End(const CallEnded& event, MembershipA
   Ended ended{.owner = found->second.owner};
   // gRPC would keep a connection to a node that is gone without a word for many minutes, and would wait for seconds
   // before it tries one again that was refused; a lease may not have that long.
-  ended.gave_connections_up = absl::IsUnavailable(event.answer.status()) && found->second.connections == connections_;
+  // A follower's refusal is an answer. Over new connections the same one may come first again, and again; those that
+  // there are take turns.
+  const bool is_silent = absl::IsUnavailable(event.answer.status()) && !IsRefusedByFollower(event.answer.status());
+  ended.gave_connections_up = is_silent && found->second.connections == connections_;
   open_.erase(found);
   if (ended.gave_connections_up) {
     ++connections_;

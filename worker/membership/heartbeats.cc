@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
+#include "core/no_leader.h"
 #include "worker/membership/scheduler_wait.h"
 
 namespace shoal {
@@ -14,6 +15,9 @@ namespace {
 // Of a period: how soon a heartbeat that was not answered in a whole period is repeated, and how long a heartbeat waits
 // for the newest statistics.
 constexpr uint64_t kShortPartsOfPeriod = 8;
+// Of a period: how soon one is repeated that a scheduler refused because it knows of no leader. Where none leads all
+// ranks do this for seconds.
+constexpr uint64_t kRefusedPartsOfPeriod = 4;
 
 uint64_t PeriodNs(uint64_t lease_ttl_ms) { return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs); }
 
@@ -62,6 +66,7 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
   const auto* const renewed = answer.ok() ? std::get_if<HeartbeatAnswer>(&*answer) : nullptr;
   if (absl::IsUnavailable(answer.status())) {
     OnSilence(std::string(answer.status().message()), now);
+    if (IsRefusedByFollower(answer.status())) return Pause(now.monotonic_ns + period_ns_ / kRefusedPartsOfPeriod);
     const uint64_t soon_ns = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
     // A call that broke may be repeated at the usual pace. But silence takes the lease.
     return Pause(answer.status().message() == kNoAnswer ? soon_ns : std::max(sent_ns_ + period_ns_, soon_ns));

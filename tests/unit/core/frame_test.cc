@@ -42,6 +42,7 @@ FrameHeader EveryField() {
   header.refusal = Refusal::kNoSlot;  // 0b
   header.narrowed = true;
   header.in_one_go = true;
+  header.in_flight = 0xc1;
   return header;
 }
 
@@ -68,7 +69,7 @@ TEST(Frame, EveryFieldHasItsGoldenBytes) {
             "0b"                // 92: refusal
             "01"                // 93: narrowed
             "01"                // 94: in one go
-            "00");              // 95: zero
+            "c1");              // 95: in flight
 }
 
 TEST(Frame, NumbersOfTypesAndRefusalsAreFrozen) {
@@ -156,14 +157,18 @@ TEST(Frame, UnknownNumbersAreRefusedByName) {
   for (int value : {1, 2, 255}) EXPECT_THAT(ComplaintAboutByte(93, static_cast<uint8_t>(value)), HasSubstr("narrowed"));
 }
 
-// It only tells what a measurement may count, and older workers send a zero there.
-TEST(Frame, WhatIsSaidOfPushesInOneGoIsNeverRefused) {
+// It only tells what a measurement may count, and older workers send zeros there.
+TEST(Frame, WhatPushesTellOfTheirPaceIsNeverRefused) {
   for (int value : {0, 1, 2, 255}) {
     FrameHeaderBytes bytes = EncodeHeader({.type = FrameType::kBye});
     bytes[94] = std::byte{static_cast<uint8_t>(value)};
     const absl::StatusOr<FrameHeader> decoded = DecodeHeader(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->in_one_go, value == 1);
+    EXPECT_EQ(decoded->in_flight, 0);
+    bytes[95] = std::byte{static_cast<uint8_t>(value)};
+    ASSERT_TRUE(DecodeHeader(bytes).ok());
+    EXPECT_EQ(DecodeHeader(bytes)->in_flight, value);
   }
 }
 

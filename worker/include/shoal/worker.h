@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 6
+#define SHOAL_ABI_VERSION 7
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -123,6 +123,14 @@ typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_HOST = 2  /* wherever it is possible, through the memory of the node */
 } shoal_node_reduce;
 
+/* Where tensors may lie beside host memory. */
+typedef enum shoal_devices {
+  SHOAL_DEVICES_NONE = 0,
+  /* On CUDA devices. The driver's library is loaded then (libcuda.so.1, or what SHOAL_CUDA_LIBRARY names), and a device
+   * is touched when the first of its tensors comes. */
+  SHOAL_DEVICES_CUDA = 1
+} shoal_devices;
+
 typedef struct shoal_worker_options {
   size_t struct_size;
   const char* scheduler;  /* "host:port", or several of them separated by commas */
@@ -149,13 +157,17 @@ typedef struct shoal_worker_options {
   /* 0: when a wait lasts long, a line on standard error names what is missing. Not 0: nothing is written. */
   uint32_t quiet;
   shoal_node_reduce node_reduce; /* of groups whose own options say AUTO */
+  shoal_devices devices;
+  /* How much memory of the host chunks of tensors on devices may take on their way, in all groups: set aside, locked
+   * and made known to the driver once. 0: 256 MiB. */
+  uint64_t device_memory_bytes;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
  * joined and can reduce among themselves on one node. It does not wait for other ranks otherwise. UNAVAILABLE: no
  * scheduler answers. ALREADY_EXISTS: the rank is taken (the message names the holder). INVALID_ARGUMENT: the world size
  * differs from the job's. FAILED_PRECONDITION: versions differ. DEADLINE_EXCEEDED: too few servers (the message says
- * how many there are). */
+ * how many there are). NOT_FOUND: there is no driver for the devices. */
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
 
@@ -194,6 +206,8 @@ SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
+/* Not 0: it reduces tensors on devices. A group that is reduced within nodes does not. */
+SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
   size_t struct_size;
@@ -231,9 +245,16 @@ typedef struct shoal_all_reduce_options {
   uint64_t timeout_ms;  /* from now until the op must be complete; 0: the worker's */
   int notify;           /* not 0: the completion is fetched by shoal_next_completion */
   uint64_t user_data;   /* given back by shoal_next_completion */
+  /* Not 0: `data` is an address on the device with the ordinal `device`, and holds the contribution when what is in
+   * `stream` now is done (a cudaStream_t of that device; NULL: its default stream). Nothing on the host waits for that:
+   * shoal_op_wait_on_stream says what comes after the all-reduce. */
+  int on_device;
+  uint32_t device;
+  void* stream;
 } shoal_all_reduce_options;
 
-/* Starts an all-reduce, in place, of `count` elements at `data` (contiguous, in host memory, aligned for the dtype).
+/* Starts an all-reduce, in place, of `count` elements at `data` (contiguous, in host memory or, with `on_device`, on a
+ * device, aligned for the dtype).
  * All ranks must make the same calls in the same order. It returns at once, and many ops may be in flight. An op of 0
  * elements completes at once. `op` may be NULL if `notify` is set.
  * RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is broken or closed.
@@ -241,7 +262,10 @@ typedef struct shoal_all_reduce_options {
  * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
  * ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server that is left has the memory for the group;
  * with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more; or with UNAVAILABLE (with
- * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined. */
+ * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device it is all
+ * ones, which are NaN as floating-point numbers, unless the device has failed. On a device: UNIMPLEMENTED: the group is
+ * reduced within nodes. FAILED_PRECONDITION: the worker was connected without devices, or the stream is being captured
+ * into a graph. RESOURCE_EXHAUSTED: device_memory_bytes are used up. The op ends with INTERNAL if the device fails. */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);
 
@@ -249,6 +273,11 @@ SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t c
  * DEADLINE_EXCEEDED may mean that the op is still open: shoal_op_done says whether it is complete. */
 SHOAL_API shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error);
 SHOAL_API int shoal_op_done(const shoal_op* op);
+/* What is put into the stream after this call (a cudaStream_t of the tensor's device; NULL: its default stream) sees
+ * the result; the host does not wait. To be called before the tensor is touched on its device again, also by what frees
+ * its memory in the order of a stream, unless shoal_op_wait has returned OK. INVALID_ARGUMENT: the tensor is not on a
+ * device. INTERNAL: what the driver said. */
+SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error);
 /* As if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with `user_data`,
  * also if the op is complete already. For a caller that finds out later that it will not wait for the op itself.
  * FAILED_PRECONDITION: the op has `notify` already. */

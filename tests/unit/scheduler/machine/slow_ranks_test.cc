@@ -37,8 +37,8 @@ class SlowRanksTest : public ::testing::Test {
     window.rank = Rank(rank);
     window.server = more.server == ServerId() ? ServerId(1) : more.server;
     window.number = ++number_;
-    window.length_ns = kNsPerS;
-    window.end_ns = now_.monotonic_ns;
+    window.times.length_ns = kNsPerS;
+    window.times.end_ns = now_.monotonic_ns;
     window.ops = 20;
     window.late_ops = more.late_ops == 0 ? 20 : more.late_ops;
     window.waited_ns = static_cast<uint64_t>(waited * kNsPerS);
@@ -203,8 +203,7 @@ TEST_F(SlowRanksTest, TheSameWindowAgainIsNotASecondOne) {
                           .rank = Rank(2),
                           .server = ServerId(1),
                           .number = 5,
-                          .length_ns = kNsPerS,
-                          .end_ns = now_.monotonic_ns,
+                          .times = {.end_ns = now_.monotonic_ns, .length_ns = kNsPerS},
                           .ops = 20,
                           .late_ops = 20,
                           .waited_ns = kNsPerS / 2};
@@ -292,7 +291,7 @@ TEST_F(SlowRanksTest, IsOverWhenNobodySaysSoAnyMore) {
   Windows(2, 0.3, 0.3);
   ASSERT_THAT(JudgeSettled(), SizeIs(1));
   EXPECT_THAT(JudgeAfter(kNsPerS), IsEmpty());
-  const auto changes = JudgeAfter(SlowRanks::kStaleNs);
+  const auto changes = JudgeAfter(kStaleNs);
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_TRUE(changes[0].is_over);
   EXPECT_THAT(ranks_.slow(), IsEmpty());

@@ -34,19 +34,23 @@ class Arrivals {
     };
     std::vector<Arrival> arrivals;
     for (uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
-      book_.OnGathering(chunk);
+      book_.OnGathering(chunk, OpNumber(op_), ChunkNumber(chunk), static_cast<uint32_t>(chunks.size()));
       for (uint32_t rank = 0; rank < ranks_; ++rank) arrivals.push_back({chunks[chunk][rank], chunk, rank});
     }
     std::ranges::stable_sort(arrivals, {}, &Arrival::at_ms);
     std::vector<uint32_t> landed(chunks.size());
     for (const Arrival& arrival : arrivals) {
       const Now now = At(arrival.at_ms);
-      const bool is_first = book_.OnOffered(OpNumber(op_), ChunkNumber(arrival.chunk), Rank(arrival.rank),
-                                            /*in_one_go=*/arrival.chunk < credit_, now);
+      const bool is_first = book_.OnOffered({.op = OpNumber(op_),
+                                             .chunk = ChunkNumber(arrival.chunk),
+                                             .rank = Rank(arrival.rank),
+                                             .in_one_go = arrival.chunk < credit_},
+                                            now);
       if (is_first && begins_fresh_) book_.OnFreshBeginning(ChunkNumber(arrival.chunk), Rank(arrival.rank), now);
       book_.OnLanding(Rank(arrival.rank));
       book_.OnLandingEnded(Rank(arrival.rank), now);
       book_.OnContribution(arrival.chunk, OpNumber(op_), Rank(arrival.rank), ++landed[arrival.chunk], now);
+      if (landed[arrival.chunk] == ranks_) book_.OnGathered(arrival.chunk, now);
     }
     start_ns_ += static_cast<uint64_t>(step_ms * kMs);
   }
@@ -131,6 +135,16 @@ TEST(LatenessBook, ChunksOfOpsThatFollowEachOtherTellNoSpacing) {
   arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
   EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 0u);
   EXPECT_EQ(arrivals.window().median_spacing_ns, 0u);
+}
+
+TEST(LatenessBook, WhatEarlierOpsToldOfALinkCountsUntilOthersTellIt) {
+  Arrivals arrivals(4);
+  arrivals.Op({{1, 3, 1, 1}, {2, 6, 2, 2}}, 100);
+  arrivals.FollowEachOther();
+  arrivals.Ops(400, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
+  ASSERT_EQ(arrivals.window().number, 3u);
+  EXPECT_EQ(arrivals.window().late_ranks[0].spacing_ns, 3 * kMs);
+  EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
 }
 
 // It comes as late as the slowest rank lets it, from all ranks alike.
@@ -265,9 +279,10 @@ TEST(LatenessBook, TheSameChunkAgainIsNoSecondOne) {
   const auto at = [](uint64_t ms) { return Now{.monotonic_ns = kNsPerS + ms * kMs, .unix_ms = 0}; };
   for (uint64_t op = 1; op <= 7; ++op) {
     for (const uint32_t rank : {0u, 1u}) {
-      EXPECT_TRUE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), /*in_one_go=*/true, at(op * 200)));
+      const PushedChunk pushed = {.op = OpNumber(op), .chunk = ChunkNumber(3), .rank = Rank(rank), .in_one_go = true};
+      EXPECT_TRUE(book.OnOffered(pushed, at(op * 200)));
       book.OnFreshBeginning(ChunkNumber(3), Rank(rank), at(op * 200));
-      EXPECT_FALSE(book.OnOffered(OpNumber(op), ChunkNumber(3), Rank(rank), /*in_one_go=*/true, at(op * 200 + 9)));
+      EXPECT_FALSE(book.OnOffered(pushed, at(op * 200 + 9)));
     }
   }
   EXPECT_EQ(book.last_window().number, 1u);

@@ -41,7 +41,7 @@ class NodeRank {
     info_->map = std::make_shared<ShardMap>();
     info_->node_reduce = NodeReduceMode::kNodeAlone;
     info_->meeting_name = meeting_name;
-    io_ = IoThread::Start(network_.MakeTransport({}).value(), MakeHostLocalReduce().value(), {}, &completions_,
+    io_ = IoThread::Start(network_.MakeTransport({}).value(), MakeHostLocalReduce().value(), nullptr, {}, &completions_,
                           &member_, notices_.get())
               .value();
   }

@@ -8,7 +8,8 @@
 
 namespace shoal {
 
-Cluster::Cluster(int server_count, shoal_node_reduce node_reduce) : node_reduce_(node_reduce) {
+Cluster::Cluster(int server_count, shoal_node_reduce node_reduce, shoal_devices devices)
+    : node_reduce_(node_reduce), devices_(devices) {
   shoal_error error = {};
   EXPECT_EQ(shoal_start_scheduler("127.0.0.1:0", &scheduler_, &error), SHOAL_OK) << error.message;
   scheduler_address_ = shoal_service_address(scheduler_);
@@ -38,6 +39,8 @@ shoal_worker_options WorkerOptions(const Cluster& cluster, const char* job, uint
   options.rank = rank;
   options.world_size = world_size;
   options.node_reduce = cluster.node_reduce();
+  options.devices = cluster.devices();
+  options.device_memory_bytes = 32 << 20;
   return options;
 }
 

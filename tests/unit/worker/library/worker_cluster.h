@@ -14,17 +14,20 @@ namespace shoal {
 class Cluster {
  public:
   // Its ranks are all on one node, and most tests are about servers: they ask for those unless a test does not.
-  explicit Cluster(int server_count, shoal_node_reduce node_reduce = SHOAL_NODE_REDUCE_OFF);
+  explicit Cluster(int server_count, shoal_node_reduce node_reduce = SHOAL_NODE_REDUCE_OFF,
+                   shoal_devices devices = SHOAL_DEVICES_NONE);
   ~Cluster();
 
   const std::string& scheduler() const { return scheduler_address_; }
   shoal_node_reduce node_reduce() const { return node_reduce_; }
+  shoal_devices devices() const { return devices_; }
   // "ip:port" of the server's only I/O thread.
   std::string server_address(size_t server) const { return shoal_service_address(servers_[server]); }
   void StopServer(size_t server);
 
  private:
   const shoal_node_reduce node_reduce_;
+  const shoal_devices devices_;
   shoal_service* scheduler_ = nullptr;
   std::string scheduler_address_;
   std::vector<shoal_service*> servers_;

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr WorkerMachineOptions kOptions = {.has_local_reduce = true};
+const WorkerMachineOptions kOptions = {.has_local_reduce = true};
 const GroupHandle kGroup(0);
 constexpr char kFirstOp[] = "all-reduce 1 of group 'world' (100 float32)";
 

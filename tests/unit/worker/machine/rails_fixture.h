@@ -11,7 +11,7 @@
 
 namespace shoal::rails {
 
-inline constexpr WorkerMachineOptions kOptions = {.has_local_reduce = true};
+inline const WorkerMachineOptions kOptions = {.has_local_reduce = true};
 inline const GroupHandle kGroup(0);
 inline constexpr uint64_t kChunkElements = 256;  // float32 in chunks of 1024 bytes
 // Two parts of four chunks each; the second is this rank's.

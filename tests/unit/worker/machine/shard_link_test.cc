@@ -88,12 +88,12 @@ TEST_F(ShardLinkTest, AChunkHoldsMemoryWhileItIsReadAndWhileItsResultIsWritten) 
   Welcome(1);
   Submit(1);
   const uint16_t cell = Push();
-  link_.StartSend(cell);
-  EXPECT_TRUE(link_.HoldsMemory() && link_.Reads(kFirst));
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
+  EXPECT_TRUE(link_.HoldsMemory() && link_.ReadsTensor(kFirst));
   link_.Hold(cell, OfferId(8));
   EXPECT_FALSE(link_.chunk(cell).MayTakeResult());
   EXPECT_FALSE(link_.EndSend(cell));
-  EXPECT_FALSE(link_.HoldsMemory() || link_.Reads(kFirst));
+  EXPECT_FALSE(link_.HoldsMemory() || link_.ReadsTensor(kFirst));
   EXPECT_TRUE(link_.chunk(cell).MayTakeResult());
   EXPECT_EQ(link_.StartLanding(cell), OfferId(8));
   EXPECT_TRUE(link_.HoldsMemory());
@@ -106,17 +106,46 @@ TEST_F(ShardLinkTest, AChunkHoldsMemoryWhileItIsReadAndWhileItsResultIsWritten) 
   EXPECT_FALSE(link_.HoldsMemory() || link_.FindCell(kFirst).has_value());
 }
 
+TEST_F(ShardLinkTest, ACopyFromOrToADeviceHoldsMemoryThatNoConnectionFrees) {
+  Welcome(1);
+  Submit(1);
+  const uint16_t cell = Push();
+  link_.StartSend(cell, /*from_tensor=*/false, {.in_one_go = true, .in_flight = 2});
+  link_.StartCopy(cell);
+  EXPECT_TRUE(link_.HoldsMemory() && link_.ReadsTensor(kFirst));
+  EXPECT_FALSE(link_.IsInTransport());
+  EXPECT_FALSE(link_.Preempt(cell)) << "it is pushed again when this push has ended";
+  link_.EndCopy(cell);
+  EXPECT_TRUE(link_.HoldsMemory() && link_.IsInTransport());
+  EXPECT_FALSE(link_.ReadsTensor(kFirst)) << "the transport reads the place";
+  EXPECT_TRUE(link_.chunk(cell).pace().in_one_go);
+  EXPECT_EQ(link_.chunk(cell).pace().in_flight, 2u);
+  EXPECT_TRUE(link_.EndSend(cell));
+  link_.StartSend(cell, /*from_tensor=*/false, PushPace());
+  link_.EndSend(cell);
+  link_.Hold(cell, OfferId(8));
+  link_.StartLanding(cell);
+  link_.NoteTaken(cell, /*at_once=*/false);
+  link_.EndLanding(cell, /*whole=*/true);
+  EXPECT_FALSE(link_.HoldsMemory() || link_.ResultMayBeInTensor());
+  link_.StartCopy(cell);
+  EXPECT_TRUE(link_.HoldsMemory() && link_.ResultMayBeInTensor());
+  EXPECT_FALSE(link_.IsInTransport() || link_.ReadsTensor(kFirst));
+  link_.EndCopy(cell);
+  EXPECT_FALSE(link_.HoldsMemory() || link_.ResultMayBeInTensor());
+}
+
 TEST_F(ShardLinkTest, APreemptedChunkIsPushedAgainUnlessItsResultIsHere) {
   Welcome(1);
   Submit(1);
   const uint16_t cell = Push();
-  link_.StartSend(cell);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   EXPECT_FALSE(link_.Preempt(cell)) << "the transport still reads it";
   EXPECT_TRUE(link_.EndSend(cell));
-  link_.StartSend(cell);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   EXPECT_FALSE(link_.EndSend(cell)) << "once";
   EXPECT_TRUE(link_.Preempt(cell));
-  link_.StartSend(cell);
+  link_.StartSend(cell, /*from_tensor=*/true, PushPace());
   link_.EndSend(cell);
   link_.Hold(cell, OfferId(8));
   EXPECT_FALSE(link_.Preempt(cell));

@@ -84,6 +84,32 @@ class WorkerDriver {
                           .deadline_ns = deadline_ns});
   }
 
+  // Of a tensor on a device, which is not ready yet.
+  void SubmitOnDevice(uint64_t ticket, uint64_t elements, uint64_t deadline_ns = kNoDeadline, uint16_t handle = 0) {
+    const absl::StatusOr<OpLayout> layout = OpLayout::Make(*infos_.at(handle), elements, DataType::kFloat32);
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    Command(SubmitCommand{.group = GroupHandle(handle),
+                          .ticket = ticket,
+                          .data = memory_.data() + (ticket % 16) * (64 << 10),
+                          .on_device = true,
+                          .layout = *layout,
+                          .submitted_ns = now.monotonic_ns,
+                          .deadline_ns = deadline_ns});
+  }
+  void TensorReady(uint64_t ticket, absl::Status status = absl::OkStatus(), uint16_t handle = 0) {
+    Command(TensorReadyCommand{.group = GroupHandle(handle), .ticket = ticket, .status = std::move(status)});
+  }
+  void EndCopy(const DeviceCopy& copy, absl::Status status = absl::OkStatus()) {
+    machine_.OnEvent(DeviceCopyEnded{copy.token, std::move(status)}, now, &actions_);
+    Settle();
+  }
+  // Ends all copies that were asked for, and those that this brings about.
+  void EndCopies() {
+    while (!device_copies.empty()) {
+      for (const DeviceCopy& copy : std::exchange(device_copies, {})) EndCopy(copy);
+    }
+  }
+
   // ---- events ----
 
   PeerId ServerPeer(uint32_t server) const { return PeerId(100 + server + 1000 * lives_[server]); }
@@ -147,12 +173,14 @@ class WorkerDriver {
   }
   // Everything pushed is answered, in the order pushed, and whatever that lets go out as well.
   void AnswerAll(uint32_t size) {
+    EndCopies();
     while (!sends.empty()) {
       for (const WorkerSendAction& send : std::exchange(sends, {})) {
         Sent(send);
         OfferResult(send, size);
       }
       for (const WorkerAcceptAction& accept : std::exchange(accepts, {})) Land(accept);
+      EndCopies();
     }
   }
   void TickAt(uint64_t monotonic_ns) {
@@ -188,6 +216,7 @@ class WorkerDriver {
     copies.clear();
     narrows.clear();
     widens.clear();
+    device_copies.clear();
     declines.clear();
     closes.clear();
     local_opens.clear();
@@ -224,6 +253,8 @@ class WorkerDriver {
   std::vector<WorkerCopyAction> copies;
   std::vector<WorkerNarrowAction> narrows;
   std::vector<WorkerWidenAction> widens;
+  std::vector<DeviceCopy> device_copies;
+  int device_abandons = 0;
   std::vector<OfferId> declines;
   std::vector<PeerId> closes;
   std::vector<LocalRank> missing;  // the node's answer whenever it is asked
@@ -277,6 +308,8 @@ class WorkerDriver {
       last_accept_token = accept->token;
     }
     if (const auto* copy = std::get_if<WorkerCopyAction>(&action)) copies.push_back(*copy);
+    if (const auto* copy = std::get_if<DeviceCopyAction>(&action)) device_copies.push_back(copy->copy);
+    if (std::holds_alternative<DeviceAbandonAction>(action)) ++device_abandons;
     if (const auto* decline = std::get_if<WorkerDeclineAction>(&action)) declines.push_back(decline->offer);
     if (const auto* close = std::get_if<WorkerClosePeerAction>(&action)) closes.push_back(close->peer);
   }

@@ -117,5 +117,21 @@ TEST_F(WorkerLookAheadTest, ChunksThatWaitForAResultAreNotSentInOneGoWithTheFirs
   }
 }
 
+// A server tells by it whether the rank could send more (server/machine/lateness_book.h).
+TEST_F(WorkerLookAheadTest, APushSaysHowManyChunksAreInFlightUnlessNothingFollows) {
+  Open(8, 64);
+  const auto in_flight = [](const WorkerSendAction& send) { return WorkerDriver::HeaderOf(send).in_flight; };
+  worker_.Submit(1, 12 * kChunkElements);
+  const std::vector<WorkerSendAction> first = std::exchange(worker_.sends, {});
+  ASSERT_EQ(first.size(), 8u);
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(in_flight(first[i]), i + 1) << i;
+  for (const WorkerSendAction& send : first) Answer(send);
+  const std::vector<WorkerSendAction> rest = std::exchange(worker_.sends, {});
+  ASSERT_EQ(rest.size(), 4u);
+  EXPECT_EQ(in_flight(rest.back()), 0) << "no chunk is left for its server";
+  worker_.Submit(2, 12 * kChunkElements);
+  for (const WorkerSendAction& send : std::exchange(worker_.sends, {})) EXPECT_GT(in_flight(send), 4);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -120,7 +120,7 @@ TEST(WorkerWire, CreditBeyondTheStagingMemoryIsNotUsed) {
   EXPECT_EQ(StagingMemory::Places(1000, 16u << 20), 16u);
   EXPECT_EQ(StagingMemory::Places(1, 16u << 20), 1u);
   EXPECT_GE(StagingMemory::Places(1024, 1u << 20), 1u);
-  const auto staging = StagingMemory::Allocate(3, 5000);
+  const auto staging = StagingMemory::Allocate(3, 5000, /*arena=*/nullptr);
   ASSERT_TRUE(staging.ok());
   EXPECT_GE((*staging)->Place(1) - (*staging)->Place(0), 5000);
   std::memset((*staging)->Place(2), 1, 5000);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/no_leader.h"
 #include "tests/unit/worker/membership/membership_driver.h"
 
 namespace shoal {
@@ -124,6 +125,22 @@ TEST(Heartbeats, ARefusedOneIsRepeatedAtTheUsualPace) {
     const uint64_t before_ns = driver.now_ns();
     driver.AnswerNext<HeartbeatCall>(absl::UnavailableError("Connection refused"));
     EXPECT_EQ(driver.now_ns() - before_ns, kPeriodNs);
+  }
+}
+
+// One that has lost the lead and can't reach the store refuses for as long as that lasts.
+TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedIsRepeatedSoonAndAsksTheNextScheduler) {
+  for (const char* const refusal : {kNobodyLeads, kLeadsNoLonger, kAnotherLeads}) {
+    MembershipDriver driver;
+    driver.JoinJob();
+    driver.AnswerNext<HeartbeatCall>(absl::UnavailableError(refusal));
+    const uint64_t refused_ns = driver.now_ns();
+    const Call again = driver.Await<HeartbeatCall>(kLeaseNs);
+    EXPECT_EQ(driver.now_ns() - refused_ns, kPeriodNs / 4) << refusal;
+    EXPECT_THAT(driver.All<UseNewConnectionsAction>(), IsEmpty()) << "those that there are take turns: " << refusal;
+    driver.Answer(again, driver.Renewed());
+    driver.Await<HeartbeatCall>(kLeaseNs);
+    EXPECT_EQ(driver.now_ns() - refused_ns, kPeriodNs / 4 + kPeriodNs);
   }
 }
 

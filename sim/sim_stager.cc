@@ -1,0 +1,86 @@
+#include "sim/sim_stager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/device/host_stager.h"
+
+namespace shoal::sim {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr std::byte kGarbage{0x5b};
+
+std::span<std::byte> WholePages(std::vector<std::byte>* region) {
+  const auto start = reinterpret_cast<uintptr_t>(region->data());
+  const uint64_t skipped = (kPageBytes - start % kPageBytes) % kPageBytes;
+  return std::span(*region).subspan(skipped, region->size() - kPageBytes);
+}
+
+std::span<std::byte> DestinationOf(const DeviceCopy& copy) {
+  if (copy.to_device()) return {copy.tensor, copy.elements * DataTypeSize(copy.tensor_type)};
+  return {copy.place, copy.elements * DataTypeSize(copy.place_type)};
+}
+
+bool OverlapInTensor(const DeviceCopy& a, const DeviceCopy& b) {
+  const auto end = [](const DeviceCopy& copy) { return copy.tensor + copy.elements * DataTypeSize(copy.tensor_type); };
+  return a.ticket == b.ticket && a.tensor < end(b) && b.tensor < end(a);
+}
+
+}  // namespace
+
+SimStager::SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, std::function<void()> wake,
+                     std::function<void(const std::string&)> fail)
+    : world_(world),
+      max_delay_ns_(max_delay_ns),
+      wake_(std::move(wake)),
+      fail_(std::move(fail)),
+      region_(arena_bytes + kPageBytes),
+      arena_(std::make_shared<StagingArena>(WholePages(&region_))),
+      alive_(std::make_shared<SimStager*>(this)) {}
+
+SimStager::~SimStager() { *alive_ = nullptr; }
+
+void SimStager::FillWithGarbage(std::span<std::byte> memory) { std::ranges::fill(memory, kGarbage); }
+
+void SimStager::Start(DeviceCopy copy) {
+  for (const auto& [number, other] : under_way_) {
+    if ((copy.to_device() || other.to_device()) && OverlapInTensor(copy, other)) {
+      fail_("copies between a tensor on a device and host memory overlap (ownership)");
+    }
+  }
+  FillWithGarbage(DestinationOf(copy));
+  const uint64_t number = ++copies_;
+  under_way_.emplace(number, std::move(copy));
+  world_->After(DrawDelay(), [alive = alive_, number] {
+    if (*alive != nullptr) (*alive)->End(number);
+  });
+}
+
+void SimStager::End(uint64_t number) {
+  const auto found = under_way_.find(number);
+  if (found == under_way_.end()) return;
+  const DeviceCopy copy = std::move(found->second);
+  under_way_.erase(found);
+  MoveElements(copy);
+  next_.push_back({.token = copy.token, .status = absl::OkStatus()});
+  wake_();
+}
+
+void SimStager::Abandon(GroupHandle group) {
+  std::erase_if(under_way_, [&](const auto& entry) {
+    if (entry.second.token.group != group) return false;
+    next_.push_back(
+        {.token = entry.second.token, .status = absl::AbortedError("the device did not end a copy in time")});
+    return true;
+  });
+  wake_();
+}
+
+std::span<const DeviceCopyEnded> SimStager::Poll() {
+  polled_.clear();
+  std::swap(polled_, next_);
+  return polled_;
+}
+
+}  // namespace shoal::sim

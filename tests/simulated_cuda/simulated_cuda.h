@@ -1,0 +1,17 @@
+// What tests can do with the simulated driver beside calling it.
+#ifndef SHOAL_TESTS_SIMULATED_CUDA_SIMULATED_CUDA_H_
+#define SHOAL_TESTS_SIMULATED_CUDA_SIMULATED_CUDA_H_
+
+#include <cstdint>
+
+extern "C" {
+
+// The device fails: what its streams have not done yet is not done, and every call and callback says so.
+void simulated_cuda_fail(uint32_t device);
+
+// So many bytes of host memory are registered, and so many kernels of the worker run or wait to run.
+uint64_t simulated_cuda_registered_bytes();
+uint64_t simulated_cuda_copy_kernels();
+}
+
+#endif  // SHOAL_TESTS_SIMULATED_CUDA_SIMULATED_CUDA_H_

@@ -1,0 +1,80 @@
+#include "tests/simulated_cuda/simulated_stream.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+namespace shoal::simulated_cuda {
+namespace {
+
+constexpr int kMostLateUs = 400;
+
+void BeLate() {
+  static std::mutex mutex;
+  static const char* const seed = std::getenv("SIMULATED_CUDA_SEED");
+  static auto* const random = new std::mt19937(seed == nullptr ? 1 : std::strtoul(seed, nullptr, 10));
+  int late_us = 0;
+  {
+    const std::lock_guard lock(mutex);
+    late_us = static_cast<int>((*random)() % kMostLateUs);
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(late_us));
+}
+
+}  // namespace
+
+uint64_t Event::Record() {
+  const std::lock_guard lock(mutex_);
+  return ++recorded_;
+}
+
+void Event::Reach(uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  reached_ = std::max(reached_, record);
+  changed_.notify_all();
+}
+
+uint64_t Event::newest_record() {
+  const std::lock_guard lock(mutex_);
+  return recorded_;
+}
+
+void Event::Wait(uint64_t record) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return reached_ >= record; });
+}
+
+Stream::Stream(uint32_t device) : device_(device) {
+  std::thread([this] { Run(); }).detach();
+}
+
+void Stream::Put(Work work) {
+  const std::lock_guard lock(mutex_);
+  work_.push_back(std::move(work));
+  ++put_;
+  changed_.notify_all();
+}
+
+void Stream::Synchronize() {
+  std::unique_lock lock(mutex_);
+  const uint64_t until = put_;
+  changed_.wait(lock, [&] { return done_ >= until; });
+}
+
+void Stream::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !work_.empty(); });
+    const Work work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    BeLate();
+    work();
+    lock.lock();
+    ++done_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace shoal::simulated_cuda

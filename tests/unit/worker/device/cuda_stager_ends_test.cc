@@ -1,0 +1,161 @@
+// How ops on devices end, and what is kept until then.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/simulated_cuda/program_on_device.h"
+#include "worker/device/cuda_stager.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kPlaceBytes = 4096;
+
+class CudaStagerTest : public testing::Test {
+ protected:
+  static std::unique_ptr<CudaStager> Make() {
+    return CudaStager::Make({.library = CudaLibraryForTests(SHOAL_SIMULATED_CUDA), .arena_bytes = 1 << 20}).value();
+  }
+  std::shared_ptr<DeviceOp> Prepare(uint64_t ticket, std::byte* tensor, uint16_t group = 0) {
+    return stager_
+        ->Prepare({.ticket = ticket, .group = GroupHandle(group), .stream = stream_, .tensor = tensor, .bytes = 4000})
+        .value();
+  }
+  absl::Status Launch(const std::shared_ptr<DeviceOp>& op) {
+    return stager_->Launch(op, [this](const absl::Status& /*status*/) { ++ready_; });
+  }
+  DeviceCopy Copy(uint64_t ticket, std::byte* tensor, uint16_t group = 0) {
+    const auto memory = StagingMemory::Allocate(1, kPlaceBytes, stager_->arena()).value();
+    return {.token = {.group = GroupHandle(group)},
+            .ticket = ticket,
+            .tensor = tensor,
+            .staging = memory,
+            .place = memory->Place(0),
+            .elements = 1000};
+  }
+  template <typename Condition>
+  static bool Await(Condition condition) {
+    const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < give_up_at) {
+      if (condition()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  ProgramOnDevice program_{CudaLibraryForTests(SHOAL_SIMULATED_CUDA)};
+  void* const stream_ = program_.MakeStream();
+  std::unique_ptr<CudaStager> stager_ = Make();
+  std::atomic<int> ready_ = 0;
+};
+
+TEST_F(CudaStagerTest, TouchesNoDeviceBeforeTheFirstTensorAndLocksItsMemoryOnce) {
+  if (!program_.is_simulated()) GTEST_SKIP() << "a real driver does not say what is locked";
+  const uint64_t before = program_.RegisteredBytes();
+  EXPECT_EQ(Make()->arena()->size_bytes(), 1u << 20);
+  EXPECT_EQ(program_.RegisteredBytes(), before);
+  std::byte* const tensor = program_.Allocate(4000);
+  const auto first = Prepare(1, tensor);
+  const uint64_t locked = program_.RegisteredBytes();
+  EXPECT_GT(locked, before + (1u << 20));
+  const auto second = Prepare(2, tensor);
+  EXPECT_EQ(program_.RegisteredBytes(), locked);
+  stager_->Drop(first);
+  stager_->Drop(second);
+  stager_.reset();
+  EXPECT_EQ(program_.RegisteredBytes(), before);
+}
+
+TEST_F(CudaStagerTest, OpsThatEndMakeRoomForOthers) {
+  std::byte* const tensor = program_.Allocate(4000);
+  for (uint64_t ticket = 1; ticket <= 3000; ++ticket) {
+    auto op = Prepare(ticket, tensor);
+    stager_->Drop(op);
+  }
+  std::vector<std::shared_ptr<DeviceOp>> prepared;
+  absl::Status refused;
+  for (uint64_t ticket = 1; ticket <= 3000 && refused.ok(); ++ticket) {
+    const auto op = stager_->Prepare({.ticket = ticket, .stream = stream_, .tensor = tensor, .bytes = 4000});
+    refused = op.status();
+    if (op.ok()) prepared.push_back(*op);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("wait for one"));
+  for (const auto& op : prepared) stager_->Drop(op);
+}
+
+TEST_F(CudaStagerTest, AnOpWhoseKernelDoesNotComeToItEndsAllTheSame) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  const auto op = Prepare(1, tensor);
+  ASSERT_TRUE(Launch(op).ok());
+  EXPECT_TRUE(stager_->WaitOnStream(*op, stream_).ok());
+  stager_->EndOp(1, /*well=*/false);
+  EXPECT_EQ(ready_, 0);
+  *go = 1;
+  EXPECT_TRUE(Await([this] { return ready_ == 1; }));
+  // It finds that it has failed.
+  for (const float number : program_.Read(stream_, tensor, 1000)) ASSERT_NE(number, number);
+}
+
+TEST_F(CudaStagerTest, AbandonedCopiesEndAtOnceAndTheirMemoryIsKeptUntilTheKernelHasEnded) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  program_.WaitFor(stream_, go);
+  const auto stuck = Prepare(1, tensor, /*group=*/1);
+  ASSERT_TRUE(Launch(stuck).ok());
+  std::weak_ptr<const StagingMemory> memory;
+  {
+    DeviceCopy copy = Copy(1, tensor, 1);
+    memory = copy.staging;
+    stager_->Start(std::move(copy));
+  }
+  EXPECT_TRUE(stager_->Poll().empty());
+  stager_->Abandon(GroupHandle(2));
+  EXPECT_TRUE(stager_->Poll().empty()) << "that is another group";
+  stager_->Abandon(GroupHandle(1));
+  const auto ended = stager_->Poll();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(ended[0].status));
+  EXPECT_EQ(stager_->PollWithinNs(), kNoDeadline);
+  stager_->EndOp(1, /*well=*/false);
+  EXPECT_FALSE(memory.expired()) << "the kernel is still to carry the command out";
+  *go = 1;
+  EXPECT_TRUE(Await([&] {
+    stager_->Drop(Prepare(2, tensor));  // takes back what has ended, when it needs to
+    return !program_.is_simulated() || program_.CopyKernels() == 0;
+  }));
+  stager_->EndOp(1, false);  // not known any more
+  stager_.reset();
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST_F(CudaStagerTest, CopiesOfAnOpThatIsNotKnownEndWithAnError) {
+  stager_->Start(Copy(7, program_.Allocate(4000)));
+  const auto ended = stager_->Poll();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(ended[0].status));
+}
+
+TEST_F(CudaStagerTest, TheNextOpOfAGroupBeginsBeforeTheOneBeforeItEnds) {
+  std::byte* const tensor = program_.Allocate(4000);
+  const auto first = Prepare(1, tensor);
+  const auto second = Prepare(2, tensor);
+  ASSERT_TRUE(Launch(first).ok());
+  ASSERT_TRUE(Launch(second).ok());
+  EXPECT_TRUE(Await([this] { return ready_ == 2; }));
+  stager_->Start(Copy(2, tensor));
+  EXPECT_TRUE(Await([this] { return !stager_->Poll().empty(); }));
+  stager_->EndOp(1, true);
+  stager_->EndOp(2, true);
+}
+
+}  // namespace
+}  // namespace shoal

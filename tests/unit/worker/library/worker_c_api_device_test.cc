@@ -1,0 +1,364 @@
+// Tensors on devices, through the C ABI: a scheduler, servers and ranks in this process, and the simulated driver of
+// tests/simulated_cuda, whose streams run late, or a real one (docs/gpu_checks.md).
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/simulated_cuda/program_on_device.h"
+#include "tests/unit/worker/library/worker_cluster.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kRanks = 2;
+constexpr uint64_t kTimeoutMs = 60'000;
+
+// What the driver is asked must not wait for the network or for a kernel.
+constexpr auto kPrompt = std::chrono::milliseconds(200);
+
+class DeviceTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1); }
+
+  Cluster cluster_{2, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA};
+};
+
+// A rank's tensors and streams, on the device that its number gives.
+class Device {
+ public:
+  explicit Device(TestRank* rank) : rank_(*rank), program_(CudaLibraryForTests(SHOAL_SIMULATED_CUDA), rank->rank()) {}
+
+  ProgramOnDevice& program() { return program_; }
+  void* stream() { return stream_; }
+
+  shoal_code Start(std::byte* tensor, uint64_t count, shoal_op** op, shoal_error* error, void* stream,
+                   uint64_t timeout_ms = kTimeoutMs, shoal_group* group = nullptr) {
+    shoal_all_reduce_options options = {};
+    options.struct_size = sizeof(options);
+    options.dtype = SHOAL_FLOAT32;
+    options.op = SHOAL_SUM;
+    options.timeout_ms = timeout_ms;
+    options.on_device = 1;
+    options.device = program_.device();
+    options.stream = stream;
+    return shoal_all_reduce(group == nullptr ? rank_.group() : group, tensor, count, &options, op, error);
+  }
+  shoal_op* Start(std::byte* tensor, uint64_t count, uint64_t timeout_ms = kTimeoutMs, shoal_group* group = nullptr) {
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    EXPECT_EQ(Start(tensor, count, &op, &error, stream_, timeout_ms, group), SHOAL_OK) << error.message;
+    return op;
+  }
+  void WaitOnStream(shoal_op* op) {
+    shoal_error error = {};
+    EXPECT_EQ(shoal_op_wait_on_stream(op, stream_, &error), SHOAL_OK) << error.message;
+  }
+
+ private:
+  TestRank& rank_;
+  ProgramOnDevice program_;
+  void* const stream_ = program_.MakeStream();
+};
+
+// What Fill and an all-reduce over ranks that filled with rank + 1 give.
+std::vector<float> Summed(uint64_t count, uint32_t ranks, float factor = 1) {
+  std::vector<float> sum(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) sum[i] += static_cast<float>(rank + 1) + static_cast<float>(i % 251);
+    sum[i] *= factor;
+  }
+  return sum;
+}
+
+void FillOwn(Device* device, uint32_t rank, std::byte* tensor, uint64_t count) {
+  device->program().Fill(device->stream(), tensor, count, static_cast<float>(rank + 1));
+}
+
+TEST_F(DeviceTest, TheNextKernelSeesTheSumAndTheHostWaitsForNothing) {
+  RunRanks(cluster_, "next-kernel", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    std::atomic<uint32_t>* const go = device.program().MakeWord();
+    for (const uint64_t count : {uint64_t{1}, uint64_t{1000}, uint64_t{300'001}}) {
+      std::byte* const tensor = device.program().Allocate(4 * count);
+      *go = 0;
+      device.program().WaitFor(device.stream(), go);  // the contribution takes its time
+      FillOwn(&device, rank.rank(), tensor, count);
+      const auto called = Clock::now();
+      shoal_op* const op = device.Start(tensor, count);
+      device.WaitOnStream(op);
+      device.program().Scale(device.stream(), tensor, count, 2);
+      EXPECT_LT(Clock::now() - called, kPrompt) << "the host has waited";
+      EXPECT_EQ(shoal_op_done(op), 0);
+      *go = 1;
+      EXPECT_EQ(device.program().Read(device.stream(), tensor, count), Summed(count, kRanks, 2));
+      EXPECT_EQ(TestRank::Finish(op).code, SHOAL_OK);
+      device.program().Free(tensor);
+    }
+  });
+}
+
+TEST_F(DeviceTest, ManyOpsAreUnderWayAndTheirHostMemoryStaysTheSame) {
+  RunRanks(cluster_, "many-ops", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    constexpr int kOps = 60;
+    std::vector<std::byte*> tensors;
+    std::vector<shoal_op*> ops;
+    uint64_t registered = 0;
+    const bool is_simulated = device.program().is_simulated();
+    for (int i = 0; i < kOps; ++i) {
+      const uint64_t count = 1 + 4000 * static_cast<uint64_t>(i % 7);
+      tensors.push_back(device.program().Allocate(4 * count));
+      FillOwn(&device, rank.rank(), tensors.back(), count);
+      ops.push_back(device.Start(tensors.back(), count));
+      if (i == 0 && is_simulated) registered = device.program().RegisteredBytes();
+      if (i % 3 == 0) device.WaitOnStream(ops.back());  // as a program would that needs some of them soon
+    }
+    for (int i = 0; i < kOps; ++i) {
+      device.WaitOnStream(ops[i]);
+      const uint64_t count = 1 + 4000 * static_cast<uint64_t>(i % 7);
+      EXPECT_EQ(device.program().Read(device.stream(), tensors[i], count), Summed(count, kRanks)) << i;
+      const Outcome outcome = TestRank::Finish(ops[i]);
+      EXPECT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+    }
+    // (The other rank registers its own region at its first op.)
+    if (is_simulated) {
+      EXPECT_LE(device.program().RegisteredBytes(), 2 * registered);
+    }
+  });
+}
+
+TEST_F(DeviceTest, TensorsInHostMemoryAndOnTheDeviceTakeTurns) {
+  RunRanks(cluster_, "take-turns", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4 * 5000);
+    for (int round = 0; round < 5; ++round) {
+      FillOwn(&device, rank.rank(), tensor, 5000);
+      shoal_op* const first = device.Start(tensor, 5000);
+      std::vector<float> data(700, 1);
+      EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+      EXPECT_EQ(data, std::vector<float>(700, 2));
+      device.WaitOnStream(first);
+      EXPECT_EQ(device.program().Read(device.stream(), tensor, 5000), Summed(5000, kRanks));
+      EXPECT_EQ(TestRank::Finish(first).code, SHOAL_OK);
+    }
+  });
+}
+
+// The order between groups is each rank's own.
+TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
+  RunRanks(cluster_, "two-orders", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    shoal_group_options options = {};
+    options.struct_size = sizeof(options);
+    options.name = "second";
+    options.node_reduce = SHOAL_NODE_REDUCE_OFF;
+    shoal_group* second = nullptr;
+    shoal_error error = {};
+    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &second, &error), SHOAL_OK) << error.message;
+    constexpr uint64_t kCount = 20'000;
+    for (int round = 0; round < 10; ++round) {
+      std::vector<shoal_op*> ops;
+      std::vector<std::byte*> tensors;
+      for (int i = 0; i < 6; ++i) {
+        tensors.push_back(device.program().Allocate(4 * kCount));
+        FillOwn(&device, rank.rank(), tensors.back(), kCount);
+        shoal_group* const group = (i % 2 == 0) == (rank.rank() == 0) ? rank.group() : second;
+        ops.push_back(device.Start(tensors.back(), kCount, kTimeoutMs, group));
+      }
+      for (int i = 0; i < 6; ++i) {
+        device.WaitOnStream(ops[i]);
+        EXPECT_EQ(device.program().Read(device.stream(), tensors[i], kCount), Summed(kCount, kRanks));
+        EXPECT_EQ(TestRank::Finish(ops[i]).code, SHOAL_OK);
+        device.program().Free(tensors[i]);
+      }
+    }
+    shoal_group_close(second);
+  });
+}
+
+TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
+  RunRanks(cluster_, "bf16", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    shoal_group_options options = {};
+    options.struct_size = sizeof(options);
+    options.name = "bf16";
+    options.wire = SHOAL_WIRE_BFLOAT16;
+    options.node_reduce = SHOAL_NODE_REDUCE_OFF;
+    shoal_group* group = nullptr;
+    shoal_error error = {};
+    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_OK) << error.message;
+    constexpr uint64_t kCount = 70'000;
+    std::vector<float> data(kCount);
+    for (uint64_t i = 0; i < kCount; ++i)
+      data[i] = 0.001f * static_cast<float>(i) * static_cast<float>(rank.rank() + 1);
+    std::byte* const tensor = device.program().Allocate(4 * kCount);
+    device.program().Write(device.stream(), tensor, data.data(), 4 * kCount);
+    shoal_op* const on_device = device.Start(tensor, kCount, kTimeoutMs, group);
+    device.WaitOnStream(on_device);
+    const std::vector<float> summed = device.program().Read(device.stream(), tensor, kCount);
+    EXPECT_EQ(TestRank::Finish(on_device).code, SHOAL_OK);
+    // The same bits as from host memory.
+    shoal_all_reduce_options call = {};
+    call.struct_size = sizeof(call);
+    call.dtype = SHOAL_FLOAT32;
+    call.op = SHOAL_SUM;
+    shoal_op* in_memory = nullptr;
+    ASSERT_EQ(shoal_all_reduce(group, data.data(), kCount, &call, &in_memory, &error), SHOAL_OK) << error.message;
+    EXPECT_EQ(TestRank::Finish(in_memory).code, SHOAL_OK);
+    EXPECT_EQ(summed, data);
+    shoal_group_close(group);
+  });
+}
+
+TEST_F(DeviceTest, AServerThatStopsInTheMiddleCostsNoBit) {
+  std::atomic<int> steps = 0;
+  std::thread stopper([&] {
+    while (steps < 6) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    cluster_.StopServer(1);
+  });
+  RunRanks(cluster_, "server-stops", kRanks, [&steps](TestRank& rank) {
+    Device device(&rank);
+    constexpr uint64_t kCount = 150'000;
+    std::byte* const tensor = device.program().Allocate(4 * kCount);
+    for (int step = 0; step < 30; ++step) {
+      FillOwn(&device, rank.rank(), tensor, kCount);
+      shoal_op* const op = device.Start(tensor, kCount);
+      ++steps;
+      device.WaitOnStream(op);
+      ASSERT_EQ(device.program().Read(device.stream(), tensor, kCount), Summed(kCount, kRanks)) << step;
+      const Outcome outcome = TestRank::Finish(op);
+      ASSERT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+    }
+  });
+  stopper.join();
+}
+
+TEST_F(DeviceTest, AKernelThatNeverEndsFailsTheOpAtItsDeadlineAndTheWorkerCloses) {
+  std::atomic<std::atomic<uint32_t>*> end_it = nullptr;
+  RunRanks(cluster_, "never-ends", kRanks, [&end_it](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4000);
+    if (rank.rank() == 0) {
+      end_it = device.program().MakeWord();
+      device.program().WaitFor(device.stream(), end_it);
+    }
+    FillOwn(&device, rank.rank(), tensor, 1000);
+    shoal_op* const op = device.Start(tensor, 1000, /*timeout_ms=*/rank.rank() == 0 ? 2000 : kTimeoutMs);
+    device.WaitOnStream(op);
+    const Outcome outcome = TestRank::Finish(op);
+    if (rank.rank() == 0) {
+      EXPECT_EQ(outcome.code, SHOAL_DEADLINE_EXCEEDED);
+      EXPECT_THAT(outcome.message, HasSubstr("this rank's tensor is not ready"));
+    } else {
+      EXPECT_EQ(outcome.code, SHOAL_ABORTED);
+      EXPECT_THAT(outcome.message, HasSubstr("rank 0"));
+    }
+    const auto closing = Clock::now();
+    rank.Close();
+    EXPECT_LT(Clock::now() - closing, std::chrono::seconds(5));
+  });
+  *end_it.load() = 1;
+}
+
+TEST_F(DeviceTest, AFailedOpLeavesNoNumberThatLooksLikeASum) {
+  RunRanks(cluster_, "poison", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    std::byte* const tensor = device.program().Allocate(4 * 1000);
+    FillOwn(&device, rank.rank(), tensor, 1000);
+    if (rank.rank() == 1) {
+      shoal_group_abort(rank.group(), "enough");
+      shoal_op* op = nullptr;
+      shoal_error error = {};
+      EXPECT_EQ(device.Start(tensor, 1000, &op, &error, device.stream()), SHOAL_CANCELLED);
+      return;
+    }
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    const shoal_code started = device.Start(tensor, 1000, &op, &error, device.stream());
+    if (started != SHOAL_OK) return;  // it has heard of the other's end already
+    device.WaitOnStream(op);
+    for (const float number : device.program().Read(device.stream(), tensor, 1000)) ASSERT_TRUE(std::isnan(number));
+    EXPECT_EQ(TestRank::Finish(op).code, SHOAL_ABORTED);
+  });
+}
+
+TEST_F(DeviceTest, WhatCanNotBeDoneIsRefusedBeforeAnythingIsSent) {
+  RunRanks(cluster_, "refused", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    EXPECT_NE(shoal_group_takes_devices(rank.group()), 0);
+    std::byte* const tensor = device.program().Allocate(4 * 100);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    void* const captured = device.program().MakeStream();
+    device.program().BeginCapture(captured);
+    EXPECT_EQ(device.Start(tensor, 100, &op, &error, captured), SHOAL_FAILED_PRECONDITION);
+    EXPECT_THAT(error.message, HasSubstr("captured into a graph"));
+    shoal_all_reduce_options options = {};
+    options.struct_size = sizeof(options);
+    options.dtype = SHOAL_FLOAT32;
+    options.op = SHOAL_SUM;
+    options.on_device = 1;
+    options.device = 99;
+    EXPECT_EQ(shoal_all_reduce(rank.group(), tensor, 100, &options, &op, &error), SHOAL_INVALID_ARGUMENT);
+    EXPECT_THAT(error.message, HasSubstr("there is no CUDA device 99: this process sees"));
+    // The group is none the worse for it.
+    std::vector<float> data(10, 1);
+    EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+    shoal_op* const in_memory = rank.Start(&data, kTimeoutMs);
+    EXPECT_EQ(shoal_op_wait_on_stream(in_memory, nullptr, &error), SHOAL_INVALID_ARGUMENT);
+    EXPECT_EQ(TestRank::Finish(in_memory).code, SHOAL_OK);
+  });
+}
+
+TEST(DeviceWithoutServersTest, AGroupWithinANodeSaysThatItTakesHostMemoryOnly) {
+  setenv("SHOAL_CUDA_LIBRARY", CudaLibraryForTests(SHOAL_SIMULATED_CUDA).c_str(), 1);
+  const Cluster cluster(0, SHOAL_NODE_REDUCE_HOST, SHOAL_DEVICES_CUDA);
+  RunRanks(cluster, "within-node", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    EXPECT_EQ(shoal_group_takes_devices(rank.group()), 0);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    EXPECT_EQ(device.Start(device.program().Allocate(400), 100, &op, &error, device.stream()), SHOAL_UNIMPLEMENTED);
+    EXPECT_THAT(error.message, HasSubstr("SHOAL_NODE_REDUCE_OFF"));
+  });
+}
+
+TEST(DeviceWithoutDriverTest, AWorkerSaysThatThereIsNoDriver) {
+  setenv("SHOAL_CUDA_LIBRARY", "libno-such-driver.so.1", 1);
+  const Cluster cluster(1, SHOAL_NODE_REDUCE_OFF, SHOAL_DEVICES_CUDA);
+  const shoal_worker_options options = WorkerOptions(cluster, "no-driver", 0, 1);
+  shoal_worker* worker = nullptr;
+  shoal_error error = {};
+  EXPECT_EQ(shoal_worker_connect(&options, &worker, &error), SHOAL_NOT_FOUND);
+  EXPECT_THAT(error.message, HasSubstr("libno-such-driver.so.1"));
+}
+
+// Last: the device stays as it is.
+TEST_F(DeviceTest, ZADeviceThatFailsEndsTheOpOnAllRanks) {
+  RunRanks(cluster_, "device-fails", kRanks, [](TestRank& rank) {
+    Device device(&rank);
+    if (!device.program().is_simulated()) GTEST_SKIP() << "a real device is not broken for a test";
+    std::byte* const tensor = device.program().Allocate(4 * 1000);
+    FillOwn(&device, rank.rank(), tensor, 1000);
+    if (rank.rank() == 1) device.program().Fail(1);
+    shoal_op* op = nullptr;
+    shoal_error error = {};
+    const shoal_code started = device.Start(tensor, 1000, &op, &error, device.stream(), 10'000);
+    ASSERT_EQ(started, SHOAL_OK) << error.message;
+    const Outcome outcome = TestRank::Finish(op);
+    EXPECT_EQ(outcome.code, rank.rank() == 1 ? SHOAL_INTERNAL : SHOAL_ABORTED) << outcome.message;
+    EXPECT_THAT(outcome.message, HasSubstr("unspecified launch failure"));
+  });
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,139 @@
+// The Stager port for CUDA devices, and what callers need of a device: an op is put into a stream, and streams wait for
+// it, without the host waiting for either.
+//
+// For each op one kernel (copy_kernel.h) goes into a stream of its group at the call, behind the caller's work. The
+// loop then writes what is to be copied to memory that the kernel reads, and reads there what is done; no call to the
+// driver is made for it. A group's ops take turns in two streams, so that one begins while the one before it ends.
+//
+// All host memory that devices touch is one region, set aside at the start and registered with the driver before the
+// first kernel runs.
+//
+// Threads: functions under "callers": any, all at the same time; under "the loop": that of the worker's loop.
+#ifndef SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
+#define SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/now.h"
+#include "worker/device/copy_kernel.h"
+#include "worker/device/cuda_api.h"
+#include "worker/device/device_op.h"
+#include "worker/device/stager.h"
+#include "worker/machine/staging_arena.h"
+
+namespace shoal {
+
+struct CudaStagerOptions {
+  std::string library = "libcuda.so.1";
+  uint64_t arena_bytes = uint64_t{256} << 20;
+};
+
+class CudaStager final : public Stager {
+ public:
+  // While copies are under way. A chunk takes some ten microseconds.
+  static constexpr uint64_t kPollWithinNs = 20'000;
+
+  // Touches no device. Errors: those of cuda::Api::Load; ResourceExhausted: no memory for the arena.
+  static absl::StatusOr<std::unique_ptr<CudaStager>> Make(const CudaStagerOptions& options);
+  // Waits for kernels that run (half a second at most). Where they do not end, what they may touch is never freed.
+  ~CudaStager() override;
+  CudaStager(const CudaStager&) = delete;
+  CudaStager& operator=(const CudaStager&) = delete;
+
+  // For chunks on their way; its thread is that of the loop.
+  const std::shared_ptr<StagingArena>& arena() const { return arena_; }
+
+  // ---- callers ----
+
+  // An op that is not under way yet; give it to Launch or Drop. InvalidArgument: there is no such device.
+  // FailedPrecondition: the stream is being captured into a graph. ResourceExhausted: too many are under way, or the
+  // host's memory can't be locked. Internal: what the driver said.
+  absl::StatusOr<std::shared_ptr<DeviceOp>> Prepare(const DeviceOpCall& call);
+  // Puts it into the stream. `when_ready` is called once, on a thread of the driver, which it must not keep: when all
+  // that was in the stream before is done, or with Internal if the device has failed. Not OK: it may be called or not.
+  // Internal: what the driver said.
+  absl::Status Launch(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready);
+  // It is not launched, or its launch failed.
+  void Drop(const std::shared_ptr<DeviceOp>& op);
+  // What comes in the stream after this call sees the result. Internal: what the driver said.
+  absl::Status WaitOnStream(const DeviceOp& op, DeviceStream stream);
+
+  // ---- the loop ----
+
+  void Start(DeviceCopy copy) override;
+  void Flush() override;
+  void EndOp(uint64_t ticket, bool well) override;
+  void Abandon(GroupHandle group) override;
+  std::span<const DeviceCopyEnded> Poll() override;
+  uint64_t PollWithinNs() const override { return copies_under_way_ > 0 ? kPollWithinNs : kNoDeadline; }
+
+ private:
+  static constexpr size_t kStreamsOfGroup = 2;
+
+  // Of one device; made when it is first used, and never destroyed.
+  struct DeviceState {
+    uint32_t ordinal = 0;
+    cuda::Context context = nullptr;
+    cuda::Function kernel = nullptr;
+    cuda::Event produced = nullptr;  // recorded anew for each op
+    int priority = 0;
+    std::map<uint16_t, std::vector<cuda::Stream>> streams;  // by group
+    std::vector<cuda::Event> free_events;
+  };
+  struct ContextGuard;
+
+  CudaStager(std::shared_ptr<const cuda::Api> api, std::span<std::byte> region);
+
+  // Under mutex_.
+  absl::StatusOr<DeviceState*> FindDevice(uint32_t ordinal);
+  absl::Status OpenDevice(DeviceState* device);
+  absl::Status RegisterRegion();
+  absl::Status CheckNotCapturing(const DeviceState& device, DeviceStream stream) const;
+  absl::StatusOr<cuda::Stream> StreamOf(DeviceState* device, const DeviceOp& op);
+  absl::Status Enqueue(DeviceState* device, DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
+  absl::Status EnqueueBehindCaller(const DeviceState& device, const DeviceOp& op, cuda::Stream stream,
+                                   std::function<void(const absl::Status&)> when_ready);
+  absl::Status LaunchKernel(DeviceState* device, DeviceOp* op, cuda::Stream stream);
+  void TakeBackExited();
+
+  // The loop's.
+  DeviceOp* FindOp(uint64_t ticket);
+  bool Publish(DeviceOp* op, const DeviceCopy& copy);
+  void TakeDone(DeviceOp* op);
+
+  const std::shared_ptr<const cuda::Api> api_;
+  const std::span<std::byte> region_;  // controls first, then the arena
+  const std::span<device::OpControl> controls_;
+  const std::shared_ptr<StagingArena> arena_;
+
+  std::mutex mutex_;
+  // All under mutex_.
+  bool region_registered_ = false;
+  std::map<uint32_t, std::unique_ptr<DeviceState>> devices_;  // by ordinal
+  std::vector<device::OpControl*> free_controls_;
+  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> launched_;  // by ticket; the loop has not seen them
+  std::vector<std::shared_ptr<DeviceOp>> ended_;                      // whose kernels may still run
+  std::map<uint16_t, uint64_t> ops_of_group_;                         // so many were launched, by group
+
+  // The loop's.
+  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> ops_;  // by ticket
+  std::vector<DeviceCopy> started_;
+  uint64_t copies_under_way_ = 0;
+  std::vector<DeviceCopyEnded> next_;
+  std::vector<DeviceCopyEnded> polled_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_DEVICE_CUDA_STAGER_H_

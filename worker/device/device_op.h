@@ -1,0 +1,63 @@
+// One all-reduce of a tensor on a device, as the stager and its caller know it.
+//
+// Shared by the caller's handle and the stager. The stager alone looks into it.
+#ifndef SHOAL_WORKER_DEVICE_DEVICE_OP_H_
+#define SHOAL_WORKER_DEVICE_DEVICE_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "worker/device/copy_kernel.h"
+#include "worker/device/cuda_api.h"
+#include "worker/machine/device_copy.h"
+
+namespace shoal {
+
+// A stream of a caller, as the driver knows it (a cudaStream_t; nullptr: the default one).
+using DeviceStream = void*;
+
+struct DeviceOpCall {
+  uint64_t ticket = 0;  // of the op in the worker
+  GroupHandle group;
+  uint32_t device = 0;  // its ordinal
+  DeviceStream stream = nullptr;
+  std::byte* tensor = nullptr;
+  uint64_t bytes = 0;
+};
+
+class DeviceOp {
+ public:
+  explicit DeviceOp(const DeviceOpCall& call, device::OpControl* control) : call_(call), control_(control) {}
+  DeviceOp(const DeviceOp&) = delete;
+  DeviceOp& operator=(const DeviceOp&) = delete;
+
+ private:
+  friend class CudaStager;
+
+  struct UnderWay {
+    DeviceCopyToken token;
+    std::shared_ptr<const StagingMemory> staging;
+  };
+
+  const DeviceOpCall call_;
+  device::OpControl* const control_;
+  cuda::Event done_ = nullptr;  // recorded behind the kernel; set before Launch returns
+  bool runs_ = false;           // its kernel was launched
+  bool exited_ = false;         // and has ended; under the stager's lock
+
+  // The loop's.
+  uint64_t published_ = 0;
+  uint64_t first_ = 0;              // the oldest command that is under way
+  std::deque<UnderWay> under_way_;  // from first_ on; without a place: it is done
+  std::deque<DeviceCopy> waiting_;  // for room among the commands
+  bool abandoned_ = false;
+  // What an abandoned copy may still touch.
+  std::vector<std::shared_ptr<const StagingMemory>> given_up_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_DEVICE_DEVICE_OP_H_

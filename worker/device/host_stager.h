@@ -1,0 +1,35 @@
+// The Stager port where the "device" is host memory: copies by the loop's own thread, all of them at the next Flush.
+//
+// What other implementations are compared with, and what stands for a device where there is none.
+// Thread: one at a time.
+#ifndef SHOAL_WORKER_DEVICE_HOST_STAGER_H_
+#define SHOAL_WORKER_DEVICE_HOST_STAGER_H_
+
+#include <vector>
+
+#include "core/now.h"
+#include "worker/device/stager.h"
+
+namespace shoal {
+
+class HostStager final : public Stager {
+ public:
+  void Start(DeviceCopy copy) override { started_.push_back(std::move(copy)); }
+  void Flush() override;
+  std::span<const DeviceCopyEnded> Poll() override;
+  void EndOp(uint64_t /*ticket*/, bool /*well*/) override {}
+  void Abandon(GroupHandle /*group*/) override {}
+  uint64_t PollWithinNs() const override { return next_.empty() ? kNoDeadline : 0; }
+
+ private:
+  std::vector<DeviceCopy> started_;
+  std::vector<DeviceCopyEnded> next_;
+  std::vector<DeviceCopyEnded> polled_;
+};
+
+// Moves the elements of a copy, both ends being memory that this process can touch.
+void MoveElements(const DeviceCopy& copy);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_DEVICE_HOST_STAGER_H_
