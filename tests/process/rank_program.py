@@ -47,6 +47,8 @@ class WorkerOptions(SizedStructure):
         ("without_servers", c_int),
         ("quiet", c_uint32),
         ("node_reduce", c_int),
+        ("devices", c_int),
+        ("device_memory_bytes", c_uint64),
     ]
 
     def __init__(self, **values):
@@ -83,6 +85,9 @@ class AllReduceOptions(SizedStructure):
         ("timeout_ms", c_uint64),
         ("notify", c_int),
         ("user_data", c_uint64),
+        ("on_device", c_int),
+        ("device", c_uint32),
+        ("stream", c_void_p),
     ]
 
 

@@ -97,6 +97,10 @@ class ProgramOnDevice {
   void BeginCapture(void* stream) { Call<void*, int>("cuStreamBeginCapture_v2", stream, 0); }
 
   // Of simulated_cuda.h.
+  void RefuseNext(const char* function) {
+    reinterpret_cast<void (*)(const char*)>(Find("simulated_cuda_refuse_next"))(function);
+  }
+  void HoldDriver(bool hold) { reinterpret_cast<void (*)(int)>(Find("simulated_cuda_hold"))(hold ? 1 : 0); }
   void Fail(uint32_t device) { reinterpret_cast<void (*)(uint32_t)>(Find("simulated_cuda_fail"))(device); }
   uint64_t RegisteredBytes() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_registered_bytes"))(); }
   uint64_t CopyKernels() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_copy_kernels"))(); }

@@ -4,9 +4,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,8 +71,24 @@ Stream* Find(void* stream) {
   return Current() == nullptr ? nullptr : Current()->default_stream;
 }
 
-Result StateOf(const Stream* stream) {
+// The driver's own lock, and what a test wants to be refused.
+std::mutex driver_mutex;
+std::condition_variable driver_changed;
+bool driver_is_held = false;
+std::string refuse_next;
+
+// Of a call that needs the driver's lock.
+Result EnterDriver(const char* function) {
+  std::unique_lock lock(driver_mutex);
+  driver_changed.wait(lock, [] { return !driver_is_held; });
+  if (refuse_next != function) return kSuccess;
+  refuse_next.clear();
+  return kOutOfMemory;
+}
+
+Result StateOf(const Stream* stream, const char* function) {
   if (stream == nullptr) return kInvalidContext;
+  if (const Result entered = EnterDriver(function); entered != kSuccess) return entered;
   return failed[stream->device()] ? kDeviceFailed : kSuccess;
 }
 
@@ -144,6 +162,18 @@ using namespace shoal::simulated_cuda;  // NOLINT: the functions below are of th
 extern "C" {
 
 void simulated_cuda_fail(uint32_t device) { failed[device] = true; }
+
+void simulated_cuda_refuse_next(const char* function) {
+  const std::lock_guard lock(driver_mutex);
+  refuse_next = function;
+}
+
+void simulated_cuda_hold(int hold) {
+  const std::lock_guard lock(driver_mutex);
+  driver_is_held = hold != 0;
+  driver_changed.notify_all();
+}
+
 uint64_t simulated_cuda_registered_bytes() { return RegisteredBytes(); }
 uint64_t simulated_cuda_copy_kernels() { return copy_kernels; }
 
@@ -206,12 +236,13 @@ Result cuStreamSynchronize(void* stream) {
   Stream* const found = Find(stream);
   if (found == nullptr) return kInvalidContext;
   found->Synchronize();
-  return StateOf(found);
+  return StateOf(found, "cuStreamSynchronize");
 }
 
 Result cuStreamIsCapturing(void* stream, int* status) {
   Stream* const found = Find(stream);
   if (found == nullptr) return kInvalidContext;
+  if (const Result entered = EnterDriver("cuStreamIsCapturing"); entered != kSuccess) return entered;
   *status = found->is_capturing() ? 1 : 0;
   return kSuccess;
 }
@@ -229,7 +260,7 @@ Result cuEventCreate(void** event, unsigned int /*flags*/) {
 
 Result cuEventRecord(void* event, void* stream) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
+  if (const Result state = StateOf(found, "cuEventRecord"); state != kSuccess) return state;
   auto* const recorded = static_cast<Event*>(event);
   const uint64_t record = recorded->Record();
   found->Put([recorded, record] { recorded->Reach(record); });
@@ -238,7 +269,7 @@ Result cuEventRecord(void* event, void* stream) {
 
 Result cuStreamWaitEvent(void* stream, void* event, unsigned int /*flags*/) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
+  if (const Result state = StateOf(found, "cuStreamWaitEvent"); state != kSuccess) return state;
   auto* const awaited = static_cast<Event*>(event);
   found->Put([awaited, record = awaited->newest_record()] { awaited->Wait(record); });
   return kSuccess;
@@ -247,8 +278,8 @@ Result cuStreamWaitEvent(void* stream, void* event, unsigned int /*flags*/) {
 Result cuStreamAddCallback(void* stream, void (*callback)(void*, Result, void*), void* user_data,
                            unsigned int /*flags*/) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
-  found->Put([=] { callback(stream, StateOf(found), user_data); });
+  if (const Result state = StateOf(found, "cuStreamAddCallback"); state != kSuccess) return state;
+  found->Put([=] { callback(stream, failed[found->device()] ? kDeviceFailed : kSuccess, user_data); });
   return kSuccess;
 }
 
@@ -278,18 +309,18 @@ Result cuMemFree_v2(Pointer address) {
 // From and to memory that is not registered, the calls return when the copy is done, as on a device.
 Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void* stream) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
+  if (const Result state = StateOf(found, "cuMemcpyHtoDAsync"); state != kSuccess) return state;
   PutUnlessFailed(found, [=] { std::memcpy(OnDevice(to), from, bytes); });
   found->Synchronize();
-  return StateOf(found);
+  return StateOf(found, "cuMemcpyHtoDAsync");
 }
 
 Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void* stream) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
+  if (const Result state = StateOf(found, "cuMemcpyDtoHAsync"); state != kSuccess) return state;
   PutUnlessFailed(found, [=] { std::memcpy(to, OnDevice(from), bytes); });
   found->Synchronize();
-  return StateOf(found);
+  return StateOf(found, "cuMemcpyDtoHAsync");
 }
 
 Result cuModuleLoadData(void** module, const void* image) {
@@ -309,7 +340,7 @@ Result cuLaunchKernel(void* function, unsigned int grid_x, unsigned int /*grid_y
                       unsigned int /*block_x*/, unsigned int /*block_y*/, unsigned int /*block_z*/,
                       unsigned int /*shared_bytes*/, void* stream, void** parameters, void** /*extra*/) {
   Stream* const found = Find(stream);
-  if (const Result state = StateOf(found); state != kSuccess) return state;
+  if (const Result state = StateOf(found, "cuLaunchKernel"); state != kSuccess) return state;
   if (grid_x == 0) return kInvalidValue;
   Stream::Work work = WorkOf(*static_cast<Kernel*>(function), parameters);
   if (work == nullptr) return kInvalidValue;

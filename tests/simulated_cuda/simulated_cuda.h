@@ -9,6 +9,11 @@ extern "C" {
 // The device fails: what its streams have not done yet is not done, and every call and callback says so.
 void simulated_cuda_fail(uint32_t device);
 
+// The next call of that function is refused.
+void simulated_cuda_refuse_next(const char* function);
+// Not 0: calls that put something into a stream wait until this is called with 0.
+void simulated_cuda_hold(int hold);
+
 // So many bytes of host memory are registered, and so many kernels of the worker run or wait to run.
 uint64_t simulated_cuda_registered_bytes();
 uint64_t simulated_cuda_copy_kernels();

@@ -1,9 +1,6 @@
 #include "worker/device/cuda_stager.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -11,7 +8,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/copy_kernel_ptx.h"
 
 namespace shoal {
 namespace {
@@ -55,64 +51,31 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
   return command;
 }
 
-// What a callback of the driver calls.
-struct WhenReady {
-  std::shared_ptr<const cuda::Api> api;
-  std::function<void(const absl::Status&)> function;
-};
-
-void OnReady(cuda::Stream /*stream*/, cuda::Result result, void* user_data) {
-  const std::unique_ptr<WhenReady> when(static_cast<WhenReady*>(user_data));
-  when->function(when->api->Check(result, "work of the stream before the all-reduce"));
-}
-
 }  // namespace
-
-// A device's context is the thread's current one for as long.
-struct CudaStager::ContextGuard {
-  ContextGuard(const cuda::Api& driver, const DeviceState& device)
-      : api(driver), status(api.Check(api.context_push(device.context), "cuCtxPushCurrent")) {}
-  ~ContextGuard() {
-    cuda::Context popped = nullptr;
-    if (status.ok()) api.context_pop(&popped);
-  }
-  ContextGuard(const ContextGuard&) = delete;
-  ContextGuard& operator=(const ContextGuard&) = delete;
-
-  const cuda::Api& api;
-  const absl::Status status;
-};
 
 absl::StatusOr<std::unique_ptr<CudaStager>> CudaStager::Make(const CudaStagerOptions& options) {
   absl::StatusOr<std::unique_ptr<const cuda::Api>> api = cuda::Api::Load(options.library);
   if (!api.ok()) return api.status();
   const uint64_t arena_bytes = (options.arena_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const uint64_t bytes = ControlBytes() + arena_bytes;
-  void* const region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (region == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes >> 20, " MiB that devices can reach: ",
-                                                     std::strerror(errno), "; set device_memory_bytes to less"));
-  }
-  return std::unique_ptr<CudaStager>(
-      new CudaStager(*std::move(api), {static_cast<std::byte*>(region), static_cast<size_t>(bytes)}));
+  const absl::StatusOr<LockedRegion> region = LockedRegion::Take(ControlBytes() + arena_bytes);
+  if (!region.ok()) return region.status();
+  return std::unique_ptr<CudaStager>(new CudaStager(*std::move(api), *region));
 }
 
-CudaStager::CudaStager(std::shared_ptr<const cuda::Api> api, std::span<std::byte> region)
+CudaStager::CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region)
     : api_(std::move(api)),
       region_(region),
-      controls_(reinterpret_cast<device::OpControl*>(region.data()), kControls),
-      arena_(std::make_shared<StagingArena>(region.subspan(ControlBytes()))) {
+      controls_(reinterpret_cast<device::OpControl*>(region.memory.data()), kControls),
+      arena_(std::make_shared<StagingArena>(region.memory.subspan(ControlBytes()))) {
   for (device::OpControl& control : controls_) free_controls_.push_back(&control);
 }
 
 CudaStager::~CudaStager() {
-  for (const auto& [ticket, op] : ops_) {
-    StoreRelease(&op->control_->end, static_cast<uint64_t>(device::OpEnd::kFailed));
-    ended_.push_back(op);
-  }
-  for (const auto& [ticket, op] : launched_) {
-    StoreRelease(&op->control_->end, static_cast<uint64_t>(device::OpEnd::kFailed));
-    ended_.push_back(op);
+  for (const auto* ops : {&ops_, &begun_}) {
+    for (const auto& [ticket, op] : *ops) {
+      StoreRelease(&op->control_->end, static_cast<uint64_t>(device::OpEnd::kFailed));
+      ended_.push_back(op);
+    }
   }
   const auto give_up_at = std::chrono::steady_clock::now() + kPatienceWithKernels;
   TakeBackExited();
@@ -120,208 +83,178 @@ CudaStager::~CudaStager() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     TakeBackExited();
   }
-  if (!ended_.empty()) {
-    // Kernels that are still to run will look into their controls, and write to the arena.
-    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for it, it is right that the process ends.
-    new std::vector<std::shared_ptr<DeviceOp>>(std::move(ended_));
+  if (ended_.empty()) {
+    LockedRegion::GiveBack(region_);
     return;
   }
-  if (region_registered_) {
-    const ContextGuard current(*api_, *devices_.begin()->second);
-    if (current.status.ok()) api_->host_unregister(region_.data());
-  }
-  munmap(region_.data(), region_.size());
+  // Kernels that are still to run will look into their controls, and write to the arena.
+  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for it, it is right that the process ends.
+  new std::vector<std::shared_ptr<DeviceOp>>(std::move(ended_));
 }
 
 // ---- callers ----
 
 absl::StatusOr<std::shared_ptr<DeviceOp>> CudaStager::Prepare(const DeviceOpCall& call) {
-  const std::lock_guard lock(mutex_);
-  const absl::StatusOr<DeviceState*> device = FindDevice(call.device);
+  const std::lock_guard driver_lock(driver_mutex_);
+  const absl::StatusOr<CudaDevice*> device = FindDevice(call.device);
   if (!device.ok()) return device.status();
-  if (absl::Status status = CheckNotCapturing(**device, call.stream); !status.ok()) return status;
+  const auto caller = static_cast<cuda::Stream>(call.stream);
+  if (absl::Status status = (*device)->CheckNotCapturing(caller); !status.ok()) return status;
+  const absl::StatusOr<cuda::Event> produced = TakeEvent(*device, call.device);
+  if (!produced.ok()) return produced.status();
+  const absl::Status recorded = (*device)->Record(*produced, caller);
+
+  const std::lock_guard lock(mutex_);
   if (free_controls_.empty()) TakeBackExited();
-  if (free_controls_.empty()) {
+  if (!recorded.ok() || free_controls_.empty()) {
+    free_events_[call.device].push_back(*produced);
+    if (!recorded.ok()) return recorded;
     return absl::ResourceExhaustedError(
         absl::StrCat(kControls, " all-reduces of tensors on devices are under way; wait for one before the next"));
   }
   device::OpControl* const control = free_controls_.back();
   free_controls_.pop_back();
   std::memset(static_cast<void*>(control), 0, offsetof(device::OpControl, commands));
-  return std::make_shared<DeviceOp>(call, control);
-}
-
-absl::Status CudaStager::CheckNotCapturing(const DeviceState& device, DeviceStream stream) const {
-  const ContextGuard current(*api_, device);
-  if (!current.status.ok()) return current.status;
-  int is_capturing = 0;
-  absl::Status status =
-      api_->Check(api_->stream_is_capturing(static_cast<cuda::Stream>(stream), &is_capturing), "cuStreamIsCapturing");
-  if (!status.ok() || is_capturing == 0) return status;
-  return absl::FailedPreconditionError(
-      "the stream is being captured into a graph, which can't contain an all-reduce through reduction servers: leave "
-      "it "
-      "outside of the capture");
+  auto op = std::make_shared<DeviceOp>(call, control, *produced);
+  begun_.emplace(call.ticket, op);
+  return op;
 }
 
 void CudaStager::Drop(const std::shared_ptr<DeviceOp>& op) {
   const std::lock_guard lock(mutex_);
-  launched_.erase(op->call_.ticket);
-  if (op->runs_) {
-    StoreRelease(&op->control_->end, static_cast<uint64_t>(device::OpEnd::kFailed));
-    ended_.push_back(op);
-  } else {
-    free_controls_.push_back(op->control_);
-  }
+  begun_.erase(op->call_.ticket);
+  op->launch_over_ = true;
+  op->exited_ = true;
+  free_controls_.push_back(op->control_);
+  free_events_[op->call_.device].push_back(op->produced_);
 }
 
 absl::Status CudaStager::Launch(const std::shared_ptr<DeviceOp>& op,
                                 std::function<void(const absl::Status&)> when_ready) {
+  const std::lock_guard driver_lock(driver_mutex_);
+  const absl::Status launched = Enqueue(op.get(), std::move(when_ready));
   const std::lock_guard lock(mutex_);
-  // First, so that EndOp finds it whatever happens.
-  launched_.emplace(op->call_.ticket, op);
-  const absl::StatusOr<DeviceState*> device = FindDevice(op->call_.device);
+  op->launched_ = launched;
+  op->launch_over_ = true;
+  free_events_[op->call_.device].push_back(op->produced_);  // a stream that waits for it waits for what it was then
+  return launched;
+}
+
+absl::Status CudaStager::Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready) {
+  const absl::StatusOr<CudaDevice*> device = FindDevice(op->call_.device);
   if (!device.ok()) return device.status();
-  const ContextGuard current(*api_, **device);
-  if (!current.status.ok()) return current.status;
-  return Enqueue(*device, op.get(), std::move(when_ready));
-}
-
-absl::Status CudaStager::Enqueue(DeviceState* device, DeviceOp* op,
-                                 std::function<void(const absl::Status&)> when_ready) {
-  const absl::StatusOr<cuda::Stream> stream = StreamOf(device, *op);
+  const absl::StatusOr<cuda::Stream> stream = TakeStream(*device, op);
   if (!stream.ok()) return stream.status();
-  absl::Status status = EnqueueBehindCaller(*device, *op, *stream, std::move(when_ready));
-  return status.ok() ? LaunchKernel(device, op, *stream) : status;
-}
-
-absl::Status CudaStager::EnqueueBehindCaller(const DeviceState& device, const DeviceOp& op, cuda::Stream stream,
-                                             std::function<void(const absl::Status&)> when_ready) {
-  const auto caller = static_cast<cuda::Stream>(op.call_.stream);
-  absl::Status status = api_->Check(api_->event_record(device.produced, caller), "cuEventRecord");
-  if (!status.ok()) return status;
-  status = api_->Check(api_->stream_wait_event(stream, device.produced, 0), "cuStreamWaitEvent");
-  if (!status.ok()) return status;
-  auto when = std::make_unique<WhenReady>(WhenReady{.api = api_, .function = std::move(when_ready)});
-  status = api_->Check(api_->stream_add_callback(stream, &OnReady, when.get(), 0), "cuStreamAddCallback");
-  if (!status.ok()) return status;
-  [[maybe_unused]] const WhenReady* const of_callback = when.release();
-  return absl::OkStatus();
-}
-
-absl::Status CudaStager::LaunchKernel(DeviceState* device, DeviceOp* op, cuda::Stream stream) {
-  if (device->free_events.empty()) {
-    cuda::Event made = nullptr;
-    const absl::Status status = api_->Check(api_->event_create(&made, cuda::kEventDisableTiming), "cuEventCreate");
-    if (!status.ok()) return status;
-    device->free_events.push_back(made);
+  const absl::StatusOr<cuda::Event> done = TakeEvent(*device, op->call_.device);
+  if (!done.ok()) return done.status();
+  absl::Status status = PutBehindCaller(*device, *op, *stream, std::move(when_ready));
+  if (status.ok()) status = (*device)->LaunchCopyKernel(*stream, op->control_, op->call_.tensor, op->call_.bytes);
+  const bool runs = status.ok();
+  if (runs) status = (*device)->Record(*done, *stream);
+  const std::lock_guard lock(mutex_);
+  op->runs_ = runs;
+  if (status.ok()) {
+    op->done_ = *done;
+  } else {
+    free_events_[op->call_.device].push_back(*done);
   }
-  device::Uint64 control = AddressOf(op->control_);
-  device::Uint64 tensor = AddressOf(op->call_.tensor);
-  device::Uint64 bytes = op->call_.bytes;
-  void* parameters[] = {&control, &tensor, &bytes};
-  absl::Status status = api_->Check(api_->launch_kernel(device->kernel, device::kBlocks, 1, 1, device::kThreads, 1, 1,
-                                                        0, stream, parameters, nullptr),
-                                    "cuLaunchKernel");
-  if (!status.ok()) return status;
-  op->runs_ = true;
-  ++ops_of_group_[op->call_.group.value()];
-  status = api_->Check(api_->event_record(device->free_events.back(), stream), "cuEventRecord");
-  if (!status.ok()) return status;
-  op->done_ = device->free_events.back();
-  device->free_events.pop_back();
-  return absl::OkStatus();
+  return status;
+}
+
+absl::Status CudaStager::PutBehindCaller(CudaDevice* device, const DeviceOp& op, cuda::Stream stream,
+                                         std::function<void(const absl::Status&)> when_ready) {
+  absl::Status status = device->Wait(stream, op.produced_);
+  return status.ok() ? device->CallBack(stream, std::move(when_ready)) : status;
 }
 
 absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
-  const std::lock_guard lock(mutex_);
-  if (op.exited_) return absl::OkStatus();
-  const absl::StatusOr<DeviceState*> device = FindDevice(op.call_.device);
+  // The op's event is not recorded anew while this lock is held.
+  const std::lock_guard driver_lock(driver_mutex_);
+  cuda::Event done = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!op.launched_.ok()) return op.launched_;
+    if (op.exited_) return absl::OkStatus();
+    done = op.done_;
+  }
+  const absl::StatusOr<CudaDevice*> device = FindDevice(op.call_.device);
   if (!device.ok()) return device.status();
-  const ContextGuard current(*api_, **device);
-  if (!current.status.ok()) return current.status;
-  return api_->Check(api_->stream_wait_event(static_cast<cuda::Stream>(stream), op.done_, 0), "cuStreamWaitEvent");
+  const auto waiting = static_cast<cuda::Stream>(stream);
+  if (absl::Status status = (*device)->CheckNotCapturing(waiting); !status.ok()) return status;
+  return (*device)->Wait(waiting, done);
 }
 
-// ---- devices ----
+// ---- devices, streams and events ----
 
-absl::StatusOr<CudaStager::DeviceState*> CudaStager::FindDevice(uint32_t ordinal) {
-  std::unique_ptr<DeviceState>& device = devices_[ordinal];
-  if (device != nullptr) return device.get();
-  auto made = std::make_unique<DeviceState>();
-  made->ordinal = ordinal;
-  const absl::Status opened = OpenDevice(made.get());
-  if (!opened.ok()) {
-    devices_.erase(ordinal);
-    return opened;
+absl::StatusOr<CudaDevice*> CudaStager::FindDevice(uint32_t ordinal) {
+  if (const auto found = devices_.find(ordinal); found != devices_.end()) return found->second.get();
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(api_, ordinal);
+  if (!device.ok()) return device.status();
+  // With a device at hand: no program should have a context on one that it does not use.
+  if (!region_.is_registered) {
+    if (absl::Status status = (*device)->Register(region_.memory); !status.ok()) return status;
+    region_.is_registered = true;
   }
-  device = std::move(made);
-  return device.get();
+  return devices_.emplace(ordinal, *std::move(device)).first->second.get();
 }
 
-absl::Status CudaStager::OpenDevice(DeviceState* device) {
-  int count = 0;
-  if (absl::Status status = api_->Check(api_->device_get_count(&count), "cuDeviceGetCount"); !status.ok()) {
-    return status;
+absl::StatusOr<cuda::Event> CudaStager::TakeEvent(CudaDevice* device, uint32_t ordinal) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<cuda::Event>& free = free_events_[ordinal];
+    if (!free.empty()) {
+      const cuda::Event event = free.back();
+      free.pop_back();
+      return event;
+    }
   }
-  if (device->ordinal >= static_cast<uint32_t>(count)) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no CUDA device ", device->ordinal, ": this process sees ",
-                                                   count, " of them, counted from 0"));
-  }
-  cuda::Device handle = 0;
-  absl::Status status = api_->Check(api_->device_get(&handle, static_cast<int>(device->ordinal)), "cuDeviceGet");
-  if (!status.ok()) return status;
-  status = api_->Check(api_->primary_context_retain(&device->context, handle), "cuDevicePrimaryCtxRetain");
-  if (!status.ok()) return status;
-  const ContextGuard current(*api_, *device);
-  if (!current.status.ok()) return current.status;
-  if (status = RegisterRegion(); !status.ok()) return status;
-  int least = 0;
-  status = api_->Check(api_->context_stream_priorities(&least, &device->priority), "cuCtxGetStreamPriorityRange");
-  if (!status.ok()) return status;
-  cuda::Module module = nullptr;
-  status = api_->Check(api_->module_load_data(&module, kCopyKernelPtx), "cuModuleLoadData");
-  if (!status.ok()) return status;
-  status = api_->Check(api_->module_get_function(&device->kernel, module, "shoal_copy"), "cuModuleGetFunction");
-  if (!status.ok()) return status;
-  return api_->Check(api_->event_create(&device->produced, cuda::kEventDisableTiming), "cuEventCreate");
+  return device->MakeEvent();
 }
 
-// With a device's context current: the driver wants one, and no program has one on a device that it does not use.
-absl::Status CudaStager::RegisterRegion() {
-  if (region_registered_) return absl::OkStatus();
-  const cuda::Result result =
-      api_->host_register(region_.data(), region_.size(), cuda::kHostRegisterPortable | cuda::kHostRegisterMapped);
-  const absl::Status status = api_->Check(result, "cuMemHostRegister");
-  if (!status.ok()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(status.message(), ": ", region_.size() >> 20,
-                     " MiB are to be locked in memory; set device_memory_bytes to less"));
+absl::StatusOr<cuda::Stream> CudaStager::TakeStream(CudaDevice* device, DeviceOp* op) {
+  const LaneKey key(op->call_.device, op->call_.group_id);
+  std::vector<cuda::Stream> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    Lane& lane = lanes_[key];
+    ++lane.open;
+    op->has_lane_ = true;
+    std::vector<std::vector<cuda::Stream>>& free = free_streams_[op->call_.device];
+    if (lane.streams.empty() && !free.empty()) {
+      lane.streams = std::move(free.back());
+      free.pop_back();
+    }
+    if (!lane.streams.empty()) return lane.streams[lane.launched++ % kStreamsOfGroup];
   }
-  region_registered_ = true;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<cuda::Stream> CudaStager::StreamOf(DeviceState* device, const DeviceOp& op) {
-  std::vector<cuda::Stream>& streams = device->streams[op.call_.group.value()];
   while (streams.size() < kStreamsOfGroup) {
-    cuda::Stream made = nullptr;
-    // Its kernels are few and small; others wait for them, on this device and elsewhere.
-    const absl::Status status = api_->Check(api_->stream_create(&made, cuda::kStreamNonBlocking, device->priority),
-                                            "cuStreamCreateWithPriority");
-    if (!status.ok()) return status;
-    streams.push_back(made);
+    const absl::StatusOr<cuda::Stream> made = device->MakeStream();
+    if (!made.ok()) return made.status();
+    streams.push_back(*made);
   }
-  return streams[ops_of_group_[op.call_.group.value()] % kStreamsOfGroup];
+  const std::lock_guard lock(mutex_);
+  Lane& lane = lanes_[key];
+  lane.streams = std::move(streams);
+  return lane.streams[lane.launched++ % kStreamsOfGroup];
+}
+
+void CudaStager::LeaveLane(DeviceOp* op) {
+  if (!op->has_lane_) return;
+  const auto lane = lanes_.find(LaneKey(op->call_.device, op->call_.group_id));
+  if (--lane->second.open > 0) return;
+  if (!lane->second.streams.empty()) free_streams_[op->call_.device].push_back(std::move(lane->second.streams));
+  lanes_.erase(lane);
 }
 
 void CudaStager::TakeBackExited() {
   std::erase_if(ended_, [this](const std::shared_ptr<DeviceOp>& op) {
-    if (op->runs_ && !HasExited(*op->control_)) return false;
+    if (!op->launch_over_ || (op->runs_ && !HasExited(*op->control_))) return false;
     op->exited_ = true;
+    given_up_.insert(given_up_.end(), std::make_move_iterator(op->given_up_.begin()),
+                     std::make_move_iterator(op->given_up_.end()));
     op->given_up_.clear();
     free_controls_.push_back(op->control_);
-    if (op->done_ != nullptr) devices_[op->call_.device]->free_events.push_back(op->done_);
+    if (op->done_ != nullptr) free_events_[op->call_.device].push_back(op->done_);
+    LeaveLane(op.get());
     return true;
   });
 }
@@ -331,10 +264,10 @@ void CudaStager::TakeBackExited() {
 DeviceOp* CudaStager::FindOp(uint64_t ticket) {
   if (const auto found = ops_.find(ticket); found != ops_.end()) return found->second.get();
   const std::lock_guard lock(mutex_);
-  auto launched = launched_.extract(ticket);
-  if (launched.empty()) return nullptr;
-  DeviceOp* const op = launched.mapped().get();
-  ops_.insert(std::move(launched));
+  auto begun = begun_.extract(ticket);
+  if (begun.empty()) return nullptr;
+  DeviceOp* const op = begun.mapped().get();
+  ops_.insert(std::move(begun));
   return op;
 }
 
@@ -382,6 +315,15 @@ std::span<const DeviceCopyEnded> CudaStager::Poll() {
   }
   polled_.clear();
   std::swap(polled_, next_);
+  if (may_hold_given_up_) {
+    // The arena is the loop's.
+    std::vector<std::shared_ptr<const StagingMemory>> let_go;
+    const std::lock_guard lock(mutex_);
+    TakeBackExited();
+    let_go.swap(given_up_);
+    may_hold_given_up_ = std::any_of(ended_.begin(), ended_.end(), [](const auto& op) { return op->abandoned_; }) ||
+                         std::any_of(ops_.begin(), ops_.end(), [](const auto& op) { return op.second->abandoned_; });
+  }
   return polled_;
 }
 
@@ -401,6 +343,7 @@ void CudaStager::Abandon(GroupHandle group) {
     if (op->call_.group != group) continue;
     TakeDone(op.get());
     op->abandoned_ = true;
+    may_hold_given_up_ = true;
     const absl::Status stuck = absl::AbortedError("the device did not end a copy in time");
     for (DeviceOp::UnderWay& copy : op->under_way_) {
       if (copy.staging == nullptr) continue;

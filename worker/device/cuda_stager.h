@@ -8,7 +8,9 @@
 // All host memory that devices touch is one region, set aside at the start and registered with the driver before the
 // first kernel runs.
 //
-// Threads: functions under "callers": any, all at the same time; under "the loop": that of the worker's loop.
+// Threads: functions under "callers": any, all at the same time; under "the loop": that of the worker's loop. There are
+// two locks: one for calls to the driver, which callers alone take, and one for tables, which nobody holds while the
+// driver is called. So the loop waits for no device, and a device that waits for the loop keeps nobody from it.
 #ifndef SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
 #define SHOAL_WORKER_DEVICE_CUDA_STAGER_H_
 
@@ -28,7 +30,9 @@
 #include "core/now.h"
 #include "worker/device/copy_kernel.h"
 #include "worker/device/cuda_api.h"
+#include "worker/device/cuda_device.h"
 #include "worker/device/device_op.h"
+#include "worker/device/locked_region.h"
 #include "worker/device/stager.h"
 #include "worker/machine/staging_arena.h"
 
@@ -56,17 +60,18 @@ class CudaStager final : public Stager {
 
   // ---- callers ----
 
-  // An op that is not under way yet; give it to Launch or Drop. InvalidArgument: there is no such device.
-  // FailedPrecondition: the stream is being captured into a graph. ResourceExhausted: too many are under way, or the
-  // host's memory can't be locked. Internal: what the driver said.
+  // Begins an op, behind what is in the caller's stream now; Launch or Drop follows. From here on EndOp and copies find
+  // it. InvalidArgument: there is no such device. FailedPrecondition: the stream is being captured into a graph.
+  // ResourceExhausted: too many are under way, or the host's memory can't be locked. Internal: what the driver said.
   absl::StatusOr<std::shared_ptr<DeviceOp>> Prepare(const DeviceOpCall& call);
-  // Puts it into the stream. `when_ready` is called once, on a thread of the driver, which it must not keep: when all
-  // that was in the stream before is done, or with Internal if the device has failed. Not OK: it may be called or not.
-  // Internal: what the driver said.
+  // Launches its kernel. `when_ready` is called once, on a thread of the driver, which it must not keep: when all that
+  // was in the caller's stream is done, or with Internal if the device has failed. Not OK: it may be called or not, and
+  // the op is to be ended as failed. Internal: what the driver said.
   absl::Status Launch(const std::shared_ptr<DeviceOp>& op, std::function<void(const absl::Status&)> when_ready);
-  // It is not launched, or its launch failed.
+  // In place of Launch, for an op of which the loop knows nothing.
   void Drop(const std::shared_ptr<DeviceOp>& op);
-  // What comes in the stream after this call sees the result. Internal: what the driver said.
+  // What comes in the stream after this call sees the result. Not OK: nothing was put into the stream;
+  // FailedPrecondition: it is being captured into a graph; else why the op was not launched, or what the driver said.
   absl::Status WaitOnStream(const DeviceOp& op, DeviceStream stream);
 
   // ---- the loop ----
@@ -81,31 +86,28 @@ class CudaStager final : public Stager {
  private:
   static constexpr size_t kStreamsOfGroup = 2;
 
-  // Of one device; made when it is first used, and never destroyed.
-  struct DeviceState {
-    uint32_t ordinal = 0;
-    cuda::Context context = nullptr;
-    cuda::Function kernel = nullptr;
-    cuda::Event produced = nullptr;  // recorded anew for each op
-    int priority = 0;
-    std::map<uint16_t, std::vector<cuda::Stream>> streams;  // by group
-    std::vector<cuda::Event> free_events;
+  // The streams of a group on one device, while it has ops there. Where ops do not end, their streams are never another
+  // group's.
+  struct Lane {
+    std::vector<cuda::Stream> streams;
+    uint64_t launched = 0;
+    uint64_t open = 0;  // ops whose kernels have not ended
   };
-  struct ContextGuard;
+  using LaneKey = std::pair<uint32_t, GroupId>;  // device, group
 
-  CudaStager(std::shared_ptr<const cuda::Api> api, std::span<std::byte> region);
+  CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion& region);
 
-  // Under mutex_.
-  absl::StatusOr<DeviceState*> FindDevice(uint32_t ordinal);
-  absl::Status OpenDevice(DeviceState* device);
-  absl::Status RegisterRegion();
-  absl::Status CheckNotCapturing(const DeviceState& device, DeviceStream stream) const;
-  absl::StatusOr<cuda::Stream> StreamOf(DeviceState* device, const DeviceOp& op);
-  absl::Status Enqueue(DeviceState* device, DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
-  absl::Status EnqueueBehindCaller(const DeviceState& device, const DeviceOp& op, cuda::Stream stream,
-                                   std::function<void(const absl::Status&)> when_ready);
-  absl::Status LaunchKernel(DeviceState* device, DeviceOp* op, cuda::Stream stream);
+  // With driver_mutex_ held.
+  absl::StatusOr<CudaDevice*> FindDevice(uint32_t ordinal);
+  absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);
+  absl::StatusOr<cuda::Stream> TakeStream(CudaDevice* device, DeviceOp* op);
+  absl::Status Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
+  absl::Status PutBehindCaller(CudaDevice* device, const DeviceOp& op, cuda::Stream stream,
+                               std::function<void(const absl::Status&)> when_ready);
+
+  // With mutex_ held.
   void TakeBackExited();
+  void LeaveLane(DeviceOp* op);
 
   // The loop's.
   DeviceOp* FindOp(uint64_t ticket);
@@ -113,23 +115,28 @@ class CudaStager final : public Stager {
   void TakeDone(DeviceOp* op);
 
   const std::shared_ptr<const cuda::Api> api_;
-  const std::span<std::byte> region_;  // controls first, then the arena
+  LockedRegion region_;  // controls first, then the arena
   const std::span<device::OpControl> controls_;
   const std::shared_ptr<StagingArena> arena_;
 
+  std::mutex driver_mutex_;                                  // taken before mutex_
+  std::map<uint32_t, std::unique_ptr<CudaDevice>> devices_;  // by ordinal; under driver_mutex_
+
   std::mutex mutex_;
   // All under mutex_.
-  bool region_registered_ = false;
-  std::map<uint32_t, std::unique_ptr<DeviceState>> devices_;  // by ordinal
   std::vector<device::OpControl*> free_controls_;
-  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> launched_;  // by ticket; the loop has not seen them
-  std::vector<std::shared_ptr<DeviceOp>> ended_;                      // whose kernels may still run
-  std::map<uint16_t, uint64_t> ops_of_group_;                         // so many were launched, by group
+  std::map<uint32_t, std::vector<cuda::Event>> free_events_;                 // by device
+  std::map<uint32_t, std::vector<std::vector<cuda::Stream>>> free_streams_;  // by device
+  std::map<LaneKey, Lane> lanes_;
+  std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> begun_;  // by ticket; the loop has not seen them
+  std::vector<std::shared_ptr<DeviceOp>> ended_;                   // whose kernels may still run
+  std::vector<std::shared_ptr<const StagingMemory>> given_up_;  // that nothing touches any more; the loop lets go of it
 
   // The loop's.
   std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> ops_;  // by ticket
   std::vector<DeviceCopy> started_;
   uint64_t copies_under_way_ = 0;
+  bool may_hold_given_up_ = false;  // an op was abandoned, and what it holds was not let go of
   std::vector<DeviceCopyEnded> next_;
   std::vector<DeviceCopyEnded> polled_;
 };

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "worker/device/copy_kernel.h"
 #include "worker/device/cuda_api.h"
 #include "worker/machine/device_copy.h"
@@ -22,6 +23,7 @@ using DeviceStream = void*;
 struct DeviceOpCall {
   uint64_t ticket = 0;  // of the op in the worker
   GroupHandle group;
+  GroupId group_id;
   uint32_t device = 0;  // its ordinal
   DeviceStream stream = nullptr;
   std::byte* tensor = nullptr;
@@ -30,7 +32,8 @@ struct DeviceOpCall {
 
 class DeviceOp {
  public:
-  explicit DeviceOp(const DeviceOpCall& call, device::OpControl* control) : call_(call), control_(control) {}
+  DeviceOp(const DeviceOpCall& call, device::OpControl* control, cuda::Event produced)
+      : call_(call), control_(control), produced_(produced) {}
   DeviceOp(const DeviceOp&) = delete;
   DeviceOp& operator=(const DeviceOp&) = delete;
 
@@ -44,9 +47,15 @@ class DeviceOp {
 
   const DeviceOpCall call_;
   device::OpControl* const control_;
-  cuda::Event done_ = nullptr;  // recorded behind the kernel; set before Launch returns
-  bool runs_ = false;           // its kernel was launched
-  bool exited_ = false;         // and has ended; under the stager's lock
+  const cuda::Event produced_;  // recorded in the caller's stream at the call
+
+  // Under the stager's lock.
+  bool launch_over_ = false;    // its control may be taken back, if nothing runs with it
+  absl::Status launched_;       // not OK: why its kernel does not run, or nobody can wait for it
+  cuda::Event done_ = nullptr;  // recorded behind the kernel
+  bool runs_ = false;           // its kernel was launched,
+  bool exited_ = false;         // and has ended
+  bool has_lane_ = false;
 
   // The loop's.
   uint64_t published_ = 0;

@@ -150,6 +150,11 @@ absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::s
   }
   const std::lock_guard lock(launch_mutex_);
   absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
+  if (absl::IsInternal(device_op.status())) {
+    // The device has failed, or the stream is none of it: the other ranks would wait for this one.
+    queue_.Post(AbortGroupCommand{.group = command.group, .reason = std::string(device_op.status().message())})
+        .IgnoreError();
+  }
   if (!device_op.ok()) return device_op.status();
   op->SetDeviceOp(*device_op);
   if (absl::Status status = queue_.Submit(command, op, /*looked_after=*/false); !status.ok()) {

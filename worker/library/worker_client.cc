@@ -215,6 +215,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   const absl::Status status = call.device.has_value() ? io_->SubmitOnDevice(command, op,
                                                                             {.ticket = ticket,
                                                                              .group = group->handle(),
+                                                                             .group_id = group->info().id,
                                                                              .device = *call.device,
                                                                              .stream = call.stream,
                                                                              .tensor = call.data,

@@ -511,6 +511,7 @@ void ChunkFlow::SendHandOver(uint16_t index, WorkerActions* actions) {
   header.commit_watermark = commit_watermark();
   header.contributors = info_->size();
   tally_.CountHandOver();
+  results_.NoteSent(index);
   actions->push_back(WorkerSendAction{.peer = connections_.peer(hand_over.connection),
                                       .header = EncodeHeader(header),
                                       .data = hand_over.memory->Place(0),

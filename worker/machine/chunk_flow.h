@@ -79,8 +79,8 @@ class ChunkFlow {
   void Submit(const SubmitCommand& command, Now now, WorkerActions* actions);
   // False: it is not known, or has ended.
   bool NoteTensorReady(uint64_t ticket);
-  // ResourceExhausted: the arena was full when a link was welcomed.
-  absl::Status CheckReachableByDevices() const;
+  // ResourceExhausted: the arena has no room for the chunks of a link.
+  absl::Status MakeReachableByDevices();
   // Pushes what may be pushed, and tells the watermark where no push did for a while.
   void Push(Now now, WorkerActions* actions);
   void SendCommitNotes(WorkerActions* actions);

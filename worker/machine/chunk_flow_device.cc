@@ -8,11 +8,18 @@
 
 namespace shoal {
 
-absl::Status ChunkFlow::CheckReachableByDevices() const {
-  const bool is_reachable = std::all_of(links_.begin(), links_.end(), [](const ShardLink& link) {
-    return link.staging() == nullptr || link.staging()->is_in_arena();
-  });
-  return is_reachable ? absl::OkStatus() : ArenaIsFull();
+absl::Status ChunkFlow::MakeReachableByDevices() {
+  for (ShardLink& link : links_) {
+    if (link.staging() == nullptr || link.staging()->is_in_arena()) continue;
+    // The arena was full when the link was welcomed.
+    if (!link.MayChangeStaging()) return ArenaIsFull();
+    absl::StatusOr<std::shared_ptr<StagingMemory>> memory =
+        StagingMemory::Allocate(link.credit(), info_->max_chunk_bytes, options_.staging_arena);
+    if (!memory.ok()) return memory.status();
+    if (!(*memory)->is_in_arena()) return ArenaIsFull();
+    link.ChangeStaging(*std::move(memory));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ChunkFlow::ArenaIsFull() const {

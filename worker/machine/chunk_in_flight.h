@@ -95,6 +95,7 @@ class ChunkInFlight {
   // Between a tensor on a device and the chunk's place: the contribution before it is sent, the result once it landed.
   void StartCopy() { copying_ = true; }
   void EndCopy() { copying_ = false; }
+  bool copying() const { return copying_; }
   void Free() { open_ = false; }
 
  private:

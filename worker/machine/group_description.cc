@@ -20,6 +20,7 @@ std::string GroupDescription::MissingRanks(const Waiting& missing) const {
 std::string GroupDescription::WaitedFor(const WorkerOp* op, const Waiting& missing) const {
   if (missing.missing_count > 0) return MissingRanks(missing);
   if (op != nullptr && LacksTensor(*op)) return "this rank's own device (its stream has not come to the all-reduce)";
+  if (op != nullptr && WaitsForCopies(*op)) return "this rank's own device (it does not end a copy)";
   if (flow_.links().map().empty()) return "a reduction server (none is left)";
   std::vector<std::string> whom;
   for (const ShardLink& link : flow_.links()) {
@@ -33,6 +34,15 @@ std::string GroupDescription::WaitedFor(const WorkerOp* op, const Waiting& missi
     }
   }
   return whom.empty() ? "the network" : absl::StrJoin(whom, ", ");
+}
+
+bool GroupDescription::WaitsForCopies(const WorkerOp& op) const {
+  bool copies = false;
+  for (const ShardLink& link : flow_.links()) {
+    if (link.SendsChunkOf(op.number())) return false;
+    copies = copies || link.CopiesChunkOf(op.number());
+  }
+  return copies;
 }
 
 std::string GroupDescription::Uncommitted() const {
@@ -88,6 +98,11 @@ std::string GroupDescription::WhyNotDone(const WorkerOp& op, bool is_opening) co
   if (is_opening) return MissingServers();
   if (LacksTensor(op)) {
     return "this rank's tensor is not ready: the work before the all-reduce in its device's stream has not ended";
+  }
+  if (WaitsForCopies(op)) {
+    return "this rank's device does not end a copy between the tensor and host memory: it has failed, or has no room "
+           "for "
+           "the kernel that copies";
   }
   if (op.missing_ranks().missing_count == 0) return Lacks(op);
   const ShardLink& link = flow_.links()[op.missing_shard()];

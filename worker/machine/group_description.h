@@ -38,6 +38,8 @@ class GroupDescription {
   absl::Status Timeout(const WorkerOp& op, bool is_opening, Now now) const;
 
  private:
+  // All that the op still waits for is the device: chunks of its tensor are being copied, and none is elsewhere.
+  bool WaitsForCopies(const WorkerOp& op) const;
   // Of a tensor on a device, which holds no contribution yet.
   static bool LacksTensor(const WorkerOp& op) { return op.on_device() && !op.HasAllElements(); }
   std::string WhyNotOpen(const ShardLink& link) const;

@@ -68,7 +68,7 @@ bool ResultKeeper::HandsOver() const {
 
 void ResultKeeper::ForEachHandOver(absl::FunctionRef<void(uint32_t)> each) const {
   for (const HandOver& hand_over : hand_overs_) {
-    if (hand_over.memory != nullptr) each(hand_over.connection);
+    if (hand_over.memory != nullptr && hand_over.is_in_transport) each(hand_over.connection);
   }
 }
 

@@ -60,16 +60,18 @@ class ResultKeeper {
   struct HandOver {
     std::shared_ptr<StagingMemory> memory;  // its place 0; null: the entry is free
     uint32_t connection = 0;
-    FrameHeader header;  // as the chunk is pushed
+    FrameHeader header;            // as the chunk is pushed
+    bool is_in_transport = false;  // else a device still fills it
   };
 
   // A result goes to a server. Its index; nullopt: more than any server could ask for in good faith.
   std::optional<uint16_t> StartHandOver(HandOver hand_over);
   const HandOver& FindHandOver(uint16_t index) const { return hand_overs_[index]; }
+  void NoteSent(uint16_t index) { hand_overs_[index].is_in_transport = true; }
   // The transport is done with its memory.
   void EndHandOver(uint16_t index);
   bool HandsOver() const;
-  // Calls `each` with the connection of every hand-over.
+  // Calls `each` with the connection of every hand-over that the transport has.
   void ForEachHandOver(absl::FunctionRef<void(uint32_t connection)> each) const;
 
  private:

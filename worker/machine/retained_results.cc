@@ -33,9 +33,10 @@ absl::StatusOr<std::shared_ptr<StagingMemory>> RetainedResults::TakeMemory() {
   return memory;
 }
 
-// Not what an action still has to fill.
+// Not what an action still has to fill, and nothing that devices can't reach where it may be for one.
 void RetainedResults::GiveMemory(std::shared_ptr<StagingMemory> memory) {
-  if (memory.use_count() == 1) free_.push_back(std::move(memory));
+  const bool is_usable = arena_ == nullptr || memory->is_in_arena();
+  if (memory.use_count() == 1 && is_usable) free_.push_back(std::move(memory));
 }
 
 }  // namespace shoal

@@ -92,6 +92,16 @@ bool ShardLink::HoldsChunkOf(OpNumber op) const {
   return std::any_of(cells_.begin(), cells_.end(), [op](const ChunkInFlight& chunk) { return chunk.IsOf(op); });
 }
 
+bool ShardLink::CopiesChunkOf(OpNumber op) const {
+  return std::any_of(cells_.begin(), cells_.end(),
+                     [op](const ChunkInFlight& chunk) { return chunk.IsOf(op) && chunk.copying(); });
+}
+
+bool ShardLink::SendsChunkOf(OpNumber op) const {
+  return std::any_of(cells_.begin(), cells_.end(),
+                     [op](const ChunkInFlight& chunk) { return chunk.IsOf(op) && !chunk.copying(); });
+}
+
 void ShardLink::Finish(uint16_t cell) {
   cells_[cell].Free();
   window_.Finish(cells_[cell].position());

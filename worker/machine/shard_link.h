@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/credit_window.h"
@@ -98,12 +99,19 @@ class ShardLink {
   // The transport does: to cut the connection frees that.
   bool IsInTransport() const;
   bool ResultMayBeInTensor() const;
+  // Chunks of the op are copied from or to a device; are in the transport, or at the server.
+  bool CopiesChunkOf(OpNumber op) const;
+  bool SendsChunkOf(OpNumber op) const;
   // The tensor is read for a push of the chunk.
   bool ReadsTensor(ChunkPlace place) const;
 
   // ---- staging ----
 
   const std::shared_ptr<StagingMemory>& staging() const { return staging_; }
+  uint32_t credit() const { return window_.credit(); }
+  // Nothing is in flight, or the places are in use.
+  bool MayChangeStaging() const { return window_.Empty() && !HoldsMemory(); }
+  void ChangeStaging(std::shared_ptr<StagingMemory> staging) { staging_ = std::move(staging); }
 
   // ---- the newest result of each cell: the credit proves that all ranks have those before ----
 

@@ -168,7 +168,7 @@ absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerAc
         "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
   }
   if (command.on_device) {
-    if (absl::Status reachable = flow_.CheckReachableByDevices(); !reachable.ok()) {
+    if (absl::Status reachable = flow_.MakeReachableByDevices(); !reachable.ok()) {
       Fail(reachable, now, actions);  // the other ranks would wait for this one
       return reachable;
     }

@@ -27,8 +27,12 @@ class CudaHarness {
     return {start, start + bytes};
   }
   void StartOp(uint64_t ticket, std::byte* tensor, uint64_t bytes, uint16_t group = 0) {
-    auto op = stager_->Prepare(
-        {.ticket = ticket, .group = GroupHandle(group), .stream = stream_, .tensor = tensor, .bytes = bytes});
+    auto op = stager_->Prepare({.ticket = ticket,
+                                .group = GroupHandle(group),
+                                .group_id = GroupId(group),
+                                .stream = stream_,
+                                .tensor = tensor,
+                                .bytes = bytes});
     ASSERT_TRUE(op.ok()) << op.status();
     std::atomic<bool> ready = false;
     const absl::Status launched = stager_->Launch(*op, [&](const absl::Status& status) {

@@ -265,7 +265,10 @@ typedef struct shoal_all_reduce_options {
  * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device it is all
  * ones, which are NaN as floating-point numbers, unless the device has failed. On a device: UNIMPLEMENTED: the group is
  * reduced within nodes. FAILED_PRECONDITION: the worker was connected without devices, or the stream is being captured
- * into a graph. RESOURCE_EXHAUSTED: device_memory_bytes are used up. The op ends with INTERNAL if the device fails. */
+ * into a graph. RESOURCE_EXHAUSTED: device_memory_bytes are used up, or too many ops on devices are under way.
+ * INTERNAL: the device has failed, and with it the group on all ranks. The op ends with INTERNAL if the device fails
+ * before the contribution is made; later the device says nothing any more, and the op ends with DEADLINE_EXCEEDED,
+ * whose message says that it is the device. */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);
 
@@ -275,8 +278,9 @@ SHOAL_API shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_erro
 SHOAL_API int shoal_op_done(const shoal_op* op);
 /* What is put into the stream after this call (a cudaStream_t of the tensor's device; NULL: its default stream) sees
  * the result; the host does not wait. To be called before the tensor is touched on its device again, also by what frees
- * its memory in the order of a stream, unless shoal_op_wait has returned OK. INVALID_ARGUMENT: the tensor is not on a
- * device. INTERNAL: what the driver said. */
+ * its memory in the order of a stream, unless shoal_op_wait has returned OK: a failed op may still be about to fill its
+ * tensor with ones. INVALID_ARGUMENT: the tensor is not on a device. FAILED_PRECONDITION: the stream is being captured
+ * into a graph. INTERNAL: what the driver said; nothing was put into the stream. */
 SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error);
 /* As if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with `user_data`,
  * also if the op is complete already. For a caller that finds out later that it will not wait for the op itself.
@@ -284,8 +288,8 @@ SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_e
 SHOAL_API shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
-/* May be called before completion; the tensor's memory must nevertheless stay valid until the op is complete. NULL is
- * allowed. */
+/* May be called before completion; the tensor's memory must nevertheless stay valid until the op is complete, and on a
+ * device until a stream that waited for it has passed (shoal_op_wait_on_stream). NULL is allowed. */
 SHOAL_API void shoal_op_release(shoal_op* op);
 
 typedef struct shoal_completion {

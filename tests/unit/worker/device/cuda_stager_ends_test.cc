@@ -24,7 +24,12 @@ class CudaStagerTest : public testing::Test {
   }
   std::shared_ptr<DeviceOp> Prepare(uint64_t ticket, std::byte* tensor, uint16_t group = 0) {
     return stager_
-        ->Prepare({.ticket = ticket, .group = GroupHandle(group), .stream = stream_, .tensor = tensor, .bytes = 4000})
+        ->Prepare({.ticket = ticket,
+                   .group = GroupHandle(group),
+                   .group_id = GroupId(group),
+                   .stream = stream_,
+                   .tensor = tensor,
+                   .bytes = 4000})
         .value();
   }
   absl::Status Launch(const std::shared_ptr<DeviceOp>& op) {
@@ -57,19 +62,101 @@ class CudaStagerTest : public testing::Test {
 
 TEST_F(CudaStagerTest, TouchesNoDeviceBeforeTheFirstTensorAndLocksItsMemoryOnce) {
   if (!program_.is_simulated()) GTEST_SKIP() << "a real driver does not say what is locked";
+  // (Of another size than that of other tests, whose regions are used again.)
+  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 2 << 20}).value();
   const uint64_t before = program_.RegisteredBytes();
-  EXPECT_EQ(Make()->arena()->size_bytes(), 1u << 20);
-  EXPECT_EQ(program_.RegisteredBytes(), before);
+  EXPECT_EQ(stager_->arena()->size_bytes(), 2u << 20);
   std::byte* const tensor = program_.Allocate(4000);
   const auto first = Prepare(1, tensor);
   const uint64_t locked = program_.RegisteredBytes();
-  EXPECT_GT(locked, before + (1u << 20));
+  EXPECT_GT(locked, before + (2u << 20));
   const auto second = Prepare(2, tensor);
   EXPECT_EQ(program_.RegisteredBytes(), locked);
   stager_->Drop(first);
   stager_->Drop(second);
   stager_.reset();
-  EXPECT_EQ(program_.RegisteredBytes(), before);
+  // The next worker's is the same region, which stays locked.
+  stager_ = CudaStager::Make({.library = SHOAL_SIMULATED_CUDA, .arena_bytes = 2 << 20}).value();
+  stager_->Drop(Prepare(3, tensor));
+  EXPECT_EQ(program_.RegisteredBytes(), locked);
+}
+
+// The loop may end an op before its caller has launched it.
+TEST_F(CudaStagerTest, AnOpThatEndsBeforeItsLaunchEndsItsKernel) {
+  std::byte* const tensor = program_.Allocate(4000);
+  for (const bool well : {true, false}) {
+    const uint64_t ticket = well ? 1 : 2;
+    const auto op = Prepare(ticket, tensor);
+    stager_->EndOp(ticket, well);
+    ASSERT_TRUE(Launch(op).ok());
+    ASSERT_TRUE(stager_->WaitOnStream(*op, stream_).ok());
+    const std::vector<float> content = program_.Read(stream_, tensor, 1000);
+    if (well) continue;
+    for (const float number : content) ASSERT_NE(number, number);
+  }
+}
+
+TEST_F(CudaStagerTest, AStreamThatIsStuckIsNotTheNextGroups) {
+  std::byte* const tensor = program_.Allocate(4000);
+  std::atomic<uint32_t>* const go = program_.MakeWord();
+  void* const stuck_stream = program_.MakeStream();
+  program_.WaitFor(stuck_stream, go);
+  const auto launch = [&](uint64_t ticket, GroupId group, void* stream) {
+    const auto op = stager_->Prepare({.ticket = ticket,
+                                      .group = GroupHandle(1),
+                                      .group_id = group,
+                                      .stream = stream,
+                                      .tensor = tensor,
+                                      .bytes = 4000});
+    ASSERT_TRUE(op.ok()) << op.status();
+    ASSERT_TRUE(Launch(*op).ok());
+  };
+  for (const uint64_t ticket : {1, 2}) {
+    launch(ticket, GroupId(71), stuck_stream);
+    stager_->EndOp(ticket, /*well=*/false);
+  }
+  // Another group has the handle now.
+  for (const uint64_t ticket : {3, 4}) launch(ticket, GroupId(72), stream_);
+  EXPECT_TRUE(Await([this] { return ready_ == 2; }));
+  stager_->EndOp(3, true);
+  stager_->EndOp(4, true);
+  *go = 1;
+}
+
+TEST_F(CudaStagerTest, WhatTheDriverRefusesInTheMiddleOfALaunchEndsTheOpAndNoStreamPasses) {
+  if (!program_.is_simulated()) GTEST_SKIP() << "a real driver is not told to refuse";
+  std::byte* const tensor = program_.Allocate(4000);
+  uint64_t ticket = 0;
+  for (const char* const function : {"cuStreamWaitEvent", "cuStreamAddCallback", "cuLaunchKernel", "cuEventRecord"}) {
+    for (const bool is_refused : {false, true, false}) {
+      const auto op = Prepare(++ticket, tensor);
+      if (is_refused) program_.RefuseNext(function);
+      const absl::Status launched = Launch(op);
+      EXPECT_EQ(launched.ok(), !is_refused) << function << ": " << launched;
+      EXPECT_EQ(stager_->WaitOnStream(*op, stream_).ok(), !is_refused) << function;
+      stager_->EndOp(ticket, launched.ok());
+    }
+    program_.Synchronize(stream_);
+    EXPECT_TRUE(Await([this] { return program_.CopyKernels() == 0; })) << function;
+  }
+}
+
+// A program that frees memory, or loads a kernel, holds the driver's lock until the device is idle.
+TEST_F(CudaStagerTest, TheLoopGoesOnWhileTheDriverIsHeld) {
+  if (!program_.is_simulated()) GTEST_SKIP() << "a real driver's locks are its own";
+  std::byte* const tensor = program_.Allocate(4000);
+  const auto first = Prepare(1, tensor);
+  ASSERT_TRUE(Launch(first).ok());
+  EXPECT_TRUE(Await([this] { return ready_ == 1; }));
+  program_.HoldDriver(true);
+  std::thread other([&] { stager_->Drop(Prepare(2, tensor)); });  // it is stuck in the driver, with the stager's lock
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  stager_->Start(Copy(1, tensor));
+  EXPECT_TRUE(Await([this] { return !stager_->Poll().empty(); }));
+  stager_->EndOp(1, true);
+  EXPECT_TRUE(Await([this] { return program_.CopyKernels() == 0; }));
+  program_.HoldDriver(false);
+  other.join();
 }
 
 TEST_F(CudaStagerTest, OpsThatEndMakeRoomForOthers) {
@@ -126,15 +213,16 @@ TEST_F(CudaStagerTest, AbandonedCopiesEndAtOnceAndTheirMemoryIsKeptUntilTheKerne
   EXPECT_TRUE(absl::IsAborted(ended[0].status));
   EXPECT_EQ(stager_->PollWithinNs(), kNoDeadline);
   stager_->EndOp(1, /*well=*/false);
-  EXPECT_FALSE(memory.expired()) << "the kernel is still to carry the command out";
+  EXPECT_FALSE(memory.expired()) << "the kernel is still to come";
   *go = 1;
   EXPECT_TRUE(Await([&] {
-    stager_->Drop(Prepare(2, tensor));  // takes back what has ended, when it needs to
+    stager_->Poll();
     return !program_.is_simulated() || program_.CopyKernels() == 0;
   }));
-  stager_->EndOp(1, false);  // not known any more
-  stager_.reset();
-  EXPECT_TRUE(memory.expired());
+  EXPECT_TRUE(Await([&] {
+    stager_->Poll();
+    return memory.expired();
+  }));
 }
 
 TEST_F(CudaStagerTest, CopiesOfAnOpThatIsNotKnownEndWithAnError) {

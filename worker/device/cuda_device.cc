@@ -1,0 +1,142 @@
+#include "worker/device/cuda_device.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/device/copy_kernel_ptx.h"
+
+namespace shoal {
+namespace {
+
+// What a callback of the driver calls.
+struct OnDone {
+  std::shared_ptr<const cuda::Api> api;
+  std::function<void(const absl::Status&)> function;
+};
+
+void CallOnDone(cuda::Stream /*stream*/, cuda::Result result, void* user_data) {
+  const std::unique_ptr<OnDone> done(static_cast<OnDone*>(user_data));
+  done->function(done->api->Check(result, "work of the stream before the all-reduce"));
+}
+
+}  // namespace
+
+// The device's context is the thread's current one for as long.
+class CudaDevice::Current {
+ public:
+  explicit Current(const CudaDevice& device)
+      : api_(*device.api_), status_(api_.Check(api_.context_push(device.context_), "cuCtxPushCurrent")) {}
+  ~Current() {
+    cuda::Context popped = nullptr;
+    if (status_.ok()) api_.context_pop(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  // Calls the driver, if the context could be made the current one.
+  template <typename Call>
+  absl::Status Try(const char* what, Call call) const {
+    return status_.ok() ? api_.Check(call(), what) : status_;
+  }
+
+ private:
+  const cuda::Api& api_;
+  const absl::Status status_;
+};
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<const cuda::Api> api, uint32_t ordinal) {
+  int count = 0;
+  if (absl::Status status = api->Check(api->device_get_count(&count), "cuDeviceGetCount"); !status.ok()) return status;
+  if (ordinal >= static_cast<uint32_t>(count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no CUDA device ", ordinal, ": this process sees ", count, " of them, counted from 0"));
+  }
+  cuda::Device handle = 0;
+  absl::Status status = api->Check(api->device_get(&handle, static_cast<int>(ordinal)), "cuDeviceGet");
+  if (!status.ok()) return status;
+  cuda::Context context = nullptr;
+  status = api->Check(api->primary_context_retain(&context, handle), "cuDevicePrimaryCtxRetain");
+  if (!status.ok()) return status;
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(api), context));
+  const Current current(*device);
+  const cuda::Api& driver = *device->api_;
+  int least = 0;
+  cuda::Module module = nullptr;
+  status = current.Try("cuCtxGetStreamPriorityRange",
+                       [&] { return driver.context_stream_priorities(&least, &device->priority_); });
+  if (status.ok()) {
+    status = current.Try("cuModuleLoadData", [&] { return driver.module_load_data(&module, kCopyKernelPtx); });
+  }
+  if (status.ok()) {
+    status = current.Try("cuModuleGetFunction",
+                         [&] { return driver.module_get_function(&device->kernel_, module, "shoal_copy"); });
+  }
+  if (!status.ok()) return status;
+  return device;
+}
+
+absl::Status CudaDevice::Register(std::span<std::byte> memory) {
+  const absl::Status status = Current(*this).Try("cuMemHostRegister", [&] {
+    return api_->host_register(memory.data(), memory.size(), cuda::kHostRegisterPortable | cuda::kHostRegisterMapped);
+  });
+  if (status.ok()) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(status.message(), ": ", memory.size() >> 20,
+                                                   " MiB are to be locked in memory; set device_memory_bytes to less"));
+}
+
+absl::StatusOr<cuda::Stream> CudaDevice::MakeStream() {
+  cuda::Stream made = nullptr;
+  // Its kernels are few and small; others wait for them, on this device and elsewhere.
+  const absl::Status status = Current(*this).Try(
+      "cuStreamCreateWithPriority", [&] { return api_->stream_create(&made, cuda::kStreamNonBlocking, priority_); });
+  if (!status.ok()) return status;
+  return made;
+}
+
+absl::StatusOr<cuda::Event> CudaDevice::MakeEvent() {
+  cuda::Event made = nullptr;
+  const absl::Status status =
+      Current(*this).Try("cuEventCreate", [&] { return api_->event_create(&made, cuda::kEventDisableTiming); });
+  if (!status.ok()) return status;
+  return made;
+}
+
+absl::Status CudaDevice::CheckNotCapturing(cuda::Stream stream) {
+  int is_capturing = 0;
+  absl::Status status =
+      Current(*this).Try("cuStreamIsCapturing", [&] { return api_->stream_is_capturing(stream, &is_capturing); });
+  if (!status.ok() || is_capturing == 0) return status;
+  return absl::FailedPreconditionError(
+      "the stream is being captured into a graph, which can't contain an all-reduce through reduction servers: leave "
+      "it outside of the capture");
+}
+
+absl::Status CudaDevice::Record(cuda::Event event, cuda::Stream stream) {
+  return Current(*this).Try("cuEventRecord", [&] { return api_->event_record(event, stream); });
+}
+
+absl::Status CudaDevice::Wait(cuda::Stream stream, cuda::Event event) {
+  return Current(*this).Try("cuStreamWaitEvent", [&] { return api_->stream_wait_event(stream, event, 0); });
+}
+
+absl::Status CudaDevice::CallBack(cuda::Stream stream, std::function<void(const absl::Status&)> callback) {
+  auto done = std::make_unique<OnDone>(OnDone{.api = api_, .function = std::move(callback)});
+  absl::Status status = Current(*this).Try(
+      "cuStreamAddCallback", [&] { return api_->stream_add_callback(stream, &CallOnDone, done.get(), 0); });
+  if (!status.ok()) return status;
+  [[maybe_unused]] const OnDone* const of_callback = done.release();
+  return status;
+}
+
+absl::Status CudaDevice::LaunchCopyKernel(cuda::Stream stream, device::OpControl* control, std::byte* tensor,
+                                          uint64_t bytes) {
+  auto control_address = static_cast<device::Uint64>(reinterpret_cast<uintptr_t>(control));
+  auto tensor_address = static_cast<device::Uint64>(reinterpret_cast<uintptr_t>(tensor));
+  device::Uint64 tensor_bytes = bytes;
+  void* parameters[] = {&control_address, &tensor_address, &tensor_bytes};
+  return Current(*this).Try("cuLaunchKernel", [&] {
+    return api_->launch_kernel(kernel_, device::kBlocks, 1, 1, device::kThreads, 1, 1, 0, stream, parameters, nullptr);
+  });
+}
+
+}  // namespace shoal
