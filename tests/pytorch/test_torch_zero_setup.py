@@ -80,7 +80,7 @@ def test_info_prints_what_is_in_effect():
     environment = with_servers(SHOAL_MIN_SERVERS="3")
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert result.returncode == 0, result.stdout
-    assert "ABI 6" in result.stdout and "SHOAL_MIN_SERVERS" in result.stdout
+    assert "ABI 7" in result.stdout and "SHOAL_MIN_SERVERS" in result.stdout
     environment["SHOAL_MIN_SERVERS"] = "none"
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert result.returncode == 1 and "SHOAL_MIN_SERVERS='none'" in result.stdout
