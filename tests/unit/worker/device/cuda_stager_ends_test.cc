@@ -97,7 +97,6 @@ TEST_F(CudaStagerTest, AnOpThatEndsBeforeItsLaunchEndsItsKernel) {
 }
 
 TEST_F(CudaStagerTest, AStreamThatIsStuckIsNotTheNextGroups) {
-  std::byte* const tensor = program_.Allocate(4000);
   std::atomic<uint32_t>* const go = program_.MakeWord();
   void* const stuck_stream = program_.MakeStream();
   program_.WaitFor(stuck_stream, go);
@@ -106,7 +105,7 @@ TEST_F(CudaStagerTest, AStreamThatIsStuckIsNotTheNextGroups) {
                                       .group = GroupHandle(1),
                                       .group_id = group,
                                       .stream = stream,
-                                      .tensor = tensor,
+                                      .tensor = program_.Allocate(4000),
                                       .bytes = 4000});
     ASSERT_TRUE(op.ok()) << op.status();
     ASSERT_TRUE(Launch(*op).ok());
