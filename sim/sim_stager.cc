@@ -8,14 +8,7 @@
 namespace shoal::sim {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
 constexpr std::byte kGarbage{0x5b};
-
-std::span<std::byte> WholePages(std::vector<std::byte>* region) {
-  const auto start = reinterpret_cast<uintptr_t>(region->data());
-  const uint64_t skipped = (kPageBytes - start % kPageBytes) % kPageBytes;
-  return std::span(*region).subspan(skipped, region->size() - kPageBytes);
-}
 
 std::span<std::byte> DestinationOf(const DeviceCopy& copy) {
   if (copy.to_device()) return {copy.tensor, copy.elements * DataTypeSize(copy.tensor_type)};
@@ -35,8 +28,8 @@ SimStager::SimStager(World* world, uint64_t max_delay_ns, uint64_t arena_bytes, 
       max_delay_ns_(max_delay_ns),
       wake_(std::move(wake)),
       fail_(std::move(fail)),
-      region_(arena_bytes + kPageBytes),
-      arena_(std::make_shared<StagingArena>(WholePages(&region_))),
+      region_(arena_bytes),
+      arena_(std::make_shared<StagingArena>(region_)),
       alive_(std::make_shared<SimStager*>(this)) {}
 
 SimStager::~SimStager() { *alive_ = nullptr; }

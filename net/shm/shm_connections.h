@@ -27,9 +27,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/frame.h"
+#include "core/page_arena.h"
 #include "net/event_list.h"
 #include "net/shm/outbox.h"
-#include "net/shm/page_arena.h"
 #include "net/shm/same_node_socket.h"
 #include "net/shm/shm_transport.h"
 #include "net/wake_up.h"

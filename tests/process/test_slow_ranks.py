@@ -4,6 +4,7 @@ processes, each on a node of its own; needs root.
 Links are shaped to a rate that two cores serve with time to spare, so that a node's link is slow and nothing else is.
 """
 
+import contextlib
 import sys
 
 import pytest
@@ -49,13 +50,19 @@ def slow_servers(cluster: Cluster) -> dict[str, str]:
     return {slow["name"]: slow["advice"] for job in document["jobs"] for slow in job["slow_servers"]}
 
 
-@pytest.fixture
-def cluster():
-    with linked_cluster(RANKS, 2) as linked:
+@contextlib.contextmanager
+def started_cluster(servers: int):
+    with linked_cluster(RANKS, servers) as linked:
         for node in linked.network.workers + linked.network.servers:
             shape_link(linked.network, node, RATE_MBIT)
         linked.start_scheduler_on_control(SHORT_LEASE_MS)
         linked.start_servers()
+        yield linked
+
+
+@pytest.fixture
+def cluster():
+    with started_cluster(2) as linked:
         yield linked
 
 
@@ -150,11 +157,7 @@ def test_equal_ranks_with_queued_ops_are_not_named(cluster: LinkedCluster):
 
 @pytest.fixture
 def four_servers():
-    with linked_cluster(RANKS, 4) as linked:
-        for node in linked.network.workers + linked.network.servers:
-            shape_link(linked.network, node, RATE_MBIT)
-        linked.start_scheduler_on_control(SHORT_LEASE_MS)
-        linked.start_servers()
+    with started_cluster(4) as linked:
         yield linked
 
 

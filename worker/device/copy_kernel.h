@@ -46,7 +46,7 @@ enum class OpEnd : Uint64 {
 struct OpControl {
   // Written by the host.
   Uint64 published;  // commands so far; command i is in commands[i % kCommands]
-  OpEnd end;         // nothing is published after it is set
+  Uint64 end;        // an OpEnd; nothing is published after it is set
   Uint64 unused[14];
   // Written by the device.
   Uint64 exited[kBlocks];  // 1: the block touches nothing any more
@@ -252,7 +252,7 @@ SHOAL_DEVICE void RunBlock(OpControl* control, BlockState* state, Uint64 tensor,
     if (leads) {
       for (;;) {
         // The end first: nothing is published after it.
-        state->end = static_cast<OpEnd>(LoadAcquire(reinterpret_cast<const Uint64*>(&control->end)));
+        state->end = static_cast<OpEnd>(LoadAcquire(&control->end));
         // Of an op that has failed nothing is copied any more: another block may be filling the tensor.
         const bool is_published = next < LoadAcquire(&control->published);
         state->has_command = is_published && state->end != OpEnd::kFailed ? 1 : 0;

@@ -14,28 +14,19 @@ namespace {
 
 // All-reduces under way on devices at the same time, at most.
 constexpr size_t kControls = 1024;
-constexpr uint64_t kPageBytes = 4096;
 constexpr auto kPatienceWithKernels = std::chrono::milliseconds(500);
 
-constexpr uint64_t ControlBytes() {
-  return (kControls * sizeof(device::OpControl) + kPageBytes - 1) / kPageBytes * kPageBytes;
+constexpr uint64_t WholePages(uint64_t bytes) {
+  return (bytes + PageArena::kPageBytes - 1) / PageArena::kPageBytes * PageArena::kPageBytes;
 }
+
+constexpr uint64_t kControlBytes = WholePages(kControls * sizeof(device::OpControl));
 
 device::Uint64 AddressOf(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
 
-template <typename Word>
-uint64_t LoadAcquire(const Word& word) {
-  return __atomic_load_n(reinterpret_cast<const uint64_t*>(&word), __ATOMIC_ACQUIRE);
-}
-
-template <typename Word>
-void StoreRelease(Word* word, uint64_t value) {
-  __atomic_store_n(reinterpret_cast<uint64_t*>(word), value, __ATOMIC_RELEASE);
-}
-
 bool HasExited(const device::OpControl& control) {
   return std::all_of(std::begin(control.exited), std::end(control.exited),
-                     [](const device::Uint64& block) { return LoadAcquire(block) != 0; });
+                     [](const device::Uint64& block) { return device::LoadAcquire(&block) != 0; });
 }
 
 device::CopyCommand CommandOf(const DeviceCopy& copy) {
@@ -56,8 +47,7 @@ device::CopyCommand CommandOf(const DeviceCopy& copy) {
 absl::StatusOr<std::unique_ptr<CudaStager>> CudaStager::Make(const CudaStagerOptions& options) {
   absl::StatusOr<std::unique_ptr<const cuda::Api>> api = cuda::Api::Load(options.library);
   if (!api.ok()) return api.status();
-  const uint64_t arena_bytes = (options.arena_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const absl::StatusOr<LockedRegion> region = LockedRegion::Take(ControlBytes() + arena_bytes);
+  const absl::StatusOr<LockedRegion> region = LockedRegion::Take(kControlBytes + WholePages(options.arena_bytes));
   if (!region.ok()) return region.status();
   return std::unique_ptr<CudaStager>(new CudaStager(*std::move(api), *region));
 }
@@ -66,14 +56,14 @@ CudaStager::CudaStager(std::shared_ptr<const cuda::Api> api, const LockedRegion&
     : api_(std::move(api)),
       region_(region),
       controls_(reinterpret_cast<device::OpControl*>(region.memory.data()), kControls),
-      arena_(std::make_shared<StagingArena>(region.memory.subspan(ControlBytes()))) {
+      arena_(std::make_shared<StagingArena>(region.memory.subspan(kControlBytes))) {
   for (device::OpControl& control : controls_) free_controls_.push_back(&control);
 }
 
 CudaStager::~CudaStager() {
   for (const auto* ops : {&ops_, &begun_}) {
     for (const auto& [ticket, op] : *ops) {
-      StoreRelease(&op->control_->end, static_cast<uint64_t>(device::OpEnd::kFailed));
+      device::StoreRelease(&op->control_->end, static_cast<device::Uint64>(device::OpEnd::kFailed));
       ended_.push_back(op);
     }
   }
@@ -147,7 +137,8 @@ absl::Status CudaStager::Enqueue(DeviceOp* op, std::function<void(const absl::St
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<cuda::Event> done = TakeEvent(*device, op->call_.device);
   if (!done.ok()) return done.status();
-  absl::Status status = PutBehindCaller(*device, *op, *stream, std::move(when_ready));
+  absl::Status status = (*device)->Wait(*stream, op->produced_);
+  if (status.ok()) status = (*device)->CallBack(*stream, std::move(when_ready));
   if (status.ok()) status = (*device)->LaunchCopyKernel(*stream, op->control_, op->call_.tensor, op->call_.bytes);
   const bool runs = status.ok();
   if (runs) status = (*device)->Record(*done, *stream);
@@ -159,12 +150,6 @@ absl::Status CudaStager::Enqueue(DeviceOp* op, std::function<void(const absl::St
     free_events_[op->call_.device].push_back(*done);
   }
   return status;
-}
-
-absl::Status CudaStager::PutBehindCaller(CudaDevice* device, const DeviceOp& op, cuda::Stream stream,
-                                         std::function<void(const absl::Status&)> when_ready) {
-  absl::Status status = device->Wait(stream, op.produced_);
-  return status.ok() ? device->CallBack(stream, std::move(when_ready)) : status;
 }
 
 absl::Status CudaStager::WaitOnStream(const DeviceOp& op, DeviceStream stream) {
@@ -285,19 +270,17 @@ bool CudaStager::Publish(DeviceOp* op, const DeviceCopy& copy) {
   if (op->published_ - op->first_ == device::kCommands) return false;
   op->control_->commands[op->published_ % device::kCommands] = CommandOf(copy);
   ++op->published_;
-  StoreRelease(&op->control_->published, op->published_);
+  device::StoreRelease(&op->control_->published, op->published_);
   op->under_way_.push_back({.token = copy.token, .staging = copy.staging});
   return true;
 }
-
-void CudaStager::Flush() {}
 
 void CudaStager::TakeDone(DeviceOp* op) {
   for (uint64_t i = 0; i < op->under_way_.size(); ++i) {
     const uint64_t number = op->first_ + i;
     DeviceOp::UnderWay& copy = op->under_way_[i];
     if (copy.staging == nullptr) continue;  // it was done before an older one
-    if (LoadAcquire(op->control_->done[number % device::kCommands]) != number + 1) continue;
+    if (device::LoadAcquire(&op->control_->done[number % device::kCommands]) != number + 1) continue;
     next_.push_back({.token = copy.token, .status = absl::OkStatus()});
     copy.staging.reset();
     --copies_under_way_;
@@ -330,7 +313,8 @@ std::span<const DeviceCopyEnded> CudaStager::Poll() {
 void CudaStager::EndOp(uint64_t ticket, bool well) {
   DeviceOp* const op = FindOp(ticket);
   if (op == nullptr) return;
-  StoreRelease(&op->control_->end, static_cast<uint64_t>(well ? device::OpEnd::kWell : device::OpEnd::kFailed));
+  const device::OpEnd end = well ? device::OpEnd::kWell : device::OpEnd::kFailed;
+  device::StoreRelease(&op->control_->end, static_cast<device::Uint64>(end));
   const auto found = ops_.find(ticket);
   const std::lock_guard lock(mutex_);
   ended_.push_back(std::move(found->second));

@@ -77,7 +77,6 @@ class CudaStager final : public Stager {
   // ---- the loop ----
 
   void Start(DeviceCopy copy) override;
-  void Flush() override;
   void EndOp(uint64_t ticket, bool well) override;
   void Abandon(GroupHandle group) override;
   std::span<const DeviceCopyEnded> Poll() override;
@@ -102,8 +101,6 @@ class CudaStager final : public Stager {
   absl::StatusOr<cuda::Event> TakeEvent(CudaDevice* device, uint32_t ordinal);
   absl::StatusOr<cuda::Stream> TakeStream(CudaDevice* device, DeviceOp* op);
   absl::Status Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
-  absl::Status PutBehindCaller(CudaDevice* device, const DeviceOp& op, cuda::Stream stream,
-                               std::function<void(const absl::Status&)> when_ready);
 
   // With mutex_ held.
   void TakeBackExited();
@@ -134,7 +131,6 @@ class CudaStager final : public Stager {
 
   // The loop's.
   std::unordered_map<uint64_t, std::shared_ptr<DeviceOp>> ops_;  // by ticket
-  std::vector<DeviceCopy> started_;
   uint64_t copies_under_way_ = 0;
   bool may_hold_given_up_ = false;  // an op was abandoned, and what it holds was not let go of
   std::vector<DeviceCopyEnded> next_;

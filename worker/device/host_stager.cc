@@ -18,12 +18,9 @@ void MoveElements(const DeviceCopy& copy) {
   }
 }
 
-void HostStager::Flush() {
-  for (const DeviceCopy& copy : started_) {
-    MoveElements(copy);
-    next_.push_back({.token = copy.token, .status = absl::OkStatus()});
-  }
-  started_.clear();
+void HostStager::Start(DeviceCopy copy) {
+  MoveElements(copy);
+  next_.push_back({.token = copy.token, .status = absl::OkStatus()});
 }
 
 std::span<const DeviceCopyEnded> HostStager::Poll() {

@@ -1,4 +1,4 @@
-// The Stager port where the "device" is host memory: copies by the loop's own thread, all of them at the next Flush.
+// The Stager port where the "device" is host memory: the loop's own thread copies at once.
 //
 // What other implementations are compared with, and what stands for a device where there is none.
 // Thread: one at a time.
@@ -14,15 +14,13 @@ namespace shoal {
 
 class HostStager final : public Stager {
  public:
-  void Start(DeviceCopy copy) override { started_.push_back(std::move(copy)); }
-  void Flush() override;
+  void Start(DeviceCopy copy) override;
   std::span<const DeviceCopyEnded> Poll() override;
   void EndOp(uint64_t /*ticket*/, bool /*well*/) override {}
   void Abandon(GroupHandle /*group*/) override {}
   uint64_t PollWithinNs() const override { return next_.empty() ? kNoDeadline : 0; }
 
  private:
-  std::vector<DeviceCopy> started_;
   std::vector<DeviceCopyEnded> next_;
   std::vector<DeviceCopyEnded> polled_;
 };

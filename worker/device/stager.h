@@ -2,7 +2,7 @@
 //
 // Rules, for every implementation (tests/conformance/stager):
 //   S1 Every copy that Start took ends with exactly one DeviceCopyEnded; neither the tensor's chunk nor the place is
-//      touched after that. Copies of one call of Flush, and of several, may end in any order.
+//      touched after that. Copies may end in any order.
 //   S2 A copy that ended well has moved every element. Where the types differ, float32 numbers were rounded to the 16
 //      bits of the place (nearest even), or widened from them, with the bits of reduce/convert.h.
 //   S3 Nothing here blocks, whatever the device does.
@@ -26,10 +26,7 @@ class Stager {
  public:
   virtual ~Stager() = default;
 
-  // Takes a copy in; it begins at the next Flush at the latest.
   virtual void Start(DeviceCopy copy) = 0;
-  // Has everything that was taken in begin.
-  virtual void Flush() = 0;
 
   // The op has ended, and no copy of it is under way any more. `well`: false: its tensor is filled with ones where the
   // device can still do that: NaN, where it holds floating-point numbers.

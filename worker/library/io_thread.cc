@@ -12,6 +12,7 @@
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/start_thread.h"
+#include "worker/machine/group_words.h"
 
 namespace shoal {
 namespace {
@@ -144,10 +145,7 @@ void IoThread::ReadyTensors::Post(TensorReadyCommand command) {
 
 absl::Status IoThread::SubmitOnDevice(const SubmitCommand& command, const std::shared_ptr<CallerOp>& op,
                                       const DeviceOpCall& call) {
-  if (stager_ == nullptr) {
-    return absl::FailedPreconditionError(
-        "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
-  }
+  if (stager_ == nullptr) return NoDevicesError();
   const std::lock_guard lock(launch_mutex_);
   absl::StatusOr<std::shared_ptr<DeviceOp>> device_op = stager_->Prepare(call);
   if (absl::IsInternal(device_op.status())) {

@@ -17,6 +17,7 @@
 #include "process/scheduler_address.h"
 #include "worker/library/c_boundary.h"
 #include "worker/library/worker_client.h"
+#include "worker/machine/group_words.h"
 #include "worker/machine/op_plan.h"
 
 // The handle stays when its worker is closed: a thread may be on its way into shoal_next_completion, and must learn
@@ -321,7 +322,7 @@ uint32_t shoal_group_rank(const shoal_group* group) { return group == nullptr ? 
 uint32_t shoal_group_size(const shoal_group* group) { return group == nullptr ? 0 : group->group->info().size(); }
 
 int shoal_group_takes_devices(const shoal_group* group) {
-  return group != nullptr && group->group->info().node_reduce == shoal::NodeReduceMode::kFlat ? 1 : 0;
+  return group != nullptr && shoal::CheckTakesDevices(group->group->info()).ok() ? 1 : 0;
 }
 
 shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, shoal_dtype dtype, shoal_plan* plan,

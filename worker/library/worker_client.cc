@@ -14,6 +14,7 @@
 #include "process/node_identity.h"
 #include "process/socket_address.h"
 #include "worker/local_reduce/host_local_reduce.h"
+#include "worker/machine/group_words.h"
 #include "worker/machine/op_layout.h"
 
 namespace shoal {
@@ -192,11 +193,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
   if (!layout.ok()) return layout.status();
-  if (call.device.has_value() && group->info().node_reduce != NodeReduceMode::kFlat) {
-    return absl::UnimplementedError(
-        absl::StrCat("group '", group->info().name,
-                     "' is reduced within nodes, which takes tensors in host memory only: "
-                     "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
+  if (call.device.has_value()) {
+    if (absl::Status takes = CheckTakesDevices(group->info()); !takes.ok()) return takes;
   }
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);

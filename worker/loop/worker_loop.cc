@@ -43,7 +43,6 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
     Execute(outcomes);
     HandIn(now);
   }
-  if (progress && stager_ != nullptr) stager_->Flush();
   return progress;
 }
 

@@ -122,10 +122,8 @@ void ChunkFlow::SetReadyElements(OpNumber number, uint64_t elements) {
 }
 
 bool ChunkFlow::NoteTensorReady(uint64_t ticket) {
-  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
-    return !candidate.reported() && candidate.command().ticket == ticket;
-  });
-  if (op == ops_.end()) return false;
+  WorkerOp* const op = ops_.FindOpen(ticket);
+  if (op == nullptr) return false;
   op->SetReadyElements(op->layout().element_count());
   return true;
 }

@@ -82,4 +82,16 @@ absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command) {
                                                  "'; make its layout with the information of this one"));
 }
 
+absl::Status CheckTakesDevices(const GroupInfo& group) {
+  if (group.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("group '", group.name,
+                                               "' is reduced within nodes, which takes tensors in host memory only: "
+                                               "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
+}
+
+absl::Status NoDevicesError() {
+  return absl::FailedPreconditionError(
+      "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
+}
+
 }  // namespace shoal

@@ -37,12 +37,7 @@ void NodeGroup::Open(Now now, WorkerActions* actions) {
 absl::Status NodeGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   FollowRail(now, actions);
   if (failed()) return failure_;
-  if (command.on_device) {
-    return absl::UnimplementedError(
-        absl::StrCat("group '", info_->name,
-                     "' is reduced within nodes, which takes tensors in host memory only: "
-                     "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
-  }
+  if (command.on_device) return CheckTakesDevices(*info_);
   if (absl::Status layout = CheckLayout(*info_, command); !layout.ok()) return layout;
   if (rail_ != nullptr) {
     if (absl::Status taken = rail_->Submit(command, now, actions); !taken.ok()) return taken;
@@ -116,20 +111,13 @@ void NodeGroup::OpenIfReady(WorkerActions* actions) {
   actions->push_back(GroupOpened{handle_, absl::OkStatus()});
 }
 
-WorkerOp* NodeGroup::FindOpen(uint64_t ticket) {
-  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
-    return !candidate.reported() && candidate.command().ticket == ticket;
-  });
-  return op == ops_.end() ? nullptr : &*op;
-}
-
 void NodeGroup::OnPartReduced(const LocalPartReduced& reduced) {
-  const WorkerOp* const op = FindOpen(reduced.ticket);
+  const WorkerOp* const op = ops_.FindOpen(reduced.ticket);
   if (op != nullptr) rail_->NoteReduced(op->number(), {reduced.first_element, reduced.element_count});
 }
 
 void NodeGroup::OnOpEnded(const LocalOpEnded& ended, Now now, WorkerActions* actions) {
-  WorkerOp* const op = FindOpen(ended.ticket);
+  WorkerOp* const op = ops_.FindOpen(ended.ticket);
   if (op == nullptr) return;
   if (rail_ != nullptr) {
     rail_->NoteNodeEnded(op->number(), ended.status);

@@ -69,7 +69,6 @@ class NodeGroup final : public AnyGroup {
   enum class State : uint8_t { kOpening, kOpen, kFailed, kClosed };
 
   bool opening() const { return state_ == State::kOpening; }
-  WorkerOp* FindOpen(uint64_t ticket);
   void OpenIfReady(WorkerActions* actions);
   // What follows from what happened to the rail, which may be nothing.
   void FollowRail(Now now, WorkerActions* actions);

@@ -47,6 +47,13 @@ const WorkerOp* OpQueue::Find(OpNumber number) const {
   return Holds(number) ? &ops_[number.value() - first_] : nullptr;
 }
 
+WorkerOp* OpQueue::FindOpen(uint64_t ticket) {
+  const auto op = std::find_if(ops_.begin(), ops_.end(), [ticket](const WorkerOp& candidate) {
+    return !candidate.reported() && candidate.command().ticket == ticket;
+  });
+  return op == ops_.end() ? nullptr : &*op;
+}
+
 WorkerOp* OpQueue::OldestOpen() { return const_cast<WorkerOp*>(std::as_const(*this).OldestOpen()); }
 
 const WorkerOp* OpQueue::OldestOpen() const {

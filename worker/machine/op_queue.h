@@ -31,6 +31,8 @@ class OpQueue {
   // nullptr: not known (any more). What they point to stays until the op is dropped.
   WorkerOp* Find(OpNumber number);
   const WorkerOp* Find(OpNumber number) const;
+  // The op with that ticket, if it was not reported; nullptr: none.
+  WorkerOp* FindOpen(uint64_t ticket);
   // The oldest op that was not reported; nullptr: none.
   WorkerOp* OldestOpen();
   const WorkerOp* OldestOpen() const;

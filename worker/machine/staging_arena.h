@@ -8,28 +8,30 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
+
+#include "core/page_arena.h"
 
 namespace shoal {
 
 class StagingArena {
  public:
-  // In whole pages.
-  explicit StagingArena(std::span<std::byte> region);
+  // In whole pages of PageArena; what is left over is not used.
+  explicit StagingArena(std::span<std::byte> region) : region_(region), pages_(region.size()) {}
 
-  // nullptr: there is no such piece left. `bytes`: whole pages.
+  // nullptr: there is no such piece left.
   std::byte* Take(uint64_t bytes);
-  void GiveBack(std::byte* start);
+  // Gives back what Take(bytes) gave.
+  void GiveBack(std::byte* start, uint64_t bytes);
 
-  uint64_t size_bytes() const { return region_.size(); }
+  uint64_t size_bytes() const { return pages_.capacity_bytes(); }
+  // As they were asked for.
   uint64_t taken_bytes() const { return taken_bytes_; }
   uint64_t most_taken_bytes() const { return most_taken_bytes_; }
 
  private:
   const std::span<std::byte> region_;
-  std::map<std::byte*, uint64_t> free_;   // by start: bytes; no two touch each other
-  std::map<std::byte*, uint64_t> taken_;  // likewise
+  PageArena pages_;
   uint64_t taken_bytes_ = 0;
   uint64_t most_taken_bytes_ = 0;
 };

@@ -26,7 +26,7 @@ absl::StatusOr<std::shared_ptr<StagingMemory>> StagingMemory::Allocate(uint32_t 
   if (arena != nullptr) {
     std::byte* const in_arena = arena->Take(places * stride_bytes);
     if (in_arena != nullptr) {
-      return std::shared_ptr<StagingMemory>(new StagingMemory(in_arena, stride_bytes, arena));
+      return std::shared_ptr<StagingMemory>(new StagingMemory(in_arena, places * stride_bytes, stride_bytes, arena));
     }
   }
   // Not touched until it is used: where nothing lands in pieces it costs addresses only.
@@ -35,14 +35,14 @@ absl::StatusOr<std::shared_ptr<StagingMemory>> StagingMemory::Allocate(uint32_t 
     return absl::ResourceExhaustedError(absl::StrCat("no memory for ", places, " chunks of ", max_chunk_bytes,
                                                      " bytes on their way to or from one shard; use smaller chunks"));
   }
-  return std::shared_ptr<StagingMemory>(new StagingMemory(start, stride_bytes, nullptr));
+  return std::shared_ptr<StagingMemory>(new StagingMemory(start, places * stride_bytes, stride_bytes, nullptr));
 }
 
 StagingMemory::~StagingMemory() {
   if (arena_ == nullptr) {
     std::free(start_);
   } else {
-    arena_->GiveBack(start_);
+    arena_->GiveBack(start_, bytes_);
   }
 }
 

@@ -41,10 +41,11 @@ class StagingMemory {
   bool is_in_arena() const { return arena_ != nullptr; }
 
  private:
-  StagingMemory(std::byte* start, uint64_t stride_bytes, std::shared_ptr<StagingArena> arena)
-      : start_(start), stride_bytes_(stride_bytes), arena_(std::move(arena)) {}
+  StagingMemory(std::byte* start, uint64_t bytes, uint64_t stride_bytes, std::shared_ptr<StagingArena> arena)
+      : start_(start), bytes_(bytes), stride_bytes_(stride_bytes), arena_(std::move(arena)) {}
 
   std::byte* const start_;
+  const uint64_t bytes_;
   const uint64_t stride_bytes_;
   const std::shared_ptr<StagingArena> arena_;  // null: of the heap
 };

@@ -163,10 +163,7 @@ bool WorkerGroup::MayMove(Refusal refusal) const {
 
 absl::Status WorkerGroup::Submit(const SubmitCommand& command, Now now, WorkerActions* actions) {
   if (failed()) return flow_.failure();
-  if (command.on_device && options_.staging_arena == nullptr) {
-    return absl::FailedPreconditionError(
-        "the tensor is on a device, and this worker was connected without devices: set shoal_worker_options.devices");
-  }
+  if (command.on_device && options_.staging_arena == nullptr) return NoDevicesError();
   if (command.on_device) {
     if (absl::Status reachable = flow_.MakeReachableByDevices(); !reachable.ok()) {
       Fail(reachable, now, actions);  // the other ranks would wait for this one

@@ -12,6 +12,7 @@ namespace {
 class CudaHarness {
  public:
   static constexpr bool kFillsFailed = true;
+  static constexpr bool kCopiesInStart = false;
 
   Stager& stager() { return *stager_; }
   std::shared_ptr<StagingArena> arena() { return stager_->arena(); }

@@ -18,7 +18,6 @@ class SteppingStager final : public Stager {
     ++under_way_;
     stager_.Start(std::move(copy));
   }
-  void Flush() override { stager_.Flush(); }
   void EndOp(uint64_t ticket, bool well) override { stager_.EndOp(ticket, well); }
   void Abandon(GroupHandle group) override { stager_.Abandon(group); }
   std::span<const DeviceCopyEnded> Poll() override {
@@ -35,24 +34,16 @@ class SteppingStager final : public Stager {
   size_t under_way_ = 0;
 };
 
-class SimHarness {
+class SimHarness : public HostTensors {
  public:
-  static constexpr bool kFillsFailed = false;
+  static constexpr bool kCopiesInStart = false;
 
   Stager& stager() { return stager_; }
   std::shared_ptr<StagingArena> arena() { return stager_.arena(); }
-  std::byte* MakeTensor(const void* content, uint64_t bytes) {
-    tensors_.push_back(std::make_unique<std::vector<uint64_t>>(bytes / 8 + 1));
-    std::memcpy(tensors_.back()->data(), content, bytes);
-    return reinterpret_cast<std::byte*>(tensors_.back()->data());
-  }
-  std::vector<std::byte> Read(const std::byte* tensor, uint64_t bytes) { return {tensor, tensor + bytes}; }
-  void StartOp(uint64_t /*ticket*/, std::byte* /*tensor*/, uint64_t /*bytes*/, uint16_t /*group*/ = 0) {}
 
  private:
   sim::World world_{7};
   SteppingStager stager_{&world_};
-  std::vector<std::unique_ptr<std::vector<uint64_t>>> tensors_;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Sim, StagerSuite, SimHarness);

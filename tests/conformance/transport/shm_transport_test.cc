@@ -4,7 +4,7 @@
 #include <random>
 #include <thread>
 
-#include "net/shm/page_arena.h"
+#include "core/page_arena.h"
 #include "tests/conformance/transport/shm_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 

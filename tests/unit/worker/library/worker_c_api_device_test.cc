@@ -70,6 +70,19 @@ class Device {
   void* const stream_ = program_.MakeStream();
 };
 
+// Flat. nullptr, and the test has failed: it could not be made.
+shoal_group* MakeGroup(TestRank* rank, const char* name, shoal_wire wire) {
+  shoal_group_options options = {};
+  options.struct_size = sizeof(options);
+  options.name = name;
+  options.wire = wire;
+  options.node_reduce = SHOAL_NODE_REDUCE_OFF;
+  shoal_group* group = nullptr;
+  shoal_error error = {};
+  EXPECT_EQ(shoal_group_create(rank->worker(), &options, &group, &error), SHOAL_OK) << error.message;
+  return group;
+}
+
 // What Fill and an all-reduce over ranks that filled with rank + 1 give.
 std::vector<float> Summed(uint64_t count, uint32_t ranks, float factor = 1) {
   std::vector<float> sum(count);
@@ -158,13 +171,8 @@ TEST_F(DeviceTest, TensorsInHostMemoryAndOnTheDeviceTakeTurns) {
 TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
   RunRanks(cluster_, "two-orders", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    shoal_group_options options = {};
-    options.struct_size = sizeof(options);
-    options.name = "second";
-    options.node_reduce = SHOAL_NODE_REDUCE_OFF;
-    shoal_group* second = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &second, &error), SHOAL_OK) << error.message;
+    shoal_group* const second = MakeGroup(&rank, "second", SHOAL_WIRE_NONE);
+    ASSERT_NE(second, nullptr);
     constexpr uint64_t kCount = 20'000;
     for (int round = 0; round < 10; ++round) {
       std::vector<shoal_op*> ops;
@@ -189,14 +197,8 @@ TEST_F(DeviceTest, GroupsThatAreCalledInAnotherOrderDoNotDeadlock) {
 TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
   RunRanks(cluster_, "bf16", kRanks, [](TestRank& rank) {
     Device device(&rank);
-    shoal_group_options options = {};
-    options.struct_size = sizeof(options);
-    options.name = "bf16";
-    options.wire = SHOAL_WIRE_BFLOAT16;
-    options.node_reduce = SHOAL_NODE_REDUCE_OFF;
-    shoal_group* group = nullptr;
-    shoal_error error = {};
-    ASSERT_EQ(shoal_group_create(rank.worker(), &options, &group, &error), SHOAL_OK) << error.message;
+    shoal_group* const group = MakeGroup(&rank, "bf16", SHOAL_WIRE_BFLOAT16);
+    ASSERT_NE(group, nullptr);
     constexpr uint64_t kCount = 70'000;
     std::vector<float> data(kCount);
     for (uint64_t i = 0; i < kCount; ++i)
@@ -213,6 +215,7 @@ TEST_F(DeviceTest, A16BitWireIsRoundedOnTheDevice) {
     call.dtype = SHOAL_FLOAT32;
     call.op = SHOAL_SUM;
     shoal_op* in_memory = nullptr;
+    shoal_error error = {};
     ASSERT_EQ(shoal_all_reduce(group, data.data(), kCount, &call, &in_memory, &error), SHOAL_OK) << error.message;
     EXPECT_EQ(TestRank::Finish(in_memory).code, SHOAL_OK);
     EXPECT_EQ(summed, data);

@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = PageArena::kPageBytes;
 
 TEST(StagingArena, WhatIsGivenBackIsOnePieceAgain) {
   std::vector<std::byte> region(8 * kPage);
@@ -18,10 +18,10 @@ TEST(StagingArena, WhatIsGivenBackIsOnePieceAgain) {
   std::byte* const third = arena.Take(3 * kPage);
   EXPECT_EQ(arena.Take(kPage), nullptr);
   EXPECT_EQ(arena.taken_bytes(), 8 * kPage);
-  arena.GiveBack(first);
-  arena.GiveBack(third);
+  arena.GiveBack(first, 2 * kPage);
+  arena.GiveBack(third, 3 * kPage);
   EXPECT_EQ(arena.Take(4 * kPage), nullptr) << "5 pages are free, in two pieces";
-  arena.GiveBack(second);
+  arena.GiveBack(second, 3 * kPage);
   EXPECT_EQ(arena.Take(8 * kPage), region.data());
   EXPECT_EQ(arena.most_taken_bytes(), 8 * kPage);
 }
@@ -43,11 +43,11 @@ TEST(StagingArena, PiecesNeverOverlapAndNothingIsLost) {
       taken.emplace_back(start, bytes);
     } else if (!taken.empty()) {
       const size_t index = random() % taken.size();
-      arena.GiveBack(taken[index].first);
+      arena.GiveBack(taken[index].first, taken[index].second);
       taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(index));
     }
   }
-  for (const auto& [start, bytes] : taken) arena.GiveBack(start);
+  for (const auto& [start, bytes] : taken) arena.GiveBack(start, bytes);
   EXPECT_EQ(arena.taken_bytes(), 0u);
   EXPECT_EQ(arena.Take(64 * kPage), region.data());
 }

@@ -22,10 +22,8 @@ using ::testing::SizeIs;
 constexpr uint64_t kChunkElements = 256;
 // With an arena of that many pages.
 WorkerMachineOptions WithDevices(uint64_t pages = 256) {
-  static auto* region = new std::vector<std::byte>(257 * 4096);
-  const auto start = (reinterpret_cast<uintptr_t>(region->data()) + 4095) / 4096 * 4096;
-  return {.staging_arena =
-              std::make_shared<StagingArena>(std::span(reinterpret_cast<std::byte*>(start), pages * 4096))};
+  static auto* region = new std::vector<std::byte>(256 * 4096);
+  return {.staging_arena = std::make_shared<StagingArena>(std::span(*region).first(pages * 4096))};
 }
 
 void Move(WorkerDriver* worker, uint32_t servers, uint64_t epoch, uint32_t credit) {
@@ -49,6 +47,23 @@ void LandOnlyChunk(WorkerDriver* worker) {
   worker->OfferResult(worker->sends[0], 2);
   ASSERT_THAT(worker->accepts, SizeIs(1));
   worker->Land(worker->accepts[0]);
+}
+
+// Of an op of two chunks the first one's result is on the device when the group moves and its new server asks for it.
+void AskForAResultOfAnOpenOp(WorkerDriver* worker) {
+  worker->OpenAll(2, 1, 2);
+  worker->SubmitOnDevice(1, 2 * kChunkElements);
+  worker->TensorReady(1);
+  worker->EndCopies();
+  const std::vector<WorkerSendAction> sends = worker->sends;
+  for (const WorkerSendAction& send : sends) worker->Sent(send);
+  worker->OfferResult(sends.at(0), 2);
+  worker->Land(worker->accepts.at(0));
+  worker->EndCopies();
+  Move(worker, 1, 4, 2);
+  worker->EndCopies();  // chunk 1 again
+  worker->Clear();
+  Ask(worker, 1, 0, 4);
 }
 
 TEST(WorkerDevice, NothingIsReadBeforeTheTensorIsReady) {
@@ -246,19 +261,7 @@ TEST(WorkerDevice, ResultsThatAreBeingKeptWhenTheGroupMovesAreKeptOnce) {
 
 TEST(WorkerDevice, AResultOfAnOpThatIsNotDoneIsCopiedAndThenHandedOver) {
   WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 2);
-  worker.SubmitOnDevice(1, 2 * kChunkElements);
-  worker.TensorReady(1);
-  worker.EndCopies();
-  const std::vector<WorkerSendAction> sends = worker.sends;
-  for (const WorkerSendAction& send : sends) worker.Sent(send);
-  worker.OfferResult(sends.at(0), 2);
-  worker.Land(worker.accepts.at(0));
-  worker.EndCopies();
-  Move(&worker, 1, 4, 2);
-  worker.EndCopies();  // chunk 1 again
-  worker.Clear();
-  Ask(&worker, 1, 0, 4);
+  AskForAResultOfAnOpenOp(&worker);
   EXPECT_THAT(worker.sends, IsEmpty());
   ASSERT_THAT(worker.device_copies, SizeIs(1));
   const DeviceCopy copy = worker.device_copies[0];
@@ -273,19 +276,7 @@ TEST(WorkerDevice, AResultOfAnOpThatIsNotDoneIsCopiedAndThenHandedOver) {
 
 TEST(WorkerDevice, AHandOverIsForgottenWhenTheGroupMovesDuringItsCopy) {
   WorkerDriver worker(WithDevices());
-  worker.OpenAll(2, 1, 2);
-  worker.SubmitOnDevice(1, 2 * kChunkElements);
-  worker.TensorReady(1);
-  worker.EndCopies();
-  const std::vector<WorkerSendAction> sends = worker.sends;
-  for (const WorkerSendAction& send : sends) worker.Sent(send);
-  worker.OfferResult(sends.at(0), 2);
-  worker.Land(worker.accepts.at(0));
-  worker.EndCopies();
-  Move(&worker, 1, 4, 2);
-  worker.EndCopies();
-  worker.Clear();
-  Ask(&worker, 1, 0, 4);
+  AskForAResultOfAnOpenOp(&worker);
   const DeviceCopy copy = worker.device_copies.at(0);
   worker.Clear();
   Move(&worker, 1, 5, 2);

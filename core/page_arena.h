@@ -1,9 +1,9 @@
-// Book-keeping of an arena from which payloads are lent: runs of pages, the lowest free ones first.
+// Book-keeping of an arena from which memory is taken and given back: runs of pages, the lowest free ones first.
 //
-// Lowest first keeps what is in use small and in the processor's cache, however long the transport lives. Never touches
+// Lowest first keeps what is in use small and in the processor's cache, however long the arena lives. Never touches
 // the memory. One thread; no allocation after the constructor.
-#ifndef SHOAL_NET_SHM_PAGE_ARENA_H_
-#define SHOAL_NET_SHM_PAGE_ARENA_H_
+#ifndef SHOAL_CORE_PAGE_ARENA_H_
+#define SHOAL_CORE_PAGE_ARENA_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -34,4 +34,4 @@ class PageArena {
 
 }  // namespace shoal
 
-#endif  // SHOAL_NET_SHM_PAGE_ARENA_H_
+#endif  // SHOAL_CORE_PAGE_ARENA_H_

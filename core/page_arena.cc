@@ -1,4 +1,4 @@
-#include "net/shm/page_arena.h"
+#include "core/page_arena.h"
 
 #include <algorithm>
 
