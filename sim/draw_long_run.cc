@@ -117,7 +117,7 @@ void DrawLongRun(Random& random, Profile* profile) {
   if (duet.first == FaultKind::kFollowerStop || duet.second == FaultKind::kFollowerStop) {
     profile->schedulers = std::max(profile->schedulers, 2u);
   }
-  if (random.Chance(50'000)) DrawSmallServers(random, profile);
+  if (random.Chance(30'000)) DrawSmallServers(random, profile);
   uint64_t end_ns = 0;
   for (const Fault& fault : profile->faults) end_ns = std::max(end_ns, fault.at_ns + fault.duration_ns);
   end_ns = std::min(end_ns + 2 * profile->lease_ttl_ms * kNsPerMs + random.Between(2, 4) * kNsPerS, kLongestRunNs);
