@@ -45,7 +45,11 @@ uint64_t SlotMemoryForPlans(const std::vector<JobProfile>& jobs, uint32_t server
 }
 
 bool Profile::moves() const {
-  return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) { return IsSurvivable(fault.kind); }) ||
+  const auto moves_groups = [](const Fault& fault) {
+    // Servers whose heartbeats go to the follower lose their leases, if those are short.
+    return IsSurvivable(fault.kind) || fault.kind == FaultKind::kFollowerStop;
+  };
+  return std::any_of(faults.begin(), faults.end(), moves_groups) ||
          std::any_of(jobs.begin(), jobs.end(), [](const JobProfile& job) { return job.has_colocated_servers; });
 }
 

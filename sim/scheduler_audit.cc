@@ -40,7 +40,8 @@ void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_n
 
 void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns) {
   ++moves_;
-  Moves& moves = moves_of_[event.subject];
+  Moves& moves = moves_of_[{event.ids.job, event.ids.group}];
+  moves.subject = event.subject;
   ++moves.count;
   moves.newest_ns.push_back(now_ns);
   while (moves.newest_ns.front() + kNsPerS <= now_ns) moves.newest_ns.pop_front();
@@ -67,9 +68,9 @@ void SchedulerAudit::CheckRetained(const scheduler::PersistedState& state, const
 
 void SchedulerAudit::CheckEnd() {
   const uint64_t reasons = processes_ + faults_->begun();
-  for (const auto& [subject, moves] : moves_of_) {
+  for (const auto& [group, moves] : moves_of_) {
     if (moves.count <= kMovesForEach * reasons) continue;
-    fail_(absl::StrCat(subject, " moved ", moves.count, " times for ", reasons, " faults and processes (pace)"));
+    fail_(absl::StrCat(moves.subject, " moved ", moves.count, " times for ", reasons, " faults and processes (pace)"));
   }
   const auto check = [&](const char* what, uint64_t count, uint64_t for_each) {
     if (count <= for_each * reasons) return;

@@ -45,6 +45,7 @@ class SchedulerAudit {
 
  private:
   struct Moves {
+    std::string subject;
     uint64_t count = 0;
     std::deque<uint64_t> newest_ns;
   };
@@ -55,7 +56,8 @@ class SchedulerAudit {
   const std::function<void(const std::string&)> fail_;
   std::map<std::string, std::set<std::string>> places_;  // by job: its processes and their nodes
   std::set<std::string> jobs_with_servers_;
-  std::map<std::string, Moves> moves_of_;  // by the event's subject
+  // A job that was started again has its name and its groups' twice.
+  std::map<std::pair<JobId, GroupId>, Moves> moves_of_;
   bool all_started_ = false;
   uint64_t processes_ = 0;
   uint64_t moves_ = 0;

@@ -30,7 +30,7 @@ void JobGroup::NoteReachedAgain(ServerId server, std::string wish, Now now) {
 }
 
 void JobGroup::NoteReport(ServerId server, std::string wish, Now now) {
-  if (wish_.empty() && pace_.IsSettled(now)) wanted_since_ns_ = now.monotonic_ns;
+  if (wish_.empty() && (pace_.IsSettled(now) || !wanted_since_ns_.has_value())) wanted_since_ns_ = now.monotonic_ns;
   wish_ = std::move(wish);
   ForgetExclusion(server);
 }
@@ -48,6 +48,7 @@ void JobGroup::MoveTo(const ShardMap& map, std::vector<ExcludedServer> excluded,
   state_.epoch = map.epoch();
   state_.shards = map.shards();
   state_.excluded = std::move(excluded);
+  if (wish_.empty() && pace_.IsSettled(now)) wanted_since_ns_.reset();
   pace_.Note(now);
   wish_.clear();
 }

@@ -6,6 +6,7 @@
 #define SHOAL_SCHEDULER_MACHINE_JOB_GROUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ class JobGroup {
   // The server that the newest report was of, if it can't be used; 0: none.
   ServerId reported() const { return reported_; }
   // Of WantsMove: when that began, over moves that did not help.
-  uint64_t wanted_since_ns() const { return wanted_since_ns_; }
+  uint64_t wanted_since_ns() const { return wanted_since_ns_.value_or(0); }
   // The server may be of use again.
   void ForgetExclusion(ServerId server);
   // Its memory may be. True if it had refused the group.
@@ -64,7 +65,7 @@ class JobGroup {
   GroupState state_;
   std::string wish_;
   ServerId reported_;
-  uint64_t wanted_since_ns_ = 0;
+  std::optional<uint64_t> wanted_since_ns_;  // null: nothing was, since it last stayed where it was
   uint64_t look_again_ns_ = kNoDeadline;
   MovePace pace_;
 };

@@ -248,6 +248,10 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   return absl::OkStatus();
 }
 
+void JobRegistry::BeginLease(JobId job, JobRank rank, Incarnation incarnation, Now now) {
+  if (FindMember(job, rank, incarnation).ok()) GrantLease(&jobs_.at(job).workers.at(rank), now);
+}
+
 absl::StatusOr<JobRegistry::Gone> JobRegistry::Leave(const LeaveJob& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();

@@ -126,6 +126,9 @@ class JobRegistry {
   // The job of the live worker that a request came from; NOT_FOUND as for Renew.
   absl::StatusOr<const Job*> FindMember(JobId job, JobRank rank, Incarnation incarnation) const;
 
+  // The rank's lease counts from now, if the process is live and still has the rank.
+  void BeginLease(JobId job, JobRank rank, Incarnation incarnation, Now now);
+
   // NOT_FOUND: as for Renew.
   absl::StatusOr<Gone> Leave(const LeaveJob& request, Now now);
   // Those whose lease ran out or whose process has ended, now lost.

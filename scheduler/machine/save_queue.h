@@ -41,8 +41,18 @@ struct AddWatcher {
   JobId job;
   SendWatch first;  // the state when it came
 };
-using Consequence =
-    std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishColocationRequest, AddWatcher, EventRecord>;
+// The reply behind it tells a process that it is a member: its lease counts from there.
+struct BeginRankLease {
+  JobId job;
+  JobRank rank;
+  Incarnation incarnation;
+};
+struct BeginServerLease {
+  ServerId server;
+  Incarnation incarnation;
+};
+using Consequence = std::variant<Reply, PublishMap, PublishLost, PublishGroupMap, PublishColocationRequest, AddWatcher,
+                                 EventRecord, BeginRankLease, BeginServerLease>;
 
 class SaveQueue {
  public:

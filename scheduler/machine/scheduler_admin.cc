@@ -54,7 +54,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const AbortJob& request, Now
   saves_.NoteChange();
   const Job& job = *jobs_.Find(*id);
   Record(EventKind::kJobAborted, absl::StrCat("job \"", job.name, "\""), job.failure, now, {.job = *id});
-  ReplyNow(rounds_.FailJob(*id, absl::AbortedError(job.failure)));
+  Refuse(rounds_.FailJob(*id, absl::AbortedError(job.failure)));
   JobAborted aborted{.job = *id, .live_ranks = static_cast<uint32_t>(job.live_count)};
   for (const auto& [group_id, group] : job.groups.all()) {
     // All rails of a group fail with the first.

@@ -40,9 +40,9 @@ std::string RanksText(const GroupRound& round, const NodeReduceDecision& decisio
 
 void SchedulerMachine::Answer(RequestHandle handle, const JoinGroup& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (!job.ok()) return Refuse(handle, job.status());
   if (absl::Status status = CheckRequest(request, (*job)->world_size); !status.ok()) return ReplyNow(handle, status);
-  if ((*job)->phase == JobPhase::kFailed) return ReplyNow(handle, absl::AbortedError((*job)->failure));
+  if ((*job)->phase == JobPhase::kFailed) return Refuse(handle, absl::AbortedError((*job)->failure));
   if (AnswerAgain(handle, request, **job, now)) return;
   ReplyNow(rounds_.Add(handle, request, now));
   CompleteGroups(now);
@@ -170,7 +170,7 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
 
 void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (!job.ok()) return Refuse(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
   for (const GroupId group : request.groups) CloseGroup(**job, group, request.rank, now);

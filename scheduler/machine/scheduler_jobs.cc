@@ -39,6 +39,7 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
            {.job = joined->job});
   }
   const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
   AfterSave(
       Reply{handle, Response(JobJoined{.job = joined->job,
                                        .lease_ttl_ms = settings_.lease_ttl_ms,
@@ -92,7 +93,7 @@ void SchedulerMachine::RefuseHeldJoins(JobId job, JobRank rank, Now now) {
 
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& request, Now now) {
   const absl::Status status = jobs_.Renew(request, now);
-  if (!status.ok()) return ReplyNow(handle, status);
+  if (!status.ok()) return Refuse(handle, status);
   TellSlow(request.job, now);
   WorkerRenewed renewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                         .waits = rounds_.LongWaits(request, servers_, jobs_, now)};
@@ -176,12 +177,12 @@ void SchedulerMachine::TellSlow(JobId id, Now now) {
 
 void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (!job.ok()) return Refuse(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
   GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
-  if (!gone.ok()) return ReplyNow(handle, gone.status());
+  if (!gone.ok()) return Refuse(handle, gone.status());
   RankIsGone(*gone, now);
   AfterSave(Reply{handle, Response(Done())});
   RetryHeldJoins(now);
@@ -195,12 +196,12 @@ void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
            {.job = gone.rank.job, .rank = gone.rank.rank.value()});
     AfterSave(PublishLost{gone.rank});
   }
-  ReplyNow(rounds_.FailRank(gone.rank.job, gone.rank.rank,
-                            absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
+  Refuse(rounds_.FailRank(gone.rank.job, gone.rank.rank,
+                          absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
   if (gone.failed_job_now) {
     const std::string reason = absl::StrCat(gone.who, " was lost: ", gone.rank.reason);
     Record(EventKind::kJobFailed, job, reason, now, {.job = gone.rank.job});
-    ReplyNow(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
+    Refuse(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
   }
   if (gone.ended_job_now) Record(EventKind::kJobEnded, job, "all ranks left", now, {.job = gone.rank.job});
 }

@@ -187,12 +187,15 @@ void SchedulerMachine::OnEvent(const StreamClosed& event, Now now, SchedulerActi
 
 void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions* actions) {
   if (event.status.ok()) {
-    // Processes that joined meanwhile are told so only now: leases count from here.
+    // Nobody could renew a lease for certain while the store failed.
     if (saves_.OnSaved(event.number)) {
       servers_.RenewAll(now);
       jobs_.RenewLeases(/*ends_processes=*/true, now);
     }
-    while (const std::optional<Consequence> consequence = saves_.TakeReleased()) Carry(*consequence);
+    while (const std::optional<Consequence> consequence = saves_.TakeReleased()) {
+      BeginLease(*consequence, now);
+      Carry(*consequence);
+    }
   } else {
     SaveHasFailed(event, now);
   }
@@ -242,6 +245,22 @@ void SchedulerMachine::Carry(const Consequence& consequence) {
     watchers_.Add(added->watcher, added->job);
     actions_.push_back(added->first);
   }
+}
+
+void SchedulerMachine::BeginLease(const Consequence& consequence, Now now) {
+  if (const auto* of_rank = std::get_if<BeginRankLease>(&consequence)) {
+    jobs_.BeginLease(of_rank->job, of_rank->rank, of_rank->incarnation, now);
+  } else if (const auto* of_server = std::get_if<BeginServerLease>(&consequence)) {
+    servers_.BeginLease(of_server->server, of_server->incarnation, now);
+  }
+}
+
+void SchedulerMachine::Refuse(RequestHandle handle, absl::Status status) {
+  AfterSave(Reply{handle, std::move(status)});
+}
+
+void SchedulerMachine::Refuse(const std::vector<GroupRounds::Failure>& failures) {
+  for (const GroupRounds::Failure& failure : failures) Refuse(failure.handle, failure.status);
 }
 
 void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> response) {

@@ -181,8 +181,14 @@ class SchedulerMachine {
 
   void AfterSave(Consequence consequence);
   void Carry(const Consequence& consequence);
+  // Of one that had to wait for its save.
+  void BeginLease(const Consequence& consequence, Now now);
   void ReplyNow(RequestHandle handle, absl::StatusOr<Response> response);
   void ReplyNow(const std::vector<GroupRounds::Failure>& failures);
+  // Refusals that rest on what was decided, as that a rank is lost: another scheduler may lead before that is saved,
+  // and would not know of it.
+  void Refuse(RequestHandle handle, absl::Status status);
+  void Refuse(const std::vector<GroupRounds::Failure>& failures);
   void Record(EventKind kind, const std::string& subject, const std::string& reason, Now now, const EventIds& ids = {});
   void SaveIfChanged(Now now);
   void SaveHasFailed(const Persisted& event, Now now);

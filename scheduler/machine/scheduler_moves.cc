@@ -149,11 +149,11 @@ void SchedulerMachine::GiveUpIfRefusedByAll(const Job& job, JobGroup* group, Now
 
 void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindMember(request.job, request.rank, request.incarnation);
-  if (!job.ok()) return ReplyNow(handle, job.status());
+  if (!job.ok()) return Refuse(handle, job.status());
   JobGroup* const group = jobs_.GroupsOf(request.job).Find(request.group);
   if (group == nullptr || !group->HasRank(request.rank)) {
-    return ReplyNow(handle, absl::NotFoundError(absl::StrCat((*job)->Describe(request.rank), " is in no group ",
-                                                             request.group.value())));
+    return Refuse(handle, absl::NotFoundError(
+                              absl::StrCat((*job)->Describe(request.rank), " is in no group ", request.group.value())));
   }
   const GroupState& state = group->state();
   const auto reported = std::find_if(state.shards.begin(), state.shards.end(), [&](const Shard& shard) {

@@ -37,6 +37,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
     jobs_.ForgetExclusions(registered->server);
     RebuildMap(now);
   }
+  AfterSave(BeginServerLease{registered->server, request.incarnation});
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
                                                     .lease_ttl_ms = settings_.lease_ttl_ms,
                                                     .token_key = token_key_,
@@ -56,7 +57,7 @@ absl::Status SchedulerMachine::CheckServersJob(const RegisterServer& request) co
 void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& request, Now now) {
   const uint64_t used_before_bytes = servers_.slot_memory_used_bytes(request.server);
   const absl::StatusOr<bool> is_back = servers_.Renew(request, now);
-  if (!is_back.ok()) return ReplyNow(handle, is_back.status());
+  if (!is_back.ok()) return Refuse(handle, is_back.status());
   if (request.load.slot_memory_used_bytes < used_before_bytes) MemoryWasFreed(request.server, now);
   for (const AbsentRankReport& absent : request.absent_ranks) jobs_.OnRankAbsent(absent, now);
   std::set<JobId> jobs;
@@ -77,7 +78,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
 
 void SchedulerMachine::Answer(RequestHandle handle, const DeregisterServer& request, Now now) {
   const absl::StatusOr<bool> was_live = servers_.Deregister(request);
-  if (!was_live.ok()) return ReplyNow(handle, was_live.status());
+  if (!was_live.ok()) return Refuse(handle, was_live.status());
   if (*was_live) {
     saves_.NoteChange();
     const ServerState& server = *servers_.Find(request.server);

@@ -154,6 +154,12 @@ absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now n
   return std::exchange(server.recall, Recall::kNone) == Recall::kTold;
 }
 
+void ServerRegistry::BeginLease(ServerId id, Incarnation incarnation, Now now) {
+  const auto found = servers_.find(id);
+  if (found == servers_.end() || found->second.state.phase != MemberPhase::kLive) return;
+  if (found->second.state.incarnation == incarnation) GrantLease(&found->second, now);
+}
+
 absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request) {
   const auto found = servers_.find(request.server);
   if (found == servers_.end() || found->second.state.incarnation != request.incarnation) {

@@ -63,6 +63,8 @@ class ServerRegistry {
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
+  // The lease of the live server counts from now, if it is that process.
+  void BeginLease(ServerId id, Incarnation incarnation, Now now);
   // Those whose lease ran out, now lost, with the reason.
   std::vector<ServerState> ExpireLeases(Now now);
   // Gives every live server a full lease from now.

@@ -52,6 +52,14 @@ class MachineLossesTest : public ::testing::Test {
   void BeatAll() {
     for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
   }
+  // Everybody who was there from the start.
+  void BeatFor(uint64_t seconds) {
+    for (uint64_t second = 0; second < seconds; ++second) {
+      harness_.Advance(1000);
+      BeatAll();
+      harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server_, .incarnation = Incarnation(11), .load = {}});
+    }
+  }
   bool IsLost() const {
     const std::vector<std::string> kinds = harness_.EventKinds();
     return std::count(kinds.begin(), kinds.end(), "rank-lost") > 0;
@@ -151,6 +159,44 @@ TEST_F(MachineLossesTest, WhatEndsWhileTheStoreFailsIsLostWhenItWorksAgain) {
   harness_.FinishSave();
   harness_.Advance(0);
   EXPECT_TRUE(IsLost());
+}
+
+TEST_F(MachineLossesTest, ALossIsToldToNobodyBeforeItIsSaved) {
+  harness_.set_save_at_once(false);
+  for (int beat = 0; beat < 3; ++beat) {
+    harness_.Advance(kTtlMs / 3 + 1);
+    EXPECT_TRUE(harness_.Try(Beat(job_, 0, 100)).ok());
+    harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server_, .incarnation = Incarnation(11), .load = {}});
+  }
+  ASSERT_TRUE(harness_.save_under_way()) << "rank 1 is lost";
+  // The next scheduler would know nothing of it, if this one does not get to save it.
+  const RequestHandle heartbeat = harness_.Send(Beat(job_, 1, 101));
+  const RequestHandle group = harness_.Send(Group(job_, 0, 100, {0, 1}));
+  EXPECT_FALSE(harness_.HasReply(heartbeat));
+  EXPECT_FALSE(harness_.HasReply(group));
+  harness_.FinishSave(absl::UnavailableError("no answer"));
+  EXPECT_TRUE(absl::IsUnavailable(harness_.StatusOf(heartbeat))) << "it asks again";
+  EXPECT_TRUE(absl::IsUnavailable(harness_.StatusOf(group)));
+  harness_.Advance(kSaveRetryNs / kNsPerMs);
+  harness_.set_save_at_once(true);
+  harness_.FinishSave();
+  EXPECT_TRUE(absl::IsNotFound(harness_.Try(Beat(job_, 1, 101))));
+  EXPECT_TRUE(absl::IsAborted(harness_.Try(Group(job_, 0, 100, {0, 1}))));
+}
+
+TEST_F(MachineLossesTest, LeasesCountFromTheAnswerHoweverLongTheSaveTook) {
+  harness_.set_save_at_once(false);
+  const RequestHandle rank = harness_.Send(Join("late", 1, 0, 200));
+  const RequestHandle server = harness_.Send(Server("late", 12, 2));
+  BeatFor(4);
+  harness_.FinishSave();
+  harness_.set_save_at_once(true);
+  if (harness_.save_under_way()) harness_.FinishSave();
+  const JobId job = harness_.Get<JobJoined>(rank).job;
+  const ServerId id = harness_.Get<ServerRegistered>(server).server;
+  BeatFor(2);
+  EXPECT_TRUE(harness_.Try(Beat(job, 0, 200)).ok());
+  EXPECT_TRUE(harness_.Try(HeartbeatServer{.server = id, .incarnation = Incarnation(12), .load = {}}).ok());
 }
 
 TEST_F(MachineLossesTest, AStoreThatWorksAgainGivesLeasesAndNoLife) {

@@ -336,6 +336,24 @@ TEST_F(MachineRefusalsTest, TheLeaseCountsFromWhenTheGroupWorkedLast) {
   EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupFailed);
 }
 
+TEST_F(MachineRefusalsTest, TheLeaseCountsFromTheFirstRefusalAfterServersChanged) {
+  MoveToA();
+  KeepAlive(2000, {1, 2});  // a serves it
+  Register("c", 1);
+  EXPECT_EQ(TakeMoves().size(), 1u);
+  KeepAlive(2 * kTtlMs, {1, 2, 3});
+  harness_.Ask<Done>(DeregisterServer{.server = ServerId(1), .incarnation = Incarnation(1), .reason = ""});
+  const auto moves = TakeMoves();
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_THAT(Names(*moves[0]), ElementsAre("c"));
+  epoch_ = moves[0]->epoch();
+  harness_.Ask<ServerReported>(Refused(0, 3));
+  KeepAlive(kTtlMs - 100, {2, 3});
+  EXPECT_NE(harness_.events().back().kind, EventKind::kGroupFailed) << "a may come back";
+  KeepAlive(200, {2, 3});
+  EXPECT_EQ(harness_.events().back().kind, EventKind::kGroupFailed);
+}
+
 TEST_F(MachineRefusalsTest, AServerThatFreedMemoryIsTriedAgain) {
   MoveToA();
   harness_.Ask<ServerReported>(Refused(0, 1));
