@@ -185,8 +185,6 @@ class Cluster {
   uint64_t deaths_while_gathering_ = 0;  // of ranks and servers that had to do with a chunk after a move
   uint64_t next_retained_check_ns_ = 0;
   uint64_t joins_excused_until_ns_ = 0;
-  uint64_t slow_since_ns_ = 0;  // the store, with faults that follow each other
-  uint64_t slow_until_ns_ = 0;
   std::array<uint64_t, kFaultKindCount> faults_ = {};
   std::vector<std::string> victims_;  // of the fault that is about to begin
 };

@@ -29,10 +29,6 @@ bool Cluster::HitStore(const Fault& fault, uint64_t end_ns) {
       disk_.FailUntil(end_ns);
       return true;
     case FaultKind::kStoreSlow:
-      if (world_.now_ns() > slow_until_ns_) slow_since_ns_ = world_.now_ns();
-      slow_until_ns_ = std::max(slow_until_ns_, end_ns);
-      // One of them alone takes less than half of a lease.
-      if (slow_until_ns_ - slow_since_ns_ > profile_.lease_ttl_ms * kNsPerMs / 2) ExcuseRunsThatJoin(slow_until_ns_);
       disk_.BeSlowUntil(end_ns);
       return true;
     case FaultKind::kSaveAnswersLost:
@@ -60,7 +56,6 @@ bool Cluster::HitCandidate(const Fault& fault, uint64_t end_ns) {
       hit.PauseUntil(end_ns);
       return true;
     case FaultKind::kLeaderCut:
-      ExcuseJoinsUntil(end_ns);
       hit.CutFromStoreUntil(end_ns);
       return true;
     case FaultKind::kFollowerStop:
@@ -93,7 +88,6 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kLeaderCut:
       if (scheduler_ == nullptr) return false;
-      ExcuseJoinsUntil(end_ns);
       scheduler_->CutFromStoreUntil(end_ns);
       return true;
     case FaultKind::kLeaderChange:

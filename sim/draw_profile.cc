@@ -106,16 +106,6 @@ void DrawElections(Profile* profile) {
   profile->op_timeout_ns = std::max(profile->op_timeout_ns, 40 * kNsPerS);
 }
 
-// In a short run nearly all ranks join while faults happen. A store that is slow again and again takes more of their
-// leases than they have before they hear of them: such a run shows nothing.
-void DropRepeatedSlowness(Profile* profile) {
-  if (profile->jobs.front().until_ns > 0) return;
-  bool was_slow = false;
-  std::erase_if(profile->faults, [&](const Fault& fault) {
-    return fault.kind == FaultKind::kStoreSlow && std::exchange(was_slow, true);
-  });
-}
-
 // Jobs whose payloads have checksums: a few, and most of those that a corruption is for. From a source of its own.
 void DrawChecksums(Profile* profile) {
   Random random(profile->seed ^ 0xc4ec5);
@@ -219,7 +209,6 @@ Profile DrawProfile(uint64_t seed) {
   }
   DrawNodes(random, &profile);
   DrawClosing(&profile);
-  DropRepeatedSlowness(&profile);
   DrawElections(&profile);
   DrawChecksums(&profile);
   DrawPlan(&profile);
