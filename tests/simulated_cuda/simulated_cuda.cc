@@ -261,17 +261,16 @@ Result cuEventCreate(void** event, unsigned int /*flags*/) {
 Result cuEventRecord(void* event, void* stream) {
   Stream* const found = Find(stream);
   if (const Result state = StateOf(found, "cuEventRecord"); state != kSuccess) return state;
-  auto* const recorded = static_cast<Event*>(event);
-  const uint64_t record = recorded->Record();
-  found->Put([recorded, record] { recorded->Reach(record); });
+  found->Put([record = static_cast<Event*>(event)->Record()] { record->Reach(); });
   return kSuccess;
 }
 
 Result cuStreamWaitEvent(void* stream, void* event, unsigned int /*flags*/) {
   Stream* const found = Find(stream);
   if (const Result state = StateOf(found, "cuStreamWaitEvent"); state != kSuccess) return state;
-  auto* const awaited = static_cast<Event*>(event);
-  found->Put([awaited, record = awaited->newest_record()] { awaited->Wait(record); });
+  found->Put([record = static_cast<Event*>(event)->newest_record()] {
+    if (record != nullptr) record->Wait();
+  });
   return kSuccess;
 }
 

@@ -24,25 +24,26 @@ void BeLate() {
 
 }  // namespace
 
-uint64_t Event::Record() {
+void EventRecord::Reach() {
   const std::lock_guard lock(mutex_);
-  return ++recorded_;
-}
-
-void Event::Reach(uint64_t record) {
-  const std::lock_guard lock(mutex_);
-  reached_ = std::max(reached_, record);
+  is_reached_ = true;
   changed_.notify_all();
 }
 
-uint64_t Event::newest_record() {
-  const std::lock_guard lock(mutex_);
-  return recorded_;
+void EventRecord::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_reached_; });
 }
 
-void Event::Wait(uint64_t record) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return reached_ >= record; });
+std::shared_ptr<EventRecord> Event::Record() {
+  const std::lock_guard lock(mutex_);
+  newest_ = std::make_shared<EventRecord>();
+  return newest_;
+}
+
+std::shared_ptr<EventRecord> Event::newest_record() {
+  const std::lock_guard lock(mutex_);
+  return newest_;
 }
 
 Stream::Stream(uint32_t device) : device_(device) {

@@ -14,20 +14,27 @@
 
 namespace shoal::simulated_cuda {
 
-// Counts how often it was recorded, and how often that was reached.
-class Event {
+// A place in a stream. Who waits for it waits for it alone: the event may be recorded elsewhere meanwhile.
+class EventRecord {
  public:
-  uint64_t Record();
-  void Reach(uint64_t record);
-  // What waiting for it means now; 0: it was never recorded.
-  uint64_t newest_record();
-  void Wait(uint64_t record);
+  void Reach();
+  void Wait();
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t recorded_ = 0;
-  uint64_t reached_ = 0;
+  bool is_reached_ = false;  // under mutex_
+};
+
+class Event {
+ public:
+  std::shared_ptr<EventRecord> Record();
+  // What waiting for it means now; nullptr: it was never recorded.
+  std::shared_ptr<EventRecord> newest_record();
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<EventRecord> newest_;  // under mutex_
 };
 
 class Stream {

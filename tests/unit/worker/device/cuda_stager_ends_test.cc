@@ -116,7 +116,7 @@ TEST_F(CudaStagerTest, AStreamThatIsStuckIsNotTheNextGroups) {
   }
   // Another group has the handle now.
   for (const uint64_t ticket : {3, 4}) launch(ticket, GroupId(72), stream_);
-  EXPECT_TRUE(Await([this] { return ready_ == 2; }));
+  EXPECT_TRUE(Await([this] { return ready_ == 2; })) << ready_ << " are ready";
   stager_->EndOp(3, true);
   stager_->EndOp(4, true);
   *go = 1;
