@@ -248,6 +248,8 @@ absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   return absl::OkStatus();
 }
 
+void JobRegistry::HoldLease(JobId job, JobRank rank) { jobs_.at(job).workers.at(rank).lease_expires_ns = kNoDeadline; }
+
 void JobRegistry::BeginLease(JobId job, JobRank rank, Incarnation incarnation, Now now) {
   if (FindMember(job, rank, incarnation).ok()) GrantLease(&jobs_.at(job).workers.at(rank), now);
 }

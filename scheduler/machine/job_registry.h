@@ -126,6 +126,8 @@ class JobRegistry {
   // The job of the live worker that a request came from; NOT_FOUND as for Renew.
   absl::StatusOr<const Job*> FindMember(JobId job, JobRank rank, Incarnation incarnation) const;
 
+  // The process does not know yet that it has the rank: its lease does not run out before BeginLease.
+  void HoldLease(JobId job, JobRank rank);
   // The rank's lease counts from now, if the process is live and still has the rank.
   void BeginLease(JobId job, JobRank rank, Incarnation incarnation, Now now);
 

@@ -39,6 +39,7 @@ bool SchedulerMachine::TryJoin(RequestHandle handle, const JoinJob& request, Now
            {.job = joined->job});
   }
   const bool colocate_server = jobs_.AssignServer(joined->job, request.rank, joined->changed && WantsServer(request));
+  if (!saves_.all_saved()) jobs_.HoldLease(joined->job, request.rank);
   AfterSave(BeginRankLease{joined->job, request.rank, request.incarnation});
   AfterSave(
       Reply{handle, Response(JobJoined{.job = joined->job,

@@ -37,6 +37,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
     jobs_.ForgetExclusions(registered->server);
     RebuildMap(now);
   }
+  if (!saves_.all_saved()) servers_.HoldLease(registered->server);
   AfterSave(BeginServerLease{registered->server, request.incarnation});
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
                                                     .lease_ttl_ms = settings_.lease_ttl_ms,

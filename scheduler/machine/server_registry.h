@@ -63,6 +63,8 @@ class ServerRegistry {
   // Null: no server has the name.
   const ServerState* FindByName(const std::string& name) const;
 
+  // The process does not know yet that it is registered: its lease does not run out before BeginLease.
+  void HoldLease(ServerId id) { servers_.at(id).lease_expires_ns = kNoDeadline; }
   // The lease of the live server counts from now, if it is that process.
   void BeginLease(ServerId id, Incarnation incarnation, Now now);
   // Those whose lease ran out, now lost, with the reason.

@@ -188,7 +188,7 @@ TEST_F(MachineLossesTest, LeasesCountFromTheAnswerHoweverLongTheSaveTook) {
   harness_.set_save_at_once(false);
   const RequestHandle rank = harness_.Send(Join("late", 1, 0, 200));
   const RequestHandle server = harness_.Send(Server("late", 12, 2));
-  BeatFor(4);
+  BeatFor(2 * kTtlMs / 1000);
   harness_.FinishSave();
   harness_.set_save_at_once(true);
   if (harness_.save_under_way()) harness_.FinishSave();
