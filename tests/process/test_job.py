@@ -327,5 +327,8 @@ def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
         server.wait_for_line(rf"waited [\d.]+ s for open groups to end \([\d.]+ s left\): {whom}")
     for rank in ranks:
         rank.say()
-    for rank in ranks:
-        assert refusal(rank).startswith("DEADLINE_EXCEEDED")
+    # Whose deadline passes first may end the other's op just before its own.
+    texts = [refusal(rank) for rank in ranks]
+    codes = {text.partition(":")[0] for text in texts}
+    assert "DEADLINE_EXCEEDED" in codes and codes <= {"DEADLINE_EXCEEDED", "ABORTED"}, texts
+    assert all("is not done after 3 s" in text for text in texts), texts
