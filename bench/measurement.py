@@ -87,7 +87,8 @@ def turn_timeout_s(scenario: Scenario, case: Case, link_bytes_per_s: float | Non
         return 120
     ring = parts.ring_bound_s(scenario, case, link_bytes_per_s)
     slowest = max(ring, parts.dedicated_bound_s(scenario, case, link_bytes_per_s) or 0)
-    return 60 + 5 * slowest * (case.iterations + case.warmup + 3 * case.in_flight)
+    of_one = max(slowest, case.step_s(slowest) if case.backward_s > 0 else 0)
+    return 60 + 5 * of_one * (case.iterations + case.warmup + 3 * case.in_flight)
 
 
 def run_scenario(scenario: Scenario, settings: Settings, say) -> dict:
@@ -166,13 +167,16 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
     bounds = None
     if link is not None:
         dedicated_s = parts.dedicated_bound_s(scenario, case, link)
-        bounds = {
-            "dedicated_us": None if dedicated_s is None else dedicated_s * 1e6,
-            "rails_us": None if dedicated_s is None else parts.rails_bound_s(scenario, case, link) * 1e6,
-            "colocated_us": parts.colocated_bound_s(scenario, case, link) * 1e6,
-            "ring_us": parts.ring_bound_s(scenario, case, link) * 1e6,
-            "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link) * 1e6,
+        bounds_s = {
+            "dedicated_us": dedicated_s,
+            "rails_us": parts.rails_bound_s(scenario, case, link),
+            "colocated_us": parts.colocated_bound_s(scenario, case, link),
+            "ring_us": parts.ring_bound_s(scenario, case, link),
+            "equal_total_ring_us": parts.equal_total_ring_bound_s(scenario, case, link),
         }
+        if case.backward_s > 0:
+            bounds_s = {name: None if bound is None else case.step_s(bound) for name, bound in bounds_s.items()}
+        bounds = {name: None if bound is None else bound * 1e6 for name, bound in bounds_s.items()}
     measured = {}
     for name in names:
         of_name = turns[name, case]

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from contenders.case import Case
+from contenders.case import LAYERS, Case
 from rig.network import LinkShape
 
 KIB = 1 << 10
@@ -54,6 +54,14 @@ def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port
         name += f", port buffers of {port_buffer_kib} KiB"
     link = LinkShape(rate_mbit, port_buffer_kib)
     return Scenario(name, workers, servers, tuple(cases), tuple(contenders), link)
+
+
+def training(workers: int, rate_mbit: float) -> tuple[Case, ...]:
+    """Steps whose exchange takes half as long as the backward pass, as long, twice and four times, by a ring."""
+    size_bytes = 25 * MIB
+    payload_of_wire = 0.95
+    ring_s = 2 * (workers - 1) / workers * size_bytes / (rate_mbit * 1e6 / 8 * payload_of_wire)
+    return tuple(Case(size_bytes, 3, 1, backward_s=round(ring_s / times, 3)) for times in (0.5, 1, 2, 4))
 
 
 # Every contender's round: (iterations, warm-ups) by size, so that five rounds give 40, 20 and 10 times.
@@ -168,7 +176,20 @@ PARTS = (
             )
         ),
         'What `init_process_group("shoal")` gives by itself. Of DistributedDataParallel, the backward pass of a model'
-        " whose gradients are one bucket; its time without an exchange is torch's own part of it.",
+        " with a few buckets; its time without an exchange is torch's own part of it.",
+    ),
+    Part(
+        "training",
+        "Training steps with DistributedDataParallel",
+        (
+            linked(8, 8, 200, training(8, 200), ("shoal-step", "gloo-step")),
+            several_ranks(2, 4, 2, 200, training(8, 200), ("shoal-step", "gloo-step")),
+        ),
+        f"A model of {LAYERS} layers with 1 MiB each, a bucket each, whose forward and backward passes sleep: the"
+        " exchange of the last layers' gradients goes on while the first layers' are computed. The backward passes take"
+        " twice as long as a ring needs to exchange all gradients, as long, half and a quarter of that; forward passes"
+        " half of the backward passes. A time is that of a step; its bound is that of the exchange with what can't"
+        " overlap with it.",
     ),
     Part(
         "keeping",

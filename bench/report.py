@@ -62,7 +62,7 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
 def bound_of(contender: str) -> str:
     if roster.kind(contender) == roster.COLOCATED:
         return "colocated_us"
-    if roster.kind(contender) == roster.WITHIN_NODE:
+    if roster.kind(contender) in (roster.WITHIN_NODE, roster.STEP):
         return "rails_us"
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
@@ -71,6 +71,8 @@ def case_rows(case: dict) -> list[str]:
     rows = []
     bounds = case["bounds"]
     size = size_text(case["size_bytes"]) + (f", {case['in_flight']} in flight" if case["in_flight"] > 1 else "")
+    if case["backward_s"] > 0:
+        size += f", backward {case['backward_s'] * 1000:.0f} ms"
     for name, entry in case["contenders"].items():
         time = entry["time_us"]
         ratio = case["first_over"].get(name)

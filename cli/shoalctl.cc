@@ -57,10 +57,11 @@ void DeclareOptions(Command* command, OptionTable* table) {
               &command->all);
   table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
   table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
-  table->Double("interval", "", "S", "With top: time between two looks.", &command->interval_s);
-  table->Uint64("rounds", "", "N", "With top: end after so many looks; 0: continue until it is interrupted.",
+  table->Double("interval", "", "S", "With top: seconds between updates.", &command->interval_s);
+  table->Uint64("rounds", "", "N", "With top: stop after N updates; 0: continue until it is interrupted.",
                 &command->rounds);
-  table->String("reason", "", "TEXT", "With abort: why, for the ranks of the job and the events.", &command->reason);
+  table->String("reason", "", "TEXT", "With abort: the reason, which the job's ranks and the events show.",
+                &command->reason);
   table->Uint32("nodes", "", "N", "With plan: nodes of the job.", &command->plan.nodes);
   table->Double("link", "", "GBIT", "With plan: rate of a node's link in Gbit/s, each way.", &command->plan.link_gbit);
   table->Bytes("bytes", "", "With plan: size of an all-reduce, as it is sent.", &command->plan.bytes);
@@ -212,7 +213,7 @@ constexpr CommandKind kCommands[] = {
     {"servers", "", "reduction servers, with load and last heartbeat", ShowServers},
     {"jobs", "", "training jobs, with the progress of their ranks and what is wrong", ShowJobs},
     {"job", "JOB", "one job: its ranks with their progress, its groups, and what is wrong", ShowJob},
-    {"stragglers", "", "ranks and servers for which a job waits, for how much of the time, and why", ShowStragglers},
+    {"stragglers", "", "the ranks and servers that a job waits for, for how much of the time, and why", ShowStragglers},
     {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
     {"map", "", "the shard map: which server owns which share", ShowMap},
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
@@ -221,16 +222,17 @@ constexpr CommandKind kCommands[] = {
      "exit code 0. With --wait the command returns when the server has left. A server that is started again under "
      "the same name joins again",
      RunDrain},
-    {"undrain", "SERVER", "lets SERVER stay that was asked to drain and has not left yet", RunUndrain},
+    {"undrain", "SERVER", "keeps SERVER, which was asked to drain and has not left yet, in the cluster", RunUndrain},
     {"evict", "SERVER",
-     "takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. For a server "
-     "that renews its lease and does not do its work",
+     "takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. Use it for a "
+     "server that renews its lease but does no work",
      RunEvict},
-    {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that has the --reason", RunAbort},
+    {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that contains --reason",
+     RunAbort},
     {"plan", "",
-     "how many dedicated servers pay for a job of --nodes with links of --link, by the time model; asks no cluster",
+     "how many dedicated servers a job of --nodes with links of --link should have, by the time model; asks no cluster",
      nullptr},
-    {"completion", "SHELL", "a script that lets bash or zsh complete these: source <(shoalctl completion bash)",
+    {"completion", "SHELL", "a script with which bash or zsh completes these: source <(shoalctl completion bash)",
      nullptr},
 };
 

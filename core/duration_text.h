@@ -1,4 +1,4 @@
-// How texts for people write a duration. Pure.
+// How human-readable texts write a duration. Pure.
 #ifndef SHOAL_CORE_DURATION_TEXT_H_
 #define SHOAL_CORE_DURATION_TEXT_H_
 

@@ -39,7 +39,7 @@ inline constexpr uint64_t kServerProbePeriodNs = 3 * kNsPerS;
 inline constexpr uint64_t kUnansweredProbes = 3;
 // The kernel repeats an attempt to connect this many times, the first time after a second and then after pauses that
 // double; then the attempt has failed, and the rank begins another one. (Left to the kernel, attempts come ever more
-// rarely: a path that was silent for 18 s would be found mended up to 16 s late.)
+// rarely: that a path that was silent for 18 s works again would be noticed up to 16 s late.)
 inline constexpr uint64_t kConnectRepeats = 1;
 // A rank notices a silent path within this time; an idle server's kernel later.
 inline constexpr uint64_t kRankNoticesWithinNs = (1 + kUnansweredProbes) * kRankProbePeriodNs;

@@ -84,7 +84,7 @@ void Append(std::span<const std::byte> body, Note* note) {
 
 absl::Status CheckPayloadFields(const FrameHeader& header) {
   if (header.chunk_elements == 0 || header.bucket_elements == 0) {
-    return absl::InvalidArgumentError("a push or result frame without elements");
+    return absl::InvalidArgumentError("the push or result frame has no elements");
   }
   if (header.first_element >= header.bucket_elements ||
       header.chunk_elements > header.bucket_elements - header.first_element) {
@@ -97,7 +97,7 @@ absl::Status CheckPayloadFields(const FrameHeader& header) {
     return absl::InvalidArgumentError("the frame's chunk number is out of range");
   }
   if (!std::isfinite(header.premul_factor)) return absl::InvalidArgumentError("the frame's factor is not finite");
-  if (header.op == OpNumber(0)) return absl::InvalidArgumentError("a push or result frame without an op number");
+  if (header.op == OpNumber(0)) return absl::InvalidArgumentError("the push or result frame has no op number");
   return absl::OkStatus();
 }
 
@@ -171,7 +171,7 @@ void WritePayloadChecksum(uint32_t checksum, std::span<std::byte> header) {
 
 absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrameHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a message of ", bytes.size(), " bytes is shorter than a frame"));
+    return absl::InvalidArgumentError(absl::StrCat("the message of ", bytes.size(), " bytes is shorter than a frame"));
   }
   Reader reader(bytes.data());
   if (reader.Get<uint32_t>() != kMagic)
@@ -298,22 +298,23 @@ Note MakeTextNote(const FrameHeader& header, std::string_view text) {
 }
 
 absl::StatusOr<Welcome> DecodeWelcome(std::span<const std::byte> body) {
-  if (body.size() < 12) return absl::InvalidArgumentError("a welcome that is too short");
+  if (body.size() < 12) return absl::InvalidArgumentError("the welcome is too short");
   Reader reader(body.data());
   Welcome welcome;
   welcome.incarnation = Incarnation(reader.Get<uint64_t>());
   welcome.credit_chunks = reader.Get<uint32_t>();
-  if (welcome.credit_chunks == 0) return absl::InvalidArgumentError("a welcome without credit");
+  if (welcome.credit_chunks == 0) return absl::InvalidArgumentError("the welcome grants no credit");
   return welcome;
 }
 
 absl::StatusOr<Waiting> DecodeWaiting(std::span<const std::byte> body) {
-  if (body.size() < 8 + 4 * kMaxMissingRanks) return absl::InvalidArgumentError("a waiting note that is too short");
+  if (body.size() < 8 + 4 * kMaxMissingRanks) return absl::InvalidArgumentError("the waiting note is too short");
   Reader reader(body.data());
   Waiting waiting;
   waiting.missing_count = reader.Get<uint32_t>();
   waiting.listed_count = reader.Get<uint32_t>();
-  if (waiting.listed_count > kMaxMissingRanks) return absl::InvalidArgumentError("a waiting note lists too many ranks");
+  if (waiting.listed_count > kMaxMissingRanks)
+    return absl::InvalidArgumentError("the waiting note lists too many ranks");
   for (Rank& rank : waiting.ranks) rank = Rank(reader.Get<uint32_t>());
   return waiting;
 }

@@ -30,15 +30,15 @@ namespace shoal {
   X(kSchedulerStalled, "scheduler-stalled", kWarning, kScheduler, \
     "The scheduler did not run for so long that leases would have ended; all of them start anew.") \
   X(kSchedulerCutOff, "scheduler-cut-off", kWarning, kScheduler, \
-    "No member was heard for so long that this node's network must be down; nobody is declared lost.") \
+    "No heartbeat from any member for so long that this node's network is assumed down; no member is marked lost.") \
   X(kSchedulerReached, "scheduler-reached", kInfo, kScheduler, \
     "Heartbeats arrive again after scheduler-cut-off.") \
   X(kSaveFailed, "save-failed", kError, kScheduler, \
     "The state could not be saved; what depends on it is refused until a save succeeds.") \
   X(kLeadingBegan, "leading-began", kInfo, kScheduler, \
-    "This one of several schedulers leads from now on.") \
+    "This scheduler became the leader.") \
   X(kLeadingEnded, "leading-ended", kInfo, kScheduler, \
-    "This scheduler leads no longer.") \
+    "This scheduler is no longer the leader.") \
   X(kLeadingRefused, "leading-refused", kError, kScheduler, \
     "This scheduler won the election and cannot lead.") \
   X(kLeaderFollowed, "leader-followed", kInfo, kScheduler, \
@@ -62,9 +62,9 @@ namespace shoal {
   X(kServerLeft, "server-left", kInfo, kScheduler, \
     "A server has left in good order.") \
   X(kServerSlow, "server-slow", kWarning, kScheduler, \
-    "A job's ops wait for one server longer than for others of its weight, for a share of the time that matters.") \
+    "A job's ops wait longer for one server than for others of its weight, for a share of the time that matters.") \
   X(kServerSlowNoMore, "server-slow-no-more", kInfo, kScheduler, \
-    "A job that was said to wait for a slow server does not any more; with the reason. It is not told at a job's end.") \
+    "A server that was reported slow for a job is no longer slow; the text says why. Not reported when the job ends.") \
   X(kServerLost, "server-lost", kWarning, kScheduler, \
     "A server's lease has run out; groups move away from it.") \
   X(kMapPublished, "map-published", kInfo, kScheduler, \
@@ -84,9 +84,9 @@ namespace shoal {
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
     "A rank was declared lost.") \
   X(kRankSlow, "rank-slow", kWarning, kScheduler, \
-    "The other ranks of a job wait for one of them for a share of the time that matters; with the likely cause.") \
+    "The other ranks of a job wait for one rank for a share of the time that matters; the text has the likely cause.") \
   X(kRankSlowNoMore, "rank-slow-no-more", kInfo, kScheduler, \
-    "No server says any more that the other ranks wait for a rank that was slow.") \
+    "A rank that was reported slow is no longer slow: no server reports any more that others wait for it.") \
   X(kGroupOpened, "group-opened", kInfo, kScheduler, \
     "All ranks have asked for a group, and it has its map.") \
   X(kGroupMoved, "group-moved", kInfo, kScheduler, \

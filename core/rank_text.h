@@ -1,4 +1,4 @@
-// How a rank of a group is named in texts for people: the same by its own process, other ranks and the scheduler. Pure.
+// How human-readable texts name a rank of a group: its own process, other ranks and the scheduler do it alike. Pure.
 #ifndef SHOAL_CORE_RANK_TEXT_H_
 #define SHOAL_CORE_RANK_TEXT_H_
 

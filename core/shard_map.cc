@@ -63,8 +63,8 @@ absl::StatusOr<ShardMap> ShardMap::Make(Epoch epoch, std::vector<Shard> shards) 
                                                      " is not between 1 and ", kMaxShardWeight));
     }
     if (shard.address.empty() || !addresses.insert(shard.address).second) {
-      return absl::InvalidArgumentError(absl::StrCat("the address '", shard.address, "' of server ", shard.server_name,
-                                                     " is empty or stands in the map twice"));
+      return absl::InvalidArgumentError(absl::StrCat("the address \"", shard.address, "\" of server ",
+                                                     shard.server_name, " is empty or stands in the map twice"));
     }
   }
   std::sort(shards.begin(), shards.end(), [](const Shard& a, const Shard& b) {

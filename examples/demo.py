@@ -322,7 +322,7 @@ def run(arguments: argparse.Namespace) -> None:
         "build/bin/shoalctl status   what a cluster is doing (--scheduler HOST:PORT; also events --follow)\n"
         "build/bin/shoal-perf        all-reduce benchmarks (after `make build`)\n"
         "README.md                   several machines, Kubernetes, what Shoal does and does not do\n\n"
-        "Without any cluster, rank 0 runs a scheduler and a server itself:\n"
+        "Without any cluster, rank 0 runs a scheduler and a server in its own process:\n"
         "  build/venv/bin/torchrun --nproc-per-node 4 examples/train_gpt.py --backend shoal --text build/demo/kjv.txt"
     )
 

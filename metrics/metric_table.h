@@ -18,7 +18,7 @@ namespace shoal {
   X(kEventsLeftOut, "shoal_log_events_left_out_total", kCounter, "", \
     "Events that the log did not write because they came too fast or nobody read it.") \
   X(kServerRegistered, "shoal_server_registered", kGauge, "", \
-    "1 from the first registration until the server ends; the other metrics of the server are missing else.") \
+    "1 from the first registration until the server ends; otherwise the server's other metrics are missing.") \
   X(kServerReceivedBytes, "shoal_server_received_bytes_total", kCounter, "", \
     "Payload of contributions that has landed.") \
   X(kServerSentBytes, "shoal_server_sent_bytes_total", kCounter, "", \
@@ -48,7 +48,7 @@ namespace shoal {
   X(kServerSlotMemory, "shoal_server_slot_memory_bytes", kGauge, "state", \
     "Slot memory, free and reserved by open groups.") \
   X(kSchedulerLeads, "shoal_scheduler_leads", kGauge, "", \
-    "1 while this scheduler is in charge; the other metrics of the scheduler are missing else.") \
+    "1 while this scheduler is in charge; otherwise the scheduler's other metrics are missing.") \
   X(kSchedulerEpoch, "shoal_scheduler_map_epoch", kGauge, "", \
     "Epoch of the cluster's shard map.") \
   X(kSchedulerServers, "shoal_scheduler_servers", kGauge, "state", \

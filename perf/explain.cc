@@ -31,6 +31,10 @@ std::string ExplainHeader(const PerfOptions& options, const ClusterFacts& cluste
                           static_cast<double>(any.link_bytes_per_s) / 1e6, Microseconds(any.round_trip_ns),
                           Microseconds(any.message_ns));
   }
+  if (any.rails > 1) {
+    absl::StrAppend(&text, "# The ranks of a node reduce among themselves first; then each of the ", any.rails,
+                    " sends one part: servers and chunks are those of a part\n");
+  }
   absl::StrAppend(
       &text, "# window: chunks in flight to one server thread",
       any.look_ahead_chunks == 0 ? std::string() : absl::StrCat(", at most ", any.look_ahead_chunks, " in all"),

@@ -44,7 +44,7 @@ std::string NumberList(const std::vector<double>& values) {
 
 std::string List(const std::vector<std::string>& values) { return absl::StrCat("[", absl::StrJoin(values, ", "), "]"); }
 
-std::string MachineJson(const MachineFacts& machine) {
+std::string MachineJson(const NodeFacts& machine) {
   return Object({{"node_name", Quote(machine.node_name)},
                  {"cpu_model", Quote(machine.cpu_model)},
                  {"cpu_count", absl::StrCat(machine.cpu_count)},

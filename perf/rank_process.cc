@@ -77,7 +77,7 @@ int RunRank(const PerfOptions& options, const std::vector<std::string>& argument
   facts.arguments = arguments;
   facts.software_version = shoal_version();
   facts.started_at = TimeNowText();
-  facts.machine = GatherMachineFacts();
+  facts.machine = GatherNodeFacts();
   const absl::StatusOr<std::unique_ptr<Session>> session = Session::Join(MakeSessionOptions(options));
   if (!session.ok()) {
     Complain(options, std::string(session.status().message()));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "perf/benchmark.h"
-#include "perf/machine_facts.h"
+#include "perf/node_facts.h"
 #include "perf/perf_options.h"
 #include "perf/session.h"
 
@@ -19,7 +19,7 @@ struct RunFacts {
   std::vector<std::string> arguments;
   std::string software_version;
   std::string started_at;  // UTC, ISO 8601
-  MachineFacts machine;    // of rank 0
+  NodeFacts machine;       // of rank 0
   ClusterFacts cluster;    // traffic: of rank 0
 };
 

@@ -111,8 +111,8 @@ std::string FormatJson(const LogEvent& event, uint64_t at_unix_ms) {
 absl::StatusOr<LogFormat> ParseLogFormat(const std::string& text) {
   if (text == "text") return LogFormat::kText;
   if (text == "json") return LogFormat::kJson;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--log-format \"", text, "\" is unknown; give text (a line for people) or json (an object a line)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--log-format \"", text, "\" is unknown; give text (human-readable lines) or json (one object per line)"));
 }
 
 std::string FormatEvent(const LogEvent& event, uint64_t at_unix_ms, LogFormat format) {

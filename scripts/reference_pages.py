@@ -16,17 +16,17 @@ EVENTS_HEAD = """# Events
 What the logs of scheduler and servers say. This page is made by `scripts/reference_pages.py` from the table in
 `core/log_event.h`.
 
-Each event is one line on standard error. `--log-format text`, the default, is for people:
+Each event is one line on standard error. `--log-format text`, the default, writes human-readable lines:
 
 ```
 2026-11-22T19:54:33.120Z WARNING server rank-absent (job=7 group=12 epoch=3 rank=1): server alpha lost its ...
 ```
 
 The parts are the time (UTC), the level, the component, the key of the event, the subject where there is one, the ids
-of what it concerns, and what happened. `--log-format json` writes the same as one object a line with the fields
+of what it concerns, and what happened. `--log-format json` writes the same as one object per line with the fields
 `time`, `level`, `component`, `event`, `subject`, `job`, `group`, `epoch`, `rank` and `text`; ids are strings, and a
 field that does not apply is missing. Nothing is written to standard output then. `rank` is the rank in the group
-where a group is named, and else the rank in the job.
+where a group is named, and otherwise the rank in the job.
 
 Keys do not change between versions; texts may. Of each key at most 200 events are written at once and 20 a second in
 the long run; the event `events-left-out` says how many were not. `shoalctl events` shows what the scheduler keeps of
@@ -56,8 +56,8 @@ in `metrics/metric_table.h`. There is no such port by default, and anybody who r
 - `/metrics`: the numbers below in Prometheus' text format. Names do not change between versions.
 - `/healthz`: 200 while the process answers.
 - `/readyz`: of a server, 200 from its first registration until it leaves, also while the scheduler is away, because
-  its groups continue; 503 with the reason else. Of a scheduler, 200 while it answers: one that does not lead passes
-  calls on.
+  its groups continue; otherwise 503 with the reason. Of a scheduler, 200 while it answers: one that does not lead
+  passes calls on.
 
 Both pages about health depend on nothing but the process itself. The numbers of a server are at most a few 100 ms
 old, those of a scheduler about a second. A trainer opens no port; what its ranks count travels in their heartbeats to

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/log_event.h"
-#include "server/machine/server_actions.h"
+#include "server/machine/server_counters.h"
 #include "server/server_config.h"
 
 namespace shoal {

@@ -23,7 +23,7 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 "Address of this node that workers connect to; the server listens there. Required.",
                 &config->advertise);
   table->String("name", "SHOAL_SERVER_NAME", "NAME",
-                "Unique name in the cluster; a restarted server with the same name takes its place again. "
+                "Unique name in the cluster; a restarted server with the same name takes its old place. "
                 "Empty: HOSTNAME-PORT.",
                 &config->name);
   table->Uint32("io-threads", "SHOAL_SERVER_IO_THREADS", "N",
@@ -66,11 +66,12 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
                 0, kMaxTimeoutMs);
   table->String(
       "http", "SHOAL_SERVER_HTTP", "IP:PORT",
-      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who reaches it can read them. Port 0: any "
+      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. Port 0: any "
       "free port. Empty: none.",
       &config->http);
   table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
-                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
+                "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
+                &config->log_format);
 }
 
 absl::Status CheckServerConfig(const ServerConfig& config) {

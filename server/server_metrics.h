@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/machine/server_actions.h"
+#include "server/machine/server_counters.h"
 
 namespace shoal {
 

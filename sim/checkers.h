@@ -43,7 +43,7 @@
 #include "absl/status/status.h"
 #include "core/flow_plan.h"
 #include "core/shard_map.h"
-#include "server/machine/server_actions.h"
+#include "server/machine/server_counters.h"
 #include "sim/fault_log.h"
 #include "sim/op_truth.h"
 #include "sim/sim_transport.h"
@@ -84,7 +84,7 @@ class Checkers {
   // What an error says where the servers that are left have too little memory (F20): that group has not what it needs.
   static constexpr char kNoMemory[] = "has no memory for the slots";
   // Of a group, or an op, that has failed: want of memory, and nothing else, is RESOURCE_EXHAUSTED on all ranks,
-  // whoever heard it first (F21). Who passes an error on does not name its rank again.
+  // whoever heard it first (F21). A rank that passes an error on does not name its rank again.
   void CheckCode(const std::string& where, const absl::Status& status);
   // A fault of the run takes the scheduler's state.
   void SchedulerForgets() { scheduler_forgets_ = true; }

@@ -64,7 +64,7 @@ class SimDisk {
   // False: it has ended.
   bool RenewLease(uint64_t lease, uint64_t ttl_ns);
   void RevokeLease(uint64_t lease) { leases_.erase(lease); }
-  // Unless somebody has the lead. Who has it then.
+  // Unless somebody has the lead. Returns who has it then.
   Leader TakeLead(uint64_t holder, uint64_t lease);
   Leader leader() const;
   // Whoever had it: the only scheduler there is has started.

@@ -306,7 +306,7 @@ void SimTransport::Return(OfferId offer) {
     network_->faults_.push_back(absl::StrCat(address_, " wrote to what it had borrowed (loans)"));
   }
   std::fill(loan.bytes.begin(), loan.bytes.end(), kScribble);
-  // Kept for a while: who reads it late reads what is wrong, not what is gone.
+  // Kept for a while: a peer that reads it late reads what is wrong, not what is gone.
   world_->After(kNsPerS, [bytes = std::move(loan.bytes)] {});
 }
 

@@ -25,7 +25,7 @@ std::vector<std::string> WorkerProcess::Place::Names() const {
   return {absl::StrCat("rank ", rank, " on ", node), absl::StrCat("rank ", rank, " of the job on ", node),
           absl::StrCat("rank ", rank, " of the job) on ", node),
           absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node),
-          absl::StrCat("rank ", rank, " of job '", job_name, "' on node ", node)};
+          absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node)};
 }
 
 WorkerProcess::WorkerProcess(World* world, const Profile& profile, const Place& place, const Ports& ports,
@@ -202,7 +202,7 @@ void WorkerProcess::Take(const MembershipOutcome& outcome, Now now) {
   if (const auto* joined = std::get_if<JoinEnded>(&outcome)) {
     if (!joined->joined.ok()) return GiveUp("join", joined->joined.status());
     in_job_ = true;
-  } else if (const auto* group = std::get_if<GroupJoined>(&outcome)) {
+  } else if (const auto* group = std::get_if<GroupJoinEnded>(&outcome)) {
     if (!group->group.ok()) return GiveUp("join group", group->group.status());
     ++groups_joined_;
     if (closes_when_joined_) return CloseWhileJoining();  // the answer comes too late to be opened

@@ -2,15 +2,29 @@
 
 import dataclasses
 
+# Of a model whose training steps are measured. Each is a bucket of DistributedDataParallel: the gradients of one layer
+# are exchanged while those before it are computed.
+LAYERS = 25
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """All-reduces (sum, fp32, in place) of one size."""
+    """All-reduces (sum, fp32, in place) of one size. Under DistributedDataParallel they are the buckets of a model with
+    LAYERS layers whose gradients have that size together."""
 
     size_bytes: int
     iterations: int  # timed
     warmup: int
     in_flight: int = 1  # all-reduces at a time, each on a tensor of its own
+    # Of training steps: what the backward pass computes. The forward pass takes half of that. As on a GPU it costs no
+    # processor: the layers sleep.
+    backward_s: float = 0.0
+
+    def step_s(self, exchange_s: float) -> float:
+        """How long a step takes at the least, if the gradients alone take so long to be exchanged: the exchange begins
+        with the last layer's and ends after the first layer's."""
+        exchange_begins = self.backward_s / LAYERS
+        return self.backward_s / 2 + max(self.backward_s + exchange_s / LAYERS, exchange_begins + exchange_s)
 
 
 @dataclasses.dataclass(frozen=True)

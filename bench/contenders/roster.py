@@ -20,6 +20,7 @@ CHECKSUMS = "checksums"
 COLOCATED = "shoal-colocated"
 NODE_REDUCE = "node-reduce"
 WITHIN_NODE = "shoal-node"
+STEP = "shoal-step"  # torch's ranks with servers of their own
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
 
@@ -51,6 +52,8 @@ LABELS = {
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
     "gloo-ddp": "Gloo under DDP",
+    STEP: "Shoal under DDP",
+    "gloo-step": "Gloo under DDP",
     "ddp-alone": "DDP exchanging nothing",
     "openmpi": "OpenMPI, its own choice",
     "openmpi-ring": "OpenMPI, ring",
@@ -59,8 +62,15 @@ LABELS = {
     "openmpi-tcp": "OpenMPI, TCP",
     "openmpi-shm": "OpenMPI, shared memory",
 }
-# torch's backends: with nothing else running, Shoal's ranks run the scheduler and a colocated server themselves.
-TORCH = {"shoal-torch": "shoal", "shoal-ddp": "shoal", "gloo": "gloo", "gloo-ddp": "gloo", "ddp-alone": "gloo"}
+# torch's backends: with nothing else running, Shoal's ranks run the scheduler and a server in their processes.
+TORCH = {
+    "shoal-torch": "shoal",
+    "shoal-ddp": "shoal",
+    "gloo": "gloo",
+    "gloo-ddp": "gloo",
+    "ddp-alone": "gloo",
+    "gloo-step": "gloo",
+}
 SHOAL_FLAGS = {
     "shoal-shm": NETWORK_ONLY,
     "shoal-bf16": WIRE,
@@ -120,7 +130,8 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
     """RigError if it does not start."""
     name = kind(name)
     if name in TORCH:
-        mode = name if name == "ddp-alone" else "ddp" if name.endswith("-ddp") else "all-reduce"
+        mode = "ddp-alone" if name == "ddp-alone" else name.partition("-")[2]
+        mode = mode if mode in ("ddp", "ddp-alone", "step") else "all-reduce"
         return TorchRanks(name, TORCH[name], network, processes, mode)
     if name == "openmpi-shm":
         return OpenMpi(name, open_mpi_program, network, processes, byte_transfer="vader")
@@ -129,6 +140,15 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         return OpenMpi(name, open_mpi_program, network, processes, algorithm)
     if name.startswith("shoal-thread-"):
         return ServerThread(programs, network, processes, name.removeprefix("shoal-thread-"))
+    if name == STEP:
+        servers = Shoal(name, programs, network, processes, [f"--{NETWORK_ONLY}"], [])
+        env = {
+            "SHOAL_SCHEDULER": servers.scheduler,
+            "SHOAL_MIN_SERVERS": str(len(network.servers)),
+            "SHOAL_NODE_REDUCE": "auto",
+            "SHOAL_COLOCATE": "off",
+        }
+        return TorchRanks(name, "shoal", network, processes, "step", env)
     if name == COLOCATED:
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0

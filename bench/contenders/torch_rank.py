@@ -16,6 +16,9 @@ import torch.distributed as dist
 ALL_REDUCE = "all-reduce"
 DDP = "ddp"
 DDP_ALONE = "ddp-alone"
+STEP = "step"
+# Of the tensors that are measured, 25 MiB, four buckets: large enough for the link, and more than one.
+DEFAULT_BUCKET_MIB = 6.5
 
 
 def cpu_time_us() -> float:
@@ -45,15 +48,45 @@ def check(numel: int, in_flight: int, rank: int, world_size: int) -> int:
     return int(total)
 
 
-class Product(torch.nn.Module):
-    """Its parameter's gradient is its input: a model that costs next to nothing beside the exchange of gradients."""
+class AddProduct(torch.autograd.Function):
+    """so_far + weight * inputs, summed. It sleeps where a GPU would compute."""
 
-    def __init__(self, numel: int):
+    @staticmethod
+    def forward(ctx, so_far, weight, inputs, forward_s, backward_s):
+        ctx.save_for_backward(inputs)
+        ctx.backward_s = backward_s
+        sleep(forward_s)
+        return so_far + torch.dot(weight, inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        sleep(ctx.backward_s)
+        return gradient, gradient * ctx.saved_tensors[0], None, None, None
+
+
+def sleep(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)
+
+
+class Products(torch.nn.Module):
+    """Layers whose parameters' gradients are their inputs: a model that costs next to nothing beside the exchange of
+    gradients, but for the time that its layers sleep."""
+
+    def __init__(self, numel: int, layers: int, backward_s: float):
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(numel))
+        self.backward_s = backward_s / layers
+        sizes = [numel // layers + (i < numel % layers) for i in range(layers)]
+        self.layers = torch.nn.ParameterList([torch.zeros(size) for size in sizes if size > 0])
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return torch.dot(self.weight, inputs)
+        total = torch.zeros(())
+        for weight, part in zip(self.layers, self.split(inputs)):
+            total = AddProduct.apply(total, weight, part, self.backward_s / 2, self.backward_s)
+        return total
+
+    def split(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return inputs.split([weight.numel() for weight in self.layers])
 
 
 def keep_own_gradients(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -71,17 +104,29 @@ def check_ddp(model: torch.nn.Module, numel: int, rank: int, world_size: int, ex
         expected = sum(small_integers(numel, other, 0) for other in range(world_size)) / world_size
     else:
         expected = small_integers(numel, rank, 0)
-    total = torch.tensor([int((model.module.weight.grad != expected).sum())], dtype=torch.int64)
+    gradients = torch.cat([weight.grad for weight in model.module.layers])
+    total = torch.tensor([int((gradients != expected).sum())], dtype=torch.int64)
     dist.all_reduce(total)
     return int(total)
 
 
 def loop_ddp(count: int, model: torch.nn.Module, inputs: torch.Tensor) -> list[float]:
+    """Of each backward pass, which all ranks begin at once, also those that exchange nothing."""
     times_us = []
     for _ in range(count):
         loss = model(inputs)
+        dist.barrier()
         start = time.perf_counter()
         loss.backward()
+        times_us.append((time.perf_counter() - start) * 1e6)
+    return times_us
+
+
+def loop_steps(count: int, model: torch.nn.Module, inputs: torch.Tensor) -> list[float]:
+    times_us = []
+    for _ in range(count):
+        start = time.perf_counter()
+        model(inputs).backward()
         times_us.append((time.perf_counter() - start) * 1e6)
     return times_us
 
@@ -103,15 +148,19 @@ def loop(count: int, tensors: list[torch.Tensor]) -> list[float]:
     return times_us
 
 
-def measure(case: dict, rank: int, world_size: int, mode: str) -> dict:
+def measure(case: dict, rank: int, world_size: int, mode: str, layers: int) -> dict:
     numel = max(1, case["size_bytes"] // 4)
     if mode != ALL_REDUCE:
-        model = torch.nn.parallel.DistributedDataParallel(Product(numel), gradient_as_bucket_view=True)
+        model = torch.nn.parallel.DistributedDataParallel(
+            Products(numel, layers, case["backward_s"]),
+            gradient_as_bucket_view=True,
+            bucket_cap_mb=case["size_bytes"] / layers / 2**20 if mode == STEP else DEFAULT_BUCKET_MIB,
+        )
         if mode == DDP_ALONE:
             model.register_comm_hook(None, keep_own_gradients)
-        wrong = check_ddp(model, numel, rank, world_size, exchanges=mode == DDP)
+        wrong = check_ddp(model, numel, rank, world_size, exchanges=mode != DDP_ALONE)
         inputs = torch.rand(numel)
-        run = functools.partial(loop_ddp, model=model, inputs=inputs)
+        run = functools.partial(loop_steps if mode == STEP else loop_ddp, model=model, inputs=inputs)
     else:
         wrong = check(numel, case["in_flight"], rank, world_size)
         # In place and over and over, as shoal-perf does: the numbers grow to infinity, which costs no time.
@@ -135,12 +184,14 @@ def main() -> None:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--world-size", type=int, required=True)
     parser.add_argument("--store", required=True, help="path of a file that does not exist yet, the same on all ranks")
+    parser.add_argument("--layers", type=int, required=True, help="of a model")
     parser.add_argument("--backend", choices=("gloo", "shoal"), required=True)
     parser.add_argument(
         "--mode",
-        choices=(ALL_REDUCE, DDP, DDP_ALONE),
+        choices=(ALL_REDUCE, DDP, DDP_ALONE, STEP),
         default=ALL_REDUCE,
-        help="time all-reduces, or backward passes of a model; ddp-alone: of ranks that don't exchange their gradients",
+        help="time all-reduces, or backward passes of a model; ddp-alone: of ranks that don't exchange their gradients;"
+        " step: whole training steps",
     )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -149,7 +200,7 @@ def main() -> None:
     store = dist.FileStore(arguments.store, arguments.world_size)
     dist.init_process_group(arguments.backend, store=store, rank=arguments.rank, world_size=arguments.world_size)
     for line in sys.stdin:
-        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.mode)
+        answer = measure(json.loads(line), arguments.rank, arguments.world_size, arguments.mode, arguments.layers)
         if arguments.rank == 0:
             print(json.dumps(answer), flush=True)
     dist.destroy_process_group()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from contenders.case import Case, Measured
+from contenders.case import LAYERS, Case, Measured
 from rig.nodes import Processes, RigError
 from rig.network import Network
 
@@ -18,9 +18,17 @@ SCRIPT = str(pathlib.Path(__file__).parent / "torch_rank.py")
 
 class TorchRanks:
     """`mode` ddp: an all-reduce is the backward pass of a DistributedDataParallel model whose gradients have that size;
-    ddp-alone: without the exchange."""
+    ddp-alone: without the exchange; step: a whole training step, which computes as the case says."""
 
-    def __init__(self, name: str, backend: str, network: Network, processes: Processes, mode: str = "all-reduce"):
+    def __init__(
+        self,
+        name: str,
+        backend: str,
+        network: Network,
+        processes: Processes,
+        mode: str = "all-reduce",
+        more_env: dict[str, str] | None = None,
+    ):
         self.name = name
         folder = pathlib.Path(processes.logs.name)
         self.log = folder / f"{name}.log"
@@ -30,8 +38,10 @@ class TorchRanks:
                 # -P: beside the script is a shoal.py, which is not torch's backend.
                 command = [sys.executable, "-P", SCRIPT, "--rank", str(rank), "--world-size", str(len(network.workers))]
                 command += ["--store", str(folder / f"{name}-store"), "--backend", backend]
-                command += ["--mode", mode]
-                env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1"}
+                command += ["--mode", mode, "--layers", str(LAYERS)]
+                env = {"GLOO_SOCKET_IFNAME": node.device, "OMP_NUM_THREADS": "1", **(more_env or {})}
+                if backend == "shoal" and network.switch >= 0:
+                    env["SHOAL_NET_DEVICE"] = node.device
                 pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
                 self.ranks.append(processes.start(node, command, env, **pipes))
 

@@ -173,7 +173,7 @@ void ShmTransportImpl::ReadPeer(Peer& peer, bool ended) {
 absl::Status ShmTransportImpl::OnRecord(Peer& peer, const OutboxReader::Record& record) {
   switch (record.fixed.type) {
     case RecordType::kNote:
-      if (record.header.empty()) return absl::InvalidArgumentError("an empty note");
+      if (record.header.empty()) return absl::InvalidArgumentError("it sends an empty note");
       pending_.Add({.kind = TransportEventKind::kNote, .peer = peer.id}, record.header);
       return absl::OkStatus();
     case RecordType::kInline:

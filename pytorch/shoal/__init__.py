@@ -3,9 +3,9 @@
     import shoal
     torch.distributed.init_process_group("shoal")
 
-With nothing else running, rank 0 runs a scheduler in its process and the first rank of each node a colocated reduction
-server. With SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's cluster are used. `python -m shoal.info` prints
-the settings.
+With nothing else running, rank 0 runs a scheduler in its process, and the first rank of each node runs an in-process
+reduction server. With SHOAL_SCHEDULER=HOST:PORT the servers of that scheduler's cluster are used. `python -m
+shoal.info` prints the settings.
 """
 
 from shoal.backend import GroupOptions, register

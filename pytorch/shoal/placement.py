@@ -1,7 +1,7 @@
 """Decides which rank runs what when no scheduler is given; the ranks agree through the process group's store.
 
 Every rank writes which node it is on and at which address it can be reached. Rank 0 decides from that: it runs the
-scheduler, and the first rank of each node runs a colocated reduction server. It publishes the plan, or why there is
+scheduler, and the first rank of each node runs an in-process reduction server. It publishes the plan, or why there is
 none.
 """
 

@@ -287,7 +287,7 @@ std::unique_ptr<Service> Service::StartServer(const ShoalLibrary& library, const
   shoal_service* service = nullptr;
   shoal_error error = {};
   library.Check(library.shoal_start_server(&options, &service, &error), error,
-                "can't start a colocated server on " + advertise);
+                "can't start a server in this process on " + advertise);
   return std::unique_ptr<Service>(new Service(library, service));
 }
 

@@ -26,17 +26,18 @@ void DeclareSchedulerOptions(SchedulerConfig* config, OptionTable* table) {
                 kMinLeaseTtlMs, kMaxLeaseTtlMs);
   table->String(
       "http", "SHOAL_SCHEDULER_HTTP", "IP:PORT",
-      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who reaches it can read them. Port 0: any "
+      "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. Port 0: any "
       "free port. Empty: none.",
       &config->http);
   table->Flag("reflection", "SHOAL_SCHEDULER_REFLECTION", "Serves gRPC reflection, so that grpcurl knows the services.",
               &config->reflection);
   table->Flag(
       "log-events", "SHOAL_SCHEDULER_LOG_EVENTS",
-      "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line; without it warnings and errors alone.",
+      "Writes each event (servers, maps, jobs, lost ranks) to stderr as a line; without it only warnings and errors.",
       &config->log_events);
   table->String("log-format", "SHOAL_SCHEDULER_LOG_FORMAT", "FORMAT",
-                "Form of the log on stderr: text, a line for people, or json, an object a line.", &config->log_format);
+                "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
+                &config->log_format);
 }
 
 }  // namespace shoal

@@ -105,7 +105,7 @@ uint64_t LeastKnown(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max
 }  // namespace
 
 NodeReduceDecision GroupRound::NodeReduce(const Job& its_job) const {
-  std::vector<NodeReduceMember> members;
+  std::vector<NodeReduceRank> members;
   members.reserve(waiters.size());
   for (const JobRank rank : ranks) {
     const auto waiter = waiters.find(rank);

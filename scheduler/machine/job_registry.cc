@@ -194,7 +194,7 @@ bool JobRegistry::NeedsNoServers(JobId id) {
   Job& job = jobs_.at(id);
   if (job.workers.size() != job.world_size || job.live_count != job.world_size) return false;
   if (job.needs_no_servers.has_value()) return *job.needs_no_servers;
-  std::vector<NodeReduceMember> members;
+  std::vector<NodeReduceRank> members;
   members.reserve(job.workers.size());
   for (const auto& [rank, worker] : job.workers) {
     const std::optional<NodeReduceRequest>& request = worker.state.node_reduce;

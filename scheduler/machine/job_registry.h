@@ -1,6 +1,7 @@
 // The jobs that the scheduler knows: their ranks with leases, their open groups. Part of the machine: pure, one thread.
 //
-// JobRegistry alone changes a job; the machine reads it. A job starts with its first rank, runs once all ranks have
+// JobRegistry alone changes a job and its ranks; the machine reads them. The groups of a job own their state
+// (JobGroups), and the machine calls their transitions. A job starts with its first rank, runs once all ranks have
 // joined, ends when all have left, and fails as soon as a rank is lost or an operator aborts it. The name of an ended
 // or failed job may be used again: the next to join it starts a new job.
 #ifndef SHOAL_SCHEDULER_MACHINE_JOB_REGISTRY_H_

@@ -11,13 +11,13 @@ namespace {
 // Places of members, in group order, that can meet.
 using Node = std::vector<Rank>;
 
-std::string NodeName(const NodeReduceMember& member) { return std::string(member.node); }
+std::string NodeName(const NodeReduceRank& member) { return std::string(member.node); }
 
 // "": the rank can reduce with others on its node. Asked of every member at each poll for servers, so no text is made
 // before one is needed.
-std::string WhatHinders(const NodeReduceMember& member) {
+std::string WhatHinders(const NodeReduceRank& member) {
   const auto process = [&] { return absl::StrCat("rank ", member.rank.value(), "'s process"); };
-  if (member.request == nullptr) return absl::StrCat(process(), " has a version without reduction within nodes");
+  if (member.request == nullptr) return absl::StrCat(process(), " runs a version that cannot reduce within a node");
   if (member.request->choice == static_cast<uint32_t>(NodeReduceChoice::kOff)) return "node_reduce is off";
   if (!member.request->possible) return absl::StrCat(process(), " can't reduce within its node");
   if (!member.request->node_identity.empty()) return "";
@@ -26,7 +26,7 @@ std::string WhatHinders(const NodeReduceMember& member) {
 }
 
 // In the order of their first ranks.
-std::vector<Node> NodesOf(const std::vector<NodeReduceMember>& members) {
+std::vector<Node> NodesOf(const std::vector<NodeReduceRank>& members) {
   std::map<std::string_view, size_t> index_of_identity;
   std::vector<Node> nodes;
   for (uint32_t i = 0; i < members.size(); ++i) {
@@ -37,7 +37,7 @@ std::vector<Node> NodesOf(const std::vector<NodeReduceMember>& members) {
   return nodes;
 }
 
-std::string WhereApart(const NodeReduceMember& first, const NodeReduceMember& other) {
+std::string WhereApart(const NodeReduceRank& first, const NodeReduceRank& other) {
   if (first.node == other.node) {
     return absl::StrCat("ranks ", first.rank.value(), " and ", other.rank.value(), " are both on node ",
                         NodeName(other), " but can't meet there: they differ in network namespace, user or kernel");
@@ -46,15 +46,15 @@ std::string WhereApart(const NodeReduceMember& first, const NodeReduceMember& ot
                       first.rank.value(), " (", NodeName(first), ")");
 }
 
-std::string RanksOn(const NodeReduceMember& first, size_t count) {
+std::string RanksOn(const NodeReduceRank& first, size_t count) {
   return absl::StrCat(count, count == 1 ? " rank" : " ranks", " where rank ", first.rank.value(), " is (node ",
                       NodeName(first), ")");
 }
 
 // "": the ranks, which are on several nodes, make up rails.
-std::string WhyNoRails(const std::vector<NodeReduceMember>& members, const std::vector<Node>& nodes) {
+std::string WhyNoRails(const std::vector<NodeReduceRank>& members, const std::vector<Node>& nodes) {
   const auto unable =
-      std::ranges::find_if(members, [](const NodeReduceMember& member) { return !member.request->can_rails; });
+      std::ranges::find_if(members, [](const NodeReduceRank& member) { return !member.request->can_rails; });
   if (unable != members.end()) {
     return absl::StrCat("rank ", unable->rank.value(), "'s process can't reduce within several nodes of one group");
   }
@@ -69,10 +69,10 @@ std::string WhyNoRails(const std::vector<NodeReduceMember>& members, const std::
 
 }  // namespace
 
-NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceMember>& members) {
+NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceRank>& members) {
   if (group_size < 2) return {NodeReduceMode::kFlat, "it has one rank", {}};
   if (members.empty()) return {NodeReduceMode::kFlat, "none of its ranks is known", {}};
-  for (const NodeReduceMember& member : members) {
+  for (const NodeReduceRank& member : members) {
     if (std::string hindrance = WhatHinders(member); !hindrance.empty()) {
       return {NodeReduceMode::kFlat, std::move(hindrance), {}};
     }

@@ -17,10 +17,10 @@
 
 namespace shoal::scheduler {
 
-struct NodeReduceMember {
+struct NodeReduceRank {
   JobRank rank;
   std::string_view node;                       // its name, for the reason
-  const NodeReduceRequest* request = nullptr;  // null: a version without reduction within nodes
+  const NodeReduceRequest* request = nullptr;  // null: its version cannot reduce within a node
 };
 
 struct NodeReduceDecision {
@@ -30,7 +30,7 @@ struct NodeReduceDecision {
 };
 
 // `members`: those of the group's ranks that are known, in group order; what it says holds as long as no other comes.
-NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceMember>& members);
+NodeReduceDecision DecideNodeReduce(size_t group_size, const std::vector<NodeReduceRank>& members);
 
 }  // namespace shoal::scheduler
 

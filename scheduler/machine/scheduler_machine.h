@@ -128,10 +128,10 @@ class SchedulerMachine {
   // scheduler_groups.cc
   void Answer(RequestHandle handle, const JoinGroup& request, Now now);
   void Answer(RequestHandle handle, const CloseGroups& request, Now now);
-  // Notes why the rank has given groups up, and tells the others.
   // What the rank waits for no more: its requests that wait are answered, and groups that they opened are given up.
   void GiveRequestsUp(const Job& job, JobRank rank, Incarnation incarnation,
                       const std::vector<GivenUpRequest>& requests, Now now);
+  // Notes why the rank has given groups up, and tells the others.
   void GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
   // Ends the group with that reason, and its other rails, which can't go on without it.
   void FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory, Now now);

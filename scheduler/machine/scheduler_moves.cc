@@ -93,7 +93,7 @@ std::optional<SchedulerMachine::NextMap> SchedulerMachine::FindNextMap(const Job
   const GroupState& state = group.state();
   absl::StatusOr<GroupPlan> plan = PlanFor(job, state, state.excluded);
   if (plan.ok()) return NextMap{*std::move(plan), state.excluded};
-  // Better one that was out of reach than none: the way may be mended. That the newest report is of another is best.
+  // A server that was out of reach is better than none: the path may work again. The one reported last is tried last.
   for (const ServerId kept : {group.reported(), ServerId()}) {
     std::vector<ExcludedServer> excluded = ForgetUnreachable(state.excluded, kept);
     plan = PlanFor(job, state, excluded);

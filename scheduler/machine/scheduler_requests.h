@@ -109,7 +109,7 @@ struct JoinJob {
   uint32_t pid = 0;
   uint32_t colocation = 0;  // number of a Colocation
   bool colocates_without_servers = false;
-  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // nullopt: a version without reduction within nodes
+  std::optional<NodeReduceRequest> node_reduce = std::nullopt;  // nullopt: its version cannot reduce within a node
 };
 
 // What all ranks of a group must have alike, though each process is told for itself.

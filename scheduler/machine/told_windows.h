@@ -12,14 +12,14 @@ namespace shoal::scheduler {
 
 // A longer window can't be.
 inline constexpr uint64_t kLongestWindowNs = 3600 * kNsPerS;
-// Who is late in so many windows in a row is slow.
+// A rank or server that is late in so many windows in a row is slow.
 inline constexpr uint32_t kWindowsInRow = 2;
-// Half of the thresholds are enough for who was told, so that it is not told again and again.
+// Half of the thresholds are enough for one that was reported, so that it is not reported again and again.
 inline constexpr double kOfThoseTold = 0.5;
 // A window counts until its own length has passed once more, at most kLongestLengthNs, two heartbeats, and this time.
 inline constexpr uint64_t kStaleNs = 5 * kNsPerS;
 inline constexpr uint64_t kLongestLengthNs = 60 * kNsPerS;
-// Another cause of who was told is told after this time.
+// Another cause of one that was reported is reported after this time.
 inline constexpr uint64_t kNextCauseNs = 10 * kNsPerS;
 
 // When it was, on this scheduler's clock, of a report that says `ago_ms`.

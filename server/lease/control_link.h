@@ -15,7 +15,7 @@
 
 #include "server/lease/lease_actions.h"
 #include "server/lease/lease_events.h"
-#include "server/machine/server_actions.h"
+#include "server/machine/server_counters.h"
 
 namespace shoal {
 
@@ -27,8 +27,7 @@ class ControlLink {
   // AlreadyExists: another server has the name's place or an address. Unimplemented: what answers is not a scheduler of
   // Shoal.
   virtual void Start(const RegisterCall& call) = 0;
-  // NotFound: register again. Aborted: another process took this server's place, or an
-  // operator evicted it.
+  // NotFound: register again. Aborted: another process took this server's place, or an operator evicted it.
   virtual void Start(const RenewCall& call, const ServerCounters& load) = 0;
   // NotFound: the scheduler does not know the server any more; there is nothing to do.
   virtual void Start(const DeregisterCall& call) = 0;

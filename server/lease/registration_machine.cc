@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
+#include "core/wait_report.h"
 
 namespace shoal {
 namespace {
@@ -235,11 +236,13 @@ void RegistrationMachine::ReportOutage(const absl::Status& status, Now now, Regi
   std::string text = Text(status);
   const uint64_t interval_ns = text == last_reported_text_ ? kReportIntervalNs : kReportIntervalOfNewTextNs;
   if (failures_in_row_ > 1 && now.monotonic_ns - last_report_ns_ < interval_ns) return;
+  const std::string scheduler = absl::StrCat("the scheduler at ", options_.scheduler);
+  const WaitReport start(start_deadline_ns_ - options_.start_timeout_ms * kNsPerMs, start_deadline_ns_);
   actions->push_back(LeaseReport{
       EventKind::kLeaseMissing,
-      was_registered_ ? absl::StrCat("no lease from the scheduler at ", options_.scheduler, " for ",
-                                     Seconds(now.monotonic_ns - outage_since_ns_), ", open groups continue: ", text)
-                      : absl::StrCat("waiting for the scheduler at ", options_.scheduler, ": ", text)});
+      was_registered_ ? absl::StrCat("no lease from ", scheduler, " for ", Seconds(now.monotonic_ns - outage_since_ns_),
+                                     ", open groups continue: ", text)
+                      : absl::StrCat(start.WaitedFor(scheduler, now.monotonic_ns), ": ", text)});
   last_report_ns_ = now.monotonic_ns;
   last_reported_text_ = std::move(text);
 }

@@ -38,7 +38,7 @@ class ServerLoop {
 
   uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
   bool last_op_was_small() const { return machine_.last_op_was_small(); }
-  uint64_t losses_noted() const { return machine_.losses_noted(); }
+  uint64_t absences_noted() const { return machine_.absences_noted(); }
   // Orders for the machine, taken in by the next RunOnce (server_events.h says what they mean).
   void SetDraining(bool drain) { drain_requested_ = DrainRequested{drain}; }
   void SetTokenKey(const TokenKey& key) { new_token_key_ = key; }

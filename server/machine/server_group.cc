@@ -50,21 +50,22 @@ void ServerGroup::MoveTo(Epoch epoch) {
   release_at_ns_ = kNoDeadline;
   ledger_.Restart();
   lateness_.Restart();
-  may_have_lost_ = false;
+  may_have_absent_ = false;
   for (uint32_t r = 0; r < size(); ++r) {
     RankState next{.landed_watermark = ranks_[r].landed_watermark};
-    if (IsLost(Rank(r))) {
+    if (IsAbsent(Rank(r))) {
       next.absent_since_ns = ranks_[r].absent_since_ns;
-      next.lost_because = std::move(ranks_[r].lost_because);
-      may_have_lost_ = true;
+      next.absent_because = std::move(ranks_[r].absent_because);
+      may_have_absent_ = true;
     }
     ranks_[r] = std::move(next);
   }
 }
 
-bool ServerGroup::IsLost(Rank rank) const {
+bool ServerGroup::IsAbsent(Rank rank) const {
   const RankState& state = ranks_[rank.value()];
-  return (state.presence == Presence::kAbsent || state.presence == Presence::kExpected) && !state.lost_because.empty();
+  return (state.presence == Presence::kAbsent || state.presence == Presence::kExpected) &&
+         !state.absent_because.empty();
 }
 
 bool ServerGroup::Agrees(const GroupToken& token) const {
@@ -88,7 +89,7 @@ void ServerGroup::Enter(Rank rank, PeerId peer, Incarnation incarnation, OpNumbe
   state.peer = peer;
   state.incarnation = incarnation;
   state.newest_result = newest_result;
-  state.lost_because.clear();
+  state.absent_because.clear();
   newest_result_ = std::max(newest_result_, newest_result);
 }
 
@@ -96,8 +97,8 @@ void ServerGroup::MarkAbsent(Rank rank, Now now, std::string because) {
   RankState& state = ranks_[rank.value()];
   state.presence = Presence::kAbsent;
   state.absent_since_ns = now.monotonic_ns;
-  state.lost_because = std::move(because);
-  may_have_lost_ = true;
+  state.absent_because = std::move(because);
+  may_have_absent_ = true;
 }
 
 std::vector<OfferId> ServerGroup::Leave(Rank rank) {
@@ -114,7 +115,7 @@ std::vector<OfferId> ServerGroup::Leave(Rank rank) {
 std::string ServerGroup::GiveUp(Rank rank) {
   RankState& state = ranks_[rank.value()];
   state.presence = Presence::kGone;
-  return state.lost_because;
+  return state.absent_because;
 }
 
 int ServerGroup::FindSlot(OpNumber op, ChunkNumber chunk) const {

@@ -41,7 +41,7 @@ class ServerGroup {
     uint64_t waits_since_ns = 0;  // for that commit
     // Its connection broke, in this epoch (kAbsent) or in one before, and it has not come back since (kExpected).
     uint64_t absent_since_ns = 0;
-    std::string lost_because;  // empty: it did not break
+    std::string absent_because;  // empty: it did not break
   };
 
   // An offered push that waits for a slot.
@@ -76,8 +76,8 @@ class ServerGroup {
   // Of the whole region.
   uint64_t region_bytes() const { return slots_.size() * size() * stride_bytes_; }
 
-  // Starts the epoch: ranks are expected, those that are lost as well, ops are registered anew, and it has not failed.
-  // The caller has given up slots, pending pushes and peers before.
+  // Starts the epoch: ranks are expected, those that are absent as well, ops are registered anew, and it has not
+  // failed. The caller has given up slots, pending pushes and peers before.
   void MoveTo(Epoch epoch);
 
   // True if the token describes this same group (its rank aside).
@@ -89,9 +89,9 @@ class ServerGroup {
   bool IsPresent(Rank rank) const { return rank_state(rank).presence == Presence::kPresent; }
   bool AnyPresent() const { return Any(Presence::kPresent); }
   // Whether its connection broke, and it has neither come back nor been given up.
-  bool IsLost(Rank rank) const;
-  // False: no rank is lost.
-  bool may_have_lost() const { return may_have_lost_; }
+  bool IsAbsent(Rank rank) const;
+  // False: no rank is absent.
+  bool may_have_absent() const { return may_have_absent_; }
   // Whether the connection said hello as any rank of the group.
   bool HasPeer(PeerId peer) const;
 
@@ -210,7 +210,7 @@ class ServerGroup {
   OpNumber newest_result_;  // of all ranks'
   bool any_waits_for_commit_ = false;
   bool unknown_to_scheduler_ = false;
-  bool may_have_lost_ = false;  // a connection broke in this epoch, or a rank was lost when it began
+  bool may_have_absent_ = false;  // a connection broke in this epoch, or a rank was absent when it began
   bool failed_ = false;
   FailureOf failure_of_ = FailureOf::kGroup;
   Refusal failure_refusal_ = Refusal::kGroupFailedBefore;

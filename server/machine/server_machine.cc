@@ -90,13 +90,13 @@ void ServerMachine::OnOffered(const TransportEvent& event, Now now, ServerAction
   }
   if (header->type != FrameType::kPush ||
       event.payload_bytes != uint64_t{header->chunk_elements} * DataTypeSize(header->dtype)) {
-    return CloseMalformed(event.peer, event.offer,
-                          absl::InvalidArgumentError("a payload that is not a push, or has not the size of its chunk"),
-                          actions);
+    return CloseMalformed(
+        event.peer, event.offer,
+        absl::InvalidArgumentError("the payload is not a push, or does not have the size of its chunk"), actions);
   }
   uint32_t group_index = 0;
   Rank rank;
-  Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
+  Refusal refusal = FindRank(event.peer, *header, &group_index, &rank);
   if (refusal != Refusal::kNone) return RefuseOffer(event.peer, event.offer, *header, refusal, "", actions);
   ServerGroup& group = *groups_[group_index].group;
   if (group.failed()) {
@@ -326,7 +326,7 @@ std::string ServerMachine::DescribeMismatch(const ServerGroup& group, const OpRe
 }
 
 void ServerMachine::Tick(Now now, ServerActions* actions) {
-  if (now.monotonic_ns >= next_loss_ns_) GiveUpMissing(now, actions);
+  if (now.monotonic_ns >= next_give_up_ns_) GiveUpAbsent(now, actions);
   if (now.monotonic_ns >= next_report_ns_) ReportWaiting(now, actions);
   if (now.monotonic_ns >= next_release_ns_) ReleaseFailed(now, actions);
   RefuseHeldHellos(now, actions);
@@ -383,7 +383,7 @@ void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerA
 
 uint64_t ServerMachine::NextDeadlineNs() const {
   const uint64_t refuse_ns = held_hellos_.empty() ? kNoDeadline : held_hellos_.front().refuse_at_ns;
-  return std::min({next_report_ns_, next_loss_ns_, next_release_ns_, refuse_ns});
+  return std::min({next_report_ns_, next_give_up_ns_, next_release_ns_, refuse_ns});
 }
 
 ServerCounters ServerMachine::counters() const {

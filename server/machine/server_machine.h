@@ -28,6 +28,7 @@
 #include "server/machine/buffer_pool.h"
 #include "server/machine/open_groups.h"
 #include "server/machine/server_actions.h"
+#include "server/machine/server_counters.h"
 #include "server/machine/server_events.h"
 #include "server/machine/server_group.h"
 
@@ -64,19 +65,19 @@ class ServerMachine {
   bool last_op_was_small() const { return last_op_was_small_; }
 
   // How many connections of ranks of open groups have broken. Cheap, which counters() is not: it looks at every slot.
-  uint64_t losses_noted() const { return losses_noted_; }
+  uint64_t absences_noted() const { return absences_noted_; }
   ServerCounters counters() const;
   OpenGroups open_groups() const;
 
  private:
-  struct Membership {
+  struct RankInGroup {
     uint32_t group_index;
     Rank rank;
   };
   struct Peer {
     bool said_bye = false;
     std::string closed_because;  // this server closed the connection; empty: it did not
-    std::vector<Membership> memberships;
+    std::vector<RankInGroup> ranks;
   };
   struct GroupCell {
     uint16_t generation = 0;
@@ -152,7 +153,7 @@ class ServerMachine {
   // Tells all ranks the commit watermark, when it is time to.
   void AnnounceCommit(ServerGroup* group, ServerActions* actions);
   // The rank that `peer` said hello as in the group of the header, checked; or a refusal.
-  Refusal FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
+  Refusal FindRank(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const;
 
   // Puts a push into a slot. False: no slot is free now.
   bool TryAccept(uint32_t group_index, PeerId peer, const FrameHeader& header, OfferId offer, Now now,
@@ -174,12 +175,12 @@ class ServerMachine {
   // `told`: its type, the rank that it is about, and kGroupLackedMemory if that is why; the ranks are told.
   void FailGroup(uint32_t group_index, FrameHeader told, ServerGroup::FailureOf of, std::string text,
                  ServerActions* actions);
-  void MemberGone(uint32_t group_index, Rank rank, ServerActions* actions);
+  void RankGone(uint32_t group_index, Rank rank, ServerActions* actions);
   void ReleaseIfOver(uint32_t group_index, ServerActions* actions);
   // Takes the ranks of failed groups for gone when their time is over.
   void ReleaseFailed(Now now, ServerActions* actions);
   // The last resort, when no scheduler was heard for long.
-  void GiveUpMissing(Now now, ServerActions* actions);
+  void GiveUpAbsent(Now now, ServerActions* actions);
   uint64_t GiveUpTimeNs(const ServerGroup& group, const ServerGroup::RankState& absent) const;
   std::vector<AbsentRank> AbsentRanks() const;
   // Of the last window of each group.
@@ -207,8 +208,8 @@ class ServerMachine {
   uint64_t next_report_ns_ = kNoDeadline;
   uint64_t scheduler_heard_ns_ = 0;
   bool scheduler_is_colocated_ = false;
-  uint64_t losses_noted_ = 0;
-  uint64_t next_loss_ns_ = kNoDeadline;     // no missing rank is given up before; kNoDeadline: none is missing
+  uint64_t absences_noted_ = 0;
+  uint64_t next_give_up_ns_ = kNoDeadline;  // no absent rank is given up before; kNoDeadline: none is absent
   uint64_t next_release_ns_ = kNoDeadline;  // likewise, no failed group
   bool last_op_was_small_ = false;
   std::vector<Rank> receivers_;  // scratch of SendResult

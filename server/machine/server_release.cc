@@ -19,11 +19,10 @@ void ServerMachine::ReleaseFailed(Now now, ServerActions* actions) {
     for (uint32_t r = 0; r < group.size(); ++r) {
       const ServerGroup::RankState& state = group.rank_state(Rank(r));
       if (state.presence == ServerGroup::Presence::kPresent) {
-        std::erase_if(peers_[state.peer].memberships, [&](const Membership& membership) {
-          return membership.group_index == index && membership.rank == Rank(r);
-        });
+        std::erase_if(peers_[state.peer].ranks,
+                      [&](const RankInGroup& joined) { return joined.group_index == index && joined.rank == Rank(r); });
       }
-      if (state.presence != ServerGroup::Presence::kExpected) MemberGone(index, Rank(r), actions);
+      if (state.presence != ServerGroup::Presence::kExpected) RankGone(index, Rank(r), actions);
     }
     ReleaseIfOver(index, actions);
   }

@@ -139,7 +139,7 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
 void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
-  uint64_t losses_published = 0;
+  uint64_t absences_published = 0;
   bool changed = true;  // since the counters were published
   while (true) {
     if (has_orders_.exchange(false, std::memory_order_acquire)) {
@@ -158,10 +158,10 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
       continue;
     }
     // Counting looks at every slot. A rank that became absent, and the end of the last group, others wait for.
-    const bool waited_for = draining_ || loop->losses_noted() != losses_published;
+    const bool waited_for = draining_ || loop->absences_noted() != absences_published;
     const uint64_t publish_ns = waited_for ? 0 : published_ns + kPublishIntervalNs;
     if (changed && now.monotonic_ns >= publish_ns) {
-      losses_published = loop->losses_noted();
+      absences_published = loop->absences_noted();
       Publish(*loop);
       published_ns = now.monotonic_ns;
       changed = false;

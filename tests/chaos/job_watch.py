@@ -129,7 +129,7 @@ class JobWatch:
         place += f" after {failure.waited_s:.1f} s"
         starved_s = 0.0 if verdict.allowed else self.starved_s(failure.began - self.world.shape.lease_s, now)
         if starved_s > promises.harmless_silence_s(self.world.shape):
-            # Who gets no processor sends no heartbeat. This is counted, and shown in the result.
+            # A process that gets no processor sends no heartbeat. This is counted, and shown in the result.
             self.findings.count(NOT_JUDGED)
             self.findings.note(f"not judged, a program waited {starved_s:.1f} s for a processor: {failure.text}", now)
             verdict = Verdict(True, "not judged: no processor")

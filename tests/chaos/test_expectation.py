@@ -125,7 +125,7 @@ def test_a_deadline_may_pass_only_while_something_is_missing_and_names_it():
     assert not judge(failure(text, waited_s=60), mended).allowed, "I10: for 30 s all was there"
 
 
-TOLD = "ABORTED: rank 1 on worker-1: all-reduce 5 of group '0.0' (9 float32) is not done after {} s: {}; all-reduce 4"
+TOLD = 'ABORTED: rank 1 on worker-1: all-reduce 5 of group "0.0" (9 float32) is not done after {} s: {}; all-reduce 4'
 
 
 def test_f21_a_deadline_that_another_rank_tells_is_judged_by_the_time_that_it_waited():
@@ -160,7 +160,7 @@ def test_a_small_server_may_refuse_and_is_named():
     text = "RESOURCE_EXHAUSTED: server {} has 2 MiB of slot memory; the group needs 4 MiB"
     assert judge(failure(text.format("server-1")), World(small)).allowed
     assert not judge(failure(text.format("server-0")), World(small)).allowed
-    told = "rank 1 on worker-1: server {} refused group '0.0' (no-slot-memory): it needs 4194304 bytes"
+    told = 'rank 1 on worker-1: server {} refused group "0.0" (no-slot-memory): it needs 4194304 bytes'
     assert judge(failure("RESOURCE_EXHAUSTED: " + told.format("server-1")), World(small)).allowed
     assert not judge(failure("RESOURCE_EXHAUSTED: " + told.format("server-0")), World(small)).allowed
     assert not judge(failure("ABORTED: " + told.format("server-1")), World(small)).allowed, "the code is kept"

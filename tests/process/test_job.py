@@ -225,7 +225,7 @@ def test_no_memory_for_slots_is_told_to_the_worker(cluster: Cluster):
     assert server.running()
 
 
-def test_i7_garbage_does_not_disturb_a_running_job(cluster: Cluster):
+def test_i7_f15_garbage_does_not_disturb_a_running_job(cluster: Cluster):
     cluster.start_scheduler()
     server = cluster.start_server("alpha")
     ranks = cluster.start_ranks(2, "--rounds", "2", "--hold")

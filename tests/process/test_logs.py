@@ -1,4 +1,4 @@
-"""What scheduler and servers write to standard error: one line for each event, for people or as JSON objects."""
+"""What scheduler and servers write to standard error: one line for each event, as text or as a JSON object."""
 
 import json
 import re
@@ -72,4 +72,4 @@ def test_an_unknown_format_is_refused_with_those_that_there_are(cluster: Cluster
         + (["--scheduler", "127.0.0.1:1", "--advertise", LOOPBACK] if name == "shoal-server" else [])
     )
     assert process.wait() == 2
-    assert '--log-format "xml" is unknown; give text (a line for people) or json' in process.output
+    assert '--log-format "xml" is unknown; give text (human-readable lines) or json' in process.output

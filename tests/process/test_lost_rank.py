@@ -43,7 +43,7 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
         texts = [told(rank, lost_at) for rank in ranks[:2]]
         for text in texts:
             assert re.search(r"^ABORTED: (rank \d on \S+: )?rank 2( of the job)? on \S+ was lost: ", text), text
-            assert re.search(r"; all-reduce 2 of group 'world' \(300000 float32\): 0 of \d+ chunks are back$", text), (
+            assert re.search(r'; all-reduce 2 of group "world" \(300000 float32\): 0 of \d+ chunks are back$', text), (
                 text
             )
         wait_for_line_of_all(bystanders, "^round 1 done$")

@@ -34,7 +34,7 @@ def test_scheduler_that_does_not_answer(cluster: Cluster):
 def test_scheduler_whose_name_is_unknown(cluster: Cluster):
     server = cluster.launch_server("--timeout", "1500", scheduler="scheduler.invalid:7070")
     assert server.wait() == 1
-    assert "waiting for the scheduler at scheduler.invalid:7070:" in server.output
+    assert re.search(r"waited [\d.]+ s for the scheduler at scheduler\.invalid:7070 \(", server.output)
 
 
 def test_port_taken(cluster: Cluster):
@@ -138,11 +138,11 @@ def expect_serving_under(cluster: Cluster, streams: list[bytes]) -> None:
         connection.close()
 
 
-def test_i7_garbage_leaves_scheduler_and_server_serving(cluster: Cluster):
+def test_i7_f15_garbage_leaves_scheduler_and_server_serving(cluster: Cluster):
     expect_serving_under(cluster, GARBAGE)
 
 
 # UCX 1.13 alone would end the process on these: net/ucx keeps strangers from its listener.
 @pytest.mark.parametrize("what", GARBAGE_WITH_A_LENGTH)
-def test_i7_garbage_with_a_length_leaves_scheduler_and_server_serving(cluster: Cluster, what: str):
+def test_i7_f15_garbage_with_a_length_leaves_scheduler_and_server_serving(cluster: Cluster, what: str):
     expect_serving_under(cluster, [GARBAGE_WITH_A_LENGTH[what]])

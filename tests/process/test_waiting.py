@@ -8,8 +8,8 @@ from cluster import LOOPBACK, Cluster, Process
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
 TIMEOUT_MS = "16000"  # the first line comes after a quarter of it
-LINE = r"^shoal: rank 0 of job 'test': waiting "
-WAITED = r"^shoal: rank 0 of job 'test': waited [\d.]+ s "
+LINE = r'^shoal: rank 0 of job "test": waiting '
+WAITED = r'^shoal: rank 0 of job "test": waited [\d.]+ s '
 
 
 def start_job(cluster: Cluster, world_size: int = 2) -> list[Process]:
@@ -23,7 +23,7 @@ def let_end(ranks: list[Process]) -> None:
     assert len(digests(ranks)) == 1
 
 
-def test_a_rank_that_stops_calling_is_named(cluster: Cluster):
+def test_f17_a_rank_that_stops_calling_is_named(cluster: Cluster):
     cluster.start_scheduler()
     cluster.start_server("alpha")
     ranks = start_job(cluster, 3)
@@ -31,7 +31,7 @@ def test_a_rank_that_stops_calling_is_named(cluster: Cluster):
         rank.say()
     ranks[0].wait_for_line(
         WAITED + r"for rank 2 on \S+ \([\d.]+ s left\): "
-        r"all-reduce 2 of group 'world' \(1000 float32\), 0 of \d+ chunks are back"
+        r'all-reduce 2 of group "world" \(1000 float32\), 0 of \d+ chunks are back'
     )
     ranks[2].say()
     for rank in ranks:
@@ -67,7 +67,7 @@ def test_a_lost_server_and_a_scheduler_that_is_away_are_named(cluster: Cluster):
         WAITED + rf"for the scheduler at {re.escape(cluster.scheduler_address)} \(.*\): open groups go on"
     )
     scheduler.send(signal.SIGCONT)
-    ranks[0].wait_for_line("^shoal: rank 0 of job 'test': the scheduler at .* is back after")
+    ranks[0].wait_for_line('^shoal: rank 0 of job "test": the scheduler at .* is back after')
     let_end(ranks)
 
 
@@ -83,8 +83,8 @@ def test_f6_a_job_without_any_server_names_the_lost_one_and_waits_for_a_new_map(
         rank.say()
     for number, rank in enumerate(ranks):
         rank.wait_for_line(
-            rf"^shoal: rank {number} of job 'test': waited [\d.]+ s for a new map from the scheduler "
-            r"\(server alpha \(\S+\) was lost: [^)]+\) \([\d.]+ s left\): all-reduce 2 of group 'world' "
+            rf'^shoal: rank {number} of job "test": waited [\d.]+ s for a new map from the scheduler '
+            r'\(server alpha \(\S+\) was lost: [^)]+\) \([\d.]+ s left\): all-reduce 2 of group "world" '
             r"\(1000 float32\), 0 of 1 chunks are back$"
         )
     cluster.start_server("alpha")
@@ -97,13 +97,13 @@ def test_f10_a_rank_without_its_results_is_named_while_the_others_wait_to_leave(
     ranks = start_job(cluster)
     ranks[1].say()
     # Its chunk is at the server: the others get their results, and it stands still before it takes its own.
-    ranks[1].wait_for_line(r"^shoal: rank 1 of job 'test': waited [\d.]+ s for rank 0 on ")
+    ranks[1].wait_for_line(r'^shoal: rank 1 of job "test": waited [\d.]+ s for rank 0 on ')
     ranks[1].send(signal.SIGSTOP)
     for _ in range(2):
         ranks[0].say()
     ranks[0].wait_for_line("^digest ")
     ranks[0].wait_for_line(
-        WAITED + r"for rank 1 on \S+ \([\d.]+ s left\): group 'world' is closed here but stays "
+        WAITED + r'for rank 1 on \S+ \([\d.]+ s left\): group "world" is closed here but stays '
         "until all ranks have their results of all-reduce 2$"
     )
     ranks[1].send(signal.SIGCONT)
@@ -117,7 +117,7 @@ def test_a_rank_that_does_not_come_is_named_while_the_others_wait(cluster: Clust
     cluster.start_server("alpha")
     first = cluster.start_rank(0, 2, "--timeout-ms", TIMEOUT_MS)
     first.wait_for_line(
-        r"^shoal: rank 0 of job 'test': group \"world\": waited [\d.]+ s for rank 1 \(never joined the job\)"
+        r'^shoal: rank 0 of job "test": group "world": waited [\d.]+ s for rank 1 \(never joined the job\)'
         r" \([\d.]+ s left\)$"
     )
     assert len(digests([first, cluster.start_rank(1, 2)])) == 1
@@ -164,5 +164,5 @@ def test_f21_a_rank_that_gives_up_while_no_server_is_left_is_named_to_the_others
     assert text.startswith("DEADLINE_EXCEEDED") and "server alpha" in text
     told = refusal(patient)
     assert time.monotonic() - ended_at < 2
-    assert re.match(r"ABORTED: rank 0 on \S+: all-reduce 2 of group 'world' .* is not done after 8 s", told), told
+    assert re.match(r'ABORTED: rank 0 on \S+: all-reduce 2 of group "world" .* is not done after 8 s', told), told
     cluster.wait_for_event("group-failed", "world")

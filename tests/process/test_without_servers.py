@@ -31,7 +31,7 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
     server.send(signal.SIGKILL)
     for rank in ranks[:nodes]:
         rank.wait_for_line(
-            r"^shoal: rank \d of job 'orphans': no reduction server is left"
+            r'^shoal: rank \d of job "orphans": no reduction server is left'
             r" \(server alpha is lost \(no heartbeat .*\)\): "
             "this process runs a colocated server for its job now$"
         )

@@ -147,7 +147,7 @@ def all_reduce_options(seconds: float) -> dist.AllreduceOptions:
     return options
 
 
-def test_a_rank_that_does_not_call_is_named_when_time_is_over(cluster):
+def test_f14_a_rank_that_does_not_call_is_named_when_time_is_over(cluster):
     message = run_ranks(2, wait_for_a_late_rank, environment=cluster.environment())[0]
     assert "DEADLINE" in message.upper() or "rank 1" in message, message
     assert "1" in message

@@ -275,7 +275,7 @@ TEST(Invariant, I1TheBitsAreTheSameWhenServersDieInTheMiddle) {
   }
 }
 
-TEST(AllReduce, ARankThatMakesNoCallIsNamedAtTheDeadline) {
+TEST(AllReduce, F14ARankThatMakesNoCallIsNamedAtTheDeadline) {
   Cluster cluster({.workers = 3, .servers = 2});
   cluster.OpenGroup(1, 0);
   std::vector<Bytes> tensors = Tensors(3, DataType::kFloat32, 5000, 1);

@@ -83,7 +83,7 @@ std::string TextOf(const FrameHeader& header, std::span<const std::byte> body) {
     case FrameType::kRankLost:
       return absl::StrCat(Group(header), ", rank ", header.rank.value(), ": ", Quoted(body));
     case FrameType::kAsk:
-      return absl::StrCat(Chunk(header), " in epoch ", header.epoch.value(), ": have you its result?");
+      return absl::StrCat(Chunk(header), " in epoch ", header.epoch.value(), ": do you have its result?");
     case FrameType::kLeaveGroup:
       return Group(header);
     case FrameType::kBye:

@@ -270,13 +270,13 @@ TEST(Rails, NodesThatDisagreeOnTheFactorAreNotSummed) {
                 ContainsRegex("rank [01] of the job on node-0 called premul-sum of 2[0-9]+ float32 with factor 0.5"));
     EXPECT_THAT(std::string(done->status.message()), ContainsRegex("rank [23] of the job on node-1 called premul-sum"));
   }
-  // Who reads a server's log knows no names.
+  // A reader of a server's log knows no names.
   EXPECT_THAT(logged,
               Contains(ContainsRegex("disagree on op 1: rank [01] of the rail called .* rank [01] of the rail")));
   EXPECT_THAT(logged, Each(Not(HasSubstr("{rank"))));
 }
 
-TEST(Rails, ARankThatMakesNoCallIsNamedAtTheDeadlineAndToAllRanks) {
+TEST(Rails, F14ARankThatMakesNoCallIsNamedAtTheDeadlineAndToAllRanks) {
   ClusterOptions options = Rails(2, 2);
   Cluster cluster(options);
   cluster.OpenGroup(1, 0);

@@ -58,12 +58,12 @@ MUTATIONS = [
         "server-takes-stale-pushes",
         "I4: a message of an epoch that is over is refused",
         (
-            "server/machine/server_membership.cc",
+            "server/machine/server_hellos.cc",
             "  if (header.epoch < group.epoch()) return Refusal::kStaleEpoch;\n  if (header.rank",
             "  if (header.rank",
         ),
         (
-            "server/machine/server_membership.cc",
+            "server/machine/server_hellos.cc",
             "  if (header.epoch != group.epoch()) return Refusal::kStaleEpoch;\n  *group_index",
             "  *group_index",
         ),
@@ -88,9 +88,9 @@ MUTATIONS = [
     ),
     mutation(
         "nobody-is-asked-for-results",
-        "I5: who has the result of an unfinished chunk hands it over",
+        "I5: a rank that has the result of an unfinished chunk hands it over",
         (
-            "server/machine/server_membership.cc",
+            "server/machine/server_hellos.cc",
             "slot.op() > state.newest_result ||",
             "slot.op() <= state.newest_result ||",
         ),
@@ -135,7 +135,7 @@ MUTATIONS = [
         "new-epoch-keeps-what-was-gathered",
         "I5: an epoch is a fresh start on the servers",
         (
-            "server/machine/server_membership.cc",
+            "server/machine/server_hellos.cc",
             "  for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);\n"
             "  for (uint32_t r = 0; r < group.size(); ++r) {\n    if (!group.IsPresent(Rank(r))) continue;\n"
             "    std::erase_if",
@@ -156,7 +156,7 @@ MUTATIONS = [
         "server-declares-ranks-lost-after-a-second",
         "a rank is lost only if the job cannot go on with it by any server",
         (
-            "server/machine/server_losses.cc",
+            "server/machine/server_absent_ranks.cc",
             "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
             "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
             "  return absent.absent_since_ns + kNsPerS;",
@@ -166,17 +166,17 @@ MUTATIONS = [
         "group-that-ended-binds-every-epoch",
         "F3: what a server has concluded in one epoch about ranks that it could not reach binds no later epoch",
         (
-            "server/machine/server_losses.cc",
+            "server/machine/server_absent_ranks.cc",
             "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) +\n"
             "         ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);",
             "  return std::max(absent.absent_since_ns, scheduler_heard_ns_) + 2 * options_.lease_ttl_ns;",
         ),
         (
-            "server/machine/server_membership.cc",
+            "server/machine/server_hellos.cc",
             "return group.id == token.group && group.Binds(header.epoch);",
             "return group.id == token.group;",
         ),
-        ("server/machine/server_membership.cc", "if (group.FailureBinds(header.epoch)) {", "if (group.failed()) {"),
+        ("server/machine/server_hellos.cc", "if (group.FailureBinds(header.epoch)) {", "if (group.failed()) {"),
     ),
     # ---- net ----
     mutation(
@@ -257,7 +257,7 @@ MUTATIONS = [
     ),
     mutation(
         "asked-rank-keeps-silent",
-        "I5: who has the result of an unfinished chunk hands it over",
+        "I5: a rank that has the result of an unfinished chunk hands it over",
         (
             "worker/machine/chunk_flow.cc",
             "if (result != nullptr) HandOver(shard, result->header, result->memory, actions);",

@@ -14,7 +14,7 @@
 
 namespace shoal::simulated_cuda {
 
-// A place in a stream. Who waits for it waits for it alone: the event may be recorded elsewhere meanwhile.
+// A place in a stream. A thread that waits for it waits for it alone: the event may be recorded elsewhere meanwhile.
 class EventRecord {
  public:
   void Reach();

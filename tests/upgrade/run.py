@@ -205,7 +205,7 @@ def page_of(record: dict) -> str:
         f"# From {record['old']} to {record['new']} and back ({record['date']})",
         "",
         f"`tests/upgrade/run.py --from {record['old']}` on {record['machine']}. Jobs of {WORLD_SIZE} ranks over "
-        f"{len(SERVERS)} servers, on one host. No op failed, and all jobs have the bits of a run in which nothing was "
+        f"{len(SERVERS)} servers, on one node. No op failed, and all jobs have the bits of a run in which nothing was "
         "replaced. A round is one all-reduce of each job.",
     ]
     for walked in record["walks"]:

@@ -6,9 +6,8 @@
 //   S2 A copy that ended well has moved every element. Where the types differ, float32 numbers were rounded to the 16
 //      bits of the place (nearest even), or widened from them, with the bits of reduce/convert.h.
 //   S3 Nothing here blocks, whatever the device does.
-//   S4 The memory of a place is not let go of (DeviceCopy::staging) before the device is done with it, whatever became
-//   of
-//      the copy.
+//   S4 The memory of a place (DeviceCopy::staging) is not let go of before the device is done with it, whatever became
+//      of the copy.
 // That the tensor's content is there to be read (TensorReadyCommand) is the caller's matter.
 //
 // Thread: one at a time, that of the worker's loop.

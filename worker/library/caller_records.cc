@@ -19,7 +19,7 @@ absl::Status CallerGroup::WaitOpened(uint64_t deadline_ns) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return opened_; })) return opened_status_;
   return absl::InternalError(
-      absl::StrCat("group '", info_->name, "': the I/O thread does not answer; please report this"));
+      absl::StrCat("group \"", info_->name, "\": the I/O thread does not answer; please report this"));
 }
 
 void CallerGroup::SetClosed() {
@@ -49,7 +49,7 @@ absl::Status CallerGroup::failure() const {
 absl::Status CallerGroup::AddOp() {
   if (ops_in_flight_.fetch_add(1, std::memory_order_relaxed) < kMaxOpsInFlight) return absl::OkStatus();
   RemoveOp();
-  return absl::ResourceExhaustedError(absl::StrCat("group '", info_->name, "' has ", kMaxOpsInFlight,
+  return absl::ResourceExhaustedError(absl::StrCat("group \"", info_->name, "\" has ", kMaxOpsInFlight,
                                                    " ops in flight (completions that were not fetched count too); "
                                                    "wait for one before the next"));
 }

@@ -145,7 +145,7 @@ void MemberThread::Deliver(JoinEnded& outcome) {
   changed_.notify_all();
 }
 
-void MemberThread::Deliver(GroupJoined& outcome) {
+void MemberThread::Deliver(GroupJoinEnded& outcome) {
   const std::lock_guard lock(mutex_);
   const auto answer = group_answers_.find(outcome.ticket);
   answer->second->group = std::move(outcome.group);

@@ -39,7 +39,7 @@ class MemberThread {
 
   // Joins the job. Once. Errors: those of JoinEnded.
   absl::Status Join(uint64_t deadline_ns);
-  // Errors: those of GroupJoined; ResourceExhausted: too many calls wait already.
+  // Errors: those of GroupJoinEnded; ResourceExhausted: too many calls wait already.
   absl::StatusOr<GroupInfo> JoinGroup(const GroupRequest& request, uint64_t deadline_ns);
 
   // OK, or how the scheduler ended the membership (FailedPrecondition).
@@ -68,7 +68,7 @@ class MemberThread {
   void Run();
   void Stop();
   void Deliver(JoinEnded& outcome);
-  void Deliver(GroupJoined& outcome);
+  void Deliver(GroupJoinEnded& outcome);
   void Deliver(MembershipEnded& outcome);
   void Deliver(MapPublished& outcome);
   void Deliver(ReadStatistics& outcome);

@@ -192,7 +192,8 @@ absl::Status FillPlan(const GroupInfo& group, uint64_t count, shoal_dtype dtype,
            .link_bytes_per_s = group.link.bytes_per_s,
            .round_trip_ns = group.link.round_trip_ns,
            .message_ns = group.link.message_ns,
-           .predicted_ns = op->predicted_ns};
+           .predicted_ns = op->predicted_ns,
+           .rails = op->rails};
   return absl::OkStatus();
 }
 

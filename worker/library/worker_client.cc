@@ -66,7 +66,7 @@ WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<N
     : options_(options), notices_(std::move(notices)) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
-  const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job '", options.job_name, "': ");
+  const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job \"", options.job_name, "\": ");
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
   std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices)));
@@ -188,8 +188,8 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                                                   const AllReduceCall& call) {
   if (absl::Status failure = group->failure(); !failure.ok()) {
     if (absl::IsCancelled(failure) || absl::IsAborted(failure)) return failure;
-    return absl::AbortedError(absl::StrCat("group '", group->info().name,
-                                           "' is broken since an earlier all-reduce failed: ", failure.message()));
+    return absl::AbortedError(absl::StrCat("group \"", group->info().name,
+                                           "\" is broken since an earlier all-reduce failed: ", failure.message()));
   }
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group->info(), call.element_count, call.dtype);
   if (!layout.ok()) return layout.status();

@@ -25,9 +25,9 @@ absl::Status ChunkFlow::MakeReachableByDevices() {
 absl::Status ChunkFlow::ArenaIsFull() const {
   const StagingArena& arena = *options_.staging_arena;
   return absl::ResourceExhaustedError(absl::StrCat(
-      "group '", info_->name, "' has tensors on a device, and the host memory that devices can reach is used up: ",
-      arena.taken_bytes() >> 20, " of ", arena.size_bytes() >> 20,
-      " MiB are taken; set shoal_worker_options.device_memory_bytes (SHOAL_DEVICE_MEMORY_MIB) to more"));
+      "group \"", info_->name,
+      "\" has tensors on a device, and the host memory that devices can reach is used up: ", arena.taken_bytes() >> 20,
+      " of ", arena.size_bytes() >> 20, " MiB are taken; set shoal_worker_options.device_memory_bytes to more"));
 }
 
 void ChunkFlow::HandOverFromDevice(uint32_t shard, WorkerOp* op, ChunkNumber chunk,

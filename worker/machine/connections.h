@@ -16,6 +16,7 @@
 #include "core/now.h"
 #include "worker/machine/worker_actions.h"
 #include "worker/machine/worker_counters.h"
+#include "worker/machine/worker_loop_events.h"
 #include "worker/machine/worker_machine_options.h"
 
 namespace shoal {

@@ -60,9 +60,9 @@ std::string GroupDescription::WhyNotOpen(const ShardLink& link) const {
 
 std::string GroupDescription::MissingServers() const {
   if (flow_.links().map().empty()) {
-    return absl::StrCat("group '", name(), "' is not open: no reduction server is left");
+    return absl::StrCat("group \"", name(), "\" is not open: no reduction server is left");
   }
-  std::string text = absl::StrCat("group '", name(), "' is not open on");
+  std::string text = absl::StrCat("group \"", name(), "\" is not open on");
   const char* separator = " ";
   for (const ShardLink& link : flow_.links()) {
     if (link.welcomed()) continue;

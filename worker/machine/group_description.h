@@ -19,7 +19,7 @@ class GroupDescription {
   GroupDescription(const ChunkFlow* flow, const Connections* connections) : flow_(*flow), connections_(*connections) {}
 
   const std::string& name() const { return flow_.info().name; }
-  // "all-reduce 7 of group 'world' (100 float32)"
+  // "all-reduce 7 of group "world" (100 float32)"
   std::string Op(const WorkerOp& op) const { return OpOfGroup(flow_.info(), op); }
   // "2 of 5 chunks are back, chunk 1 is the first missing one"
   static std::string Progress(const WorkerOp& op);

@@ -45,8 +45,9 @@ std::optional<std::string> GroupWaits::TakeLine(ChunkFlow* flow, const GroupDesc
   const bool is_over = now.monotonic_ns >= leave_by_ns_;  // the end speaks for itself
   if (!is_over && leave_wait_.TakeDue(now.monotonic_ns)) {
     const std::string whom = description.WaitedFor(nullptr, leave_missing_);
-    line = absl::StrCat(leave_wait_.WaitedFor(whom, now.monotonic_ns), ": group '", description.name(),
-                        "' is closed here but stays until all ranks have their results of ", description.Uncommitted());
+    line =
+        absl::StrCat(leave_wait_.WaitedFor(whom, now.monotonic_ns), ": group \"", description.name(),
+                     "\" is closed here but stays until all ranks have their results of ", description.Uncommitted());
   }
   next_line_ns_ = is_over ? kNoDeadline : leave_wait_.due_ns();
   return line;
@@ -55,7 +56,7 @@ std::optional<std::string> GroupWaits::TakeLine(ChunkFlow* flow, const GroupDesc
 std::string GroupWaits::LeftWithoutTheOthers(const GroupDescription& description, Now now) const {
   const bool known = leave_missing_.missing_count > 0;
   const std::string whom = known ? std::string() : absl::StrCat(" for ", description.WaitedFor(nullptr, {}));
-  return absl::StrCat("left group '", description.name(), "' after it waited ", leave_wait_.Elapsed(now.monotonic_ns),
+  return absl::StrCat("left group \"", description.name(), "\" after it waited ", leave_wait_.Elapsed(now.monotonic_ns),
                       whom, ", although ", known ? description.MissingRanks(leave_missing_) : "some rank",
                       " may lack results of ", description.Uncommitted());
 }

@@ -52,8 +52,8 @@ bool BeginsWithARank(const GroupInfo& group, absl::string_view text) {
 }
 
 std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op) {
-  return absl::StrCat("all-reduce ", op.number().value(), " of group '", group.name, "' (", op.layout().element_count(),
-                      " ", std::string(DataTypeName(op.layout().dtype())), ")");
+  return absl::StrCat("all-reduce ", op.number().value(), " of group \"", group.name, "\" (",
+                      op.layout().element_count(), " ", std::string(DataTypeName(op.layout().dtype())), ")");
 }
 
 std::string OpNotDone(const GroupInfo& group, const WorkerOp& op, Now now) {
@@ -78,14 +78,14 @@ absl::Status FailureOfOp(const absl::Status& failure, absl::string_view what) {
 
 absl::Status CheckLayout(const GroupInfo& group, const SubmitCommand& command) {
   if (command.layout.IsFor(group)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than '", group.name,
-                                                 "'; make its layout with the information of this one"));
+  return absl::InvalidArgumentError(absl::StrCat("the op was cut into chunks for another group than \"", group.name,
+                                                 "\"; make its layout with the information of this one"));
 }
 
 absl::Status CheckTakesDevices(const GroupInfo& group) {
   if (group.node_reduce == NodeReduceMode::kFlat) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("group '", group.name,
-                                               "' is reduced within nodes, which takes tensors in host memory only: "
+  return absl::UnimplementedError(absl::StrCat("group \"", group.name,
+                                               "\" is reduced within nodes, which takes tensors in host memory only: "
                                                "copy the tensor there, or make the group with SHOAL_NODE_REDUCE_OFF"));
 }
 

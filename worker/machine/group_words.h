@@ -25,9 +25,9 @@ std::string JobRankOnNode(JobRank rank, absl::string_view node);
 // Whether the text begins with the name of a rank of the group, or of the job.
 bool BeginsWithARank(const GroupInfo& group, absl::string_view text);
 
-// "all-reduce 7 of group 'world' (100 float32)"
+// "all-reduce 7 of group "world" (100 float32)"
 std::string OpOfGroup(const GroupInfo& group, const WorkerOp& op);
-// "all-reduce 7 of group 'world' (100 float32) is not done after 5 s"
+// "all-reduce 7 of group "world" (100 float32) is not done after 5 s"
 std::string OpNotDone(const GroupInfo& group, const WorkerOp& op, Now now);
 
 // Whether a rank gave a group up for want of memory. That is what it is for all ranks; any other reason is ABORTED for

@@ -232,8 +232,8 @@ std::string NodeGroup::WaitForOpening(std::span<const LocalRank> missing, Now no
   if (rail_ != nullptr && met_) {
     return absl::StrCat(open_wait_.WaitedFor("servers", now.monotonic_ns), ": ", NotOpen(missing));
   }
-  return absl::StrCat(open_wait_.WaitedFor(Ranks(missing), now.monotonic_ns), ": group '", info_->name,
-                      "' opens when all its ranks have met on their node");
+  return absl::StrCat(open_wait_.WaitedFor(Ranks(missing), now.monotonic_ns), ": group \"", info_->name,
+                      "\" opens when all its ranks have met on their node");
 }
 
 std::string NodeGroup::WaitForOp(WorkerOp* op, std::span<const LocalRank> missing, Now now) const {
@@ -262,7 +262,7 @@ absl::Status NodeGroup::WhatFailed(const LocalGroupFailed& event) const {
 
 std::string NodeGroup::NotOpen(std::span<const LocalRank> missing) const {
   if (rail_ != nullptr && met_) return rail_->group().Description().MissingServers();
-  const std::string text = absl::StrCat("group '", info_->name, "' is not open: ");
+  const std::string text = absl::StrCat("group \"", info_->name, "\" is not open: ");
   if (missing.empty()) return absl::StrCat(text, "its ranks have not met on their node in time");
   return absl::StrCat(text, "its ranks meet on their node, and ", Ranks(missing), " did not come");
 }

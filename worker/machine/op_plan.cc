@@ -7,15 +7,12 @@
 #include "worker/machine/op_layout.h"
 
 namespace shoal {
+namespace {
 
-absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype) {
+absl::StatusOr<OpPlan> PlanParts(const GroupInfo& group, uint32_t rails, uint64_t element_count, DataType dtype) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
   if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan();
-  // Each rank pushes a part, the first one the largest.
-  if (group.rail != nullptr) {
-    return PlanOp(*group.rail, NodePart(element_count, group.local_size(), 0).count, dtype);
-  }
   const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
   const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
   const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);
@@ -23,12 +20,24 @@ absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, Da
                          .chunk_bytes = static_cast<uint32_t>(chunk_elements * element_bytes),
                          .chunk_count = layout->chunk_count(),
                          .largest_part_chunks = deal.largest_part_chunks,
-                         .group_size = group.size(),
+                         .group_size = group.size() * rails,
                          .busiest_port = group.busiest_port};
-  return OpPlan{.chunk_count = shape.chunk_count,
+  return OpPlan{.rails = rails,
+                .chunk_count = shape.chunk_count,
                 .chunk_bytes = shape.chunk_bytes,
                 .shards_used = deal.shards_used,
                 .predicted_ns = PredictOpNs(shape, group.link)};
+}
+
+}  // namespace
+
+absl::StatusOr<OpPlan> PlanOp(const GroupInfo& group, uint64_t element_count, DataType dtype) {
+  if (group.rail == nullptr) return PlanParts(group, 1, element_count, dtype);
+  // What the group refuses as a whole is refused. Each rank of a node pushes a part, the first one the largest.
+  const absl::StatusOr<OpLayout> whole = OpLayout::Make(group, element_count, dtype);
+  if (!whole.ok()) return whole.status();
+  const uint32_t rails = group.local_size();
+  return PlanParts(*group.rail, rails, NodePart(element_count, rails, 0).count, dtype);
 }
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// How an all-reduce of a group would be done, for people and programs that ask beforehand. Pure; any thread.
+// How an all-reduce of a group would be done, for callers that ask beforehand. Pure; any thread.
 #ifndef SHOAL_WORKER_MACHINE_OP_PLAN_H_
 #define SHOAL_WORKER_MACHINE_OP_PLAN_H_
 
@@ -10,8 +10,9 @@
 
 namespace shoal {
 
-// With rails: of what goes through one of them.
+// With rails, chunks and shards are those of the largest part; the rails share the ports, which the prediction counts.
 struct OpPlan {
+  uint32_t rails = 1;        // how many parts go to the servers, each by way of another rank of a node
   uint32_t chunk_count = 0;  // 0: nothing to do, or the group has no servers (NodeReduceMode::kNodeAlone)
   uint32_t chunk_bytes = 0;  // of every chunk but the last, on the wire
   uint32_t shards_used = 0;

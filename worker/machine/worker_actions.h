@@ -1,4 +1,4 @@
-// What a worker machine asks of its loop, and what the loop answers. Outcomes for callers are among the actions: one
+// What a worker machine asks of its loop. Outcomes for callers are among the actions: one
 // list keeps the order of all that comes out.
 //
 // Plain values. Tensor memory passes through as an address that the machine never follows.
@@ -136,26 +136,6 @@ using WorkerAction =
                  LocalCloseAction, LocalMissingAction, GroupOpened, OpDone, GroupClosed, LinkMeasured, ServerTrouble,
                  GroupFailure, WaitReported, ShutdownDone>;
 using WorkerActions = std::vector<WorkerAction>;
-
-// ---- what the loop answers, as events for the machine, before it takes the transport's next events ----
-
-// A WorkerConnectAction was carried out.
-struct ConnectStarted {
-  uint32_t connection = 0;
-  absl::StatusOr<PeerId> peer;  // or why there is none
-};
-
-// A WorkerAcceptAction was carried out.
-struct AcceptStarted {
-  uint64_t token = 0;
-  bool at_once = false;  // its `data_at_once` was written
-};
-
-// A LocalMissingAction was carried out.
-struct LocalRanksMissing {
-  GroupHandle group;
-  std::vector<LocalRank> ranks;
-};
 
 }  // namespace shoal
 

@@ -142,8 +142,9 @@ void WorkerGroup::OnRefused(uint32_t connection, const FrameHeader& header, cons
     if (!shard.has_value() || state_ != State::kOpen) return;
     return FailOrGoOn(flow_.OnPreempted(*shard, header, actions), now, actions);
   }
-  const absl::Status error = RefusalError(connections_.Describe(connection), absl::StrCat("group '", info().name, "'"),
-                                          header.refusal, WithRanksNamed(info(), text));
+  const absl::Status error =
+      RefusalError(connections_.Describe(connection), absl::StrCat("group \"", info().name, "\""), header.refusal,
+                   WithRanksNamed(info(), text));
   if (MayMove(header.refusal) && shard.has_value()) {
     return LoseLink(*shard, std::string(error.message()), header.refusal == Refusal::kNoSlotMemory, now, actions);
   }

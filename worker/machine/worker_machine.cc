@@ -60,7 +60,7 @@ absl::Status WorkerMachine::CheckOpening(const GroupInfo& info) const {
   const bool is_whole = !info.is_rail();
   if (info.node_reduce == NodeReduceMode::kFlat || (options_.has_local_reduce && is_whole)) return absl::OkStatus();
   return absl::UnimplementedError(
-      absl::StrCat("the scheduler wants group '", info.name, "' reduced within nodes (",
+      absl::StrCat("the scheduler wants group \"", info.name, "\" reduced within nodes (",
                    std::string(NodeReduceModeName(info.node_reduce)),
                    "), which this worker can't do; update the workers and the scheduler together"));
 }

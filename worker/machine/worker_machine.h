@@ -29,6 +29,7 @@
 #include "worker/machine/worker_commands.h"
 #include "worker/machine/worker_counters.h"
 #include "worker/machine/worker_group.h"
+#include "worker/machine/worker_loop_events.h"
 #include "worker/machine/worker_machine_options.h"
 
 namespace shoal {

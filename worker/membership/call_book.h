@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "worker/membership/membership_events.h"
+#include "worker/membership/membership_actions.h"
 
 namespace shoal {
 

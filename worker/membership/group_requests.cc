@@ -84,7 +84,7 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   }
   if (fits) return info;
   return absl::InternalError(
-      absl::StrCat("the scheduler's answer for group '", request.name, "' contradicts itself (", request.ranks.size(),
+      absl::StrCat("the scheduler's answer for group \"", request.name, "\" contradicts itself (", request.ranks.size(),
                    " ranks, ", info.nodes.size(), " nodes, ", info.map->shards().size(), " shards, ",
                    std::string(NodeReduceModeName(info.node_reduce)), ", token for ", token->group_size, ")"));
 }
@@ -122,7 +122,7 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   } else {
     given_up_.push_back({request.call.request_number, std::string(group.status().message())});
   }
-  actions->emplace_back(GroupJoined{found->first, std::move(group)});
+  actions->emplace_back(GroupJoinEnded{found->first, std::move(group)});
   requests_.erase(found);
 }
 
@@ -145,7 +145,7 @@ void GroupRequests::OnNewConnections(Now now, MembershipActions* actions) {
 void GroupRequests::EndAll(const absl::Status& why, MembershipActions* actions) {
   for (auto& [ticket, request] : requests_) {
     calls_->Cancel(&request.open_call, actions);
-    actions->emplace_back(GroupJoined{ticket, why});
+    actions->emplace_back(GroupJoinEnded{ticket, why});
     given_up_.push_back({request.call.request_number, std::string(why.message())});
   }
   requests_.clear();
@@ -164,7 +164,7 @@ void GroupRequests::Tick(Now now, MembershipActions* actions) {
     if (request.open_call == CallId() && now.monotonic_ns >= request.retry_ns) {
       if (now.monotonic_ns >= request.deadline_ns) {
         const absl::Status error = request.scheduler_wait->Error();
-        actions->emplace_back(GroupJoined{entry->first, error});
+        actions->emplace_back(GroupJoinEnded{entry->first, error});
         given_up_.push_back({request.call.request_number, std::string(error.message())});
         entry = requests_.erase(entry);
         continue;

@@ -14,6 +14,7 @@
 #include "core/now.h"
 #include "core/retry_pace.h"
 #include "worker/membership/call_book.h"
+#include "worker/membership/membership_events.h"
 #include "worker/membership/scheduler_wait.h"
 
 namespace shoal {

@@ -101,8 +101,8 @@ void Heartbeats::OnUnknown(const absl::Status& why, Now now) {
   // A scheduler that led, stood still and goes on may say so once, before it learns that another one leads.
   if (!std::exchange(is_unknown_, true)) return Pause(now.monotonic_ns + period_ns_ / kShortPartsOfPeriod);
   end_ = absl::FailedPreconditionError(absl::StrCat("the scheduler at ", *scheduler_,
-                                                    " ended this worker's membership in job '", job_name_,
-                                                    "': ", why.message(), "; connect again"));
+                                                    " ended this worker's membership in job \"", job_name_,
+                                                    "\": ", why.message(), "; connect again"));
   phase_ = Phase::kStopped;
 }
 

@@ -1,15 +1,12 @@
-// What a MembershipMachine is told, and what it asks of its loop and of the program around it. Plain values.
+// What the program tells a MembershipMachine. Plain values.
 #ifndef SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_
 #define SHOAL_WORKER_MEMBERSHIP_MEMBERSHIP_EVENTS_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "worker/membership/scheduler_calls.h"
 
 namespace shoal {
@@ -21,7 +18,7 @@ struct JoinCommand {
   uint64_t deadline_ns = 0;
 };
 
-// Asks for a group; GroupJoined with the same ticket follows. `ticket` is not used twice.
+// Asks for a group; GroupJoinEnded with the same ticket follows. `ticket` is not used twice.
 struct JoinGroupCommand {
   uint64_t ticket = 0;
   GroupRequest request;
@@ -33,8 +30,8 @@ struct GroupEnded {
   GroupId group;
 };
 
-// The worker is being closed: who waits for a group, or to join, is told Cancelled. The lease is renewed, and the Watch
-// followed, until LeaveCommand.
+// The worker is being closed: calls that wait for a group, or to join, end with Cancelled. The lease is renewed, and
+// the Watch followed, until LeaveCommand.
 struct CloseCommand {};
 
 // Leaves the job; Left follows within two seconds, and nothing after that.
@@ -55,85 +52,6 @@ struct ColocatedServerStarted {
 
 using MembershipCommand = std::variant<JoinCommand, JoinGroupCommand, GroupEnded, CloseCommand, LeaveCommand,
                                        StatisticsRead, ColocatedServerStarted, ServerTrouble, GroupFailure>;
-
-// ---- what the machine asks of its port ----
-
-struct StartCallAction {
-  CallId call;
-  SchedulerCall what;
-  uint64_t deadline_ns = 0;
-};
-
-struct CancelCallAction {
-  CallId call;
-};
-
-struct OpenWatchAction {
-  WatchId watch;
-  MemberId member;
-};
-
-struct CloseWatchAction {
-  WatchId watch;
-};
-
-struct UseNewConnectionsAction {};
-
-// ---- what the machine tells the program ----
-
-// The errors are the scheduler's own (AlreadyExists: another process holds the rank; InvalidArgument: the world size
-// differs; ...), Unavailable: no scheduler answered; DeadlineExceeded: too few servers, and the job is left again;
-// those of ColocatedServerStarted; Cancelled: closed.
-struct JoinEnded {
-  absl::StatusOr<JoinedJob> joined;
-};
-
-// The errors are the scheduler's own (DeadlineExceeded names who is missing), Unavailable: no scheduler answered;
-// FailedPrecondition: the membership has ended; Internal: the answer contradicts itself; Cancelled: closed.
-struct GroupJoined {
-  uint64_t ticket = 0;
-  absl::StatusOr<GroupInfo> group;
-};
-
-// The scheduler has ended the membership: no group will be joined any more, those that are open go on.
-struct MembershipEnded {
-  absl::Status status;
-};
-
-// The newest map of the cluster's servers.
-struct MapPublished {
-  std::shared_ptr<const ShardMap> map;
-};
-
-// A heartbeat is due and wants the newest counters: give StatisticsRead soon, or it goes out with older ones.
-struct ReadStatistics {};
-
-// Start a colocated server for the job and say how that went: ColocatedServerStarted.
-struct RunColocatedServer {
-  JobId job;
-  uint64_t timeout_ms = 0;  // for its registration
-};
-
-struct Left {
-  absl::Status status;
-};
-
-// A line for the program's standard error.
-struct MembershipNotice {
-  std::string line;
-};
-
-// RankLostCommand, MoveGroupCommand and GiveGroupUpCommand are for the WorkerMachine.
-using MembershipOutcome =
-    std::variant<JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
-using MembershipOutcomes = std::vector<MembershipOutcome>;
-
-using MembershipAction =
-    std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction, UseNewConnectionsAction,
-                 JoinEnded, GroupJoined, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
-using MembershipActions = std::vector<MembershipAction>;
 
 }  // namespace shoal
 

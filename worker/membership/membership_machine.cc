@@ -56,7 +56,7 @@ void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, Member
   absl::Status refusal = heartbeats_.end();
   if (refusal.ok() && (closed_ || !is_member())) refusal = Closed();
   if (!refusal.ok()) {
-    actions->emplace_back(GroupJoined{command.ticket, refusal});
+    actions->emplace_back(GroupJoinEnded{command.ticket, refusal});
     return;
   }
   groups_.Add(Self(), command, now, actions);

@@ -21,6 +21,7 @@
 #include "worker/membership/heartbeats.h"
 #include "worker/membership/joining.h"
 #include "worker/membership/leaving.h"
+#include "worker/membership/membership_actions.h"
 #include "worker/membership/membership_events.h"
 #include "worker/membership/server_reports.h"
 #include "worker/membership/watch_follower.h"

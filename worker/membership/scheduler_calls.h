@@ -37,7 +37,7 @@ struct NodeReduceRequest {
   std::string node_identity;                          // process/node_identity.h
 };
 
-// Who this process is in its job.
+// This process's identity in its job.
 struct JobMember {
   std::string job_name;
   JobRank rank;

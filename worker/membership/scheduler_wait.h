@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "core/now.h"
 #include "core/wait_report.h"
-#include "worker/membership/membership_events.h"
+#include "worker/membership/membership_actions.h"
 
 namespace shoal {
 

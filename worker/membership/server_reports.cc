@@ -36,7 +36,7 @@ void ServerReports::OnEnded(GroupId group) {
 absl::Status ServerReports::NeverMoved(const ServerTrouble& trouble, const absl::Status& refusal) const {
   return absl::FailedPreconditionError(absl::StrCat("it can't go on with one of its servers (", trouble.reason,
                                                     "), and the scheduler at ", *scheduler_, " gives rank ",
-                                                    self_->rank.value(), " of job '", self_->job_name, "' on node ",
+                                                    self_->rank.value(), " of job \"", self_->job_name, "\" on node ",
                                                     self_->node, " no other: ", refusal.message()));
 }
 

@@ -1,5 +1,5 @@
-// Clause T9 of net/transport.h: payloads that are read where they lie. What never lends passes with its offers
-// standing.
+// Clause T9 of net/lending.h: payloads that are read where they lie. A transport that never lends passes if its offers
+// can be accepted instead.
 #ifndef SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_LOANS_H_
 #define SHOAL_TESTS_CONFORMANCE_TRANSPORT_TRANSPORT_LOANS_H_
 

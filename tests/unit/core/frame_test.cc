@@ -119,8 +119,8 @@ std::string Complaint(Change change) {
 
 TEST(Frame, FieldsOfAPushAreCheckedBeforeAnybodyUsesThem) {
   EXPECT_EQ(Complaint([](FrameHeader*) {}), "");
-  EXPECT_THAT(Complaint([](FrameHeader* h) { h->chunk_elements = 0; }), HasSubstr("without elements"));
-  EXPECT_THAT(Complaint([](FrameHeader* h) { h->bucket_elements = 0; }), HasSubstr("without elements"));
+  EXPECT_THAT(Complaint([](FrameHeader* h) { h->chunk_elements = 0; }), HasSubstr("has no elements"));
+  EXPECT_THAT(Complaint([](FrameHeader* h) { h->bucket_elements = 0; }), HasSubstr("has no elements"));
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->first_element = 1000; }), HasSubstr("beyond its bucket"));
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->first_element = 101; }), HasSubstr("beyond its bucket"));
   EXPECT_THAT(Complaint([](FrameHeader* h) { h->first_element = UINT64_MAX; }), HasSubstr("beyond its bucket"));

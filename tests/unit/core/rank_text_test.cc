@@ -1,4 +1,4 @@
-// Ranks in texts for people.
+// How human-readable texts name ranks.
 #include "core/rank_text.h"
 
 #include "gtest/gtest.h"

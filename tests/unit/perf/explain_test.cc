@@ -39,6 +39,13 @@ TEST(Explain, TheHeadSaysWhatWasMeasured) {
               AllOf(HasSubstr("Measured: nothing"), HasSubstr("at most 28")));
 }
 
+TEST(Explain, TheHeadSaysThatTheRanksOfANodeShareItsLink) {
+  shoal_plan plan = Plan(72, 8);
+  EXPECT_THAT(ExplainHeader(Options(0), {}, plan), Not(HasSubstr("reduce among themselves")));
+  plan.rails = 4;
+  EXPECT_THAT(ExplainHeader(Options(0), {}, plan), HasSubstr("each of the 4 sends one part"));
+}
+
 TEST(Explain, ARowHasPathPlanTimeAndReason) {
   EXPECT_THAT(ExplainRow(Options(0), 4096, DataType::kFloat32, Plan(1, 1)),
               AllOf(HasSubstr("4096"), HasSubstr("shoal"), HasSubstr("1234.5"), HasSubstr("one chunk")));

@@ -145,8 +145,8 @@ TEST(Report, JsonOfNoResults) {
   EXPECT_EQ(report.fields().at("results").list_value().values_size(), 0);
 }
 
-TEST(Report, MachineFactsAreFound) {
-  const MachineFacts facts = GatherMachineFacts();
+TEST(Report, NodeFactsAreFound) {
+  const NodeFacts facts = GatherNodeFacts();
   EXPECT_FALSE(facts.node_name.empty());
   EXPECT_THAT(facts.kernel, HasSubstr("Linux"));
   EXPECT_GE(facts.cpu_count, 1u);

@@ -2,11 +2,11 @@
  *
  * This is the library's only public header; its symbols are the only ones that libshoal.so exports. The ABI is
  * versioned: shoal_abi_version() must equal SHOAL_ABI_VERSION. Structs start with `struct_size`, which the caller sets
- * to sizeof. docs/embedding.md explains the order of calls and has an example.
+ * to sizeof. docs/embedding.md explains the order of calls and names an example.
  *
  * Threads: every function may be called from any thread, unless its comment says otherwise. Functions that wait say so
  * and take a timeout. The library never calls back into the program: completions are fetched (shoal_op_wait,
- * shoal_next_completion). A thread that waits for a small op does part of the worker's work meanwhile.
+ * shoal_next_completion). A thread that waits for a small op does part of the worker's work while it waits.
  *
  * Ownership: strings and arrays that are passed in are copied. A tensor's memory that is passed to shoal_all_reduce
  * belongs to the library until its op is complete. Handles are freed by the function named in their comment and must
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 7
+#define SHOAL_ABI_VERSION 8
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -47,7 +47,7 @@ typedef enum shoal_code {
   SHOAL_PERMISSION_DENIED = 7,
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child */
-  SHOAL_ABORTED = 10, /* a rank was lost or gave the group up, or ranks disagree: it is broken, make a new one */
+  SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,
   SHOAL_UNIMPLEMENTED = 12,
   SHOAL_INTERNAL = 13,
@@ -104,30 +104,30 @@ typedef enum shoal_colocation {
   SHOAL_COLOCATION_ON = 2
 } shoal_colocation;
 
-/* What happens when no reduction server is left. In both cases open all-reduces continue, with the same bits, as soon
+/* What open all-reduces do when no reduction server is left. In both cases they continue, with the same bits, as soon
  * as there is a server again (docs/adr/0015). */
 typedef enum shoal_without_servers {
   SHOAL_WITHOUT_SERVERS_WAIT = 0, /* they wait for one, until their deadlines */
   SHOAL_WITHOUT_SERVERS_COLOCATE =
-      1 /* this process may be asked to run a colocated server, as may one process on each other node */
+      1 /* this process may be asked to run a colocated server; one process on each node is asked */
 } shoal_without_servers;
 
-/* Whether the ranks of a node reduce among themselves. That is decided for each group by the scheduler, which sees
- * where its ranks are. A group on one node does without reduction servers, and its sums have the same bits either way.
- * If every node has the same number of ranks, two or more, each node sums first and every rank pushes its part of that
+/* Whether the ranks of a node reduce among themselves. The scheduler decides that for each group, because it sees where
+ * the ranks are. A group on one node then uses no reduction servers, and its sums have the same bits either way. If
+ * every node has the same number of ranks, two or more, each node sums first and every rank pushes its part of that
  * sum: the last bits of sums of floats then depend on which ranks share a node (docs/numerics.md). Must be equal on all
- * ranks of a group: else the group is not made, and the message names two ranks and what each has. */
+ * ranks of a group: otherwise the group is not made, and the message names two ranks and what each has. */
 typedef enum shoal_node_reduce {
   SHOAL_NODE_REDUCE_AUTO = 0, /* of a group: the worker's setting; of a worker: the scheduler decides */
   SHOAL_NODE_REDUCE_OFF = 1,  /* never: every rank uses the servers */
   SHOAL_NODE_REDUCE_HOST = 2  /* wherever it is possible, through the memory of the node */
 } shoal_node_reduce;
 
-/* Where tensors may lie beside host memory. */
+/* Where tensors may be, apart from host memory. */
 typedef enum shoal_devices {
   SHOAL_DEVICES_NONE = 0,
-  /* On CUDA devices. The driver's library is loaded then (libcuda.so.1, or what SHOAL_CUDA_LIBRARY names), and a device
-   * is touched when the first of its tensors comes. */
+  /* On CUDA devices. The worker then loads the driver's library (libcuda.so.1, or the one that SHOAL_CUDA_LIBRARY
+   * names), and first uses a device when a tensor on it comes. */
   SHOAL_DEVICES_CUDA = 1
 } shoal_devices;
 
@@ -137,9 +137,9 @@ typedef struct shoal_worker_options {
   const char* job_name;   /* the same on all ranks; 1..200 characters */
   uint32_t rank;          /* in the job */
   uint32_t world_size;    /* the same on all ranks */
-  const char* node_name;  /* names the node in messages and in the placement; NULL: gethostname() */
+  const char* node_name;  /* the node's name in messages and for the placement; NULL: gethostname() */
   uint32_t min_servers;   /* how many servers to wait for; 0 means 1 */
-  uint64_t timeout_ms;    /* for joining; also the default of an op; 0 means 30000 */
+  uint64_t timeout_ms;    /* for joining, and the default for an op; 0 means 30000 */
   const char* net_device; /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses */
   const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
   uint32_t network_only;  /* not 0: use the network also to servers of this node, instead of shared memory */
@@ -150,24 +150,24 @@ typedef struct shoal_worker_options {
    * ranks. */
   uint32_t fail_on_server_loss;
   /* Not 0: chunks carry a CRC32C in both directions. A chunk that was changed on its way is sent again instead of being
-   * summed; with fail_on_server_loss it fails its group. Must be equal on all ranks: else no group is made, and the
-   * message names two ranks and what each has. */
+   * summed; with fail_on_server_loss it fails its group. Must be equal on all ranks: otherwise no group is made, and
+   * the message names two ranks and what each has. */
   uint32_t checksums;
   shoal_without_servers without_servers;
   /* 0: when a wait lasts long, a line on standard error names what is missing. Not 0: nothing is written. */
   uint32_t quiet;
   shoal_node_reduce node_reduce; /* of groups whose own options say AUTO */
   shoal_devices devices;
-  /* How much memory of the host chunks of tensors on devices may take on their way, in all groups: set aside, locked
-   * and made known to the driver once. 0: 256 MiB. */
+  /* Host memory for chunks of device tensors in transit, shared by all groups; allocated, pinned and registered once.
+   * 0: 256 MiB. */
   uint64_t device_memory_bytes;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
- * joined and can reduce among themselves on one node. It does not wait for other ranks otherwise. UNAVAILABLE: no
+ * joined and can reduce among themselves on one node. Otherwise it does not wait for other ranks. UNAVAILABLE: no
  * scheduler answers. ALREADY_EXISTS: the rank is taken (the message names the holder). INVALID_ARGUMENT: the world size
- * differs from the job's. FAILED_PRECONDITION: versions differ. DEADLINE_EXCEEDED: too few servers (the message says
- * how many there are). NOT_FOUND: there is no driver for the devices. */
+ * differs from the job's. FAILED_PRECONDITION: versions differ. DEADLINE_EXCEEDED: there are too few servers (the
+ * message says how many). NOT_FOUND: there is no driver for the devices. */
 SHOAL_API shoal_code shoal_worker_connect(const shoal_worker_options* options, shoal_worker** worker,
                                           shoal_error* error);
 
@@ -179,7 +179,8 @@ SHOAL_API void shoal_worker_close(shoal_worker* worker);
 
 /* How float32 tensors of a group are sent, in both directions. With 16 bits each contribution is rounded once, and the
  * servers sum in float32 and round the result once, to nearest even (docs/numerics.md). Every rank gets the same bits,
- * in half the time. Beyond 65504 SHOAL_WIRE_FLOAT16 gives infinity. Tensors of other types are sent unchanged. */
+ * and half as many bytes are sent. SHOAL_WIRE_FLOAT16 turns values beyond 65504 into infinity. Tensors of other types
+ * are sent unchanged. */
 typedef enum shoal_wire {
   SHOAL_WIRE_NONE = 0, /* unchanged */
   SHOAL_WIRE_FLOAT16 = 3,
@@ -199,14 +200,14 @@ typedef struct shoal_group_options {
 
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
  * the message names the ranks that did not call. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
- * wires, or differ in an option that all must have alike. RESOURCE_EXHAUSTED: a server has no memory for the group's
+ * wires, or differ in an option that must be equal on all. RESOURCE_EXHAUSTED: a server has no memory for the group's
  * slots (the message names the server). ABORTED: a rank was lost, or gave the group up before it was open. */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 
 SHOAL_API uint32_t shoal_group_rank(const shoal_group* group); /* of this process in the group */
 SHOAL_API uint32_t shoal_group_size(const shoal_group* group);
-/* Not 0: it reduces tensors on devices. A group that is reduced within nodes does not. */
+/* Not 0: the group reduces tensors on devices. A group that is reduced within nodes does not. */
 SHOAL_API int shoal_group_takes_devices(const shoal_group* group);
 
 typedef struct shoal_plan {
@@ -220,6 +221,9 @@ typedef struct shoal_plan {
   uint64_t round_trip_ns;
   uint64_t message_ns;   /* what a message costs beyond its bytes */
   uint64_t predicted_ns; /* by the model that determines chunks and window (core/time_model.h); 0: not measured */
+  /* Above 1: the ranks of a node reduce among themselves first, and so many share its link. Each of them pushes one
+   * part of the tensor; chunks and servers are those of the largest part, the prediction is for the whole tensor. */
+  uint32_t rails;
 } shoal_plan;
 
 /* Says how an all-reduce of `count` elements would be done; nothing is sent. INVALID_ARGUMENT: as for
@@ -232,7 +236,7 @@ SHOAL_API shoal_code shoal_group_plan(const shoal_group* group, uint64_t count, 
 SHOAL_API void shoal_group_abort(shoal_group* group, const char* reason);
 
 /* Waits until the group's open ops have ended (abort the group first to end them early) and every rank has its results
- * of them (half a minute at most), then frees the group. NULL is allowed. */
+ * of them (30 s at most), then frees the group. NULL is allowed. */
 SHOAL_API void shoal_group_close(shoal_group* group);
 
 /* ---- all-reduce ---- */
@@ -245,30 +249,34 @@ typedef struct shoal_all_reduce_options {
   uint64_t timeout_ms;  /* from now until the op must be complete; 0: the worker's */
   int notify;           /* not 0: the completion is fetched by shoal_next_completion */
   uint64_t user_data;   /* given back by shoal_next_completion */
-  /* Not 0: `data` is an address on the device with the ordinal `device`, and holds the contribution when what is in
-   * `stream` now is done (a cudaStream_t of that device; NULL: its default stream). Nothing on the host waits for that:
-   * shoal_op_wait_on_stream says what comes after the all-reduce. */
+  /* Not 0: `data` is an address on the device with the ordinal `device`, and holds the contribution once the work that
+   * is enqueued on `stream` now is done (a cudaStream_t of that device; NULL: its default stream). The host does not
+   * wait for that. shoal_op_wait_on_stream makes a stream wait for the result. */
   int on_device;
   uint32_t device;
   void* stream;
 } shoal_all_reduce_options;
 
 /* Starts an all-reduce, in place, of `count` elements at `data` (contiguous, in host memory or, with `on_device`, on a
- * device, aligned for the dtype).
- * All ranks must make the same calls in the same order. It returns at once, and many ops may be in flight. An op of 0
- * elements completes at once. `op` may be NULL if `notify` is set.
- * RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is broken or closed.
+ * device, aligned for the dtype). All ranks must make the same calls in the same order. It returns at once, and many
+ * ops may be in flight. An op of 0 elements completes at once. `op` may be NULL if `notify` is set.
+ *
+ * Errors of the call: RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is
+ * broken or closed.
+ *
  * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
  * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
  * ranks or servers that are missing); with RESOURCE_EXHAUSTED if no server that is left has the memory for the group;
  * with FAILED_PRECONDITION if the scheduler does not know this rank or its group any more; or with UNAVAILABLE (with
- * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device it is all
- * ones, which are NaN as floating-point numbers, unless the device has failed. On a device: UNIMPLEMENTED: the group is
- * reduced within nodes. FAILED_PRECONDITION: the worker was connected without devices, or the stream is being captured
- * into a graph. RESOURCE_EXHAUSTED: device_memory_bytes are used up, or too many ops on devices are under way.
- * INTERNAL: the device has failed, and with it the group on all ranks. The op ends with INTERNAL if the device fails
- * before the contribution is made; later the device says nothing any more, and the op ends with DEADLINE_EXCEEDED,
- * whose message says that it is the device. */
+ * fail_on_server_loss: a server was lost). After an error the content of `data` is undefined; on a device all of its
+ * bits are ones, which are NaN as floating-point numbers, unless the device has failed.
+ *
+ * On a device the call has these errors as well. UNIMPLEMENTED: the group is reduced within nodes. FAILED_PRECONDITION:
+ * the worker was connected without devices, or the stream is being captured into a graph. RESOURCE_EXHAUSTED:
+ * device_memory_bytes are used up, or too many ops on devices are in flight. INTERNAL: the device has failed, and with
+ * it the group on all ranks. The op ends with INTERNAL if the device fails before the contribution is ready. If it
+ * fails later, it reports nothing more, and the op ends with DEADLINE_EXCEEDED; the message says that it is the device.
+ */
 SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t count,
                                       const shoal_all_reduce_options* options, shoal_op** op, shoal_error* error);
 
@@ -276,20 +284,20 @@ SHOAL_API shoal_code shoal_all_reduce(shoal_group* group, void* data, uint64_t c
  * DEADLINE_EXCEEDED may mean that the op is still open: shoal_op_done says whether it is complete. */
 SHOAL_API shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error);
 SHOAL_API int shoal_op_done(const shoal_op* op);
-/* What is put into the stream after this call (a cudaStream_t of the tensor's device; NULL: its default stream) sees
- * the result; the host does not wait. To be called before the tensor is touched on its device again, also by what frees
- * its memory in the order of a stream, unless shoal_op_wait has returned OK: a failed op may still be about to fill its
- * tensor with ones. INVALID_ARGUMENT: the tensor is not on a device. FAILED_PRECONDITION: the stream is being captured
- * into a graph. INTERNAL: what the driver said; nothing was put into the stream. */
+/* Work enqueued on `stream` after this call (a cudaStream_t of the tensor's device; NULL: its default stream) sees the
+ * result; the host does not wait. Call it before anything touches the tensor on its device again, a stream-ordered free
+ * of its memory included, unless shoal_op_wait has returned OK: a failed op may still be about to fill its tensor with
+ * ones. INVALID_ARGUMENT: the tensor is not on a device. FAILED_PRECONDITION: the stream is being captured into a
+ * graph. INTERNAL: the driver failed, and the message has its error; nothing was enqueued. */
 SHOAL_API shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error);
-/* As if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with `user_data`,
- * also if the op is complete already. For a caller that finds out later that it will not wait for the op itself.
+/* From now on as if the op had been started with `notify`: its completion is fetched by shoal_next_completion, with
+ * `user_data`, also if the op is complete already. For a caller that decides later not to wait for the op itself.
  * FAILED_PRECONDITION: the op has `notify` already. */
 SHOAL_API shoal_code shoal_op_notify(shoal_op* op, uint64_t user_data, shoal_error* error);
 /* Time from submit to completion; 0 while open. */
 SHOAL_API uint64_t shoal_op_duration_ns(const shoal_op* op);
-/* May be called before completion; the tensor's memory must nevertheless stay valid until the op is complete, and on a
- * device until a stream that waited for it has passed (shoal_op_wait_on_stream). NULL is allowed. */
+/* May be called before completion. The tensor's memory must nevertheless stay valid until the op is complete, and on a
+ * device until a stream has waited for the op (shoal_op_wait_on_stream). NULL is allowed. */
 SHOAL_API void shoal_op_release(shoal_op* op);
 
 typedef struct shoal_completion {
@@ -303,7 +311,7 @@ typedef struct shoal_completion {
  * completions will come. */
 SHOAL_API shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeout_ms, shoal_completion* completion);
 
-/* ---- what happened so far ---- */
+/* ---- statistics ---- */
 
 typedef struct shoal_statistics {
   size_t struct_size;

@@ -265,7 +265,7 @@ TEST_F(MachineMovesTest, RanksAndServersThatNeverAgreeMoveAGroupEverMoreSlowly) 
   EXPECT_LE(in_each_second[0], 6u);
   for (size_t second = 2; second < in_each_second.size(); ++second) EXPECT_LE(in_each_second[second], 1u);
   const size_t late = std::accumulate(in_each_second.begin() + 10, in_each_second.end(), size_t{0});
-  EXPECT_GE(late, 8u) << "it goes on trying: one of the ways may be mended";
+  EXPECT_GE(late, 8u) << "it goes on trying: one of the paths may work again";
 }
 
 // ---- servers without memory for the group ----

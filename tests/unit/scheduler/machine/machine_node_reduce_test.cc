@@ -160,7 +160,7 @@ TEST_F(MachineNodeReduceTest, AnOlderProcessMakesTheGroupFlat) {
   JoinGroup older = GroupAs(2);
   older.node_reduce.reset();
   EXPECT_EQ(harness_.Ask<GroupJoined>(older).node_reduce, NodeReduceMode::kFlat);
-  EXPECT_THAT(ReasonOf("group-opened"), HasSubstr("not within a node: rank 2's process has a version without"));
+  EXPECT_THAT(ReasonOf("group-opened"), HasSubstr("not within a node: rank 2's process runs a version that cannot"));
 }
 
 TEST_F(MachineNodeReduceTest, RanksThatAskForDifferentThingsAreNamed) {

@@ -102,7 +102,7 @@ TEST_F(MachineRepeatsTest, AGroupThatMovedIsToldWithItsNewestMapAndTheTokenOfIts
   EXPECT_EQ(again.map->shards().size(), 2u);
 }
 
-// Two calls of one request may come in any order: who still listens at the one that came first must ask again.
+// Two calls of one request may come in any order: a rank that still listens at the one that came first must ask again.
 TEST_F(MachineRepeatsTest, ACallThatAnotherOfTheSameRequestReplacesIsToBeMadeAgain) {
   const RequestHandle first = harness_.Send(Numbered(job_, 0, 1));
   const RequestHandle second = harness_.Send(Numbered(job_, 0, 1));

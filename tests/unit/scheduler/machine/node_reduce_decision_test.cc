@@ -23,7 +23,7 @@ class Ranks {
   void SetNode(const std::string& node) { node_of_last_ = node; }
 
   NodeReduceDecision Decide(std::optional<size_t> group_size = std::nullopt) const {
-    std::vector<NodeReduceMember> members;
+    std::vector<NodeReduceRank> members;
     for (size_t i = 0; i < requests_.size(); ++i) {
       const std::string& node = i + 1 == requests_.size() ? node_of_last_ : node_;
       members.push_back(
@@ -61,7 +61,7 @@ TEST(NodeReduceDecision, OffMeansFlat) {
 TEST(NodeReduceDecision, AnOlderProcessOrOneThatCannotIsNamed) {
   Ranks older(3);
   older.MakeOlder(2);
-  ExpectFlat(older.Decide(), "rank 5's process has a version without reduction within nodes");
+  ExpectFlat(older.Decide(), "rank 5's process runs a version that cannot reduce within a node");
   Ranks unable(3);
   unable[1].possible = false;
   ExpectFlat(unable.Decide(), "rank 4's process can't reduce within its node");
@@ -110,7 +110,7 @@ NodeReduceDecision DecideFor(const std::string& nodes, const std::string& unable
                         .node_identity = std::string("boot of ") + nodes[i],
                         .can_rails = unable.find(std::to_string(i)) == std::string::npos});
   }
-  std::vector<NodeReduceMember> members;
+  std::vector<NodeReduceRank> members;
   for (size_t i = 0; i < nodes.size(); ++i)
     members.push_back({JobRank(static_cast<uint32_t>(i)), names[i], &requests[i]});
   return DecideNodeReduce(members.size(), members);

@@ -73,7 +73,7 @@ TEST(ServerRefusal, GarbageWithAPayloadIsDeclinedAndCutOff) {
   const PeerId peer = server.Up();
   const OfferId offer = server.GiveOffer(peer, {}, 1 << 20);
   EXPECT_THAT(server.declines, ElementsAre(offer));
-  ExpectCutOff(&server, peer, Refusal::kMalformed, "a message of 0 bytes is shorter than a frame");
+  ExpectCutOff(&server, peer, Refusal::kMalformed, "the message of 0 bytes is shorter than a frame");
 }
 
 TEST(ServerRefusal, APayloadOfAnotherSizeThanItsHeaderSaysIsCutOff) {
@@ -81,7 +81,7 @@ TEST(ServerRefusal, APayloadOfAnotherSizeThanItsHeaderSaysIsCutOff) {
   const std::vector<PeerId> peers = server.JoinAll(1);
   server.GiveOffer(peers[0], EncodeHeader(ServerDriver::PushHeader(0, 1)), 1023);
   EXPECT_TRUE(server.accepts.empty());
-  ExpectCutOff(&server, peers[0], Refusal::kMalformed, "not a push, or has not the size of its chunk");
+  ExpectCutOff(&server, peers[0], Refusal::kMalformed, "not a push, or does not have the size of its chunk");
 }
 
 TEST(ServerRefusal, FramesThatOnlyServersSendAreCutOff) {
@@ -89,7 +89,7 @@ TEST(ServerRefusal, FramesThatOnlyServersSendAreCutOff) {
     ServerDriver server;
     const PeerId peer = server.Up();
     server.GiveNote(peer, MakeNote({.type = type}));
-    ExpectCutOff(&server, peer, Refusal::kMalformed, "frame to a server");
+    ExpectCutOff(&server, peer, Refusal::kMalformed, "no server takes a ");
   }
 }
 
@@ -108,7 +108,7 @@ TEST(ServerRefusal, ARankThatWasCutOffIsLostForTheOthersWithTheReason) {
   server.Clear();
   server.Down(peers[1], absl::OkStatus());
   EXPECT_EQ(server.TakeNote().text(),
-            "server server-a closed its connection: a payload that is not a push, or has not the size of its chunk");
+            "server server-a closed its connection: the payload is not a push, or does not have the size of its chunk");
 }
 
 TEST(ServerRefusal, ARankThatWentWithoutAWordIsLostEvenWhenTheNetworkSaysOk) {

@@ -84,6 +84,7 @@ TEST(Invariant, I2WhatWasReducingWhenTheGroupMovedIsNotSent) {
   EXPECT_THAT(server.sends, SizeIs(2));
 }
 
+// Also F9 of docs/failover.md.
 TEST(Invariant, I5ARankThatHasTheResultHandsItOverToThoseWhoLackIt) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(3);
@@ -115,7 +116,7 @@ TEST(Invariant, I5ARankThatHasTheResultHandsItOverToThoseWhoLackIt) {
   EXPECT_THAT(receivers, ::testing::UnorderedElementsAre(peers[0], peers[2]));
 }
 
-TEST(ServerSettling, WhoComesLaterIsAskedForWhatIsGathered) {
+TEST(ServerSettling, F9ARankThatComesLaterIsAskedForWhatIsGathered) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(2);
   server.Hello(peers[0], server.Token(0, 2), 4, 0);
@@ -126,7 +127,7 @@ TEST(ServerSettling, WhoComesLaterIsAskedForWhatIsGathered) {
   EXPECT_EQ(Asks(server)[0].peer, peers[1]);
 }
 
-TEST(ServerSettling, InItsFirstEpochNobodyIsAsked) {
+TEST(ServerSettling, F9InItsFirstEpochNobodyIsAsked) {
   ServerDriver server;
   const std::vector<PeerId> peers = server.JoinAll(2);
   server.Push(peers[0], ServerDriver::PushHeader(0, 1));

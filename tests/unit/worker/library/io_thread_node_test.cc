@@ -189,7 +189,7 @@ TEST(IoThreadNode, I8ARankThatEndsBeforeAnOpIsNamedToTheOthers) {
     const absl::Status status = rank.AllReduce(&data);
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 of the job on node-a was lost: "));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("all-reduce 2 of group 'world' (1000 float32)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("all-reduce 2 of group \"world\" (1000 float32)"));
   });
 }
 

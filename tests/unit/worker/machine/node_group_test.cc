@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 const WorkerMachineOptions kOptions = {.has_local_reduce = true};
 const GroupHandle kGroup(0);
-constexpr char kFirstOp[] = "all-reduce 1 of group 'world' (100 float32)";
+constexpr char kFirstOp[] = "all-reduce 1 of group \"world\" (100 float32)";
 
 // Rank 1 of four, which are ranks 4 to 7 of the job.
 std::shared_ptr<GroupInfo> Info(uint64_t id = 1) {
@@ -75,7 +75,7 @@ TEST_F(NodeGroupTest, TheOpeningsDeadlineNamesTheRanksThatDidNotCome) {
   ASSERT_THAT(worker.opened, SizeIs(1));
   EXPECT_EQ(
       worker.opened[0].status,
-      absl::DeadlineExceededError("group 'world' is not open: its ranks meet on their node, and rank 2 (rank 6 of "
+      absl::DeadlineExceededError("group \"world\" is not open: its ranks meet on their node, and rank 2 (rank 6 of "
                                   "the job) on node-a, rank 3 (rank 7 of the job) on node-a did not come"));
   ASSERT_THAT(worker.local_fails, SizeIs(1)) << "the other ranks hear of it";
   EXPECT_EQ(worker.local_fails[0].why, worker.opened[0].status);
@@ -116,7 +116,7 @@ TEST_F(NodeGroupTest, AnOpsDeadlineBeforeTheMeetingNamesWhoDidNotCome) {
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_EQ(worker.done[0].status,
             absl::DeadlineExceededError(std::string(kFirstOp) +
-                                        " is not done after 4 s: group 'world' is not open: its ranks meet on their "
+                                        " is not done after 4 s: group \"world\" is not open: its ranks meet on their "
                                         "node, and rank 0 (rank 4 of the job) on node-a did not come"));
 }
 
@@ -124,9 +124,10 @@ TEST(NodeGroup, AWorkerWithoutThePortRefusesItAndOneWithThePortRefusesRails) {
   WorkerDriver without;
   without.Open(Info());
   ASSERT_THAT(without.opened, SizeIs(1));
-  EXPECT_EQ(without.opened[0].status,
-            absl::UnimplementedError("the scheduler wants group 'world' reduced within nodes (node alone), which this "
-                                     "worker can't do; update the workers and the scheduler together"));
+  EXPECT_EQ(
+      without.opened[0].status,
+      absl::UnimplementedError("the scheduler wants group \"world\" reduced within nodes (node alone), which this "
+                               "worker can't do; update the workers and the scheduler together"));
   EXPECT_THAT(without.local_opens, IsEmpty());
   EXPECT_THAT(without.failures_told, ElementsAre(std::string(without.opened[0].status.message())))
       << "the others would wait for it";
@@ -456,7 +457,7 @@ TEST_F(NodeGroupTest, AnOpeningThatLastsNamesTheRanksThatHaveNotCome) {
   worker.Open(Info(), 0, worker.now.monotonic_ns + 20 * kNsPerS);
   worker.Pass(5 * kNsPerS);
   EXPECT_THAT(worker.waits,
-              ElementsAre("waited 5 s for rank 3 (rank 7 of the job) on node-a (15 s left): group 'world' "
+              ElementsAre("waited 5 s for rank 3 (rank 7 of the job) on node-a (15 s left): group \"world\" "
                           "opens when all its ranks have met on their node"));
   EXPECT_EQ(worker.machine().counters().waits_reported, 1u);
   worker.GiveLocal(LocalGroupMet{kGroup});
@@ -471,12 +472,12 @@ TEST_F(NodeGroupTest, AnOpThatLastsNamesTheRanksThatItWaitsFor) {
   worker.Submit(2, 50, 0, worker.now.monotonic_ns + 8 * kNsPerS);
   worker.Pass(2 * kNsPerS);
   EXPECT_THAT(worker.waits, ElementsAre("waited 2 s for rank 0 (rank 4 of the job) on node-a, rank 2 (rank 6 of the "
-                                        "job) on node-a (6 s left): all-reduce 1 of group 'world' (100 float32)"));
+                                        "job) on node-a (6 s left): all-reduce 1 of group \"world\" (100 float32)"));
   worker.waits.clear();
   EndOp(&worker, 1);
   worker.missing.clear();
   worker.Pass(2 * kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre("waited 4 s for processor time (4 s left): all-reduce 2 of group 'world' (50 "
+  EXPECT_THAT(worker.waits, ElementsAre("waited 4 s for processor time (4 s left): all-reduce 2 of group \"world\" (50 "
                                         "float32)"))
       << "the oldest op stands for all behind it, as often as one does";
 }

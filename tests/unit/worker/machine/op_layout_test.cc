@@ -4,6 +4,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/flow_plan.h"
 #include "gmock/gmock.h"
@@ -107,6 +109,59 @@ TEST(OpPlan, AGroupWithoutServersHasNoChunks) {
   EXPECT_EQ(plan->chunk_count, 0u);
   EXPECT_EQ(plan->shards_used, 0u);
   EXPECT_EQ(plan->predicted_ns, 0u);
+}
+
+GroupInfo GroupOnServers(uint32_t ranks, uint32_t shards, double busiest_port) {
+  GroupInfo group = Group(64 << 10);
+  group.id = GroupId(1);
+  group.job_ranks.resize(ranks);
+  group.link = {.bytes_per_s = 25'000'000, .round_trip_ns = 100'000, .message_ns = 10'000};
+  group.busiest_port = busiest_port;
+  std::vector<Shard> of_map;
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    of_map.push_back({.server = ServerId(shard + 1),
+                      .incarnation = Incarnation(1),
+                      .server_name = "s",
+                      .address = "s" + std::to_string(shard) + ":1"});
+  }
+  group.map = std::make_shared<const ShardMap>(*ShardMap::Make(Epoch(1), std::move(of_map)));
+  return group;
+}
+
+GroupInfo GroupWithRails(uint32_t nodes, uint32_t ranks_of_node, uint32_t shards) {
+  // Of a node's port, in units of what one rank has under way: the parts of all its ranks.
+  GroupInfo group = GroupOnServers(nodes * ranks_of_node, shards, ranks_of_node);
+  group.node_reduce = NodeReduceMode::kRails;
+  for (uint32_t local = 0; local < ranks_of_node; ++local) group.local_ranks.push_back(Rank(local));
+  GroupInfo rail = GroupOnServers(nodes, shards, ranks_of_node);
+  rail.node_reduce = NodeReduceMode::kRails;
+  group.rail = std::make_shared<const GroupInfo>(std::move(rail));
+  return group;
+}
+
+TEST(OpPlan, RailsShareTheNodesPortSoATensorTakesAsLongAsThatOfOneRank) {
+  constexpr uint64_t kElements = 6'553'600;  // 25 MiB
+  const absl::StatusOr<OpPlan> one_rank = PlanOp(GroupOnServers(2, 2, 1), kElements, DataType::kFloat32);
+  const absl::StatusOr<OpPlan> rails = PlanOp(GroupWithRails(2, 4, 2), kElements, DataType::kFloat32);
+  ASSERT_TRUE(one_rank.ok() && rails.ok());
+  EXPECT_EQ(one_rank->rails, 1u);
+  EXPECT_EQ(rails->rails, 4u);
+  EXPECT_NEAR(rails->chunk_count, one_rank->chunk_count / 4, 20) << "each of the four has a quarter";
+  EXPECT_NEAR(static_cast<double>(rails->predicted_ns) / static_cast<double>(one_rank->predicted_ns), 1, 0.01);
+}
+
+TEST(OpPlan, AServerHandlesTheMessagesOfAllRails) {
+  GroupInfo group = GroupWithRails(2, 4, 1);
+  GroupInfo rail = *group.rail;
+  rail.link.message_ns = 20'000'000;  // messages alone decide
+  group.rail = std::make_shared<const GroupInfo>(rail);
+  const absl::StatusOr<OpPlan> plan = PlanOp(group, 6'553'600, DataType::kFloat32);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_GE(plan->predicted_ns, uint64_t{2} * 4 * plan->chunk_count * 20'000'000);
+}
+
+TEST(OpPlan, WhatIsTooLargeForTheGroupIsRefusedWithRailsAsWell) {
+  EXPECT_FALSE(PlanOp(GroupWithRails(2, 4, 2), kMaxBucketBytes / 4 + 1, DataType::kFloat32).ok());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline constexpr uint64_t kChunkElements = 256;  // float32 in chunks of 1024 by
 // Two parts of four chunks each; the second is this rank's.
 inline constexpr uint64_t kPart = 4 * kChunkElements;
 inline constexpr uint64_t kElements = 2 * kPart;
-inline constexpr char kFirstOp[] = "all-reduce 1 of group 'world' (2048 float32)";
+inline constexpr char kFirstOp[] = "all-reduce 1 of group \"world\" (2048 float32)";
 
 inline std::shared_ptr<GroupInfo> Info(uint32_t servers, WireFormat wire = WireFormat::kAsIs) {
   std::shared_ptr<GroupInfo> info = WorkerDriver::Info(1, 4, servers);

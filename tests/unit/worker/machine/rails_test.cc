@@ -53,7 +53,7 @@ TEST_F(RailsTest, TheOpeningsDeadlineNamesTheRankOfTheNodeThatDidNotCome) {
   worker.Pass(20 * kNsPerS);
   ASSERT_THAT(worker.opened, SizeIs(1));
   EXPECT_EQ(worker.opened[0].status,
-            absl::DeadlineExceededError("group 'world' is not open: its ranks meet on their node, and rank 0 (rank 4 "
+            absl::DeadlineExceededError("group \"world\" is not open: its ranks meet on their node, and rank 0 (rank 4 "
                                         "of the job) on node-a did not come"));
   EXPECT_THAT(worker.NotesOf(FrameType::kGroupFailed), SizeIs(1)) << "its rail hears of it";
   EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
@@ -67,7 +67,7 @@ TEST_F(RailsTest, TheOpeningsDeadlineNamesTheServerThatDidNotWelcomeIt) {
   worker.Pass(20 * kNsPerS);
   ASSERT_THAT(worker.opened, SizeIs(1));
   EXPECT_EQ(worker.opened[0].status,
-            absl::DeadlineExceededError("group 'world' is not open on server server-0 (10.0.0.0:7000) (connected, "
+            absl::DeadlineExceededError("group \"world\" is not open on server server-0 (10.0.0.0:7000) (connected, "
                                         "but no welcome)"));
   ASSERT_THAT(worker.local_fails, SizeIs(1)) << "the node hears of it";
   EXPECT_EQ(worker.local_fails[0].why, worker.opened[0].status);

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(WorkerDeadline, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
+TEST(WorkerDeadline, F14TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
   WorkerDriver worker;
   worker.OpenAll(12, 1, 4);
   worker.Submit(1, 100, 0, worker.now.monotonic_ns + 5 * kNsPerS);
@@ -29,7 +29,7 @@ TEST(WorkerDeadline, TheDeadlineOfAnOpNamesTheRanksThatAServerWaitsFor) {
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_EQ(worker.done[0].status,
             absl::DeadlineExceededError(
-                "all-reduce 1 of group 'world' (100 float32) is not done after 5 s: server server-0 (10.0.0.0:7000) "
+                "all-reduce 1 of group \"world\" (100 float32) is not done after 5 s: server server-0 (10.0.0.0:7000) "
                 "waits for rank 4 on node-4, rank 9 on node-9 and 1 more, which made fewer calls, stopped, or waits "
                 "for another server itself"));
   EXPECT_EQ(worker.done[0].duration_ns, 5 * kNsPerS);

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What is said of an op of 100 numbers that ends with its group.
-constexpr char kLacked[] = "; all-reduce 1 of group 'world' (100 float32): 0 of 1 chunks are back";
+constexpr char kLacked[] = "; all-reduce 1 of group \"world\" (100 float32): 0 of 1 chunks are back";
 
 TEST(WorkerFailure, ALostServerFailsTheGroupAndIsNamed) {
   WorkerDriver worker({.survive_server_loss = false});
@@ -159,7 +159,7 @@ TEST(WorkerFailure, ADisagreementIsReportedInTheServersWords) {
   worker.GiveNote(0, MakeTextNote(refusal, "the ranks disagree on op 1"));
   ASSERT_EQ(worker.done.size(), 1u);
   EXPECT_EQ(worker.done[0].status, absl::AbortedError(absl::StrCat(
-                                       "server server-0 (10.0.0.0:7000) refused group 'world' (layout-mismatch): the "
+                                       "server server-0 (10.0.0.0:7000) refused group \"world\" (layout-mismatch): the "
                                        "ranks disagree on op 1",
                                        kLacked)));
 }
@@ -182,7 +182,7 @@ TEST(WorkerFailure, RefusalsOfAHelloEndTheOpeningWithTheRightCode) {
     ASSERT_EQ(worker.opened.size(), 1u);
     EXPECT_EQ(worker.opened[0].status.code(), code) << RefusalName(reason);
     EXPECT_THAT(std::string(worker.opened[0].status.message()),
-                HasSubstr(absl::StrCat("refused group 'world' (", std::string(RefusalName(reason)), "): because")));
+                HasSubstr(absl::StrCat("refused group \"world\" (", std::string(RefusalName(reason)), "): because")));
   }
 }
 
@@ -363,7 +363,7 @@ TEST(WorkerFailure, AnOpThatWasCutForAnotherGroupFailsAloneAndTakesNoNumber) {
         .group = GroupHandle(0), .ticket = 1, .layout = OpLayout::Make(other, 100, DataType::kFloat32).value()});
     ASSERT_EQ(worker.done.size(), 1u);
     EXPECT_EQ(worker.done[0].status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("another group than 'world'"));
+    EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("another group than \"world\""));
   }
   worker.Submit(2, 100);
   EXPECT_EQ(WorkerDriver::HeaderOf(worker.sends.at(0)).op, OpNumber(1));

@@ -95,10 +95,11 @@ TEST(WorkerMachine, MissingServersAreNamedAtTheDeadlineWithWhatIsKnown) {
   EXPECT_TRUE(worker.opened.empty());
   worker.TickAt(10 * kNsPerS);
   ASSERT_EQ(worker.opened.size(), 1u);
-  EXPECT_EQ(worker.opened[0].status,
-            absl::DeadlineExceededError("group 'world' is not open on server server-0 (10.0.0.0:7000) (connected, but "
-                                        "no welcome), server server-1 (10.0.0.1:7000) (connection refused), server "
-                                        "server-2 (10.0.0.2:7000) (not an address)"));
+  EXPECT_EQ(
+      worker.opened[0].status,
+      absl::DeadlineExceededError("group \"world\" is not open on server server-0 (10.0.0.0:7000) (connected, but "
+                                  "no welcome), server server-1 (10.0.0.1:7000) (connection refused), server "
+                                  "server-2 (10.0.0.2:7000) (not an address)"));
   ASSERT_EQ(worker.done.size(), 1u) << "an op that was submitted meanwhile ends as well";
   EXPECT_EQ(worker.done[0].status, worker.opened[0].status);
 }

@@ -185,6 +185,7 @@ TEST(WorkerSettling, UnfinishedChunksArePushedAgainInTheNewEpochAndFinishedOnesA
   EXPECT_TRUE(worker.done[0].status.ok());
 }
 
+// Also F7 of docs/failover.md.
 TEST(Invariant, I3AResultLandsBesideTheContributionUntilItIsWhole) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 4);
@@ -201,7 +202,7 @@ TEST(Invariant, I3AResultLandsBesideTheContributionUntilItIsWhole) {
   EXPECT_EQ(worker.copies[0].bytes, 400u);
 }
 
-TEST(WorkerSettling, AMoveWaitsForAResultThatIsInTheTensorAlready) {
+TEST(WorkerSettling, F7AMoveWaitsForAResultThatIsInTheTensorAlready) {
   WorkerDriver worker;
   worker.accepts_at_once = true;
   worker.OpenAll(2, 1, 4);
@@ -230,6 +231,7 @@ TEST(WorkerSettling, AGroupThatFailsBeforeItsMoveForgetsTheMove) {
   EXPECT_GT(worker.machine().NextDeadlineNs(), worker.now.monotonic_ns) << "its loop would never sleep";
 }
 
+// Also F8 of docs/failover.md.
 TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);

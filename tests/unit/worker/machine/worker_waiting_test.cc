@@ -32,7 +32,7 @@ TEST(WorkerWaiting, TheRankThatAServerMissesIsNamedWithItsNode) {
   SayRankIsMissing(&worker, 3, 1);
   worker.Pass(2 * kNsPerS);
   EXPECT_THAT(worker.waits,
-              ElementsAre("waited 2 s for rank 3 on node-3 (6 s left): all-reduce 1 of group 'world' (512 float32), "
+              ElementsAre("waited 2 s for rank 3 on node-3 (6 s left): all-reduce 1 of group \"world\" (512 float32), "
                           "1 of 2 chunks are back, chunk 1 is the first missing one"));
   EXPECT_EQ(worker.machine().counters().waits_reported, 1u);
 }
@@ -123,7 +123,7 @@ TEST(WorkerWaiting, AGroupThatDoesNotOpenNamesTheServers) {
   worker.Pass(5 * kNsPerS);
   EXPECT_THAT(
       worker.waits,
-      ElementsAre("waited 5 s for servers (15 s left): group 'world' is not open on server server-1 (10.0.0.1:7000) "
+      ElementsAre("waited 5 s for servers (15 s left): group \"world\" is not open on server server-1 (10.0.0.1:7000) "
                   "(no connection yet)"));
   worker.Up(1);
   worker.Welcome(1, 4);
@@ -137,7 +137,7 @@ TEST(WorkerWaiting, AGroupThatWaitsForANewMapSaysWhy) {
   worker.Up(0);
   worker.Welcome(0, 4);
   worker.Pass(10 * kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre("waited 10 s for servers (30 s left): group 'world' is not open on server "
+  EXPECT_THAT(worker.waits, ElementsAre("waited 10 s for servers (30 s left): group \"world\" is not open on server "
                                         "server-1 (10.0.0.1:7000) (no connection was made in time)"));
 }
 
@@ -158,7 +158,7 @@ TEST(WorkerWaiting, LeavingNamesTheRankThatHasNotItsResults) {
   worker.Pass(8 * kNsPerS);
   EXPECT_THAT(
       worker.waits,
-      ElementsAre("waited 7.5 s for rank 3 on node-3 (22.5 s left): group 'world' is closed here but stays until "
+      ElementsAre("waited 7.5 s for rank 3 on node-3 (22.5 s left): group \"world\" is closed here but stays until "
                   "all ranks have their results of all-reduces 1 to 2"));
   FrameHeader commit = WorkerDriver::Header(FrameType::kCommit);
   commit.commit_watermark = OpNumber(1);
@@ -201,7 +201,7 @@ TEST(WorkerWaiting, LeavingWithoutTheOthersIsSaidOnceWithTheRankThatMayLackResul
   worker.waits.clear();
   worker.Pass(60 * kNsPerS);
   EXPECT_EQ(worker.closed.size(), 1u);
-  EXPECT_THAT(worker.waits, ElementsAre("left group 'world' after it waited 30 s, although rank 3 on node-3 may "
+  EXPECT_THAT(worker.waits, ElementsAre("left group \"world\" after it waited 30 s, although rank 3 on node-3 may "
                                         "lack results of all-reduces 1 to 2"));
 }
 
@@ -218,7 +218,7 @@ TEST(WorkerWaiting, AWorkerThatClosesWaitsForTwoSecondsAndSaysForWhom) {
   worker.waits.clear();
   worker.Pass(kNsPerS);
   EXPECT_THAT(worker.waits,
-              ElementsAre(HasSubstr("left group 'world' after it waited 2 s, although rank 3"),
+              ElementsAre(HasSubstr("left group \"world\" after it waited 2 s, although rank 3"),
                           "the worker closes although it has not heard goodbye from server server-0 (10.0.0.0:7000)"));
 }
 
@@ -240,7 +240,7 @@ TEST(WorkerWaiting, AGroupThatOpensWhileNoServerIsLeftSaysSo) {
   worker.Open(WorkerDriver::Info(0, 2, 1), 0, worker.now.monotonic_ns + 20 * kNsPerS);
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(0, 4)});
   worker.Pass(5 * kNsPerS);
-  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group 'world' is not open: no reduction server is left")));
+  EXPECT_THAT(worker.waits, ElementsAre(HasSubstr("group \"world\" is not open: no reduction server is left")));
 }
 
 TEST(WorkerWaiting, AFailedGroupIsSilent) {
@@ -267,10 +267,10 @@ TEST(Invariant, I8EachOpOfALostRankSaysWhatItStillLacked) {
   const std::string why = "rank 2 of the job on node-2 was lost: no heartbeat for 5 s (lease 5 s); ";
   EXPECT_EQ(
       worker.done[0].status,
-      absl::AbortedError(why + "all-reduce 1 of group 'world' (768 float32): 1 of 3 chunks are back, chunk 1 is the "
+      absl::AbortedError(why + "all-reduce 1 of group \"world\" (768 float32): 1 of 3 chunks are back, chunk 1 is the "
                                "first missing one"));
   EXPECT_EQ(worker.done[1].status,
-            absl::AbortedError(why + "all-reduce 2 of group 'world' (100 float32): 0 of 1 chunks are back"));
+            absl::AbortedError(why + "all-reduce 2 of group \"world\" (100 float32): 0 of 1 chunks are back"));
 }
 
 }  // namespace

@@ -166,11 +166,11 @@ TEST(Heartbeats, NotFoundMustComeTwiceBeforeTheMembershipEnds) {
   driver.AnswerNext<HeartbeatCall>(absl::NotFoundError("its lease ran out"));
   EXPECT_EQ(
       driver.Only<MembershipEnded>().status,
-      absl::FailedPreconditionError("the scheduler at sched:7070 ended this worker's membership in job 'gpt': its "
+      absl::FailedPreconditionError("the scheduler at sched:7070 ended this worker's membership in job \"gpt\": its "
                                     "lease ran out; connect again"));
   driver.Forget();
   driver.Do(JoinGroupCommand{.ticket = 3, .deadline_ns = driver.now_ns() + kNsPerS});
-  EXPECT_TRUE(absl::IsFailedPrecondition(driver.Only<GroupJoined>().group.status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(driver.Only<GroupJoinEnded>().group.status()));
   driver.Advance(10 * kLeaseNs);
   EXPECT_EQ(driver.open_calls(), 0u) << "nothing is asked of the scheduler any more";
 }

@@ -38,7 +38,7 @@ TEST_F(MembershipTest, AGroupIsWhatTheTokenAndTheAnswerSay) {
   EXPECT_EQ(GroupCall(call).wait_ms, 20'000u);
   EXPECT_GT(call.deadline_ns, deadline_ns_) << "the scheduler's answer names who is missing, and needs time to come";
   driver_.Answer(call, Group());
-  const GroupJoined joined = driver_.Only<GroupJoined>();
+  const GroupJoinEnded joined = driver_.Only<GroupJoinEnded>();
   EXPECT_EQ(joined.ticket, 7u);
   ASSERT_TRUE(joined.group.ok()) << joined.group.status();
   EXPECT_EQ(joined.group->id, GroupId(50));
@@ -89,7 +89,7 @@ JoinedGroup WithRails() {
 TEST_F(MembershipTest, AGroupOfRailsHasItsNodesRanksAndTheRailToOpen) {
   driver_.Do(AsksForFour(7, deadline_ns_));
   driver_.AnswerNext<JoinGroupCall>(WithRails());
-  const GroupJoined joined = driver_.Only<GroupJoined>();
+  const GroupJoinEnded joined = driver_.Only<GroupJoinEnded>();
   ASSERT_TRUE(joined.group.ok()) << joined.group.status();
   const GroupInfo& group = *joined.group;
   EXPECT_EQ(group.size(), 4u);
@@ -128,7 +128,7 @@ TEST_F(MembershipTest, RailsThatDoNotFitTheGroupAreRefused) {
     driver_.Forget();
     driver_.Do(AsksForFour(++ticket, deadline_ns_));
     driver_.AnswerNext<JoinGroupCall>(group);
-    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status())) << ticket;
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoinEnded>().group.status())) << ticket;
   }
 }
 
@@ -144,8 +144,8 @@ TEST_F(MembershipTest, AnAnswerThatContradictsItselfIsRefused) {
     driver_.Forget();
     driver_.Do(Asks(++ticket, deadline_ns_));
     driver_.AnswerNext<JoinGroupCall>(Group(token));
-    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status()));
-    EXPECT_THAT(driver_.Only<GroupJoined>().group.status().message(), HasSubstr("contradicts itself"));
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoinEnded>().group.status()));
+    EXPECT_THAT(driver_.Only<GroupJoinEnded>().group.status().message(), HasSubstr("contradicts itself"));
   }
 }
 
@@ -166,7 +166,7 @@ TEST_F(MembershipTest, AGroupOfOneNodeHasANameToMeetUnderAndNoServers) {
   EXPECT_EQ(GroupCall(call).group.node_reduce.choice, NodeReduceChoice::kHost);
   EXPECT_EQ(GroupCall(call).group.node_reduce.node_identity, "here");
   driver_.Answer(call, NodeGroup());
-  const absl::StatusOr<GroupInfo> group = driver_.Only<GroupJoined>().group;
+  const absl::StatusOr<GroupInfo> group = driver_.Only<GroupJoinEnded>().group;
   ASSERT_TRUE(group.ok()) << group.status();
   EXPECT_EQ(group->node_reduce, NodeReduceMode::kNodeAlone);
   EXPECT_EQ(group->meeting_name, "shoal-1-2-3");
@@ -189,7 +189,7 @@ TEST_F(MembershipTest, AnAnswerThatDoesNotFitItsModeIsRefused) {
     driver_.Forget();
     driver_.Do(Asks(++ticket, deadline_ns_));
     driver_.AnswerNext<JoinGroupCall>(answer);
-    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoined>().group.status())) << ticket;
+    EXPECT_TRUE(absl::IsInternal(driver_.Only<GroupJoinEnded>().group.status())) << ticket;
   }
 }
 
@@ -206,25 +206,25 @@ TEST_F(MembershipTest, ABrokenCallForAGroupIsRepeatedUnderItsNumber) {
     driver_.Answer(*driver_.Find<JoinGroupCall>(), Group());
   }
   EXPECT_THAT(numbers, testing::UnorderedElementsAre(number, number + 1));
-  EXPECT_EQ(driver_.All<GroupJoined>().size(), 2u);
+  EXPECT_EQ(driver_.All<GroupJoinEnded>().size(), 2u);
 }
 
 TEST_F(MembershipTest, TheSchedulersWordOfWhoIsMissingIsPassedOn) {
   driver_.Do(Asks(1, deadline_ns_));
   driver_.AnswerNext<JoinGroupCall>(absl::DeadlineExceededError("rank 0 never joined the job"));
-  EXPECT_EQ(driver_.Only<GroupJoined>().group.status(), absl::DeadlineExceededError("rank 0 never joined the job"));
+  EXPECT_EQ(driver_.Only<GroupJoinEnded>().group.status(), absl::DeadlineExceededError("rank 0 never joined the job"));
 }
 
 TEST_F(MembershipTest, AGroupEndsAtItsDeadlineWhileNoSchedulerCanBeReached) {
   driver_.Do(Asks(1, deadline_ns_));
-  while (driver_.All<GroupJoined>().empty() && driver_.now_ns() < deadline_ns_) {
+  while (driver_.All<GroupJoinEnded>().empty() && driver_.now_ns() < deadline_ns_) {
     if (driver_.Find<JoinGroupCall>().has_value()) {
       driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::UnavailableError("Connection refused"));
     }
     if (driver_.Find<HeartbeatCall>().has_value()) driver_.Answer(*driver_.Find<HeartbeatCall>(), driver_.Renewed());
     driver_.Advance(10 * kNsPerMs);
   }
-  EXPECT_EQ(driver_.Only<GroupJoined>().group.status(),
+  EXPECT_EQ(driver_.Only<GroupJoinEnded>().group.status(),
             absl::UnavailableError("no scheduler answered at sched:7070 within 20 s (Connection refused): is "
                                    "shoal-scheduler running there?"));
   EXPECT_THAT(driver_.Notices()[0], HasSubstr("for a scheduler at sched:7070 ("));
@@ -233,11 +233,11 @@ TEST_F(MembershipTest, AGroupEndsAtItsDeadlineWhileNoSchedulerCanBeReached) {
 TEST_F(MembershipTest, ClosingTellsWhoeverWaitsForAGroup) {
   driver_.Do(Asks(1, deadline_ns_));
   driver_.Do(CloseCommand{});
-  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoinEnded>().group.status()));
   EXPECT_FALSE(driver_.Find<JoinGroupCall>().has_value());
   driver_.Forget();
   driver_.Do(Asks(2, deadline_ns_));
-  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoinEnded>().group.status()));
 }
 
 TEST_F(MembershipTest, AStreamThatEndsIsOpenedEverLaterUntilItTellsSomething) {

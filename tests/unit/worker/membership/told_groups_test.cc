@@ -52,7 +52,7 @@ TEST_F(MembershipTest, AGroupWhoseReportsAreRefusedForGoodIsGivenUpWithTheReason
       given_up.reason,
       absl::FailedPreconditionError(
           "it can't go on with one of its servers (nothing is heard), and the scheduler at sched:7070 gives rank 2 "
-          "of job 'gpt' on node node-b no other: no job has id 7 here"));
+          "of job \"gpt\" on node node-b no other: no job has id 7 here"));
   driver_.RenewUntil(driver_.now_ns() + 4 * kLeaseNs);
   EXPECT_FALSE(driver_.Find<ReportServerCall>().has_value());
 }
@@ -121,7 +121,7 @@ TEST_F(MembershipTest, AnAnswerThatThisRankCanNotUseIsToldAsGivenUp) {
     driver_.Forget();
     driver_.Do(Asks(1, driver_.now_ns() + 10 * kNsPerS));
     driver_.AnswerNext<JoinGroupCall>(error);
-    EXPECT_EQ(driver_.Only<GroupJoined>().group.status(), error);
+    EXPECT_EQ(driver_.Only<GroupJoinEnded>().group.status(), error);
     const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
     const std::vector<GivenUpRequest> given_up = std::get<CloseGroupsCall>(call.what).given_up_requests;
     ASSERT_EQ(given_up.size(), 1u) << error;
@@ -134,7 +134,7 @@ TEST_F(MembershipTest, AnAnswerThatThisRankCanNotUseIsToldAsGivenUp) {
 TEST_F(MembershipTest, ARequestThatIsUnderWayWhenTheWorkerClosesIsToldAsGivenUp) {
   driver_.Do(Asks(7, deadline_ns_));
   driver_.Do(CloseCommand());
-  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoined>().group.status()));
+  EXPECT_TRUE(absl::IsCancelled(driver_.Only<GroupJoinEnded>().group.status()));
   const Call call = driver_.Await<CloseGroupsCall>(kNsPerMs);
   EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests,
               ElementsAre(GivenUpRequest{1, "the worker is closed"}));
@@ -254,7 +254,7 @@ TEST_F(MembershipTest, ClosedGroupsAreToldTogetherUntilTheSchedulerAnswers) {
 
 TEST_F(MembershipTest, AGroupThatNobodyWaitsForAnyMoreIsClosedByTheNumberOfItsRequest) {
   driver_.Do(Asks(7, driver_.now_ns() + kNsPerS));
-  while (driver_.All<GroupJoined>().empty()) {
+  while (driver_.All<GroupJoinEnded>().empty()) {
     if (driver_.Find<JoinGroupCall>().has_value()) {
       driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::UnavailableError("Connection refused"));
     }
@@ -263,7 +263,7 @@ TEST_F(MembershipTest, AGroupThatNobodyWaitsForAnyMoreIsClosedByTheNumberOfItsRe
   const Call call = driver_.Await<CloseGroupsCall>(kNsPerS);
   EXPECT_THAT(std::get<CloseGroupsCall>(call.what).groups, IsEmpty());
   EXPECT_THAT(std::get<CloseGroupsCall>(call.what).given_up_requests,
-              ElementsAre(GivenUpRequest{1, std::string(driver_.Only<GroupJoined>().group.status().message())}));
+              ElementsAre(GivenUpRequest{1, std::string(driver_.Only<GroupJoinEnded>().group.status().message())}));
 }
 
 // Overloaded, or of another version: it is there, so it need not be found again, and more calls would not help.

@@ -1,4 +1,4 @@
-#include "perf/machine_facts.h"
+#include "perf/node_facts.h"
 
 #include <sched.h>
 #include <sys/utsname.h>
@@ -31,8 +31,8 @@ uint32_t UsableCpuCount() {
 
 }  // namespace
 
-MachineFacts GatherMachineFacts() {
-  MachineFacts facts;
+NodeFacts GatherNodeFacts() {
+  NodeFacts facts;
   utsname names{};
   if (uname(&names) == 0) {
     facts.node_name = names.nodename;

@@ -1,13 +1,13 @@
 // The machine that measures: a result without it means nothing.
-#ifndef SHOAL_PERF_MACHINE_FACTS_H_
-#define SHOAL_PERF_MACHINE_FACTS_H_
+#ifndef SHOAL_PERF_NODE_FACTS_H_
+#define SHOAL_PERF_NODE_FACTS_H_
 
 #include <cstdint>
 #include <string>
 
 namespace shoal {
 
-struct MachineFacts {
+struct NodeFacts {
   std::string node_name;
   std::string cpu_model;
   uint32_t cpu_count = 0;  // that this process may use
@@ -18,11 +18,11 @@ struct MachineFacts {
 };
 
 // Fields that can't be found out stay empty or 0. Any thread.
-MachineFacts GatherMachineFacts();
+NodeFacts GatherNodeFacts();
 
 // The time now in UTC, as in 2026-01-31T12:00:00Z.
 std::string TimeNowText();
 
 }  // namespace shoal
 
-#endif  // SHOAL_PERF_MACHINE_FACTS_H_
+#endif  // SHOAL_PERF_NODE_FACTS_H_

@@ -14,27 +14,26 @@ void ServerMachine::OnPeerDown(const TransportEvent& event, Now now, ServerActio
   const Peer peer = std::move(found->second);
   peers_.erase(found);
   ForgetHeldHellos(event.peer, std::nullopt);
-  for (const Membership& membership : peer.memberships) {
-    MemberGone(membership.group_index, membership.rank, actions);
-    if (groups_[membership.group_index].group->failed()) {
-      ReleaseIfOver(membership.group_index, actions);
+  for (const RankInGroup& joined : peer.ranks) {
+    RankGone(joined.group_index, joined.rank, actions);
+    if (groups_[joined.group_index].group->failed()) {
+      ReleaseIfOver(joined.group_index, actions);
       continue;
     }
     if (!peer.closed_because.empty()) {
-      FailGroup(membership.group_index, {.type = FrameType::kRankLost, .rank = membership.rank},
-                ServerGroup::FailureOf::kGroup,
+      FailGroup(joined.group_index, {.type = FrameType::kRankLost, .rank = joined.rank}, ServerGroup::FailureOf::kGroup,
                 absl::StrCat("server ", options_.server_name, " closed its connection: ", peer.closed_because),
                 actions);
     } else if (!peer.said_bye) {
-      ServerGroup& group = *groups_[membership.group_index].group;
-      group.MarkAbsent(membership.rank, now,
+      ServerGroup& group = *groups_[joined.group_index].group;
+      group.MarkAbsent(joined.rank, now,
                        absl::StrCat("server ", options_.server_name, " lost its connection: ",
                                     event.status.ok() ? "it was closed without a goodbye" : event.status.message()));
-      ++losses_noted_;
-      next_loss_ns_ = std::min(next_loss_ns_, GiveUpTimeNs(group, group.rank_state(membership.rank)));
-      LogGroup(EventKind::kRankAbsent, group, membership.rank, group.rank_state(membership.rank).lost_because, actions);
+      ++absences_noted_;
+      next_give_up_ns_ = std::min(next_give_up_ns_, GiveUpTimeNs(group, group.rank_state(joined.rank)));
+      LogGroup(EventKind::kRankAbsent, group, joined.rank, group.rank_state(joined.rank).absent_because, actions);
     }
-    ReleaseIfOver(membership.group_index, actions);
+    ReleaseIfOver(joined.group_index, actions);
   }
 }
 
@@ -43,7 +42,7 @@ void ServerMachine::OnEvent(const SchedulerHeard& event, Now now, ServerActions*
   scheduler_heard_ns_ = now.monotonic_ns;
   scheduler_is_colocated_ = event.is_colocated;
   // The lease may be shorter than before.
-  if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
+  if (next_give_up_ns_ != kNoDeadline) next_give_up_ns_ = 0;
 }
 
 void ServerMachine::OnEvent(const TokenKeyChanged& event, Now now, ServerActions* actions) {
@@ -52,7 +51,7 @@ void ServerMachine::OnEvent(const TokenKeyChanged& event, Now now, ServerActions
   for (const GroupCell& cell : groups_) {
     if (cell.group != nullptr) cell.group->ForgetScheduler();
   }
-  if (next_loss_ns_ != kNoDeadline) next_loss_ns_ = 0;
+  if (next_give_up_ns_ != kNoDeadline) next_give_up_ns_ = 0;
   for (HeldHello& hello : std::exchange(held_hellos_, {})) {
     hello.refuse_at_ns = 0;  // the key that it has waited for is here
     Greet(hello, now, actions);
@@ -65,8 +64,8 @@ uint64_t ServerMachine::GiveUpTimeNs(const ServerGroup& group, const ServerGroup
          ServerPatienceNs(options_.lease_ttl_ns, scheduler_is_colocated_);
 }
 
-void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
-  next_loss_ns_ = kNoDeadline;
+void ServerMachine::GiveUpAbsent(Now now, ServerActions* actions) {
+  next_give_up_ns_ = kNoDeadline;
   for (uint32_t index = 0; index < groups_.size(); ++index) {
     if (groups_[index].group == nullptr) continue;
     ServerGroup& group = *groups_[index].group;
@@ -74,7 +73,7 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
       const ServerGroup::RankState& state = group.rank_state(Rank(r));
       if (state.presence != ServerGroup::Presence::kAbsent) continue;
       if (const uint64_t give_up_ns = GiveUpTimeNs(group, state); now.monotonic_ns < give_up_ns) {
-        next_loss_ns_ = std::min(next_loss_ns_, give_up_ns);
+        next_give_up_ns_ = std::min(next_give_up_ns_, give_up_ns);
         continue;
       }
       FailGroup(index, {.type = FrameType::kRankLost, .rank = Rank(r)}, ServerGroup::FailureOf::kConnections,
@@ -87,16 +86,16 @@ void ServerMachine::GiveUpMissing(Now now, ServerActions* actions) {
 std::vector<AbsentRank> ServerMachine::AbsentRanks() const {
   std::vector<AbsentRank> absent;
   for (const GroupCell& cell : groups_) {
-    if (cell.group == nullptr || cell.group->failed() || !cell.group->may_have_lost()) continue;
+    if (cell.group == nullptr || cell.group->failed() || !cell.group->may_have_absent()) continue;
     for (uint32_t r = 0; r < cell.group->size() && absent.size() < kMaxAbsentRanksListed; ++r) {
-      if (!cell.group->IsLost(Rank(r))) continue;
+      if (!cell.group->IsAbsent(Rank(r))) continue;
       const ServerGroup::RankState& state = cell.group->rank_state(Rank(r));
       absent.push_back({.job = cell.group->job(),
                         .group = cell.group->id(),
                         .epoch = cell.group->epoch(),
                         .rank = Rank(r),
                         .since_ns = state.absent_since_ns,
-                        .because = state.lost_because});
+                        .because = state.absent_because});
     }
   }
   return absent;

@@ -33,7 +33,7 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
     case FrameType::kCommit: {
       uint32_t group_index = 0;
       Rank rank;
-      const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
+      const Refusal refusal = FindRank(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
       ServerGroup& group = *groups_[group_index].group;
       group.WaitForCommit(rank, header->op, now);
@@ -44,7 +44,7 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
       ForgetHeldHellos(event.peer, header->group);
       uint32_t group_index = 0;
       Rank rank;
-      const Refusal refusal = FindMember(event.peer, *header, &group_index, &rank);
+      const Refusal refusal = FindRank(event.peer, *header, &group_index, &rank);
       if (refusal != Refusal::kNone) return RefuseNote(event.peer, *header, refusal, "", actions);
       const bool lacked_memory = header->refusal == Refusal::kGroupLackedMemory;
       const FrameHeader told = {.type = FrameType::kGroupFailed,
@@ -55,7 +55,7 @@ void ServerMachine::OnNote(const TransportEvent& event, Now now, ServerActions* 
     default:
       return CloseMalformed(event.peer, OfferId(0),
                             absl::InvalidArgumentError(
-                                absl::StrCat("a ", std::string(FrameTypeName(header->type)), " frame to a server")),
+                                absl::StrCat("no server takes a ", std::string(FrameTypeName(header->type)), " frame")),
                             actions);
   }
 }
@@ -187,7 +187,7 @@ void ServerMachine::Greet(const HeldHello& hello, Now now, ServerActions* action
   group.Enter(token.rank, peer_id, token.incarnation, header.op);
   group.NoteWatermarks(token.rank, header);
   AnnounceCommit(&group, actions);
-  peers_.at(peer_id).memberships.push_back({static_cast<uint32_t>(index), token.rank});
+  peers_.at(peer_id).ranks.push_back({static_cast<uint32_t>(index), token.rank});
   if (next_report_ns_ == kNoDeadline) next_report_ns_ = now.monotonic_ns + options_.waiting_report_ns;
   FrameHeader welcome = header;
   welcome.type = FrameType::kWelcome;
@@ -203,8 +203,8 @@ void ServerMachine::MoveGroup(uint32_t group_index, Epoch epoch, ServerActions* 
   for (uint32_t slot = 0; slot < group.slot_count(); ++slot) AbandonSlot(&group, slot, actions);
   for (uint32_t r = 0; r < group.size(); ++r) {
     if (!group.IsPresent(Rank(r))) continue;
-    std::erase_if(peers_[group.rank_state(Rank(r)).peer].memberships, [&](const Membership& membership) {
-      return membership.group_index == group_index && membership.rank == Rank(r);
+    std::erase_if(peers_[group.rank_state(Rank(r)).peer].ranks, [&](const RankInGroup& joined) {
+      return joined.group_index == group_index && joined.rank == Rank(r);
     });
   }
   group.MoveTo(epoch);
@@ -241,11 +241,11 @@ void ServerMachine::OnProbe(PeerId peer, const FrameHeader& header, ServerAction
 void ServerMachine::OnLeave(PeerId peer_id, const FrameHeader& header, ServerActions* actions) {
   uint32_t group_index = 0;
   Rank rank;
-  const Refusal refusal = FindMember(peer_id, header, &group_index, &rank);
+  const Refusal refusal = FindRank(peer_id, header, &group_index, &rank);
   if (refusal != Refusal::kNone) return RefuseNote(peer_id, header, refusal, "", actions);
-  std::erase_if(peers_[peer_id].memberships,
-                [&](const Membership& member) { return member.group_index == group_index && member.rank == rank; });
-  MemberGone(group_index, rank, actions);
+  std::erase_if(peers_[peer_id].ranks,
+                [&](const RankInGroup& joined) { return joined.group_index == group_index && joined.rank == rank; });
+  RankGone(group_index, rank, actions);
   ReleaseIfOver(group_index, actions);
 }
 
@@ -253,15 +253,15 @@ void ServerMachine::OnBye(PeerId peer_id, ServerActions* actions) {
   const auto peer = peers_.find(peer_id);
   if (peer == peers_.end()) return;
   peer->second.said_bye = true;
-  for (const Membership& membership : peer->second.memberships) {
-    MemberGone(membership.group_index, membership.rank, actions);
-    ReleaseIfOver(membership.group_index, actions);
+  for (const RankInGroup& joined : peer->second.ranks) {
+    RankGone(joined.group_index, joined.rank, actions);
+    ReleaseIfOver(joined.group_index, actions);
   }
-  peer->second.memberships.clear();
+  peer->second.ranks.clear();
   actions->push_back(SendNoteAction{peer_id, MakeNote({.type = FrameType::kBye})});
 }
 
-Refusal ServerMachine::FindMember(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const {
+Refusal ServerMachine::FindRank(PeerId peer, const FrameHeader& header, uint32_t* group_index, Rank* rank) const {
   const auto found = group_index_.find(header.group);
   if (found == group_index_.end()) return Refusal::kUnknownGroup;
   const ServerGroup& group = *groups_[found->second].group;
@@ -347,7 +347,7 @@ void ServerMachine::AnnounceCommit(ServerGroup* group, ServerActions* actions) {
   }
 }
 
-void ServerMachine::MemberGone(uint32_t group_index, Rank rank, ServerActions* actions) {
+void ServerMachine::RankGone(uint32_t group_index, Rank rank, ServerActions* actions) {
   for (const OfferId offer : groups_[group_index].group->Leave(rank)) actions->push_back(DeclineAction{offer});
 }
 
