@@ -16,6 +16,7 @@
 #include "cli/changes.h"
 #include "cli/cluster_client.h"
 #include "cli/completion.h"
+#include "cli/doctor.h"
 #include "cli/drain.h"
 #include "cli/plan.h"
 #include "cli/tables.h"
@@ -73,7 +74,8 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
   table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
                 &command->deadline_s);
-  table->Double("timeout", "", "S", "How long to wait for the scheduler.", &command->timeout_s);
+  table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
+                &command->timeout_s);
   table->Flag("help,h", "", "Show this and exit.", &command->help);
   table->Flag("version", "", "Show the version and exit.", &command->version);
 }
@@ -175,6 +177,10 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
+absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostream& out) {
+  return Examine(client, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()), command.json, out);
+}
+
 absl::Status RunTop(const Command& command, ClusterClient* client, std::ostream& out) {
   return Top(
       {.interval = Milliseconds(command.interval_s), .rounds = command.rounds, .clears_screen = command.to_terminal},
@@ -217,6 +223,10 @@ constexpr CommandKind kCommands[] = {
     {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
     {"map", "", "the shard map: which server owns which share", ShowMap},
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
+    {"doctor", "",
+     "looks from this node at what a job here would need: the scheduler and every server's port, versions, clock, MTU, "
+     "TCP, limits and RDMA; with a fix for each finding. The exit code is 1 if there is a problem",
+     RunDoctor},
     {"drain", "SERVER",
      "takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
      "exit code 0. With --wait the command returns when the server has left. A server that is started again under "

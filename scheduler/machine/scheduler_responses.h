@@ -114,6 +114,7 @@ struct ClusterView {
   uint64_t started_at_unix_ms = 0;
   uint64_t lease_ttl_ms = 0;
   std::string store;
+  uint64_t now_unix_ms = 0;
 };
 
 struct ServerView {

@@ -25,7 +25,7 @@ void AddJob(const JobNumbers& more, JobNumbers* sum) {
 
 }  // namespace
 
-void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now) {
+void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) {
   ReplyNow(handle, Response(ClusterView{.cluster_id = cluster_id_,
                                         .epoch = published_->epoch(),
                                         .servers_live = servers_.live_count(),
@@ -34,7 +34,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now) {
                                         .workers = jobs_.live_worker_count(),
                                         .started_at_unix_ms = started_at_unix_ms_,
                                         .lease_ttl_ms = settings_.lease_ttl_ms,
-                                        .store = settings_.store}));
+                                        .store = settings_.store,
+                                        .now_unix_ms = now.unix_ms}));
 }
 
 void SchedulerMachine::Answer(RequestHandle handle, const ListServers&, Now now) {

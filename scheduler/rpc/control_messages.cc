@@ -362,6 +362,7 @@ void ToMessage(const ClusterView& response, v1::Cluster* message) {
   message->set_started_at_unix_ms(response.started_at_unix_ms);
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_store(response.store);
+  message->set_now_unix_ms(response.now_unix_ms);
 }
 
 void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message) {

@@ -47,6 +47,7 @@ TEST_F(MachineJobsTest, TheFirstRankMakesTheJobAndAllMakeItRun) {
   EXPECT_EQ(harness_.Ask<JobJoined>(Join("gpt", 2, 0, 100)).job, first.job) << "the same incarnation again";
   EXPECT_NE(harness_.Ask<JobJoined>(Join("bert", 2, 0, 300)).job, first.job);
   const auto cluster = harness_.Ask<ClusterView>(GetCluster());
+  EXPECT_GE(cluster.now_unix_ms, cluster.started_at_unix_ms) << "the doctor compares clocks by it";
   EXPECT_EQ(cluster.jobs, 2u);
   EXPECT_EQ(cluster.workers, 3u);
   EXPECT_EQ(cluster.servers_live, 1u);

@@ -1,0 +1,52 @@
+// `shoalctl doctor`: looks from this node at what a job here would need, and says what to do where something is
+// missing.
+#ifndef SHOAL_CLI_DOCTOR_H_
+#define SHOAL_CLI_DOCTOR_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/cluster_client.h"
+#include "cli/node_settings.h"
+#include "cli/ways.h"
+#include "shoal/v1/status.pb.h"
+
+namespace shoal::cli {
+
+// Whether it is as it should be; may cost speed, or will one day; or stops a job.
+enum class Verdict : uint8_t { kGood, kWarning, kProblem };
+
+struct Finding {
+  std::string check;  // "server", "clock", ...
+  Verdict verdict = Verdict::kGood;
+  std::string text;  // what was found
+  std::string fix;   // what to do; empty: nothing
+};
+
+// What was looked at. `asked` and `answered`: the clock of this node before and after the scheduler gave its own.
+struct Examination {
+  v1::Cluster cluster;
+  v1::ListServersResponse servers;
+  std::vector<Way> ways;  // to each address of each server that is live, in that order
+  NodeSettings node;
+  uint64_t asked_unix_ms = 0;
+  uint64_t answered_unix_ms = 0;
+};
+
+// Pure.
+std::vector<Finding> Judge(const Examination& examination);
+// One line for each finding, its fix below, and a last line with the counts.
+std::string FindingsText(const std::vector<Finding>& findings);
+// [{"check":..., "verdict":"good", "text":..., "fix":...}, ...]
+std::string FindingsJson(const std::vector<Finding>& findings);
+
+// Looks, and writes what it found. FAILED_PRECONDITION: there is a problem; errors of the scheduler's calls. Waits for
+// `timeout_ms` at most at each step.
+absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out);
+
+}  // namespace shoal::cli
+
+#endif  // SHOAL_CLI_DOCTOR_H_
