@@ -146,12 +146,15 @@ PARTS = (
     Part(
         "nodes",
         "Several ranks on each node",
-        tuple(
-            several_ranks(nodes, ranks, servers, 200, BUCKET, ("shoal-node", "shoal", "gloo"))
-            for nodes, ranks, servers in ((2, 4, 2), (4, 2, 4), (2, 8, 2))
+        (
+            *(
+                several_ranks(nodes, ranks, servers, 200, BUCKET, ("shoal-node", "shoal", "gloo"))
+                for nodes, ranks, servers in ((2, 4, 2), (4, 2, 4), (2, 8, 2))
+            ),
+            several_ranks(4, 4, 2, 200, BUCKET, ("shoal-node-colocated", "shoal-node", "gloo")),
         ),
         "The ranks of a node share its link. Where they reduce among themselves first, the tensor crosses it once each"
-        " way, and not once for each rank.",
+        " way, and not once for each rank. With fewer servers than nodes, each node has a colocated server as well.",
     ),
     Part(
         "checksums",
@@ -289,7 +292,8 @@ def rails_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> fl
 
 
 def colocated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """Shards in servers and workers at once, in the best proportion."""
-    workers = scenario.workers
-    kappa = min(scenario.kappa(), workers)
-    return 2 * workers * (workers - 1) / (workers**2 + kappa * (workers - 2)) * case.size_bytes / link_bytes_per_s
+    """Shards in servers and workers' nodes at once, in the best proportion. Several ranks of a node reduce among
+    themselves first."""
+    nodes = scenario.worker_nodes
+    kappa = min(scenario.kappa(), nodes)
+    return 2 * nodes * (nodes - 1) / (nodes**2 + kappa * (nodes - 2)) * case.size_bytes / link_bytes_per_s

@@ -5,6 +5,7 @@ from parts import MIB
 from plot import Bar, Group, bar_chart
 
 SMALL_BYTES = 64 << 10
+COLOCATING = {roster.COLOCATED, roster.WITHIN_NODE_COLOCATED}
 
 
 def size_text(size_bytes: int) -> str:
@@ -60,7 +61,7 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
 
 
 def bound_of(contender: str) -> str:
-    if roster.kind(contender) == roster.COLOCATED:
+    if roster.kind(contender) in COLOCATING:
         return "colocated_us"
     if roster.kind(contender) in (roster.WITHIN_NODE, roster.STEP):
         return "rails_us"
@@ -150,7 +151,7 @@ def balance_lines(scenario: dict) -> list[str]:
     lines = []
     for name, entry in largest["contenders"].items():
         counts = entry["server_bytes"]
-        if len(counts) > 1 and roster.kind(name) != roster.COLOCATED:  # whose shares differ on purpose
+        if len(counts) > 1 and roster.kind(name) not in COLOCATING:  # whose shares differ on purpose
             over_mean = max(counts) * len(counts) / sum(counts)
             lines += [
                 "",
@@ -218,7 +219,7 @@ def chart(report: dict) -> str:
                     bounds["servers"] = chart_value(scenario, case, case["bounds"]["dedicated_us"])
                 if roster.WITHIN_NODE in case["contenders"] and case["bounds"]["rails_us"] is not None:
                     bounds["within the node first"] = chart_value(scenario, case, case["bounds"]["rails_us"])
-                if roster.COLOCATED in case["contenders"]:
+                if COLOCATING & set(case["contenders"]):
                     bounds["with colocated servers"] = chart_value(scenario, case, case["bounds"]["colocated_us"])
             groups.append(
                 Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds)

@@ -20,6 +20,7 @@ CHECKSUMS = "checksums"
 COLOCATED = "shoal-colocated"
 NODE_REDUCE = "node-reduce"
 WITHIN_NODE = "shoal-node"
+WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
@@ -48,6 +49,7 @@ LABELS = {
     "shoal-thread-shared": "the large job, beside a small one",
     COLOCATED: "Shoal, servers in workers too",
     WITHIN_NODE: "Shoal, within the node first",
+    WITHIN_NODE_COLOCATED: "Shoal, within the node first, servers on the nodes too",
     "shoal-torch": "Shoal in torch, nothing set up",
     "shoal-ddp": "Shoal under DDP, nothing set up",
     "gloo": "torch Gloo",
@@ -76,6 +78,7 @@ SHOAL_FLAGS = {
     "shoal-bf16": WIRE,
     COLOCATED: COLOCATE,
     WITHIN_NODE: NODE_REDUCE,
+    WITHIN_NODE_COLOCATED: NODE_REDUCE,
     **dict.fromkeys(("shoal-unkept", "shoal-tcp-unkept", "shoal-shm-unkept"), WITHOUT_KEEPING),
     **dict.fromkeys(("shoal-tcp-checked", "shoal-shm-checked"), CHECKSUMS),
 }
@@ -153,6 +156,9 @@ def start(name: str, programs: pathlib.Path, open_mpi_program: pathlib.Path, net
         # Shared memory is only for a rank and the server in its own process: another namespace is another node.
         colocating = len(network.workers) if len(network.servers) < len(network.workers) else 0
         return Shoal(name, programs, network, processes, [], [f"--{COLOCATE}=auto"], colocating_ranks=colocating)
+    if name == WITHIN_NODE_COLOCATED:
+        flags = [f"--{COLOCATE}=auto", f"--{NODE_REDUCE}=host"]
+        return Shoal(name, programs, network, processes, [], flags, colocating_ranks=len(set(network.workers)))
     server_flags, perf_flags = [], []
     if has_flag(programs / "shoal-perf", COLOCATE):
         perf_flags.append(f"--{COLOCATE}=off")
