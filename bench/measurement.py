@@ -202,6 +202,8 @@ def problems(scenario: Scenario, names: list[str], calibrations: list[Calibratio
     found = []
     for (name, case), of_case in turns.items():
         label = f"{roster.label(name)} at {case.size_bytes} bytes"
+        if case.backward_s > 0:
+            label += f", backward passes of {case.backward_s:g} s"
         if wrong := sum(turn.measured.wrong for turn in of_case):
             found.append(f"{label}: {wrong} wrong elements")
         idle = statistics.median(turn.idle for turn in of_case)

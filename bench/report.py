@@ -68,12 +68,22 @@ def bound_of(contender: str) -> str:
     return "dedicated_us" if roster.is_shoal(contender) else "ring_us"
 
 
+def case_text(case: dict) -> str:
+    size = size_text(case["size_bytes"]) + (f", {case['in_flight']} in flight" if case["in_flight"] > 1 else "")
+    if is_step(case):
+        size += f", computing {case['backward_s'] * 1500:.0f} ms"
+    return size
+
+
+def is_step(case: dict) -> bool:
+    """Older results know of no steps."""
+    return case.get("backward_s", 0) > 0
+
+
 def case_rows(case: dict) -> list[str]:
     rows = []
     bounds = case["bounds"]
-    size = size_text(case["size_bytes"]) + (f", {case['in_flight']} in flight" if case["in_flight"] > 1 else "")
-    if case["backward_s"] > 0:
-        size += f", backward {case['backward_s'] * 1000:.0f} ms"
+    size = case_text(case)
     for name, entry in case["contenders"].items():
         time = entry["time_us"]
         ratio = case["first_over"].get(name)
@@ -82,7 +92,7 @@ def case_rows(case: dict) -> list[str]:
         cells.append(f"{time_text(time['median'])} [{time_text(time['p10'])} .. {time_text(time['p90'])}]")
         if bounds is not None:
             own = bounds[bound_of(name)]
-            cells.append(f"{case['size_bytes'] * 8 / time['median']:.1f}")
+            cells.append("" if is_step(case) else f"{case['size_bytes'] * 8 / time['median']:.1f}")
             cells.append(f"{own / time['median']:.3f}")
         cells.append(ratio_text)
         cells.append(cpu_text(entry["cpu_us"], case["size_bytes"]))
@@ -112,18 +122,20 @@ def scenario_lines(scenario: dict) -> list[str]:
     if linked:
         lines += [
             "",
-            "| size | M / link | servers alone | bound with colocated servers | ring | ring, equal total |",
-            "|" + " --- |" * 6,
+            "| size | M / link | servers alone | within the node first | bound with colocated servers | ring | ring,"
+            " equal total |",
+            "|" + " --- |" * 7,
         ]
         for case in scenario["cases"]:
             bounds = case["bounds"]
             cells = [
                 case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6,
                 bounds["dedicated_us"],
+                bounds["rails_us"],
                 bounds["colocated_us"],
             ]
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
-            lines.append(f"| {size_text(case['size_bytes'])} | " + " | ".join(map(time_text, cells)) + " |")
+            lines.append(f"| {case_text(case)} | " + " | ".join(map(time_text, cells)) + " |")
     lines += balance_lines(scenario)
     lines += node_lines(scenario)
     for name, reason in scenario["absent"].items():
@@ -141,7 +153,7 @@ def node_lines(scenario: dict) -> list[str]:
         for name, entry in case["contenders"].items():
             times = entry["node_bytes"] / size
             sentence = f"{roster.label(name)}: a node's link carried {times:.2f} times the tensor into the node"
-            lines += ["", f"{sentence} for each all-reduce of {size_text(size)}, with all headers."]
+            lines += ["", f"{sentence} for each all-reduce of {case_text(case)}, with all headers."]
     return lines
 
 
@@ -191,8 +203,8 @@ def markdown(report: dict) -> str:
 
 
 def chart_value(scenario: dict, case: dict, microseconds: float) -> float:
-    """Of the calibrated link where there is one; else milliseconds."""
-    if scenario["link_bytes_per_s"] is not None:
+    """Of the calibrated link where there is one and all-reduces were timed; else milliseconds."""
+    if scenario["link_bytes_per_s"] is not None and not is_step(case):
         return case["size_bytes"] / scenario["link_bytes_per_s"] * 1e6 / microseconds
     return microseconds / 1000
 
@@ -222,9 +234,9 @@ def chart(report: dict) -> str:
                 if COLOCATING & set(case["contenders"]):
                     bounds["with colocated servers"] = chart_value(scenario, case, case["bounds"]["colocated_us"])
             groups.append(
-                Group(f"{scenario['scenario'].split(', one')[0]}, {size_text(case['size_bytes'])}", bars, bounds)
+                Group(f"{scenario['scenario'].split(', one')[0]}, {case_text(case)}", bars, bounds)
             )
-    linked = report["scenarios"][0]["worker_link"] is not None
+    linked = report["scenarios"][0]["worker_link"] is not None and not is_step(report["scenarios"][0]["cases"][0])
     unit = (
         "tensor bytes per second, as a part of the calibrated link (higher is better)"
         if linked

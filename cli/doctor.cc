@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,10 +20,9 @@ namespace shoal::cli {
 namespace {
 
 constexpr uint64_t kMostClockOffsetMs = 1000;
-// A rank has a handful for each I/O thread of a server and for each rank of its node, beside those of its program.
-constexpr uint64_t kLeastOpenFiles = 4096;
-// As net/ucx/ucx_worker.cc wants it.
-constexpr uint64_t kLeastLockableBytes = uint64_t{256} << 20;
+// Beside what a process has open for itself, a rank has up to four for each I/O thread of a server.
+constexpr uint64_t kFilesOfAProgram = 256;
+constexpr uint64_t kFilesOfAnIoThread = 4;
 constexpr uint32_t kUsualMtu = 1500;
 constexpr uint64_t kFastDeviceMbit = 25'000;
 
@@ -44,33 +44,31 @@ class Findings {
   void Warn(std::string check, std::string text, std::string fix) {
     Add(std::move(check), Verdict::kWarning, std::move(text), std::move(fix));
   }
-  void Problem(std::string check, std::string text, std::string fix) {
-    Add(std::move(check), Verdict::kProblem, std::move(text), std::move(fix));
+  void Add(std::string check, Verdict verdict, std::string text, std::string fix) {
+    findings_.push_back({std::move(check), verdict, std::move(text), std::move(fix)});
   }
   std::vector<Finding> Take() { return std::move(findings_); }
 
  private:
-  void Add(std::string check, Verdict verdict, std::string text, std::string fix) {
-    findings_.push_back({std::move(check), verdict, std::move(text), std::move(fix)});
-  }
-
   std::vector<Finding> findings_;
 };
 
-bool IsLive(const v1::ServerStatus& server) { return server.state() == "live" || server.state() == "draining"; }
-
-std::string Milliseconds(uint64_t ns) { return absl::StrFormat("%.2f ms", static_cast<double>(ns) / 1e6); }
-
-void JudgeScheduler(const Examination& seen, Findings* findings) {
-  const std::string version = seen.cluster.software_version();
-  const std::string text = absl::StrCat("answers within ", seen.answered_unix_ms - seen.asked_unix_ms, " ms");
-  if (version == kSoftwareVersion) {
-    findings->Good("scheduler", absl::StrCat(text, ", version ", version));
-  } else {
-    findings->Warn("scheduler",
-                   absl::StrCat(text, "; its version is ", version, ", that of shoalctl ", kSoftwareVersion),
-                   "install one version everywhere; versions that follow each other work together for an upgrade");
+// False: the scheduler did not answer.
+bool JudgeScheduler(const Examination& seen, Findings* findings) {
+  if (!seen.scheduler.ok()) {
+    findings->Add("scheduler", Verdict::kProblem, std::string(seen.scheduler.message()),
+                  "see that it runs and that this node reaches its address; what follows is of this node alone");
+    return false;
   }
+  const std::string version = seen.cluster.software_version();
+  const std::string text = absl::StrCat("answers within ", seen.answered_unix_ms - seen.asked_unix_ms, " ms, ");
+  if (version == kSoftwareVersion) {
+    findings->Good("scheduler", absl::StrCat(text, "version ", version));
+  } else {
+    findings->Warn("scheduler", absl::StrCat(text, "version ", version, "; shoalctl here has ", kSoftwareVersion),
+                   "install one release everywhere, unless an upgrade is under way");
+  }
+  return true;
 }
 
 void JudgeClock(const Examination& seen, Findings* findings) {
@@ -87,67 +85,74 @@ void JudgeClock(const Examination& seen, Findings* findings) {
   findings->Warn(
       "clock",
       absl::StrCat("this node's clock is ", AgeText(offset_ms), ahead ? " ahead of" : " behind", " the scheduler's"),
-      "let chrony or another NTP client set it: logs and events of different nodes can't be compared");
+      "let an NTP client such as chrony set it: logs of different nodes can't be compared");
 }
 
-std::string FixOfWay(const Way& way) {
-  const std::string why(way.reached.message());
-  if (absl::IsDeadlineExceeded(way.reached)) {
-    return "something drops the packets: open this port in firewalls and in the NetworkPolicy, and the ports of "
-           "UCX_TCP_PORT_RANGE with it";
+std::string FixOf(Way::Outcome outcome) {
+  switch (outcome) {
+    case Way::Outcome::kReached:
+      return "";
+    case Way::Outcome::kRefused:
+      return "nothing listens there: see whether the server runs on that node, and whether --advertise is right";
+    case Way::Outcome::kNoAnswer:
+      return "the node is down, or something drops the packets: see firewalls and the NetworkPolicy";
+    case Way::Outcome::kNoRoute:
+      return "this node has no route to that network: see its routes, and whether --advertise is right";
+    case Way::Outcome::kBadAddress:
+      return "start the server with an --advertise that is an IP address";
+    case Way::Outcome::kFailed:
+      return "this is this node's own trouble: see the reason";
   }
-  if (why.find("refused") != std::string::npos) {
-    return "nothing listens there: see whether the server's process runs on that node, and whether --advertise is the "
-           "address of the network on which workers reach it";
-  }
-  return "this node has no way to that address: see its routes, and whether --advertise is an address that workers can "
-         "reach";
+  return "";
 }
 
 void JudgeServer(const v1::ServerStatus& server, const std::vector<const Way*>& ways, const std::string& version,
                  Findings* findings) {
-  const std::string who = absl::StrCat(server.name(), " on ", server.node());
-  uint64_t slowest_ns = 0;
+  const std::string who = absl::StrCat("server ", server.name(), " on ", server.node());
+  uint64_t slowest_us = 0;
   std::set<std::string> devices;
-  size_t reached = 0;
+  std::map<Way::Outcome, std::vector<const Way*>> by_outcome;
   for (const Way* way : ways) {
-    if (!way->reached.ok()) {
-      findings->Problem(
-          "server", absl::StrCat(who, " can't be reached at ", way->address, ": ", std::string(way->reached.message())),
-          FixOfWay(*way));
-      continue;
-    }
-    ++reached;
-    slowest_ns = std::max(slowest_ns, way->connect_ns);
+    by_outcome[way->outcome].push_back(way);
+    if (way->outcome != Way::Outcome::kReached) continue;
+    slowest_us = std::max(slowest_us, way->round_trip_us);
     if (!way->device.empty()) devices.insert(way->device);
   }
-  if (reached > 0 && reached == ways.size()) {
-    const std::string over = devices.empty() ? "" : absl::StrCat(" over ", absl::StrJoin(devices, ", "));
-    findings->Good(
-        "server",
-        absl::StrCat(who, ": ", Plural(reached, "I/O thread"), " reached within ", Milliseconds(slowest_ns), over,
-                     server.transports().empty() ? "" : absl::StrCat("; data by ", server.transports())));
+  // Groups leave one that drains.
+  const Verdict missing = server.state() == "draining" ? Verdict::kWarning : Verdict::kProblem;
+  for (const auto& [outcome, of_outcome] : by_outcome) {
+    if (outcome == Way::Outcome::kReached) continue;
+    const Way& first = *of_outcome.front();
+    const std::string others =
+        of_outcome.size() == 1 ? "" : absl::StrCat(", as ", Plural(of_outcome.size() - 1, "other port"));
+    findings->Add("server", missing, absl::StrCat(who, " can't be reached at ", first.address, others, ": ", first.why),
+                  FixOf(outcome));
+  }
+  if (by_outcome.size() == 1 && by_outcome.contains(Way::Outcome::kReached)) {
+    findings->Good("server", absl::StrCat(who, ": ", Plural(ways.size(), "port"), " reached",
+                                          devices.empty() ? "" : " over ", absl::StrJoin(devices, ", "),
+                                          absl::StrFormat(", round trip %.2f ms at most", slowest_us / 1e3)));
   }
   if (server.software_version() != version) {
     findings->Warn("version",
                    absl::StrCat(who, " has version ", server.software_version(), ", the scheduler ", version),
-                   "replace the server; until then it works, if the versions follow each other");
+                   "install one release everywhere, unless an upgrade is under way");
   }
 }
 
 void JudgeServers(const Examination& seen, Findings* findings) {
   auto way = seen.ways.begin();
-  size_t live = 0;
+  bool any = false;
   for (const v1::ServerStatus& server : seen.servers.servers()) {
-    if (!IsLive(server)) continue;
-    ++live;
+    if (!IsToBeTried(server)) continue;
+    any = true;
     std::vector<const Way*> ways;
     for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i) ways.push_back(&*way++);
     JudgeServer(server, ways, seen.cluster.software_version(), findings);
   }
-  if (live == 0) {
-    findings->Warn("server", "no server is live: only groups whose ranks are all on one node can reduce",
-                   "start one: shoal-server --scheduler HOST:PORT --advertise IP");
+  if (!any) {
+    findings->Warn("server", "no dedicated server is live",
+                   "start one (shoal-server --scheduler HOST:PORT --advertise IP), or let ranks run colocated ones");
   }
 }
 
@@ -155,20 +160,20 @@ void JudgeServers(const Examination& seen, Findings* findings) {
 void JudgeDevices(const std::vector<Way>& ways, Findings* findings) {
   std::map<std::string, const Way*> narrowest;
   for (const Way& way : ways) {
-    if (!way.reached.ok() || way.device.empty() || way.within_node) continue;
+    if (way.outcome != Way::Outcome::kReached || way.device_mtu == 0 || way.within_node) continue;
     const Way*& kept = narrowest[way.device];
-    if (kept == nullptr || way.path_mtu < kept->path_mtu) kept = &way;
+    if (kept == nullptr || way.segment_bytes < kept->segment_bytes) kept = &way;
   }
   for (const auto& [device, way] : narrowest) {
     const std::string rate = way->device_mbit == 0 ? "" : absl::StrCat(", ", way->device_mbit, " Mbit/s");
-    if (way->path_mtu != 0 && way->path_mtu < way->device_mtu) {
+    if (way->segment_bytes < way->offered_bytes) {
       findings->Warn("mtu",
-                     absl::StrCat(device, " takes packets of ", way->device_mtu, " bytes, the way to ", way->address,
-                                  " only ", way->path_mtu),
+                     absl::StrCat("segments to ", way->address, " have ", way->segment_bytes, " bytes, ", device,
+                                  " could carry ", way->offered_bytes),
                      "give all devices and switches on the way the same MTU, or see what tunnel takes the rest");
     } else if (way->device_mtu == kUsualMtu && way->device_mbit >= kFastDeviceMbit) {
       findings->Warn("mtu", absl::StrCat(device, " has an MTU of 1500", rate),
-                     "use an MTU of 9000 on nodes and switches: it saves processor time for each byte");
+                     "an MTU of 9000 on nodes and switches saves processor time for each byte");
     } else {
       findings->Good("mtu", absl::StrCat(device, ": ", way->device_mtu, " bytes", rate));
     }
@@ -176,58 +181,75 @@ void JudgeDevices(const std::vector<Way>& ways, Findings* findings) {
 }
 
 void JudgeTcp(const Examination& seen, Findings* findings) {
-  const NodeSettings& node = seen.node;
-  const bool over_network = std::any_of(seen.ways.begin(), seen.ways.end(),
-                                        [](const Way& way) { return way.reached.ok() && !way.within_node; });
-  if (!over_network || node.congestion_control.empty()) return;
-  if (node.congestion_control == "cubic") {
-    findings->Good("tcp", "congestion control is cubic");
-  } else {
-    findings->Warn("tcp", absl::StrCat("congestion control is ", node.congestion_control),
-                   "sysctl -w net.ipv4.tcp_congestion_control=cubic, or `congctl cubic` on the routes to the servers: "
-                   "it fills links that all ranks share better than bbr");
+  std::set<std::string> algorithms;
+  for (const Way& way : seen.ways) {
+    if (way.outcome == Way::Outcome::kReached && !way.within_node) algorithms.insert(way.congestion_control);
   }
-  if (node.slow_start_after_idle) {
-    findings->Warn("tcp", "connections start slowly again after each pause",
-                   "sysctl -w net.ipv4.tcp_slow_start_after_idle=0: a training step is such a pause");
+  if (algorithms.empty()) return;
+  if (algorithms.contains("bbr")) {
+    findings->Warn("tcp", "congestion control to servers is bbr",
+                   "sysctl -w net.ipv4.tcp_congestion_control=cubic, or congctl cubic on the routes: all that Shoal's "
+                   "pages show was measured with cubic");
+  } else {
+    findings->Good("tcp", absl::StrCat("congestion control to servers is ", absl::StrJoin(algorithms, ", ")));
+  }
+  if (seen.node.slow_start_after_idle) {
+    findings->Warn("tcp", "connections start slowly again after each pause, as between training steps",
+                   "sysctl -w net.ipv4.tcp_slow_start_after_idle=0");
   }
 }
 
-void JudgeLimits(const NodeSettings& node, Findings* findings) {
-  if (node.open_files < kLeastOpenFiles) {
-    findings->Warn("limits", absl::StrCat("a process may have ", node.open_files, " files open"),
-                   absl::StrCat("ulimit -n ", kLeastOpenFiles, " or more (LimitNOFILE in systemd)"));
-  } else {
-    findings->Good("limits", node.open_files == UINT64_MAX
-                                 ? std::string("a process may have any number of files open")
-                                 : absl::StrCat("a process may have ", node.open_files, " files open"));
+void JudgeLimits(const Examination& seen, Findings* findings) {
+  const uint64_t wanted = kFilesOfAProgram + kFilesOfAnIoThread * seen.ways.size();
+  if (seen.node.open_files < wanted) {
+    findings->Warn("limits",
+                   absl::StrCat("a process of this shell may have ", seen.node.open_files, " files open; a rank wants ",
+                                wanted, " and what its program needs"),
+                   absl::StrCat("ulimit -n ", wanted * 2, " (LimitNOFILE in systemd)"));
+    return;
   }
+  const std::string any = "any number of";
+  findings->Good("limits", absl::StrCat("a process of this shell may have ",
+                                        seen.node.open_files == UINT64_MAX ? any : absl::StrCat(seen.node.open_files),
+                                        " files open"));
+}
+
+std::string TransportsOf(const v1::ServerStatus& server) {
+  return server.load().transports().empty() ? server.transports() : server.load().transports();
+}
+
+// "ucx 1.13.1: rc_verbs/mlx5_0:1": names of UCX's transports over RDMA begin so.
+bool MovesByRdma(const v1::ServerStatus& server) {
+  const std::string text = TransportsOf(server);
+  return text.find(" rc_") != std::string::npos || text.find(" ud_") != std::string::npos ||
+         text.find(" dc_") != std::string::npos || text.find(",rc_") != std::string::npos ||
+         text.find(",ud_") != std::string::npos || text.find(",dc_") != std::string::npos;
 }
 
 void JudgeRdma(const Examination& seen, Findings* findings) {
-  const NodeSettings& node = seen.node;
-  if (node.rdma_devices.empty()) return;
-  const std::string devices = absl::StrJoin(node.rdma_devices, ", ");
-  if (node.lockable_bytes < kLeastLockableBytes) {
-    findings->Problem("rdma", absl::StrCat(devices, ": a process may lock only ", BytesText(node.lockable_bytes)),
-                      "ulimit -l unlimited, LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (Docker) or the "
-                      "capability IPC_LOCK (Kubernetes)");
-    return;
+  if (seen.node.rdma_devices.empty()) return;
+  const std::string devices = absl::StrJoin(seen.node.rdma_devices, ", ");
+  bool any = false;
+  bool by_rdma = false;
+  for (const v1::ServerStatus& server : seen.servers.servers()) {
+    if (!IsToBeTried(server)) continue;
+    any = true;
+    by_rdma = by_rdma || MovesByRdma(server);
   }
-  const auto uses_tcp = [](const v1::ServerStatus& server) { return IsLive(server) && server.transports() == "tcp"; };
-  const auto& servers = seen.servers.servers();
-  if (std::any_of(servers.begin(), servers.end(), uses_tcp)) {
-    findings->Warn("rdma", absl::StrCat("this node has ", devices, ", and servers move data by tcp"),
-                   "where the servers' nodes have RDMA as well: --transports rc,tcp for servers, "
-                   "SHOAL_TRANSPORTS=rc,tcp for ranks");
-  } else {
+  if (!seen.node.may_lock_for_rdma) {
+    findings->Add(
+        "rdma", by_rdma ? Verdict::kProblem : Verdict::kWarning,
+        absl::StrCat(devices, ": a process of this shell may lock too little memory for RDMA"),
+        "ulimit -l unlimited, LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (Docker) or the capability "
+        "IPC_LOCK (Kubernetes)");
+  }
+  if (any && !by_rdma) {
+    findings->Warn(
+        "rdma", absl::StrCat("this node has ", devices, ", and no server moves data by RDMA"),
+        "where servers' nodes have RDMA: --transports rc,tcp for servers, SHOAL_TRANSPORTS=rc,tcp for ranks");
+  } else if (seen.node.may_lock_for_rdma) {
     findings->Good("rdma", devices);
   }
-}
-
-size_t Count(const std::vector<Finding>& findings, Verdict verdict) {
-  return static_cast<size_t>(std::count_if(findings.begin(), findings.end(),
-                                           [verdict](const Finding& finding) { return finding.verdict == verdict; }));
 }
 
 uint64_t UnixMs() {
@@ -235,18 +257,49 @@ uint64_t UnixMs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+Examination Look(ClusterClient* client, uint64_t timeout_ms) {
+  Examination seen;
+  seen.node = ReadNodeSettings("/");
+  seen.asked_unix_ms = UnixMs();
+  absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
+  seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);
+  seen.scheduler = cluster.status();
+  if (!cluster.ok()) return seen;
+  seen.cluster = *std::move(cluster);
+  absl::StatusOr<v1::ListServersResponse> servers = client->ListServers();
+  seen.scheduler = servers.status();
+  if (!servers.ok()) return seen;
+  seen.servers = *std::move(servers);
+  std::vector<std::string> addresses;
+  for (const v1::ServerStatus& server : seen.servers.servers()) {
+    if (IsToBeTried(server)) addresses.insert(addresses.end(), server.addresses().begin(), server.addresses().end());
+  }
+  seen.ways = TryWays(addresses, timeout_ms);
+  return seen;
+}
+
 }  // namespace
+
+bool IsToBeTried(const v1::ServerStatus& server) {
+  return server.job_id() == 0 && (server.state() == "live" || server.state() == "draining");
+}
 
 std::vector<Finding> Judge(const Examination& examination) {
   Findings findings;
-  JudgeScheduler(examination, &findings);
-  JudgeClock(examination, &findings);
-  JudgeServers(examination, &findings);
-  JudgeDevices(examination.ways, &findings);
-  JudgeTcp(examination, &findings);
-  JudgeLimits(examination.node, &findings);
+  if (JudgeScheduler(examination, &findings)) {
+    JudgeClock(examination, &findings);
+    JudgeServers(examination, &findings);
+    JudgeDevices(examination.ways, &findings);
+    JudgeTcp(examination, &findings);
+  }
+  JudgeLimits(examination, &findings);
   JudgeRdma(examination, &findings);
   return findings.Take();
+}
+
+size_t CountOf(const std::vector<Finding>& findings, Verdict verdict) {
+  return static_cast<size_t>(std::count_if(findings.begin(), findings.end(),
+                                           [verdict](const Finding& finding) { return finding.verdict == verdict; }));
 }
 
 std::string FindingsText(const std::vector<Finding>& findings) {
@@ -256,14 +309,16 @@ std::string FindingsText(const std::vector<Finding>& findings) {
                           finding.text);
     if (!finding.fix.empty()) absl::StrAppendFormat(&text, "%-19s -> %s\n", "", finding.fix);
   }
-  absl::StrAppend(&text, Plural(Count(findings, Verdict::kProblem), "problem"), ", ",
-                  Plural(Count(findings, Verdict::kWarning), "warning"),
-                  ". What a link carries is not measured here: shoal-perf --explain does that.\n");
+  absl::StrAppend(&text, Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
+                  Plural(CountOf(findings, Verdict::kWarning), "warning"),
+                  ". The ports were tried at which servers are reached; what a link carries, and by which transport,\n"
+                  "shoal-perf shows.\n");
   return text;
 }
 
 std::string FindingsJson(const std::vector<Finding>& findings) {
-  google::protobuf::ListValue list;
+  google::protobuf::Struct document;
+  auto& list = *(*document.mutable_fields())["findings"].mutable_list_value();
   for (const Finding& finding : findings) {
     auto& fields = *list.add_values()->mutable_struct_value()->mutable_fields();
     fields["check"].set_string_value(finding.check);
@@ -271,30 +326,18 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
     fields["text"].set_string_value(finding.text);
     fields["fix"].set_string_value(finding.fix);
   }
-  return ToJson(list);
+  const auto number = [&](Verdict verdict) { return static_cast<double>(CountOf(findings, verdict)); };
+  (*document.mutable_fields())["problems"].set_number_value(number(Verdict::kProblem));
+  (*document.mutable_fields())["warnings"].set_number_value(number(Verdict::kWarning));
+  return ToJson(document);
 }
 
 absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out) {
-  Examination seen;
-  seen.asked_unix_ms = UnixMs();
-  absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
-  seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);
-  if (!cluster.ok()) return cluster.status();
-  seen.cluster = *std::move(cluster);
-  absl::StatusOr<v1::ListServersResponse> servers = client->ListServers();
-  if (!servers.ok()) return servers.status();
-  seen.servers = *std::move(servers);
-  std::vector<std::string> addresses;
-  for (const v1::ServerStatus& server : seen.servers.servers()) {
-    if (IsLive(server)) addresses.insert(addresses.end(), server.addresses().begin(), server.addresses().end());
-  }
-  seen.ways = TryWays(addresses, timeout_ms);
-  seen.node = ReadNodeSettings("/");
-  const std::vector<Finding> findings = Judge(seen);
+  const std::vector<Finding> findings = Judge(Look(client, timeout_ms));
   out << (json ? FindingsJson(findings) + "\n" : FindingsText(findings));
-  const size_t problems = Count(findings, Verdict::kProblem);
+  const size_t problems = CountOf(findings, Verdict::kProblem);
   if (problems == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(Plural(problems, "problem"), " found; see above"));
+  return absl::FailedPreconditionError(absl::StrCat("the doctor found ", Plural(problems, "problem")));
 }
 
 }  // namespace shoal::cli

@@ -3,6 +3,7 @@
 #ifndef SHOAL_CLI_DOCTOR_H_
 #define SHOAL_CLI_DOCTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -20,7 +21,7 @@ namespace shoal::cli {
 enum class Verdict : uint8_t { kGood, kWarning, kProblem };
 
 struct Finding {
-  std::string check;  // "server", "clock", ...
+  std::string check;  // "scheduler", "server", "clock", ...
   Verdict verdict = Verdict::kGood;
   std::string text;  // what was found
   std::string fix;   // what to do; empty: nothing
@@ -28,23 +29,28 @@ struct Finding {
 
 // What was looked at. `asked` and `answered`: the clock of this node before and after the scheduler gave its own.
 struct Examination {
+  absl::Status scheduler;  // not OK: why the cluster is not known
   v1::Cluster cluster;
   v1::ListServersResponse servers;
-  std::vector<Way> ways;  // to each address of each server that is live, in that order
+  std::vector<Way> ways;  // to each address of each server that is to be tried, in that order
   NodeSettings node;
   uint64_t asked_unix_ms = 0;
   uint64_t answered_unix_ms = 0;
 };
 
+// A job here would use it: it is live or draining, and does not serve another job alone.
+bool IsToBeTried(const v1::ServerStatus& server);
+
 // Pure.
 std::vector<Finding> Judge(const Examination& examination);
+size_t CountOf(const std::vector<Finding>& findings, Verdict verdict);
 // One line for each finding, its fix below, and a last line with the counts.
 std::string FindingsText(const std::vector<Finding>& findings);
-// [{"check":..., "verdict":"good", "text":..., "fix":...}, ...]
+// {"findings":[{"check":..., "verdict":"good", "text":..., "fix":...}, ...], "problems":N, "warnings":N}
 std::string FindingsJson(const std::vector<Finding>& findings);
 
-// Looks, and writes what it found. FAILED_PRECONDITION: there is a problem; errors of the scheduler's calls. Waits for
-// `timeout_ms` at most at each step.
+// Looks, and writes what it found, also where no scheduler answers. FAILED_PRECONDITION: there is a problem. Waits for
+// `timeout_ms` at most for each call, and for kMostAtATime servers' ports.
 absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out);
 
 }  // namespace shoal::cli

@@ -1,5 +1,4 @@
-// What this node is like, as far as it matters to Shoal: limits of a process, how the kernel's TCP is set, RDMA
-// devices.
+// What this node is like, as far as it matters to Shoal: limits of a process, RDMA devices.
 #ifndef SHOAL_CLI_NODE_SETTINGS_H_
 #define SHOAL_CLI_NODE_SETTINGS_H_
 
@@ -10,14 +9,15 @@
 namespace shoal::cli {
 
 struct NodeSettings {
-  uint64_t open_files = 0;      // that a process may have; UINT64_MAX: without limit
-  uint64_t lockable_bytes = 0;  // likewise
-  std::string congestion_control;
-  bool slow_start_after_idle = false;
+  uint64_t open_files =
+      0;  // that this process may have, as a program that the same shell starts; UINT64_MAX: any number
+  bool may_lock_for_rdma = true;       // as much memory as the data plane wants where it uses RDMA
+  bool slow_start_after_idle = false;  // of TCP connections
   std::vector<std::string> rdma_devices;
 };
 
-// Reads them below `root` ("/", or a test's folder). What can't be read stays as it is above. Any thread.
+// Looks at this process, and reads the kernel's files below `root` ("/", or a test's folder). What can't be read stays
+// as it is above. Any thread.
 NodeSettings ReadNodeSettings(const std::string& root);
 
 }  // namespace shoal::cli

@@ -52,7 +52,8 @@ struct Command {
 void DeclareOptions(Command* command, OptionTable* table) {
   table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT",
                 "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
-  table->Flag("json", "", "Print JSON instead of tables, with the field names of proto/shoal/v1/*.proto.",
+  table->Flag("json", "",
+              "Print JSON instead of tables, with the field names of proto/shoal/v1/*.proto where they fit.",
               &command->json);
   table->Flag("all,a", "", "With status, servers and jobs: also what has been gone for more than an hour.",
               &command->all);
@@ -225,7 +226,7 @@ constexpr CommandKind kCommands[] = {
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
     {"doctor", "",
      "looks from this node at what a job here would need: the scheduler and every server's port, versions, clock, MTU, "
-     "TCP, limits and RDMA; with a fix for each finding. The exit code is 1 if there is a problem",
+     "TCP, limits and RDMA; with a fix for each finding. The exit code is 3 if there is a problem",
      RunDoctor},
     {"drain", "SERVER",
      "takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
@@ -402,12 +403,13 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
   ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
   status = FindCommand(command.name)->run(command, &client, out);
   out.flush();
-  if (status.ok() && !out.good()) {
+  const bool found_problem = command.name == "doctor" && absl::IsFailedPrecondition(status);
+  if ((status.ok() || found_problem) && !out.good()) {
     status = absl::DataLossError("the output could not be written: a full disk, or the reader has gone");
   }
   if (!status.ok()) {
     err << "shoalctl: " << std::string(status.message()) << "\n";
-    return kExitFailure;
+    return found_problem && out.good() ? kExitProblem : kExitFailure;
   }
   return kExitOk;
 }

@@ -6,23 +6,32 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-
 namespace shoal::cli {
 
 struct Way {
+  // kNoAnswer: nothing came back in time, or the kernel says that the node does not answer. kNoRoute: this node knows
+  // no way there. kBadAddress: it can't be read. kFailed: something else, as `why` says.
+  enum class Outcome : uint8_t { kReached, kRefused, kNoAnswer, kNoRoute, kBadAddress, kFailed };
+
   std::string address;
-  absl::Status reached;      // or why there is no connection
-  uint64_t connect_ns = 0;   // how long it took: a round trip
-  std::string device;        // of this node, that leads there; empty: not known
-  uint32_t device_mtu = 0;   // 0: not known
-  uint32_t path_mtu = 0;     // of the whole way, as far as the kernel knows; 0: not known
-  uint64_t device_mbit = 0;  // what the device says of its rate; 0: nothing
-  bool within_node = false;  // over the loopback device
+  Outcome outcome = Outcome::kFailed;
+  std::string why;  // it was not reached
+
+  // Of a way that was reached.
+  bool within_node = false;    // the address is one of this node's own
+  uint64_t round_trip_us = 0;  // by TCP
+  std::string congestion_control;
+  std::string device;          // of this node, with the address that the connection has; empty: not known
+  uint32_t device_mtu = 0;     // 0: not known
+  uint64_t device_mbit = 0;    // what the device says of its rate; 0: nothing
+  uint32_t segment_bytes = 0;  // that TCP sends at a time; 0: not known
+  uint32_t offered_bytes = 0;  // and that this end would take: more than `segment_bytes` if the way or the other end
+                               // takes less
 };
 
-// Tries all of them at the same time, for `timeout_ms` at most; the connections are closed again. An address that can't
-// be read is not reached: INVALID_ARGUMENT. Order as given. Any thread.
+// Tries all of them, up to kMostAtATime at the same time, each for `timeout_ms` at most; the connections are closed
+// again. Order as given. Any thread.
+inline constexpr size_t kMostAtATime = 256;
 std::vector<Way> TryWays(const std::vector<std::string>& addresses, uint64_t timeout_ms);
 
 }  // namespace shoal::cli

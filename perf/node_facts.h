@@ -1,4 +1,4 @@
-// The machine that measures: a result without it means nothing.
+// The node that measures: a result without it means nothing.
 #ifndef SHOAL_PERF_NODE_FACTS_H_
 #define SHOAL_PERF_NODE_FACTS_H_
 

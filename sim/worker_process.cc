@@ -24,7 +24,6 @@ std::vector<std::string> WorkerProcess::Place::Names() const {
   if (!job.nodes.shares_nodes()) return {node};
   return {absl::StrCat("rank ", rank, " on ", node), absl::StrCat("rank ", rank, " of the job on ", node),
           absl::StrCat("rank ", rank, " of the job) on ", node),
-          absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node),
           absl::StrCat("rank ", rank, " of job \"", job_name, "\" on node ", node)};
 }
 

@@ -98,7 +98,7 @@ def with_other_build(names: tuple[str, ...]) -> tuple[str, ...]:
     """Every contender that runs our programs is followed by itself with those of the other build."""
     doubled = []
     for name in names:
-        doubled += [name, name + OTHER_BUILD] if is_shoal(name) and name not in TORCH else [name]
+        doubled += [name, name + OTHER_BUILD] if is_shoal(name) and name not in (*TORCH, STEP) else [name]
     return tuple(doubled)
 
 

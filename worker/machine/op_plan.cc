@@ -12,7 +12,7 @@ namespace {
 absl::StatusOr<OpPlan> PlanParts(const GroupInfo& group, uint32_t rails, uint64_t element_count, DataType dtype) {
   const absl::StatusOr<OpLayout> layout = OpLayout::Make(group, element_count, dtype);
   if (!layout.ok()) return layout.status();
-  if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan();
+  if (layout->chunk_count() == 0 || group.map->empty()) return OpPlan{.rails = rails};
   const uint64_t element_bytes = DataTypeSize(layout->type_on_wire());
   const uint64_t chunk_elements = std::min<uint64_t>(layout->plan().elements_per_chunk, element_count);
   const DealSummary deal = SummarizeDeal(layout->plan(), *group.map, group.id);

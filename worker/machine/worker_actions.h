@@ -1,5 +1,5 @@
-// What a worker machine asks of its loop. Outcomes for callers are among the actions: one
-// list keeps the order of all that comes out.
+// What a worker machine asks of its loop. Outcomes for callers are among the actions: one list keeps the order of all
+// that comes out.
 //
 // Plain values. Tensor memory passes through as an address that the machine never follows.
 #ifndef SHOAL_WORKER_MACHINE_WORKER_ACTIONS_H_

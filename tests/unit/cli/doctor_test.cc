@@ -6,6 +6,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,14 +40,15 @@ constexpr uint64_t kTimeoutMs = 20'000;
 // A socket of this process on the loopback device.
 class LoopbackSocket {
  public:
-  explicit LoopbackSocket(bool listens) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // `backlog` below 0: nothing listens.
+  explicit LoopbackSocket(int backlog) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof(address);
     EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    if (listens) {
-      EXPECT_EQ(listen(fd_, 4), 0);
+    if (backlog >= 0) {
+      EXPECT_EQ(listen(fd_, backlog), 0);
     }
     EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
     address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
@@ -64,12 +66,14 @@ class LoopbackSocket {
 
 Way GoodWay(const std::string& address) {
   return {.address = address,
-          .reached = absl::OkStatus(),
-          .connect_ns = 120'000,
+          .outcome = Way::Outcome::kReached,
+          .round_trip_us = 120,
+          .congestion_control = "cubic",
           .device = "eth0",
           .device_mtu = 9000,
-          .path_mtu = 9000,
-          .device_mbit = 25'000};
+          .device_mbit = 25'000,
+          .segment_bytes = 8948,
+          .offered_bytes = 8948};
 }
 
 // A cluster with one server of two I/O threads, where everything is as it should be.
@@ -84,11 +88,11 @@ Examination Healthy() {
   server->set_node("rack1");
   server->set_state("live");
   server->set_software_version(kSoftwareVersion);
-  server->set_transports("tcp");
+  server->set_transports("ucx 1.13.1: tcp (not connected), 0 of 0 peers on the same node");
   server->add_addresses("10.0.0.11:4567");
   server->add_addresses("10.0.0.11:4568");
   seen.ways = {GoodWay("10.0.0.11:4567"), GoodWay("10.0.0.11:4568")};
-  seen.node = {.open_files = 65536, .lockable_bytes = UINT64_MAX, .congestion_control = "cubic"};
+  seen.node = {.open_files = 65536};
   return seen;
 }
 
@@ -101,44 +105,72 @@ TEST(DoctorTest, WhereAllIsWellNothingIsToBeDone) {
   const std::vector<Finding> findings = Judge(Healthy());
   EXPECT_THAT(findings, Each(Field("fix", &Finding::fix, IsEmpty()))) << FindingsText(findings);
   EXPECT_THAT(findings, Contains(Is("server", Verdict::kGood,
-                                    "shoal-0 on rack1: 2 I/O threads reached within 0.12 ms over eth0")));
+                                    "server shoal-0 on rack1: 2 ports reached over eth0, round trip 0.12 ms at most")));
   EXPECT_THAT(findings, Contains(Is("clock", Verdict::kGood, "")));
   EXPECT_THAT(findings, Contains(Is("mtu", Verdict::kGood, "eth0: 9000 bytes, 25000 Mbit/s")));
   EXPECT_THAT(FindingsText(findings), HasSubstr("0 problems, 0 warnings."));
 }
 
-TEST(DoctorTest, AnAddressThatIsNotReachedIsAProblemWithAFixForItsCause) {
+TEST(DoctorTest, PortsThatAreNotReachedAreAProblemWithAFixForEachCause) {
   Examination seen = Healthy();
-  seen.ways[1].reached = absl::UnavailableError("Connection refused");
+  const auto fail = [&seen](size_t way, Way::Outcome outcome, const std::string& why) {
+    seen.ways[way].outcome = outcome;
+    seen.ways[way].why = why;
+  };
+  fail(1, Way::Outcome::kRefused, "Connection refused");
   EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem,
-                                       "shoal-0 on rack1 can't be reached at 10.0.0.11:4568: Connection refused",
-                                       "whether the server's process runs")));
+                                       "server shoal-0 on rack1 can't be reached at 10.0.0.11:4568: Connection refused",
+                                       "whether the server runs")));
   EXPECT_THAT(Judge(seen), Not(Contains(Is("server", Verdict::kGood, "shoal-0"))));
-  seen.ways[1].reached = absl::DeadlineExceededError("no answer within 5000 ms");
+  fail(1, Way::Outcome::kNoAnswer, "no answer within 5000 ms");
   EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem, "no answer", "firewalls")));
-  seen.ways[1].reached = absl::UnavailableError("No route to host");
-  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem, "No route to host", "routes")));
+  fail(1, Way::Outcome::kNoRoute, "Network is unreachable");
+  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem, "Network is unreachable", "routes")));
+  fail(1, Way::Outcome::kBadAddress, "not an address");
+  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem, "not an address", "--advertise")));
+  fail(0, Way::Outcome::kRefused, "Connection refused");
+  fail(1, Way::Outcome::kRefused, "Connection refused");
+  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kProblem, "10.0.0.11:4567, as 1 other port: Connection")));
+  EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 1u) << "one for all ports of a cause";
+  seen.servers.mutable_servers(0)->set_state("draining");
+  EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 0u) << "groups leave it";
 }
 
-TEST(DoctorTest, ServersThatHaveGoneAreNotTried) {
+TEST(DoctorTest, OnlyServersThatAJobHereWouldUseAreTried) {
+  v1::ServerStatus server;
+  server.set_state("live");
+  EXPECT_TRUE(IsToBeTried(server));
+  server.set_state("draining");
+  EXPECT_TRUE(IsToBeTried(server));
+  server.set_state("lost");
+  EXPECT_FALSE(IsToBeTried(server));
+  server.set_state("live");
+  server.set_job_id(7);
+  EXPECT_FALSE(IsToBeTried(server)) << "it serves another job alone";
+
   Examination seen = Healthy();
-  v1::ServerStatus gone;
-  gone.set_name("shoal-old");
-  gone.set_state("lost");
-  gone.add_addresses("10.0.0.12:4567");
   *seen.servers.add_servers() = seen.servers.servers(0);
-  *seen.servers.mutable_servers(0) = gone;  // its address has no way among the ways
-  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kGood, "shoal-0 on rack1: 2 I/O threads")));
+  *seen.servers.mutable_servers(0) = server;  // its address has no way among the ways
+  seen.servers.mutable_servers(0)->add_addresses("10.0.0.12:4567");
+  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kGood, "shoal-0 on rack1: 2 ports")));
   seen.servers.mutable_servers()->RemoveLast();
   seen.ways.clear();
-  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kWarning, "no server is live", "shoal-server --scheduler")));
+  EXPECT_THAT(Judge(seen), Contains(Is("server", Verdict::kWarning, "no dedicated server", "shoal-server")));
+}
+
+TEST(DoctorTest, WithoutASchedulerThisNodeIsStillLookedAt) {
+  Examination seen;
+  seen.scheduler = absl::UnavailableError("can't reach a scheduler at h:1");
+  seen.node.open_files = 64;
+  EXPECT_THAT(Judge(seen), ElementsAre(Is("scheduler", Verdict::kProblem, "can't reach a scheduler at h:1", "reaches"),
+                                       Is("limits", Verdict::kWarning, "64 files")));
 }
 
 TEST(DoctorTest, VersionsAndClocksThatDifferAreWarnedOf) {
   Examination seen = Healthy();
   seen.cluster.set_software_version("9.9.9");
-  EXPECT_THAT(Judge(seen), AllOf(Contains(Is("scheduler", Verdict::kWarning, "its version is 9.9.9")),
-                                 Contains(Is("version", Verdict::kWarning, "the scheduler 9.9.9"))));
+  EXPECT_THAT(Judge(seen), AllOf(Contains(Is("scheduler", Verdict::kWarning, "version 9.9.9")),
+                                 Contains(Is("version", Verdict::kWarning, "the scheduler 9.9.9", "upgrade"))));
   seen = Healthy();
   seen.cluster.set_now_unix_ms(1'000'000 + 65'000);
   EXPECT_THAT(Judge(seen), Contains(Is("clock", Verdict::kWarning, "behind the scheduler's", "NTP")));
@@ -153,18 +185,24 @@ TEST(DoctorTest, VersionsAndClocksThatDifferAreWarnedOf) {
 
 TEST(DoctorTest, ANarrowWayAndASmallMtuOnAFastDeviceCost) {
   Examination seen = Healthy();
-  seen.ways[1].path_mtu = 1450;
-  EXPECT_THAT(Judge(seen), Contains(Is("mtu", Verdict::kWarning, "the way to 10.0.0.11:4568 only 1450", "tunnel")));
+  seen.ways[1].segment_bytes = 1398;
+  EXPECT_THAT(Judge(seen),
+              Contains(Is("mtu", Verdict::kWarning, "segments to 10.0.0.11:4568 have 1398 bytes", "tunnel")));
   seen = Healthy();
-  for (Way& way : seen.ways) way.device_mtu = way.path_mtu = 1500;
+  for (Way& way : seen.ways) {
+    way.device_mtu = 1500;
+    way.segment_bytes = way.offered_bytes = 1448;
+  }
   EXPECT_THAT(Judge(seen), Contains(Is("mtu", Verdict::kWarning, "MTU of 1500", "9000")));
   for (Way& way : seen.ways) way.device_mbit = 1000;
   EXPECT_THAT(Judge(seen), Contains(Is("mtu", Verdict::kGood, "eth0: 1500 bytes, 1000 Mbit/s")));
+  for (Way& way : seen.ways) way.device_mtu = 0;
+  EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "mtu")))) << "nothing is known of it";
 }
 
 TEST(DoctorTest, TcpIsJudgedWhereTheDataLeavesTheNode) {
   Examination seen = Healthy();
-  seen.node.congestion_control = "bbr";
+  seen.ways[1].congestion_control = "bbr";
   seen.node.slow_start_after_idle = true;
   EXPECT_THAT(Judge(seen),
               AllOf(Contains(Is("tcp", Verdict::kWarning, "is bbr", "cubic")),
@@ -173,10 +211,15 @@ TEST(DoctorTest, TcpIsJudgedWhereTheDataLeavesTheNode) {
   EXPECT_THAT(Judge(seen), Not(Contains(Field("check", &Finding::check, "tcp"))));
 }
 
-TEST(DoctorTest, LimitsOfAProcessAreCompared) {
+TEST(DoctorTest, OpenFilesAreComparedWithWhatTheServersWant) {
   Examination seen = Healthy();
+  seen.node.open_files = 256;
+  EXPECT_THAT(Judge(seen),
+              Contains(Is("limits", Verdict::kWarning, "256 files open; a rank wants 264", "ulimit -n 528")));
   seen.node.open_files = 1024;
-  EXPECT_THAT(Judge(seen), Contains(Is("limits", Verdict::kWarning, "1024 files", "ulimit -n 4096")));
+  EXPECT_THAT(Judge(seen), Contains(Is("limits", Verdict::kGood, "1024 files")));
+  seen.ways.resize(400, GoodWay("10.0.0.11:4569"));
+  EXPECT_THAT(Judge(seen), Contains(Is("limits", Verdict::kWarning, "a rank wants 1856")));
   seen.node.open_files = UINT64_MAX;
   EXPECT_THAT(Judge(seen), Contains(Is("limits", Verdict::kGood, "any number of files")));
 }
@@ -184,52 +227,69 @@ TEST(DoctorTest, LimitsOfAProcessAreCompared) {
 TEST(DoctorTest, RdmaDevicesWantLockedMemoryAndServersThatUseThem) {
   Examination seen = Healthy();
   seen.node.rdma_devices = {"mlx5_0", "mlx5_1"};
-  seen.node.lockable_bytes = 65536;
   EXPECT_THAT(Judge(seen),
-              Contains(Is("rdma", Verdict::kProblem, "mlx5_0, mlx5_1: a process may lock only 64.0 KiB", "memlock")));
-  seen.node.lockable_bytes = UINT64_MAX;
-  EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kWarning, "move data by tcp", "--transports rc,tcp")));
-  seen.servers.mutable_servers(0)->set_transports("rc_verbs");
+              Contains(Is("rdma", Verdict::kWarning, "no server moves data by RDMA", "--transports rc,tcp")));
+  seen.servers.mutable_servers(0)->mutable_load()->set_transports("ucx 1.13.1: rc_verbs/mlx5_0:1");
   EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kGood, "mlx5_0, mlx5_1")));
+  seen.node.may_lock_for_rdma = false;
+  EXPECT_THAT(Judge(seen), Contains(Is("rdma", Verdict::kProblem, "may lock too little", "memlock")));
+  seen.servers.mutable_servers(0)->mutable_load()->set_transports("ucx 1.13.1: tcp/eth0");
+  EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 0u) << "nothing uses them";
 }
 
 TEST(DoctorTest, TheJsonHoldsWhatTheTextDoes) {
   Examination seen = Healthy();
   seen.servers.mutable_servers(0)->set_name("a \"quoted\" name");
+  seen.node.open_files = 64;
   const std::string json = FindingsJson(Judge(seen));
-  google::protobuf::ListValue list;
-  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &list).ok()) << json;
+  google::protobuf::Struct document;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &document).ok()) << json;
+  const auto& list = document.fields().at("findings").list_value();
   ASSERT_EQ(list.values_size(), static_cast<int>(Judge(seen).size()));
   const auto& fields = list.values(2).struct_value().fields();
   EXPECT_EQ(fields.at("check").string_value(), "server");
   EXPECT_EQ(fields.at("verdict").string_value(), "good");
   EXPECT_THAT(fields.at("text").string_value(), HasSubstr("a \"quoted\" name"));
+  EXPECT_EQ(document.fields().at("problems").number_value(), 0);
+  EXPECT_EQ(document.fields().at("warnings").number_value(), 1);
 }
 
 TEST(WaysTest, TellReachedAddressesFromOthersInTheOrderGiven) {
-  const LoopbackSocket listening(true);
-  const LoopbackSocket silent(false);
+  const LoopbackSocket listening(4);
+  const LoopbackSocket silent(-1);
   const std::vector<Way> ways = TryWays({silent.address(), listening.address(), "not an address"}, kTimeoutMs);
   ASSERT_EQ(ways.size(), 3u);
   EXPECT_EQ(ways[0].address, silent.address());
-  EXPECT_TRUE(absl::IsUnavailable(ways[0].reached));
-  EXPECT_THAT(std::string(ways[0].reached.message()), HasSubstr("refused"));
-  EXPECT_TRUE(ways[1].reached.ok()) << ways[1].reached;
-  EXPECT_GT(ways[1].connect_ns, 0u);
+  EXPECT_EQ(ways[0].outcome, Way::Outcome::kRefused);
+  EXPECT_THAT(ways[0].why, HasSubstr("refused"));
+  EXPECT_EQ(ways[1].outcome, Way::Outcome::kReached) << ways[1].why;
   EXPECT_EQ(ways[1].device, "lo");
   EXPECT_TRUE(ways[1].within_node);
-  EXPECT_GT(ways[1].path_mtu, 0u);
-  EXPECT_TRUE(absl::IsInvalidArgument(ways[2].reached));
+  EXPECT_GT(ways[1].device_mtu, 0u);
+  EXPECT_GT(ways[1].segment_bytes, 0u);
+  EXPECT_FALSE(ways[1].congestion_control.empty());
+  EXPECT_EQ(ways[2].outcome, Way::Outcome::kBadAddress);
+}
+
+TEST(WaysTest, ManyAddressesTakeNoMoreDescriptorsThanAFew) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  limit.rlim_cur = kMostAtATime + 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const LoopbackSocket listening(4096);
+  const std::vector<Way> ways = TryWays(std::vector<std::string>(1000, listening.address()), kTimeoutMs);
+  EXPECT_THAT(ways, Each(Field("outcome", &Way::outcome, Way::Outcome::kReached)));
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(WaysTest, GiveUpWhenTheTimeIsOver) {
   // Nobody accepts: when the queue of the listener is full, the kernel leaves those that come later without an answer.
-  const LoopbackSocket listening(true);
-  const std::vector<std::string> many(64, listening.address());
-  const std::vector<Way> ways = TryWays(many, 200);
-  EXPECT_TRUE(ways.front().reached.ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(ways.back().reached)) << ways.back().reached;
-  EXPECT_THAT(std::string(ways.back().reached.message()), HasSubstr("no answer within 200 ms"));
+  const LoopbackSocket listening(4);
+  const std::vector<Way> ways = TryWays(std::vector<std::string>(64, listening.address()), 200);
+  EXPECT_EQ(ways.front().outcome, Way::Outcome::kReached);
+  EXPECT_EQ(ways.back().outcome, Way::Outcome::kNoAnswer) << ways.back().why;
+  EXPECT_THAT(ways.back().why, HasSubstr("no answer within 200 ms"));
 }
 
 TEST(NodeSettingsTest, AreReadFromTheKernelsFiles) {
@@ -238,15 +298,13 @@ TEST(NodeSettingsTest, AreReadFromTheKernelsFiles) {
   std::filesystem::create_directories(root + "proc/sys/net/ipv4");
   std::filesystem::create_directories(root + "sys/class/infiniband/mlx5_1");
   std::filesystem::create_directories(root + "sys/class/infiniband/mlx5_0");
-  std::ofstream(root + "proc/sys/net/ipv4/tcp_congestion_control") << "bbr\n";
   std::ofstream(root + "proc/sys/net/ipv4/tcp_slow_start_after_idle") << "1\n";
   const NodeSettings settings = ReadNodeSettings(root);
-  EXPECT_EQ(settings.congestion_control, "bbr");
   EXPECT_TRUE(settings.slow_start_after_idle);
   EXPECT_THAT(settings.rdma_devices, ElementsAre("mlx5_0", "mlx5_1"));
   EXPECT_GT(settings.open_files, 0u);
   const NodeSettings nothing = ReadNodeSettings(root + "nothing/");
-  EXPECT_EQ(nothing.congestion_control, "");
+  EXPECT_FALSE(nothing.slow_start_after_idle);
   EXPECT_THAT(nothing.rdma_devices, IsEmpty());
   std::filesystem::remove_all(root);
 }
@@ -294,22 +352,34 @@ class DoctorCommandTest : public ::testing::Test {
 };
 
 TEST_F(DoctorCommandTest, EndsWellWhereTheServerIsReached) {
-  const LoopbackSocket server(true);
+  const LoopbackSocket server(4);
   AddServer(server.address());
   EXPECT_EQ(Run(), kExitOk) << out_.str() << err_.str();
-  EXPECT_THAT(out_.str(), AllOf(HasSubstr("shoal-0 on rack1: 1 I/O thread reached"), HasSubstr("0 problems")));
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("shoal-0 on rack1: 1 port reached"), HasSubstr("0 problems")));
   EXPECT_THAT(out_.str(), HasSubstr("ms of the scheduler's")) << "it says what time the scheduler has";
 }
 
 TEST_F(DoctorCommandTest, FailsWhereItIsNot) {
-  const LoopbackSocket server(false);
+  const LoopbackSocket server(-1);
   AddServer(server.address());
-  EXPECT_EQ(Run(), kExitFailure);
+  EXPECT_EQ(Run(), kExitProblem);
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("problem  server"), HasSubstr("can't be reached at " + server.address())));
-  EXPECT_THAT(err_.str(), HasSubstr("1 problem found"));
-  EXPECT_EQ(Run({"--json"}), kExitFailure);
-  google::protobuf::ListValue list;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &list).ok()) << out_.str();
+  EXPECT_THAT(err_.str(), HasSubstr("the doctor found 1 problem"));
+  EXPECT_EQ(Run({"--json"}), kExitProblem);
+  google::protobuf::Struct document;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &document).ok()) << out_.str();
+}
+
+TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
+  const std::string gone = scheduler_->address();
+  scheduler_.reset();
+  const auto no_environment = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
+  const int code =
+      RunShoalctl({"doctor", "--scheduler", gone, "--timeout", "20", "--json"}, no_environment, out_, err_);
+  EXPECT_EQ(code, kExitProblem) << err_.str();
+  google::protobuf::Struct document;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &document).ok()) << out_.str();
+  EXPECT_GE(document.fields().at("findings").list_value().values_size(), 2) << "this node is looked at as well";
 }
 
 }  // namespace

@@ -221,8 +221,9 @@ typedef struct shoal_plan {
   uint64_t round_trip_ns;
   uint64_t message_ns;   /* what a message costs beyond its bytes */
   uint64_t predicted_ns; /* by the model that determines chunks and window (core/time_model.h); 0: not measured */
-  /* Above 1: the ranks of a node reduce among themselves first, and so many share its link. Each of them pushes one
-   * part of the tensor; chunks and servers are those of the largest part, the prediction is for the whole tensor. */
+  /* 1: none. Above 1: the ranks of a node reduce among themselves first, and so many share its link. Each of them
+   * pushes one part of the tensor; chunks and servers are those of the largest part, the prediction is for the whole
+   * tensor. */
   uint32_t rails;
 } shoal_plan;
 
