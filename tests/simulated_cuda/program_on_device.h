@@ -103,6 +103,7 @@ class ProgramOnDevice {
   void HoldDriver(bool hold) { reinterpret_cast<void (*)(int)>(Find("simulated_cuda_hold"))(hold ? 1 : 0); }
   void Fail(uint32_t device) { reinterpret_cast<void (*)(uint32_t)>(Find("simulated_cuda_fail"))(device); }
   uint64_t RegisteredBytes() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_registered_bytes"))(); }
+  uint64_t ObjectsMade() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_objects_made"))(); }
   uint64_t CopyKernels() { return reinterpret_cast<uint64_t (*)()>(Find("simulated_cuda_copy_kernels"))(); }
 
  private:

@@ -52,6 +52,7 @@ struct Kernel {
 
 std::array<std::atomic<bool>, kDevices> failed;
 std::atomic<uint64_t> copy_kernels;
+std::atomic<uint64_t> objects_made;
 
 Context* ContextOf(uint32_t device) {
   static auto* const contexts = new std::array<Context*, kDevices>{new Context(0), new Context(1)};
@@ -177,6 +178,8 @@ void simulated_cuda_hold(int hold) {
 uint64_t simulated_cuda_registered_bytes() { return RegisteredBytes(); }
 uint64_t simulated_cuda_copy_kernels() { return copy_kernels; }
 
+uint64_t simulated_cuda_objects_made() { return objects_made; }
+
 Result cuInit(unsigned int /*flags*/) { return kSuccess; }
 
 Result cuGetErrorString(Result error, const char** text) {
@@ -229,6 +232,7 @@ Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 Result cuStreamCreateWithPriority(void** stream, unsigned int /*flags*/, int /*priority*/) {
   if (Current() == nullptr) return kInvalidContext;
   *stream = new Stream(Current()->device);
+  ++objects_made;
   return kSuccess;
 }
 
@@ -255,6 +259,7 @@ Result cuStreamBeginCapture_v2(void* stream, int /*mode*/) {
 
 Result cuEventCreate(void** event, unsigned int /*flags*/) {
   *event = new Event;
+  ++objects_made;
   return kSuccess;
 }
 
@@ -331,7 +336,11 @@ Result cuModuleLoadData(void** module, const void* image) {
 
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
   if (std::strstr(static_cast<const char*>(module), name) == nullptr) return kInvalidValue;
-  *function = new Kernel{name};
+  // As long as the process has the module; it has each once.
+  static std::mutex mutex;
+  static auto* const kernels = new std::map<std::string, Kernel>();
+  const std::lock_guard lock(mutex);
+  *function = &kernels->try_emplace(name, Kernel{name}).first->second;
   return kSuccess;
 }
 

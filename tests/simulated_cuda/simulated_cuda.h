@@ -17,6 +17,8 @@ void simulated_cuda_hold(int hold);
 // So many bytes of host memory are registered, and so many kernels of the worker run or wait to run.
 uint64_t simulated_cuda_registered_bytes();
 uint64_t simulated_cuda_copy_kernels();
+// So many streams (with a priority) and events were made since the start.
+uint64_t simulated_cuda_objects_made();
 }
 
 #endif  // SHOAL_TESTS_SIMULATED_CUDA_SIMULATED_CUDA_H_

@@ -1,6 +1,9 @@
 #include "worker/device/cuda_device.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/device/copy_kernel_ptx.h"
@@ -19,13 +22,40 @@ void CallOnDone(cuda::Stream /*stream*/, cuda::Result result, void* user_data) {
   done->function(done->api->Check(result, "work of the stream before the all-reduce"));
 }
 
+// The newest of them; nullptr: there is none.
+template <typename T>
+T TakeLast(std::vector<T>* all) {
+  if (all->empty()) return nullptr;
+  T last = all->back();
+  all->pop_back();
+  return last;
+}
+
 }  // namespace
+
+// What a process has of a device. Nothing of it is ever destroyed.
+struct CudaDevice::Shared {
+  std::mutex mutex;
+  cuda::Context context = nullptr;  // nullptr: not opened yet
+  cuda::Function kernel = nullptr;
+  int priority = 0;
+  std::vector<cuda::Stream> streams;  // not in use
+  std::vector<cuda::Event> events;    // likewise
+};
+
+CudaDevice::Shared* CudaDevice::FindShared(const cuda::Api& api, uint32_t ordinal) {
+  static std::mutex mutex;
+  // By the driver, of which a test has another one, and ordinal.
+  static auto* const devices = new std::map<std::pair<void*, uint32_t>, Shared>();
+  const std::lock_guard lock(mutex);
+  return &(*devices)[{reinterpret_cast<void*>(api.event_create), ordinal}];
+}
 
 // The device's context is the thread's current one for as long.
 class CudaDevice::Current {
  public:
   explicit Current(const CudaDevice& device)
-      : api_(*device.api_), status_(api_.Check(api_.context_push(device.context_), "cuCtxPushCurrent")) {}
+      : api_(*device.api_), status_(api_.Check(api_.context_push(device.shared_.context), "cuCtxPushCurrent")) {}
   ~Current() {
     cuda::Context popped = nullptr;
     if (status_.ok()) api_.context_pop(&popped);
@@ -51,28 +81,38 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<con
     return absl::InvalidArgumentError(
         absl::StrCat("there is no CUDA device ", ordinal, ": this process sees ", count, " of them, counted from 0"));
   }
+  Shared* const shared = FindShared(*api, ordinal);
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(api), shared));
+  const std::lock_guard lock(shared->mutex);
+  if (shared->kernel != nullptr) return device;
   cuda::Device handle = 0;
-  absl::Status status = api->Check(api->device_get(&handle, static_cast<int>(ordinal)), "cuDeviceGet");
+  absl::Status status =
+      device->api_->Check(device->api_->device_get(&handle, static_cast<int>(ordinal)), "cuDeviceGet");
   if (!status.ok()) return status;
-  cuda::Context context = nullptr;
-  status = api->Check(api->primary_context_retain(&context, handle), "cuDevicePrimaryCtxRetain");
-  if (!status.ok()) return status;
-  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(api), context));
-  const Current current(*device);
-  const cuda::Api& driver = *device->api_;
+  if (shared->context == nullptr) {
+    cuda::Context context = nullptr;
+    status = device->api_->Check(device->api_->primary_context_retain(&context, handle), "cuDevicePrimaryCtxRetain");
+    if (!status.ok()) return status;
+    shared->context = context;
+  }
+  if (status = device->LoadKernel(); !status.ok()) return status;
+  return device;
+}
+
+absl::Status CudaDevice::LoadKernel() {
+  const Current current(*this);
   int least = 0;
   cuda::Module module = nullptr;
-  status = current.Try("cuCtxGetStreamPriorityRange",
-                       [&] { return driver.context_stream_priorities(&least, &device->priority_); });
+  absl::Status status = current.Try("cuCtxGetStreamPriorityRange",
+                                    [&] { return api_->context_stream_priorities(&least, &shared_.priority); });
   if (status.ok()) {
-    status = current.Try("cuModuleLoadData", [&] { return driver.module_load_data(&module, kCopyKernelPtx); });
+    status = current.Try("cuModuleLoadData", [&] { return api_->module_load_data(&module, kCopyKernelPtx); });
   }
   if (status.ok()) {
     status = current.Try("cuModuleGetFunction",
-                         [&] { return driver.module_get_function(&device->kernel_, module, "shoal_copy"); });
+                         [&] { return api_->module_get_function(&shared_.kernel, module, "shoal_copy"); });
   }
-  if (!status.ok()) return status;
-  return device;
+  return status;
 }
 
 absl::Status CudaDevice::Register(std::span<std::byte> memory) {
@@ -84,16 +124,31 @@ absl::Status CudaDevice::Register(std::span<std::byte> memory) {
                                                    " MiB are to be locked in memory; set device_memory_bytes to less"));
 }
 
+void CudaDevice::Keep(cuda::Stream stream) {
+  const std::lock_guard lock(shared_.mutex);
+  shared_.streams.push_back(stream);
+}
+
+void CudaDevice::KeepEvent(cuda::Event event) {
+  const std::lock_guard lock(shared_.mutex);
+  shared_.events.push_back(event);
+}
+
 absl::StatusOr<cuda::Stream> CudaDevice::MakeStream() {
+  const std::lock_guard lock(shared_.mutex);
+  if (cuda::Stream kept = TakeLast(&shared_.streams); kept != nullptr) return kept;
   cuda::Stream made = nullptr;
   // Its kernels are few and small; others wait for them, on this device and elsewhere.
-  const absl::Status status = Current(*this).Try(
-      "cuStreamCreateWithPriority", [&] { return api_->stream_create(&made, cuda::kStreamNonBlocking, priority_); });
+  const absl::Status status = Current(*this).Try("cuStreamCreateWithPriority", [&] {
+    return api_->stream_create(&made, cuda::kStreamNonBlocking, shared_.priority);
+  });
   if (!status.ok()) return status;
   return made;
 }
 
 absl::StatusOr<cuda::Event> CudaDevice::MakeEvent() {
+  const std::lock_guard lock(shared_.mutex);
+  if (cuda::Event kept = TakeLast(&shared_.events); kept != nullptr) return kept;
   cuda::Event made = nullptr;
   const absl::Status status =
       Current(*this).Try("cuEventCreate", [&] { return api_->event_create(&made, cuda::kEventDisableTiming); });
@@ -135,7 +190,8 @@ absl::Status CudaDevice::LaunchCopyKernel(cuda::Stream stream, device::OpControl
   device::Uint64 tensor_bytes = bytes;
   void* parameters[] = {&control_address, &tensor_address, &tensor_bytes};
   return Current(*this).Try("cuLaunchKernel", [&] {
-    return api_->launch_kernel(kernel_, device::kBlocks, 1, 1, device::kThreads, 1, 1, 0, stream, parameters, nullptr);
+    return api_->launch_kernel(shared_.kernel, device::kBlocks, 1, 1, device::kThreads, 1, 1, 0, stream, parameters,
+                               nullptr);
   });
 }
 

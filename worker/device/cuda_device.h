@@ -1,7 +1,9 @@
 // One CUDA device, for ops of the worker: its context, the copy kernel, streams and events.
 //
 // Every function calls the driver, and takes as long as the driver's own locks do. Its objects are never destroyed:
-// work that uses them may be in streams for ever. Thread: one at a time.
+// work that uses them may be in streams for ever. What is kept when it is not used any more is used again, in the whole
+// process: workers that come and go make no more than they have in use at a time. Thread: one at a time, of each
+// object.
 #ifndef SHOAL_WORKER_DEVICE_CUDA_DEVICE_H_
 #define SHOAL_WORKER_DEVICE_CUDA_DEVICE_H_
 
@@ -26,8 +28,12 @@ class CudaDevice {
   // Locks memory of the host and makes it known to all devices. ResourceExhausted: it can't be locked.
   absl::Status Register(std::span<std::byte> memory);
 
+  // One that was kept, or a new one.
   absl::StatusOr<cuda::Stream> MakeStream();
   absl::StatusOr<cuda::Event> MakeEvent();
+  // Nothing is in the stream, and what was recorded in the event has happened.
+  void Keep(cuda::Stream stream);
+  void KeepEvent(cuda::Event event);
 
   // FailedPrecondition: the stream is being captured into a graph.
   absl::Status CheckNotCapturing(cuda::Stream stream);
@@ -40,13 +46,16 @@ class CudaDevice {
 
  private:
   class Current;
+  struct Shared;
 
-  CudaDevice(std::shared_ptr<const cuda::Api> api, cuda::Context context) : api_(std::move(api)), context_(context) {}
+  CudaDevice(std::shared_ptr<const cuda::Api> api, Shared* shared) : api_(std::move(api)), shared_(*shared) {}
+
+  // Of the process, made once for each device.
+  static Shared* FindShared(const cuda::Api& api, uint32_t ordinal);
+  absl::Status LoadKernel();
 
   const std::shared_ptr<const cuda::Api> api_;
-  const cuda::Context context_;
-  cuda::Function kernel_ = nullptr;
-  int priority_ = 0;
+  Shared& shared_;
 };
 
 }  // namespace shoal

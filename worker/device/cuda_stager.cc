@@ -74,12 +74,25 @@ CudaStager::~CudaStager() {
     TakeBackExited();
   }
   if (ended_.empty()) {
+    KeepForOthers();
     LockedRegion::GiveBack(region_);
     return;
   }
-  // Kernels that are still to run will look into their controls, and write to the arena.
-  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for it, it is right that the process ends.
-  new std::vector<std::shared_ptr<DeviceOp>>(std::move(ended_));
+  // Kernels that are still to run will look into their controls, and write to the arena: these stay as long as the
+  // process. Without memory for it, it is right that that ends.
+  static std::mutex mutex;
+  static auto* const left = new std::vector<std::shared_ptr<DeviceOp>>();
+  const std::lock_guard lock(mutex);
+  left->insert(left->end(), std::make_move_iterator(ended_.begin()), std::make_move_iterator(ended_.end()));
+}
+
+void CudaStager::KeepForOthers() {
+  for (const auto& [ordinal, device] : devices_) {
+    for (const cuda::Event event : free_events_[ordinal]) device->KeepEvent(event);
+    for (const std::vector<cuda::Stream>& streams : free_streams_[ordinal]) {
+      for (const cuda::Stream stream : streams) device->Keep(stream);
+    }
+  }
 }
 
 // ---- callers ----

@@ -102,6 +102,9 @@ class CudaStager final : public Stager {
   absl::StatusOr<cuda::Stream> TakeStream(CudaDevice* device, DeviceOp* op);
   absl::Status Enqueue(DeviceOp* op, std::function<void(const absl::Status&)> when_ready);
 
+  // At the end, when nothing of it is in use.
+  void KeepForOthers();
+
   // With mutex_ held.
   void TakeBackExited();
   void LeaveLane(DeviceOp* op);

@@ -60,6 +60,22 @@ class CudaStagerTest : public testing::Test {
   std::atomic<int> ready_ = 0;
 };
 
+TEST_F(CudaStagerTest, WhatOneStagerHadOfADeviceIsUsedByTheNext) {
+  if (!program_.is_simulated()) GTEST_SKIP() << "a real driver does not say what was made";
+  std::byte* const tensor = program_.Allocate(4000);
+  uint64_t made_by_first = 0;
+  for (uint64_t worker = 0; worker < 5; ++worker) {
+    const auto op = Prepare(worker, tensor);
+    ASSERT_TRUE(Launch(op).ok());
+    stager_->EndOp(worker, /*well=*/true);
+    stager_.reset();  // when the op's kernel has ended
+    stager_ = Make();
+    if (worker == 0) made_by_first = program_.ObjectsMade();
+  }
+  EXPECT_GT(made_by_first, 0u);
+  EXPECT_EQ(program_.ObjectsMade(), made_by_first);
+}
+
 TEST_F(CudaStagerTest, TouchesNoDeviceBeforeTheFirstTensorAndLocksItsMemoryOnce) {
   if (!program_.is_simulated()) GTEST_SKIP() << "a real driver does not say what is locked";
   // (Of another size than that of other tests, whose regions are used again.)
