@@ -139,7 +139,22 @@ class Process:
         return self.process.poll() is None
 
     def send(self, number: int) -> None:
+        """Returns when the process has stopped, if that is what the signal asks for: the kernel only notes it, and a
+        thread that runs on another processor goes on for a while."""
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            deadline = time.monotonic() + PATIENCE_S
+            while not self.has_stopped() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert self.has_stopped(), f"does not stop: {self}"
+
+    def has_stopped(self) -> bool:
+        """All of its threads stand still."""
+        for thread in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            # "1234 (name) T ...", where the name may have any characters.
+            if (thread / "stat").read_text().rpartition(") ")[2][:1] != "T":
+                return False
+        return True
 
     def say(self, line: str = "go on") -> None:
         """Gives the program a line on its standard input."""
