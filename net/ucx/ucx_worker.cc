@@ -1,6 +1,5 @@
 #include "net/ucx/ucx_worker.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "core/frame.h"
 #include "net/ucx/ucx_lanes.h"
 #include "net/ucx/ucx_status.h"
+#include "process/lockable_memory.h"
 
 namespace shoal {
 namespace {
@@ -46,19 +46,6 @@ absl::Status Modify(ucp_config_t* config, const std::vector<UcxSetting>& setting
         absl::StrCat("UCX refused ", setting.name, "=", setting.value, ": ", ucs_status_string(status)));
   }
   return absl::OkStatus();
-}
-
-// What RDMA sends from and receives into is locked into memory. With less than this UCX fails in the middle of
-// something, or tries for ever.
-constexpr size_t kLockableBytesForRdma = size_t{256} << 20;
-
-// Asks the kernel for leave, not for the memory.
-bool MayLock(size_t bytes) {
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  const bool locked = mlock2(memory, bytes, MLOCK_ONFAULT) == 0;
-  munmap(memory, bytes);
-  return locked;
 }
 
 absl::Status NoSuchTransport(const UcxSettings& settings) {

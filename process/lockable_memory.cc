@@ -1,0 +1,15 @@
+#include "process/lockable_memory.h"
+
+#include <sys/mman.h>
+
+namespace shoal {
+
+bool MayLock(size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  const bool locked = mlock2(memory, bytes, MLOCK_ONFAULT) == 0;
+  munmap(memory, bytes);
+  return locked;
+}
+
+}  // namespace shoal
