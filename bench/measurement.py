@@ -56,7 +56,9 @@ def make_network(scenario: Scenario) -> Network:
         return make_one_node(scenario.workers, scenario.servers)
     server_link = scenario.server_link or scenario.worker_link
     links = [scenario.worker_link] * scenario.worker_nodes
-    return make_linked_nodes(links, [server_link] * scenario.servers, scenario.ranks_per_node)
+    return make_linked_nodes(
+        links, [server_link] * scenario.servers, scenario.ranks_per_node, network_count=scenario.node_links
+    )
 
 
 def take_turn(contender, network: Network, case: Case, timeout_s: float) -> Turn:
@@ -150,6 +152,7 @@ def record(
         "workers": scenario.workers,
         "servers": scenario.servers,
         "ranks_per_node": scenario.ranks_per_node,
+        "node_links": scenario.node_links,
         "kappa": scenario.kappa() if link else None,
         "worker_link": dataclasses.asdict(scenario.worker_link) if link else None,
         "server_link": dataclasses.asdict(server_link) if link else None,

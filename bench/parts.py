@@ -20,13 +20,18 @@ class Scenario:
     worker_link: LinkShape | None = None  # None: all on one node, over its loopback device and its memory
     server_link: LinkShape | None = None  # None: as the workers'
     ranks_per_node: int = 1  # of the workers, where links lead to them: each node has one link
+    node_links: int = 1  # of a node of workers, to a network each; servers are in those networks by turns
 
     @property
     def worker_nodes(self) -> int:
         return self.workers // self.ranks_per_node
 
+    @property
+    def worker_links(self) -> int:
+        return self.worker_nodes * self.node_links
+
     def kappa(self) -> float:
-        """The servers' links in units of a worker's."""
+        """The servers' links in units of a link of a worker's node."""
         if self.worker_link is None:
             return 0.0
         server_rate = (self.server_link or self.worker_link).rate_mbit
@@ -41,11 +46,22 @@ class Part:
     note: str
 
 
-def several_ranks(nodes: int, ranks_per_node: int, servers: int, rate_mbit: float, cases, contenders) -> Scenario:
+def several_ranks(
+    nodes: int, ranks_per_node: int, servers: int, rate_mbit: float, cases, contenders, node_links: int = 1
+) -> Scenario:
     name = f"{nodes} nodes with {ranks_per_node} ranks each, k={servers}, {rate_mbit:g} Mbit/s"
-    link = LinkShape(rate_mbit)
-    workers = nodes * ranks_per_node
-    return Scenario(name, workers, servers, tuple(cases), tuple(contenders), link, ranks_per_node=ranks_per_node)
+    if node_links > 1:
+        name += f", {node_links} links a node"
+    return Scenario(
+        name,
+        nodes * ranks_per_node,
+        servers,
+        tuple(cases),
+        tuple(contenders),
+        LinkShape(rate_mbit),
+        ranks_per_node=ranks_per_node,
+        node_links=node_links,
+    )
 
 
 def linked(workers: int, servers: int, rate_mbit: float, cases, contenders, port_buffer_kib: int = 256) -> Scenario:
@@ -155,9 +171,11 @@ PARTS = (
                 for nodes, ranks, servers in ((2, 4, 2), (4, 2, 4), (2, 8, 2))
             ),
             several_ranks(4, 4, 2, 200, BUCKET, ("shoal-node-colocated", "shoal-node", "gloo")),
+            several_ranks(2, 4, 4, 200, BUCKET, ("shoal-node", "gloo"), node_links=2),
         ),
         "The ranks of a node share its link. Where they reduce among themselves first, the tensor crosses it once each"
-        " way, and not once for each rank. With fewer servers than nodes, each node has a colocated server as well.",
+        " way, and not once for each rank. With fewer servers than nodes, each node has a colocated server as well. Two"
+        " links of a node lead to two networks with half of the servers in each; Gloo is given both of its devices.",
     ),
     Part(
         "checksums",
@@ -268,12 +286,14 @@ PARTS = (
 
 def ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
     """A ring of all ranks on the workers' links alone, which enters and leaves each node once."""
-    return 2 * (scenario.workers - 1) / scenario.workers * case.size_bytes / link_bytes_per_s
+    n = scenario.workers
+    return 2 * (n - 1) / n * case.size_bytes / link_bytes_per_s / scenario.node_links
 
 
 def equal_total_ring_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float:
-    """The ring, if the servers' links were given to the workers: (n + kappa) / n of the rate."""
-    return ring_bound_s(scenario, case, link_bytes_per_s) * scenario.workers / (scenario.workers + scenario.kappa())
+    """The ring, if the servers' links were given to the workers' nodes: (links + kappa) / links of the rate."""
+    links = scenario.worker_links
+    return ring_bound_s(scenario, case, link_bytes_per_s) * links / (links + scenario.kappa())
 
 
 def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float | None:
@@ -283,7 +303,8 @@ def dedicated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -
     None without servers."""
     if scenario.servers == 0:
         return None
-    return case.size_bytes / link_bytes_per_s * max(scenario.ranks_per_node, scenario.workers / scenario.kappa())
+    of_node_link = scenario.ranks_per_node / scenario.node_links
+    return case.size_bytes / link_bytes_per_s * max(of_node_link, scenario.workers / scenario.kappa())
 
 
 def rails_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -> float | None:
@@ -298,5 +319,6 @@ def colocated_bound_s(scenario: Scenario, case: Case, link_bytes_per_s: float) -
     """Shards in servers and workers' nodes at once, in the best proportion. Several ranks of a node reduce among
     themselves first."""
     nodes = scenario.worker_nodes
-    kappa = min(scenario.kappa(), nodes)
-    return 2 * nodes * (nodes - 1) / (nodes**2 + kappa * (nodes - 2)) * case.size_bytes / link_bytes_per_s
+    node_bytes_per_s = link_bytes_per_s * scenario.node_links
+    kappa = min(scenario.kappa() / scenario.node_links, nodes)
+    return 2 * nodes * (nodes - 1) / (nodes**2 + kappa * (nodes - 2)) * case.size_bytes / node_bytes_per_s

@@ -29,17 +29,19 @@ def fairness(scenario: dict) -> list[str]:
             " nothing leaves the node. A ratio says what the software costs here and nothing about a network."
         ]
     link, kappa = scenario["worker_link"], scenario["kappa"]
-    workers = scenario["workers"]
     ranks = scenario["ranks_per_node"]
+    node_links = scenario.get("node_links", 1)
+    links = scenario["workers"] // ranks * node_links
     whose = "Every worker has" if ranks == 1 else f"The {ranks} workers of each node have together"
+    what = "the same link" if node_links == 1 else f"the same {node_links} links, to a network each,"
     return [
-        f"{whose} the same link for every contender: {link['rate_mbit']:g} Mbit/s each way,"
+        f"{whose} {what} for every contender: {link['rate_mbit']:g} Mbit/s each way,"
         f" {scenario['link_bytes_per_s'] * 8e-6:.1f} of them payload (calibrated), port buffers of"
         f" {link['port_buffer_kib']} KiB, bursts of {link['burst_kib']} KiB, Cubic.",
-        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} workers' links; the"
-        " others don't use those.",
+        f"Shoal has {scenario['servers']} servers beside them with links worth kappa = {kappa:g} of those links; the"
+        " others don't use them.",
         f"Equal total: a perfect ring with the servers' links given to its workers would have"
-        f" {(workers + kappa) / workers:g} times the rate.",
+        f" {(links + kappa) / links:g} times the rate.",
     ]
 
 

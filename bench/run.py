@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 
+import fabric_model.gpu_nodes as gpu_nodes
 import fabric_model.run as scale_model
 import machine
 import report as page
@@ -28,7 +29,7 @@ BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
 OPEN_MPI_PROGRAM = ROOT / "build/bench/open_mpi_rank"
 TITLES = {part.name: part.title for part in PARTS}
-TITLES |= {scale_model.NAME: scale_model.TITLE, survival.NAME: survival.TITLE}
+TITLES |= {each.NAME: each.TITLE for each in (scale_model, gpu_nodes, survival)}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -55,6 +56,7 @@ def parse_arguments() -> argparse.Namespace:
     model.add_argument("--most-workers", type=int, default=1024, help="in the model (default %(default)s)")
     model.add_argument("--reuse", type=pathlib.Path, metavar="JSON", help="an earlier result: measures nothing anew")
     survive = parser.add_argument_group(f"of the part {survival.NAME}")
+    survive.add_argument("--nodes", type=int, default=1, help="of the 4 ranks; with 2 they are rails (default 1)")
     survive.add_argument("--steps", type=int, default=1000, help="of each training (default %(default)s)")
     survive.add_argument("--kills", type=int, default=100, help="of servers (default %(default)s)")
     survive.add_argument("--rolling-restarts", type=int, default=10, help="of all servers (default %(default)s)")
@@ -66,6 +68,8 @@ def parse_arguments() -> argparse.Namespace:
             parser.error(f"there is no part {name}; choose from {', '.join(TITLES)}")
     if arguments.rounds < 3:
         parser.error("--rounds must be at least 3, or the interval says nothing")
+    if arguments.nodes not in (1, 2):
+        parser.error("--nodes must be 1 or 2: there are 4 ranks, and a node of one rank has nothing to reduce inside")
     if arguments.steps < 2 * max(arguments.kills, arguments.rolling_restarts, 10):
         parser.error("--steps must be at least twice as many as there are kills or restarts")
     for folder in filter(None, (arguments.programs, arguments.other_build)):
@@ -90,6 +94,13 @@ def run_model(arguments: argparse.Namespace) -> None:
     command = shlex.join(["bench/run.py", *sys.argv[1:]])
     settings = make_settings(arguments)
     scale_model.run(ROOT, settings, arguments.output, started, command, arguments, lambda line: print(line, flush=True))
+
+
+def run_gpu_nodes(arguments: argparse.Namespace) -> None:
+    """RigError if something could not be simulated."""
+    started = datetime.datetime.now(datetime.timezone.utc)
+    command = shlex.join(["bench/run.py", *sys.argv[1:]])
+    gpu_nodes.run(ROOT, arguments.output, started, command, lambda line: print(line, flush=True))
 
 
 def run_survival(arguments: argparse.Namespace) -> bool:
@@ -160,6 +171,8 @@ def main() -> int:
             right = run_part(part, arguments) and right
     if scale_model.NAME in (arguments.parts or [scale_model.NAME]):
         run_model(arguments)
+    if gpu_nodes.NAME in (arguments.parts or [gpu_nodes.NAME]):
+        run_gpu_nodes(arguments)
     if survival.NAME in (arguments.parts or [survival.NAME]):
         right = run_survival(arguments) and right
     return 0 if right else 1

@@ -68,7 +68,7 @@ std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const Ser
 }
 
 PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const ServerOfGroup> servers,
-                     std::span<const uint32_t> weights) {
+                     std::span<const uint32_t> weights, uint32_t network_cards) {
   const double ranks = std::accumulate(ranks_of_node.begin(), ranks_of_node.end(), 0u);
   double total = 0;
   for (size_t i = 0; i < servers.size(); ++i) total += static_cast<double>(weights[i]) * servers[i].io_threads;
@@ -92,7 +92,8 @@ PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const Se
   }
   for (size_t node = 0; node < ranks_of_node.size(); ++node) {
     const double there = ranks_of_node[node];
-    const double results = there * (1 - share_of_node[node]);
+    const double at_busiest_card = (ranks_of_node[node] + network_cards - 1) / network_cards;
+    const double results = at_busiest_card * (1 - share_of_node[node]);
     const double pushes = (ranks - there) * share_of_node[node];
     // What is under way is either on its way to a server or back, so they don't add up.
     load.busiest_port = std::max({load.busiest_port, results, pushes});

@@ -38,9 +38,10 @@ struct ServerOfGroup {
 // Unless `servers` is empty, some weight is not 0.
 std::vector<uint32_t> PlanServerWeights(uint32_t node_count, std::span<const ServerOfGroup> servers);
 
-// What the weights mean for the ports. `ranks_of_node` has the number of ranks by node of the group.
+// What the weights mean for the ports. `ranks_of_node` has the number of ranks by node of the group; each node has
+// `network_cards` ports (1 or more), over which its ranks are dealt evenly, and its servers are at one of them.
 PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const ServerOfGroup> servers,
-                     std::span<const uint32_t> weights);
+                     std::span<const uint32_t> weights, uint32_t network_cards = 1);
 
 }  // namespace shoal
 

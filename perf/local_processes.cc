@@ -170,7 +170,8 @@ shoal_code StartServer(const PerfOptions& options, const std::string& scheduler,
   server.scheduler = scheduler.c_str();
   server.advertise = kLocalAddress;
   server.name = name.c_str();
-  server.net_device = options.net_device.empty() ? nullptr : options.net_device.c_str();
+  const std::string first_device = options.net_device.substr(0, options.net_device.find('/'));
+  server.net_device = first_device.empty() ? nullptr : first_device.c_str();
   server.transports = options.transports.empty() ? nullptr : options.transports.c_str();
   server.network_only = options.network_only ? 1 : 0;
   server.timeout_ms = uint64_t{1000} * options.timeout_s;

@@ -51,6 +51,8 @@ struct PerfOptions {
   uint32_t min_servers = 1;
   uint32_t timeout_s = 60;
   std::string net_device;
+  uint32_t local_rank = 0;
+  uint32_t local_world_size = 0;  // 0: not known
   std::string transports = "tcp";
   std::string colocate_text = "auto";
   Colocation colocation = Colocation::kAuto;  // filled in by ParsePerfOptions

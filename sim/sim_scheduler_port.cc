@@ -42,6 +42,7 @@ scheduler::Request AsRequest(const JoinGroupCall& call) {
                               .ranks = std::vector<JobRank>(call.group.ranks.begin(), call.group.ranks.end()),
                               .max_chunk_bytes = call.group.max_chunk_bytes,
                               .min_servers = call.group.min_servers,
+                              .network_cards = call.group.network_cards,
                               .wait_ms = call.wait_ms,
                               .link = call.group.link,
                               .wire = static_cast<uint32_t>(call.group.wire),

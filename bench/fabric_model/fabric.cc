@@ -30,8 +30,14 @@ Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies) {
   return AddNode(link_bytes_per_s * copies, copies, nullptr);
 }
 
-Fabric::NodeNumber Fabric::AddNodeInside(NodeNumber carrier, double link_bytes_per_s) {
-  return AddNode(link_bytes_per_s, 1, nodes_[carrier].get());
+Fabric::NodeNumber Fabric::AddNodeInside(NodeNumber carrier, double link_bytes_per_s, uint32_t copies) {
+  return AddNode(link_bytes_per_s * copies, copies, nodes_[carrier].get());
+}
+
+Fabric::NodeNumber Fabric::AddPort(NodeNumber owner, double link_bytes_per_s) {
+  const NodeNumber port = AddNode(link_bytes_per_s * copies(owner), copies(owner), nullptr);
+  nodes_[port]->owner = owner;
+  return port;
 }
 
 Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies, const Node* carrier) {
@@ -40,6 +46,7 @@ Fabric::NodeNumber Fabric::AddNode(double link_bytes_per_s, uint32_t copies, con
   auto node = std::make_unique<Node>();
   node->host = zone_->create_host("host-" + std::to_string(number), kProcessorSpeed);
   node->copies = copies;
+  node->owner = number;
   node->arrived = s4u::Semaphore::create(0);
   s4u::SplitDuplexLink* const link =
       zone_->create_split_duplex_link("link-" + std::to_string(number), link_bytes_per_s);
@@ -71,9 +78,11 @@ double Fabric::Run(uint32_t finishes) {
 
 void Fabric::SpendMessages(uint32_t count) const { s4u::this_actor::sleep_for(settings_.message_cost_s * count); }
 
-void Fabric::Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message) {
-  message.from = from;
-  if (payload_bytes <= 0) return Deliver(to, message);
+void Fabric::Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message,
+                  std::optional<double> latency_s) {
+  message.from = nodes_[from]->owner;
+  const double delay_s = latency_s.value_or(settings_.latency_s);
+  if (payload_bytes <= 0) return Deliver(to, delay_s, message);
   std::unique_ptr<Connection>& connection = connections_[{from, to}];
   if (connection == nullptr) {
     connection = std::make_unique<Connection>();
@@ -82,8 +91,13 @@ void Fabric::Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t
     actor->set_stacksize(kActorStackKib);
     actor->start([this, connection = connection.get(), from, to] { RunConnection(connection, from, to); });
   }
-  connection->queue.push_back({payload_bytes + settings_.message_bytes * message_count, message});
+  connection->queue.push_back({payload_bytes + settings_.message_bytes * message_count, delay_s, message});
   connection->waiting->release();
+}
+
+void Fabric::Notify(NodeNumber from, NodeNumber to, double delay_s, Message message) {
+  message.from = from;
+  Deliver(to, delay_s, message);
 }
 
 void Fabric::RunConnection(Connection* connection, NodeNumber from, NodeNumber to) {
@@ -92,27 +106,35 @@ void Fabric::RunConnection(Connection* connection, NodeNumber from, NodeNumber t
     const Departure departure = connection->queue.front();
     connection->queue.pop_front();
     s4u::Comm::sendto(nodes_[from]->host, nodes_[to]->host, static_cast<uint64_t>(departure.bytes));
-    Deliver(to, departure.message);
+    Deliver(to, departure.latency_s, departure.message);
   }
 }
 
 // The latency is no part of a transfer, which would keep the next one of the connection waiting.
-void Fabric::Deliver(NodeNumber to, const Message& message) {
-  nodes_[to]->inbox.push_back({s4u::Engine::get_clock() + settings_.latency_s, message});
-  nodes_[to]->arrived->release();
+void Fabric::Deliver(NodeNumber to, double delay_s, const Message& message) {
+  Node& node = *nodes_[nodes_[to]->owner];
+  node.messages.emplace(s4u::Engine::get_clock() + delay_s, message);
+  node.arrived->release();
 }
 
 bool Fabric::HasMessage(NodeNumber node) const {
-  const std::deque<Arrival>& inbox = nodes_[node]->inbox;
-  return !inbox.empty() && inbox.front().at_s <= s4u::Engine::get_clock();
+  const std::multimap<double, Message>& messages = nodes_[node]->messages;
+  return !messages.empty() && messages.begin()->first <= s4u::Engine::get_clock();
 }
 
 Message Fabric::Receive(NodeNumber node) {
-  nodes_[node]->arrived->acquire();
-  const Arrival arrival = nodes_[node]->inbox.front();
-  nodes_[node]->inbox.pop_front();
-  s4u::this_actor::sleep_until(arrival.at_s);
-  return arrival.message;
+  std::multimap<double, Message>& messages = nodes_[node]->messages;
+  while (!HasMessage(node)) {
+    // A message that arrives earlier than the first one known may still be sent.
+    if (messages.empty()) {
+      nodes_[node]->arrived->acquire();
+    } else {
+      nodes_[node]->arrived->acquire_timeout(messages.begin()->first - s4u::Engine::get_clock());
+    }
+  }
+  const Message message = messages.begin()->second;
+  messages.erase(messages.begin());
+  return message;
 }
 
 }  // namespace shoal::fabric_model

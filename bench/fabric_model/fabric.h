@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <simgrid/s4u.hpp>
 #include <utility>
 #include <vector>
@@ -29,7 +30,7 @@ struct FabricSettings {
   double message_bytes = 0;   // on the wire beside the payload
 };
 
-// What a message is about is the layout's own business.
+// What a message is about is the layout's own business. The fabric sets `from`.
 struct Message {
   uint32_t from = 0;
   uint32_t bucket = 0;
@@ -43,9 +44,12 @@ class Fabric {
   Fabric(const FabricSettings& settings, int* argument_count, char** arguments);
 
   NodeNumber AddNode(double link_bytes_per_s, uint32_t copies);
-  // A node inside one of `carrier`'s copies: what it sends and receives crosses that copy's link too.
-  NodeNumber AddNodeInside(NodeNumber carrier, double link_bytes_per_s);
+  // A node inside `carrier`, in as many of its copies: what it sends and receives crosses their links too.
+  NodeNumber AddNodeInside(NodeNumber carrier, double link_bytes_per_s, uint32_t copies);
+  // A second link of a node, which crosses nothing else. What comes by it is among the owner's messages.
+  NodeNumber AddPort(NodeNumber owner, double link_bytes_per_s);
   uint32_t copies(NodeNumber node) const { return nodes_[node]->copies; }
+  double latency_s() const { return settings_.latency_s; }
 
   // What the node does; it may run for ever.
   void SetProgram(NodeNumber node, std::function<void()> program);
@@ -58,25 +62,26 @@ class Fabric {
   // Spends the processor time of so many messages.
   void SpendMessages(uint32_t count) const;
   // Puts a message behind those that wait for the same connection. `payload_bytes` of all copies together; 0 stays
-  // inside the node.
-  void Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message);
+  // inside the node. It arrives `latency_s` (without it: the settings') after its last byte has left.
+  void Send(NodeNumber from, NodeNumber to, double payload_bytes, uint32_t message_count, Message message,
+            std::optional<double> latency_s = std::nullopt);
+  // A message between programs of one node (or to itself), which costs nothing: it arrives after `delay_s`.
+  void Notify(NodeNumber from, NodeNumber to, double delay_s, Message message);
   bool HasMessage(NodeNumber node) const;
   Message Receive(NodeNumber node);
 
  private:
-  struct Arrival {
-    double at_s = 0;
-    Message message;
-  };
   struct Node {
     simgrid::s4u::Host* host = nullptr;
     const simgrid::s4u::Link* link = nullptr;
     uint32_t copies = 1;
-    simgrid::s4u::SemaphorePtr arrived;
-    std::deque<Arrival> inbox;
+    NodeNumber owner = 0;                     // whose messages come here; itself if it is no port
+    simgrid::s4u::SemaphorePtr arrived;       // released for each message, or more often
+    std::multimap<double, Message> messages;  // by the time at which they arrive
   };
   struct Departure {
     double bytes = 0;
+    double latency_s = 0;
     Message message;
   };
   struct Connection {
@@ -86,7 +91,7 @@ class Fabric {
 
   NodeNumber AddNode(double link_bytes_per_s, uint32_t copies, const Node* carrier);
   void RunConnection(Connection* connection, NodeNumber from, NodeNumber to);
-  void Deliver(NodeNumber to, const Message& message);
+  void Deliver(NodeNumber to, double delay_s, const Message& message);
 
   const FabricSettings settings_;
   simgrid::s4u::Engine engine_;

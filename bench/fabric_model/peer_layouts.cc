@@ -9,7 +9,7 @@ namespace {
 
 using NodeNumber = Fabric::NodeNumber;
 
-// A worker's place in a binary tree over 1 .. count in which inner nodes lie between those below them.
+// A node's place in a binary tree over 1 .. count in which inner nodes lie between those below them.
 struct TreeNode {
   uint32_t parent = 0;  // 0: the root
   std::vector<uint32_t> children;
@@ -32,46 +32,50 @@ std::vector<TreeNode> MakeTree(uint32_t count) {
 class TreeRun {
  public:
   TreeRun(Fabric* fabric, const Training& training, uint32_t segment_bytes)
-      : fabric_(*fabric), training_(training), tree_(MakeTree(training.workers)) {
+      : fabric_(*fabric), training_(training), tree_(MakeTree(training.nodes)) {
     const uint64_t half = training.bucket_bytes / 2;
     segments_ = 2 * static_cast<uint32_t>(std::max<uint64_t>(1, half / segment_bytes));
     segment_bytes_ = static_cast<double>(training.bucket_bytes) / segments_;
-    for (uint32_t i = 0; i < training.workers; ++i) workers_.push_back(fabric_.AddNode(training.link_bytes_per_s, 1));
+    for (uint32_t i = 0; i < training.nodes; ++i) nodes_.push_back(fabric_.AddNode(training.link_bytes_per_s, 1));
+    if (training.inside.ranks > 1) hop_s_ = training.inside.latency_s + segment_bytes_ / training.inside.bytes_per_s;
   }
 
   double Run() {
-    for (const NodeNumber worker : workers_) fabric_.SetProgram(worker, [this, worker] { RunWorker(worker); });
-    return fabric_.Run(training_.workers);
+    for (const NodeNumber node : nodes_) fabric_.SetProgram(node, [this, node] { RunNode(node); });
+    return fabric_.Run(training_.nodes);
   }
 
  private:
   // In the second tree everybody has moved up by one, which makes its leaves inner nodes (the numbers of leaves are
   // odd).
-  uint32_t PlaceOf(NodeNumber worker, uint32_t segment) const { return (worker + segment % 2) % training_.workers + 1; }
-  NodeNumber WorkerAt(uint32_t place, uint32_t segment) const {
-    return (place - 1 + training_.workers - segment % 2) % training_.workers;
+  uint32_t PlaceOf(NodeNumber node, uint32_t segment) const { return (node + segment % 2) % training_.nodes + 1; }
+  NodeNumber NodeAt(uint32_t place, uint32_t segment) const {
+    return (place - 1 + training_.nodes - segment % 2) % training_.nodes;
   }
 
-  void Send(NodeNumber worker, uint32_t place, uint32_t bucket, uint32_t segment, bool down) {
+  void Send(NodeNumber node, uint32_t place, uint32_t bucket, uint32_t segment, bool down) {
     fabric_.SpendMessages(1);
-    fabric_.Send(worker, WorkerAt(place, segment), segment_bytes_, 1,
-                 {.bucket = bucket, .part = 2 * segment + (down ? 1 : 0)});
+    fabric_.Send(node, NodeAt(place, segment), segment_bytes_, 1,
+                 {.bucket = bucket, .part = 2 * segment + (down ? 1 : 0)}, fabric_.latency_s() + hop_s_);
   }
 
-  void RunWorker(NodeNumber worker) {
+  // Later segments go through the chain of ranks while earlier ones are on the links.
+  void PassChain() const { simgrid::s4u::this_actor::sleep_for((training_.inside.ranks - 1) * hop_s_); }
+
+  void RunNode(NodeNumber node) {
     std::vector<std::vector<uint32_t>> gathered(training_.buckets, std::vector<uint32_t>(segments_, 0));
     std::vector<uint32_t> missing(training_.buckets, segments_);
     uint32_t opened = 0;
     uint32_t done = 0;
-    // What the worker has of a segment goes up when all below it have come, and down from the root.
+    // What the node has of a segment goes up when all below it have come, and down from the root.
     const auto advance = [&](uint32_t bucket, uint32_t segment) {
-      const TreeNode& node = tree_[PlaceOf(worker, segment)];
-      if (bucket >= opened || gathered[bucket][segment] < node.children.size()) return false;
-      if (node.parent != 0) Send(worker, node.parent, bucket, segment, false);
-      return node.parent == 0;
+      const TreeNode& place = tree_[PlaceOf(node, segment)];
+      if (bucket >= opened || gathered[bucket][segment] < place.children.size()) return false;
+      if (place.parent != 0) Send(node, place.parent, bucket, segment, false);
+      return place.parent == 0;
     };
     const auto complete = [&](uint32_t bucket, uint32_t segment) {
-      for (const uint32_t child : tree_[PlaceOf(worker, segment)].children) Send(worker, child, bucket, segment, true);
+      for (const uint32_t child : tree_[PlaceOf(node, segment)].children) Send(node, child, bucket, segment, true);
       if (--missing[bucket] == 0) ++done;
     };
     const auto open_buckets = [&] {
@@ -82,9 +86,10 @@ class TreeRun {
         }
       }
     };
+    PassChain();
     open_buckets();
     while (done < training_.buckets) {
-      const Message message = fabric_.Receive(worker);
+      const Message message = fabric_.Receive(node);
       fabric_.SpendMessages(1);
       const uint32_t segment = message.part / 2;
       if (message.part % 2 == 1) {
@@ -95,6 +100,7 @@ class TreeRun {
       }
       open_buckets();
     }
+    PassChain();
     fabric_.Finish();
   }
 
@@ -103,43 +109,81 @@ class TreeRun {
   const std::vector<TreeNode> tree_;
   uint32_t segments_ = 0;
   double segment_bytes_ = 0;
-  std::vector<NodeNumber> workers_;
+  double hop_s_ = 0;  // from rank to rank of a node
+  std::vector<NodeNumber> nodes_;
 };
 
-// In lockstep a ring of a few workers that take all steps of a long one's keeps its time: each link carries the same.
-void RunRingWorker(Fabric* fabric, const Training& training, NodeNumber worker) {
-  const NodeNumber next = (worker + 1) % training.groups;
-  const uint32_t steps = 2 * (training.workers - 1);
-  const double piece_bytes = static_cast<double>(training.bucket_bytes) / training.workers;
-  const auto send = [&](uint32_t bucket, uint32_t step) {
-    fabric->SpendMessages(1);
-    fabric->Send(worker, next, piece_bytes, 1, {.bucket = bucket, .part = step});
-  };
-  uint32_t opened = 0;
-  while (opened < std::min(training.in_flight, training.buckets)) send(opened++, 0);
-  for (uint32_t done = 0; done < training.buckets;) {
-    const Message message = fabric->Receive(worker);
-    fabric->SpendMessages(1);
-    if (message.part + 1 < steps) {
-      send(message.bucket, message.part + 1);
-      continue;
+// In lockstep a ring over a few nodes that takes all steps of a long one's keeps its time: each link carries the same.
+// Messages: `part` is the step.
+class RingRun {
+ public:
+  RingRun(Fabric* fabric, const Training& training) : fabric_(*fabric), training_(training) {
+    for (uint32_t node = 0; node < training.groups; ++node) {
+      const NodeNumber carrier = fabric_.AddNode(training.link_bytes_per_s, 1);
+      for (uint32_t rank = 0; rank < training.inside.ranks; ++rank) AddRank(carrier);
     }
-    ++done;
-    if (opened < training.buckets) send(opened++, 0);
   }
-  fabric->Finish();
-}
+
+  double Run() {
+    for (uint32_t i = 0; i < ranks_.size(); ++i) {
+      fabric_.SetProgram(ranks_[i].outside, [this, i] { RunRank(i); });
+    }
+    return fabric_.Run(static_cast<uint32_t>(ranks_.size()));
+  }
+
+ private:
+  struct Rank {
+    NodeNumber outside = 0;  // also its name
+    NodeNumber inside = 0;   // to the ranks of its node
+  };
+
+  void AddRank(NodeNumber carrier) {
+    const InsideNode& inside = training_.inside;
+    if (inside.ranks == 1) {
+      ranks_.push_back({carrier, carrier});
+      return;
+    }
+    const NodeNumber outside = fabric_.AddNodeInside(carrier, inside.bytes_per_s, 1);
+    ranks_.push_back({outside, fabric_.AddPort(outside, inside.bytes_per_s)});
+  }
+
+  void SendToNext(uint32_t rank, uint32_t bucket, uint32_t step) {
+    const uint32_t next = (rank + 1) % static_cast<uint32_t>(ranks_.size());
+    const double piece_bytes = static_cast<double>(training_.bucket_bytes) / (training_.nodes * training_.inside.ranks);
+    const Message message{.bucket = bucket, .part = step};
+    fabric_.SpendMessages(1);
+    if (next % training_.inside.ranks == 0) {
+      fabric_.Send(ranks_[rank].outside, ranks_[next].outside, piece_bytes, 1, message);
+    } else {
+      fabric_.Send(ranks_[rank].inside, ranks_[next].inside, piece_bytes, 1, message, training_.inside.latency_s);
+    }
+  }
+
+  void RunRank(uint32_t rank) {
+    const uint32_t steps = 2 * (training_.nodes * training_.inside.ranks - 1);
+    uint32_t opened = 0;
+    while (opened < std::min(training_.in_flight, training_.buckets)) SendToNext(rank, opened++, 0);
+    for (uint32_t done = 0; done < training_.buckets;) {
+      const Message message = fabric_.Receive(ranks_[rank].outside);
+      fabric_.SpendMessages(1);
+      if (message.part + 1 < steps) {
+        SendToNext(rank, message.bucket, message.part + 1);
+        continue;
+      }
+      ++done;
+      if (opened < training_.buckets) SendToNext(rank, opened++, 0);
+    }
+    fabric_.Finish();
+  }
+
+  Fabric& fabric_;
+  const Training training_;
+  std::vector<Rank> ranks_;
+};
 
 }  // namespace
 
-double RunRing(Fabric* fabric, const Training& training) {
-  std::vector<NodeNumber> workers;
-  for (uint32_t i = 0; i < training.groups; ++i) workers.push_back(fabric->AddNode(training.link_bytes_per_s, 1));
-  for (const NodeNumber worker : workers) {
-    fabric->SetProgram(worker, [fabric, &training, worker] { RunRingWorker(fabric, training, worker); });
-  }
-  return fabric->Run(training.groups);
-}
+double RunRing(Fabric* fabric, const Training& training) { return RingRun(fabric, training).Run(); }
 
 double RunDoubleTree(Fabric* fabric, const Training& training, uint32_t segment_bytes) {
   return TreeRun(fabric, training, segment_bytes).Run();

@@ -93,7 +93,7 @@ def simulate(
     program: pathlib.Path, fabric: Fabric, workers: int, bucket_bytes: int, buckets: int, in_flight: int, flags
 ) -> float:
     """Seconds. RigError if the program fails or takes too long."""
-    command = [str(program), "--workers", str(workers), "--bucket", str(bucket_bytes), "--buckets", str(buckets)]
+    command = [str(program), "--nodes", str(workers), "--bucket", str(bucket_bytes), "--buckets", str(buckets)]
     command += ["--in-flight", str(in_flight), "--link", repr(fabric.link_bytes_per_s)]
     command += ["--latency", repr(fabric.latency_s), "--message-cost", repr(fabric.message_cost_s), *flags]
     try:

@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 
-from rig.nodes import Processes
+from rig.nodes import Node, Processes
 from rig.network import Network
 from rig.processor_time import ProcessorTimes
 
@@ -29,14 +29,18 @@ class Calibration:
 
 
 def calibrate(network: Network, processes: Processes) -> Calibration:
-    """Sends in a circle of all worker and server nodes; their links must have one shape. RigError if a stream fails."""
-    circle = list(dict.fromkeys(network.workers + network.servers))
+    """Sends in a circle of all worker and server nodes of each network; their links must have one shape. RigError if a
+    stream fails."""
+    circles: dict[str, list[tuple[Node, str]]] = {}  # by network: nodes, and their addresses in it
+    for node in dict.fromkeys(network.workers + network.servers):
+        for address in (node.address, *node.more_addresses):
+            circles.setdefault(address.rsplit(".", 2)[0], []).append((node, address))
     begin = time.monotonic() + SETTLE_S
     commands = []
-    for number, node in enumerate(circle):
-        target = circle[(number + 1) % len(circle)].address
-        command = [sys.executable, "-S", STREAM, "--to", target, "--begin", str(begin), "--end", str(begin + WINDOW_S)]
-        commands.append((node, command))
+    for circle in circles.values():
+        for (node, address), (_next, target) in zip(circle, circle[1:] + circle[:1]):
+            command = [sys.executable, "-S", STREAM, "--listen", address, "--to", target]
+            commands.append((node, [*command, "--begin", str(begin), "--end", str(begin + WINDOW_S)]))
     before = ProcessorTimes.now()
     outputs = processes.run(commands, timeout_s=SETTLE_S + WINDOW_S + 30)
     idle = ProcessorTimes.now().idle_share_since(before)

@@ -1,4 +1,5 @@
-"""Shaped links: every node hangs on one switch by a link of a given rate, with a port buffer at each of its ends.
+"""Shaped links: every node hangs on one switch by a link of a given rate, with a port buffer at each of its ends. Nodes
+of ranks may have a link to each of several networks, of which each has a switch of its own.
 
 The switch is a bridge in a namespace of its own; a link is a veth pair with a token bucket on both ends: on the node's
 end it is the node's uplink, on the switch's end the output port of a switch. What does not fit into a port's buffer is
@@ -12,7 +13,6 @@ import time
 
 from rig.nodes import Node, RigError, open_new_namespace
 
-DEVICE = "eth0"
 MEND_S = 30
 # For every contender: what the kernel is set to differs from machine to machine. It is a property of routes here,
 # because only the machine's first namespace may make a default of an algorithm that is restricted there.
@@ -88,10 +88,10 @@ class Network:
         run_in(self.switch, ["ip", "-batch", "-"], f"link set {self.ports[node.name]} {setting}\n")
 
     def bytes_received(self, node: Node) -> int:
-        """By the node's device, since it was made."""
+        """By the node's devices, since they were made."""
         text = run_in(node.namespace, ["cat", "/proc/net/dev"])
-        [line] = [line for line in text.splitlines() if line.strip().startswith(f"{node.device}:")]
-        return int(line.split(":")[1].split()[0])
+        counts = dict(line.strip().split(":", 1) for line in text.splitlines() if ":" in line)
+        return sum(int(counts[device].split()[0]) for device in node.device.split(","))
 
     def nodes(self) -> list[Node]:
         """Each namespace once."""
@@ -130,46 +130,76 @@ def make_one_node(worker_count: int, server_count: int) -> Network:
 
 
 def make_linked_nodes(
-    worker_links: list[LinkShape | None], server_links: list[LinkShape | None], ranks_per_node: int = 1
+    worker_links: list[LinkShape | None],
+    server_links: list[LinkShape | None],
+    ranks_per_node: int = 1,
+    network_count: int = 1,
 ) -> Network:
     """A node for each link (None: one without a limit) and one for control. `workers` names each of theirs
-    `ranks_per_node` times, one after the other. RigError without root, or if ip or tc fails."""
+    `ranks_per_node` times, one after the other. With several networks a worker's node has such a link to each of them,
+    and servers are in them by turns. RigError without root, or if ip or tc fails."""
     network = Network()
     try:
         network.switch = network.new_namespace()
-        run_in(network.switch, ["ip", "-batch", "-"], "link add switch type bridge\nlink set switch up\n")
-        network.control = add_node(network, "control", None)
-        nodes = [add_node(network, f"worker-{i}", link) for i, link in enumerate(worker_links)]
+        for number in range(network_count):
+            switch = switch_name(number)
+            run_in(network.switch, ["ip", "-batch", "-"], f"link add {switch} type bridge\nlink set {switch} up\n")
+        everywhere = tuple(range(network_count))
+        network.control = add_node(network, "control", None, everywhere)
+        nodes = [add_node(network, f"worker-{i}", link, everywhere) for i, link in enumerate(worker_links)]
         network.workers = [node for node in nodes for _ in range(ranks_per_node)]
-        network.servers = [add_node(network, f"server-{i}", link) for i, link in enumerate(server_links)]
+        for i, link in enumerate(server_links):
+            network.servers.append(add_node(network, f"server-{i}", link, (i % network_count,)))
     except BaseException:
         network.__exit__()
         raise
     return network
 
 
-def add_node(network: Network, name: str, shape: LinkShape | None) -> Node:
+def switch_name(network_number: int) -> str:
+    return "switch" if network_number == 0 else f"switch-{network_number}"
+
+
+def address_in(network_number: int, node_number: int) -> str:
+    return f"10.{64 + network_number}.{node_number // 250}.{node_number % 250 + 1}"
+
+
+def add_node(network: Network, name: str, shape: LinkShape | None, networks: tuple[int, ...] = (0,)) -> Node:
     number = len(network.namespaces)
-    node = Node(name, f"10.64.{number // 250}.{number % 250 + 1}", DEVICE, network.new_namespace())
-    port = network.ports[name] = f"port-{number}"
+    devices = [f"eth{i}" for i in range(len(networks))]
+    addresses = [address_in(each, number) for each in networks]
+    node = Node(name, addresses[0], ",".join(devices), network.new_namespace(), tuple(addresses[1:]))
+    network.ports[name] = f"port-{number}"
+    for each, device, address in zip(networks, devices, addresses):
+        port = f"port-{number}" if each == networks[0] else f"port-{number}-{each}"
+        add_link(network, node, each, port, device, address, shape)
+    if network.control is not None and 0 not in networks:  # the scheduler's address is in the first network
+        way = network.control.more_addresses[networks[0] - 1]
+        run_in(node.namespace, ["ip", "route", "add", f"{network.control.address}/32", "via", way])
+    return node
+
+
+def add_link(
+    network: Network, node: Node, network_number: int, port: str, device: str, address: str, shape: LinkShape | None
+) -> None:
     run_in(
         network.switch,
         ["ip", "-batch", "-"],
-        f"link add {port} type veth peer name {DEVICE} netns {node.namespace_path()}\n"
-        f"link set {port} master switch up\n",
+        f"link add {port} type veth peer name {device} netns {node.namespace_path()}\n"
+        f"link set {port} master {switch_name(network_number)} up\n",
     )
+    all_addresses = f"10.{64 + network_number}.0.0/16"
     run_in(
         node.namespace,
         ["ip", "-batch", "-"],
-        f"link set {DEVICE} up\naddr add {node.address}/16 dev {DEVICE} noprefixroute\n"
-        f"route add 10.64.0.0/16 dev {DEVICE} scope link src {node.address} congctl {CONGESTION_CONTROL}\n",
+        f"link set {device} up\naddr add {address}/16 dev {device} noprefixroute\n"
+        f"route add {all_addresses} dev {device} scope link src {address} congctl {CONGESTION_CONTROL}\n",
     )
     if shape is not None:
-        for namespace, device in ((network.switch, port), (node.namespace, DEVICE)):
+        for namespace, end in ((network.switch, port), (node.namespace, device)):
             run_in(
                 namespace,
                 ["tc", "-batch", "-"],
-                f"qdisc replace dev {device} root tbf rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb"
+                f"qdisc replace dev {end} root tbf rate {shape.rate_mbit}mbit burst {shape.burst_kib}kb"
                 f" limit {shape.port_buffer_kib}kb\n",
             )
-    return node

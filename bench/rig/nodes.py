@@ -64,8 +64,9 @@ def open_new_namespace() -> int:
 class Node:
     name: str
     address: str
-    device: str  # that carries the address
+    device: str  # that carries the address; with several networks "eth0,eth1", the first of which carries it
     namespace: int  # descriptor
+    more_addresses: tuple[str, ...] = ()  # of the further devices
 
     def namespace_path(self) -> str:
         """For tools that take a file, such as nsenter; valid while this process holds the namespace."""

@@ -33,11 +33,12 @@ def send_until(address: str, end: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--listen", required=True, help="address to receive at")
     parser.add_argument("--to", required=True, help="address to send to")
     parser.add_argument("--begin", type=float, required=True, help="of the window, on the machine's monotonic clock")
     parser.add_argument("--end", type=float, required=True)
     arguments = parser.parse_args()
-    listener = socket.create_server(("0.0.0.0", PORT))
+    listener = socket.create_server((arguments.listen, PORT))
     sender = threading.Thread(target=send_until, args=(arguments.to, arguments.end), daemon=True)
     sender.start()
     listener.settimeout(CONNECT_TIMEOUT_S)

@@ -1,4 +1,6 @@
-"""A scheduler and servers that are killed and restarted, and the example's training on them, all on one node.
+"""A scheduler and servers that are killed and restarted, and the example's training on them.
+
+On one node, or on nodes of several ranks, which reduce inside their node and are rails of servers elsewhere.
 
 One thread. RigError wherever a program does not do what it should.
 """
@@ -12,10 +14,12 @@ import subprocess
 import sys
 import time
 
+from rig.network import Network, make_linked_nodes, make_one_node
 from rig.nodes import Node, Processes, RigError, Service
 
 STOP_LIMIT_S = 60
 POLL_S = 0.01
+MASTER_PORT = 29500  # of torchrun, in a namespace of the run's own
 STEP_DONE = re.compile(r"step +(\d+)/")  # what train_gpt.py says
 
 
@@ -23,41 +27,55 @@ STEP_DONE = re.compile(r"step +(\d+)/")  # what train_gpt.py says
 class Shape:
     """Of a cluster and of what is trained on it."""
 
-    ranks: int = 4
+    nodes: int = 1
+    ranks: int = 4  # of all nodes together
     servers: int = 3
     steps: int = 1000
     model: tuple[str, ...] = ()  # options of examples/train_gpt.py
     lease_ttl_ms: int = 5000  # shoal-scheduler's default
 
+    @property
+    def has_rails(self) -> bool:
+        return self.nodes > 1
+
+    def make_network(self) -> Network:
+        """Links between nodes have no limit. RigError without root."""
+        if not self.has_rails:
+            return make_one_node(self.ranks, self.servers)
+        return make_linked_nodes([None] * self.nodes, [None] * self.servers, self.ranks // self.nodes)
+
 
 class Cluster:
-    def __init__(self, programs: pathlib.Path, node: Node, processes: Processes, shape: Shape):
+    def __init__(self, programs: pathlib.Path, network: Network, processes: Processes, shape: Shape):
         self.programs = programs
-        self.node = node
+        self.network = network
+        self.node = network.control
         self.processes = processes
         self.shape = shape
         self.folder = pathlib.Path(processes.logs.name)
         self.starts = 0
-        self.scheduler = self.start_scheduler(f"{node.address}:0")
+        self.scheduler = self.start_scheduler(f"{self.node.address}:0")
         self.servers = [self.start_server(number) for number in range(shape.servers)]
 
-    def start(self, name: str, command: list[str]) -> Service:
+    def start(self, node: Node, name: str, command: list[str]) -> Service:
         self.starts += 1
-        return self.processes.start_service(self.node, f"{self.starts}-{name}", command)
+        return self.processes.start_service(node, f"{self.starts}-{name}", command)
 
     def start_scheduler(self, listen: str) -> Service:
         """With what an earlier one knew."""
         command = [str(self.programs / "shoal-scheduler"), "--listen", listen]
         command += ["--state-file", str(self.folder / "state"), "--lease-ttl", str(self.shape.lease_ttl_ms)]
-        return self.start("scheduler", command)
+        return self.start(self.node, "scheduler", command)
 
     def start_server(self, number: int) -> Service:
-        """Registered when this returns. The last server is reached over TCP, the others through shared memory."""
+        """Registered when this returns. Of those on the ranks' node the last is reached over TCP, the others through
+        shared memory."""
+        node = self.network.servers[number]
         command = [str(self.programs / "shoal-server"), "--scheduler", self.scheduler.address]
-        command += ["--advertise", self.node.address, "--net-device", self.node.device, "--name", f"server-{number}"]
+        command += ["--advertise", node.address, "--net-device", node.device, "--name", f"server-{number}"]
         if number == self.shape.servers - 1:
             command.append("--network-only")
-        return self.start(f"server-{number}", command)
+        return self.start(node, f"server-{number}", command)
 
     def kill_server(self, number: int) -> float:
         """When, on the monotonic clock."""
@@ -102,33 +120,46 @@ def tail(log: pathlib.Path) -> str:
 
 
 class Training:
-    """One run of examples/train_gpt.py, with torchrun. Started by the constructor."""
+    """One run of examples/train_gpt.py, with a torchrun on each node. Started by the constructor."""
 
     def __init__(self, root: pathlib.Path, cluster: Cluster, text: pathlib.Path, limit_s: float):
         shape = cluster.shape
         self.deadline = time.monotonic() + limit_s
-        self.log = cluster.folder / "training.log"
         self.summary = cluster.folder / "training.json"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", cluster.node.address]
-        command += ["--nproc-per-node", str(shape.ranks), str(root / "examples/train_gpt.py"), "--backend", "shoal"]
-        command += ["--text", str(text), "--steps", str(shape.steps), "--report-every", "1", *shape.model]
-        command += ["--summary", str(self.summary)]
+        program = [str(root / "examples/train_gpt.py"), "--backend", "shoal", "--text", str(text)]
+        program += ["--steps", str(shape.steps), "--report-every", "1", *shape.model, "--summary", str(self.summary)]
+        nodes = list(dict.fromkeys(cluster.network.workers))
+        self.logs = [cluster.folder / f"training-{number}.log" for number in range(len(nodes))]
+        self.processes = [
+            self.start(cluster, nodes, number, program) for number in range(len(nodes))
+        ]
+        self.reader = self.logs[0].open(errors="replace")  # rank 0 says how far it is
+        self.unread = ""  # of a line that is still being written
+        self.steps_done = 0
+
+    def start(self, cluster: Cluster, nodes: list[Node], number: int, program: list[str]) -> subprocess.Popen:
+        shape, node = cluster.shape, nodes[number]
+        command = [sys.executable, "-m", "torch.distributed.run", "--local-addr", node.address]
+        if shape.has_rails:
+            command += ["--nnodes", str(len(nodes)), "--node-rank", str(number)]
+            command += ["--master-addr", nodes[0].address, "--master-port", str(MASTER_PORT)]
+        else:
+            command += ["--standalone"]
+        command += ["--nproc-per-node", str(shape.ranks // shape.nodes), *program]
         env = {
             "SHOAL_LIBRARY": str(cluster.programs.parent / "lib/libshoal.so"),
             "SHOAL_SCHEDULER": cluster.scheduler.address,
             "SHOAL_JOB_NAME": "survival",
             "SHOAL_MIN_SERVERS": str(shape.servers),
-            "SHOAL_NET_DEVICE": cluster.node.device,
+            "SHOAL_NET_DEVICE": node.device,
+            "SHOAL_NODE_REDUCE": "auto" if shape.has_rails else "off",
             "SHOAL_COLOCATE": "off",
-            "GLOO_SOCKET_IFNAME": cluster.node.device,
+            "GLOO_SOCKET_IFNAME": node.device,
             "OMP_NUM_THREADS": "1",
         }
-        with self.log.open("w") as sink:
+        with self.logs[number].open("w") as sink:
             pipes = {"stdin": subprocess.DEVNULL, "stdout": sink, "stderr": subprocess.STDOUT}
-            self.process = cluster.processes.start(cluster.node, command, env, **pipes)
-        self.reader = self.log.open(errors="replace")
-        self.unread = ""  # of a line that is still being written
-        self.steps_done = 0
+            return cluster.processes.start(node, command, env, **pipes)
 
     def __enter__(self) -> "Training":
         return self
@@ -145,20 +176,23 @@ class Training:
                     self.steps_done = int(match.group(1))
             if self.steps_done >= step:
                 return
-            if self.process.poll() is not None:
-                raise RigError(
-                    f"the training ended with {self.process.returncode} before step {step}:\n{tail(self.log)}"
-                )
+            for process, log in zip(self.processes, self.logs):
+                if process.poll() is not None:
+                    raise RigError(f"the training ended with {process.returncode} before step {step}:\n{tail(log)}")
             if time.monotonic() > self.deadline:
-                raise RigError(f"out of time at step {self.steps_done}:\n{tail(self.log)}")
+                raise RigError(f"out of time at step {self.steps_done}:\n{tail(self.logs[0])}")
             time.sleep(POLL_S)
+
+    def is_over(self) -> bool:
+        return any(process.poll() is not None for process in self.processes)
 
     def finish(self) -> dict:
         """Its summary. RigError if an op failed, or the ranks' weights differ."""
-        while self.process.poll() is None:
-            if time.monotonic() > self.deadline:
-                raise RigError(f"out of time:\n{tail(self.log)}")
-            time.sleep(POLL_S)
-        if self.process.returncode != 0:
-            raise RigError(f"the training ended with {self.process.returncode}:\n{tail(self.log)}")
+        for process, log in zip(self.processes, self.logs):
+            while process.poll() is None:
+                if time.monotonic() > self.deadline:
+                    raise RigError(f"out of time:\n{tail(log)}")
+                time.sleep(POLL_S)
+            if process.returncode != 0:
+                raise RigError(f"the training ended with {process.returncode}:\n{tail(log)}")
         return json.loads(self.summary.read_text())

@@ -106,6 +106,15 @@ def absence_lines(report: dict) -> list[str]:
     ]
 
 
+def where_it_runs(shape: dict) -> str:
+    if shape["nodes"] == 1:
+        return f"{shape['servers']} servers, one of them reached over TCP, the others through shared memory"
+    return (
+        f"the ranks are on {shape['nodes']} nodes (network namespaces), reduce inside their node and are rails of"
+        f" {shape['servers']} servers on nodes of their own"
+    )
+
+
 def markdown(report: dict) -> str:
     shape, found = report["shape"], report["found"]
     lines = [f"# {report['title']}", "", machine_text(report), ""]
@@ -121,11 +130,9 @@ def markdown(report: dict) -> str:
         ]
     lines += [
         f"`examples/train_gpt.py`, {shape['ranks']} ranks, {shape['steps']} steps, {found['bytes_a_step'] / 1e6:.2f} MB"
-        f" of gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {shape['servers']} servers, one"
-        " of them"
-        f" reached over TCP, the others through shared memory; lease {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs"
-        " on one node. The same seed, text and steps in each run; a run's cluster is its own."
-        f" Took {report['took_s'] / 60:.0f} minutes.",
+        f" of gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {where_it_runs(shape)}; lease"
+        f" {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs on one machine. The same seed, text and steps in each"
+        f" run; a run's cluster is its own. Took {report['took_s'] / 60:.0f} minutes.",
         "",
         *run_lines(report),
         "",

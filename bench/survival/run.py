@@ -9,7 +9,6 @@ import time
 
 import machine
 from rig.nodes import Processes, RigError
-from rig.network import make_one_node
 
 from survival import findings, page
 from survival.cluster import Cluster, Shape, Training
@@ -47,8 +46,8 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
 
     RigError if the training fails, or is over before the last fault is."""
     text = find_text(root)
-    with make_one_node(shape.ranks, shape.servers) as network, Processes() as processes:
-        cluster = Cluster(programs, network.control, processes, shape)
+    with shape.make_network() as network, Processes() as processes:
+        cluster = Cluster(programs, network, processes, shape)
         with Training(root, cluster, text, limit_s) as training:
             struck = []
             for number, fault in enumerate(faults, start=1):
@@ -56,7 +55,7 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
                 struck.append({"at_step": fault.at_step} | fault.strike(cluster, training))
                 if number % 10 == 0 or number == len(faults):
                     say(f"  {number} of {len(faults)} faults, step {training.steps_done} of {shape.steps}")
-            if faults and training.process.poll() is not None:
+            if faults and training.is_over():
                 raise RigError("the training was over before its last fault: give it more steps")
             summary = training.finish()
         events = cluster.events()
@@ -64,7 +63,8 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
     counts: dict[str, int] = {}
     for event in events:
         counts[event["kind"]] = counts.get(event["kind"], 0) + 1
-    return {name: summary[name] for name in kept} | {"faults": struck, "events": counts}
+    opened = [event["reason"] for event in events if event["kind"] == "group-opened"]
+    return {name: summary[name] for name in kept} | {"faults": struck, "events": counts, "opened": opened}
 
 
 def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, keep, say) -> dict:
@@ -119,13 +119,13 @@ def is_right(found: dict) -> bool:
 
 def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, started, command: str, options, say) -> bool:
     """Whether all weights were the same. `options`: those of bench/run.py for this part. RigError if a run fails."""
-    shape = Shape(steps=options.steps)
+    shape = Shape(nodes=options.nodes, steps=options.steps)
     wanted = Wanted(options.kills, options.rolling_restarts, options.away_seconds, options.seed)
     report = machine.begin_report(NAME, TITLE, started, command, root) | {
         "shape": dataclasses.asdict(shape),
         "wanted": dataclasses.asdict(wanted),
     }
-    base = output / f"{NAME}_{started:%Y-%m-%d}"
+    base = output / f"{NAME}{'-rails' if shape.has_rails else ''}_{started:%Y-%m-%d}"
     output.mkdir(parents=True, exist_ok=True)
 
     def keep(runs: dict) -> None:

@@ -27,6 +27,8 @@ class Session:
         min_servers: int,
         timeout_ms: int,
         net_device: str,
+        local_rank: int,
+        local_world_size: int,
         transports: str,
         network_only: bool,
         checksums: bool,

@@ -128,7 +128,8 @@ SETTINGS = (
             "all-reduces of fewer bytes go to the inner backend; a number, or a file that"
             " `python -m shoal.calibrate` wrote"),
     Setting("net_device", "SHOAL_NET_DEVICE", parse_text, "",
-            "network device of the data plane, such as eth0 or lo; empty: UCX chooses"),
+            "network device of the data plane, such as eth0 or lo; with RDMA a node's ranks are dealt over several,"
+            " such as mlx5_0:1/mlx5_1:1; empty: UCX chooses"),
     Setting("transports", "SHOAL_TRANSPORTS", parse_text, "",
             "UCX transports, comma-separated; empty: tcp"),
     Setting("network_only", "SHOAL_NETWORK_ONLY", parse_switch, False,

@@ -61,7 +61,7 @@ class Membership:
                 scheduler=self._plan.scheduler,
                 advertise="127.0.0.1" if self._plan.on_one_node else place.address,
                 io_threads=placement.io_threads_of(world_size, processors) if self._plan.on_one_node else 1,
-                net_device=self._net_device(),
+                net_device=placement.first_device(self._net_device()),
                 transports=self.settings.transports,
                 network_only=self.settings.network_only,
                 timeout_ms=_milliseconds(timeout),
@@ -117,12 +117,13 @@ class Membership:
         return placement.Plan(address, self._job_name(), server_ranks, min_servers, on_one_node)
 
     def _connect(self, scheduler: str, job_name: str, min_servers: int, timeout: datetime.timedelta) -> None:
+        local = placement.local_place(os.environ)
         self.session = _C.Session(
             scheduler=scheduler, job_name=job_name, rank=self._rank, world_size=self._world_size,
             node_name=socket.gethostname(), min_servers=min_servers, timeout_ms=_milliseconds(timeout),
-            net_device=self._net_device(), transports=self.settings.transports,
-            network_only=self.settings.network_only, checksums=self.settings.checksums,
-            colocation=config.COLOCATIONS.index(self._colocate()),
+            net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
+            transports=self.settings.transports, network_only=self.settings.network_only,
+            checksums=self.settings.checksums, colocation=config.COLOCATIONS.index(self._colocate()),
             colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
             node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),
             on_closed=self.stop_services,

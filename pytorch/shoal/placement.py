@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch.distributed import DistBackendError, Store
 
@@ -36,6 +36,30 @@ class RankPlace:
     scheduler: str | None
 
 
+@dataclasses.dataclass(frozen=True)
+class LocalPlace:
+    """A rank among those of its node, as the launcher says; a world size of 0: it does not say."""
+
+    rank: int
+    world_size: int
+
+
+def local_place(environment: Mapping[str, str]) -> LocalPlace:
+    """As torchrun sets it. Raises ValueError if it is not a number."""
+    values = []
+    for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        text = environment.get(name, "")
+        if text and not text.isdecimal():
+            raise ValueError(f"{name}={text!r}: expected a number, as torchrun sets it")
+        values.append(int(text or 0))
+    return LocalPlace(*values)
+
+
+def first_device(net_device: str) -> str:
+    """Of those over which the ranks of a node are dealt. The node's first rank, which runs a server, uses it."""
+    return net_device.split("/")[0]
+
+
 def describe_this_rank(scheduler: str | None, net_device: str) -> RankPlace:
     return RankPlace(node_identity(), local_address(net_device), scheduler)
 
@@ -53,7 +77,7 @@ def local_address(net_device: str) -> str:
     """The IP address at which other nodes reach this one: that of the device if one is named, otherwise of the route to
     MASTER_ADDR, otherwise of the default route; 127.0.0.1 if there is no network."""
     if net_device and net_device != "lo":
-        return device_address(net_device.split(",")[0].split(":")[0])
+        return device_address(first_device(net_device).split(",")[0].split(":")[0])
     for target in (os.environ.get("MASTER_ADDR"), "192.0.2.1"):  # the latter is an address for documentation
         address = _address_of_route(target) if target else None
         if address and not address.startswith("127."):

@@ -120,9 +120,9 @@ void DefineSession(py::module_& module) {
   py::class_<Session, std::shared_ptr<Session>>(module, "Session")
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
                        std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
-                       std::string transports, bool network_only, bool checksums, uint32_t colocation,
-                       bool colocate_without_servers, bool quiet, uint32_t node_reduce,
-                       std::function<void()> on_closed) {
+                       uint32_t local_rank, uint32_t local_world_size, std::string transports, bool network_only,
+                       bool checksums, uint32_t colocation, bool colocate_without_servers, bool quiet,
+                       uint32_t node_reduce, std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
@@ -131,6 +131,8 @@ void DefineSession(py::module_& module) {
                                     .min_servers = min_servers,
                                     .timeout_ms = timeout_ms,
                                     .net_device = std::move(net_device),
+                                    .local_rank = local_rank,
+                                    .local_world_size = local_world_size,
                                     .transports = std::move(transports),
                                     .network_only = network_only,
                                     .checksums = checksums,
@@ -144,8 +146,9 @@ void DefineSession(py::module_& module) {
            }),
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
            py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
-           py::arg("transports"), py::arg("network_only"), py::arg("checksums"), py::arg("colocation"),
-           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("on_closed"))
+           py::arg("local_rank"), py::arg("local_world_size"), py::arg("transports"), py::arg("network_only"),
+           py::arg("checksums"), py::arg("colocation"), py::arg("colocate_without_servers"), py::arg("quiet"),
+           py::arg("node_reduce"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
       .def("close", &Session::Close, GilReleased())

@@ -33,6 +33,8 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.min_servers = options.min_servers;
   worker_options.timeout_ms = options.timeout_ms;
   worker_options.net_device = NullIfEmpty(options.net_device);
+  worker_options.local_rank = options.local_rank;
+  worker_options.local_world_size = options.local_world_size;
   worker_options.transports = NullIfEmpty(options.transports);
   worker_options.network_only = options.network_only ? 1 : 0;
   worker_options.checksums = options.checksums ? 1 : 0;

@@ -55,8 +55,10 @@ struct SessionOptions {
   std::string node_name;
   uint32_t min_servers = 0;  // 0: the library's default
   uint64_t timeout_ms = 0;
-  std::string net_device;  // empty: UCX chooses
-  std::string transports;  // empty: the library's default
+  std::string net_device;  // empty: UCX chooses; several, separated by slashes: the node's ranks are dealt over them
+  uint32_t local_rank = 0;
+  uint32_t local_world_size = 0;  // 0: not known
+  std::string transports;         // empty: the library's default
   bool network_only = false;
   bool checksums = false;
   uint32_t colocation = 0;                // a shoal_colocation

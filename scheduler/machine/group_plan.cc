@@ -41,7 +41,7 @@ bool MayServe(const ServerState& server, const std::vector<std::string>& nodes) 
 }
 
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    const std::vector<std::string>& nodes) {
+                                    const std::vector<std::string>& nodes, uint32_t network_cards) {
   std::map<std::string, uint32_t> index_of_node;
   std::vector<uint32_t> ranks_of_node;
   for (const std::string& node : nodes) {
@@ -80,7 +80,7 @@ absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerS
   absl::StatusOr<ShardMap> map = ShardMap::Make(epoch, std::move(shards));
   if (!map.ok()) return map.status();
   return GroupPlan{.map = std::make_shared<const ShardMap>(*std::move(map)),
-                   .load = LoadOfPorts(ranks_of_node, places, weights),
+                   .load = LoadOfPorts(ranks_of_node, places, weights, network_cards),
                    .within_node = within_node,
                    .servers = Describe(places, weights)};
 }

@@ -26,10 +26,11 @@ struct GroupPlan {
 // rank on its node.
 bool MayServe(const ServerState& server, const std::vector<std::string>& nodes);
 
-// `servers` are those that serve the group's job; `nodes` has the node of each rank of the group.
+// `servers` are those that serve the group's job; `nodes` has the node of each rank of the group. Each node has so many
+// network cards, over which its ranks are dealt.
 // InvalidArgument: none of the servers may serve the group, or the map can't be made (ShardMap::Make).
 absl::StatusOr<GroupPlan> PlanGroup(Epoch epoch, const std::vector<const ServerState*>& servers,
-                                    const std::vector<std::string>& nodes);
+                                    const std::vector<std::string>& nodes, uint32_t network_cards);
 
 }  // namespace shoal::scheduler
 

@@ -141,6 +141,12 @@ LinkFacts GroupRound::Link() const {
   return link;
 }
 
+uint32_t GroupRound::NetworkCards() const {
+  uint32_t cards = UINT32_MAX;
+  for (const auto& [rank, waiter] : waiters) cards = std::min(cards, waiter.network_cards);
+  return cards;
+}
+
 std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const JoinGroup& request, Now now) {
   std::vector<Failure> failures;
   const uint32_t chunk_bytes = request.max_chunk_bytes;
@@ -185,6 +191,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
   round.waiters[request.rank] = {.handle = handle,
                                  .request = {request.incarnation, request.request_number},
                                  .min_servers = std::max(request.min_servers, 1u),
+                                 .network_cards = std::max(request.network_cards, 1u),
                                  .wait_ms = wait_ms,
                                  .deadline_ns = now.monotonic_ns + wait_ms * 1'000'000,
                                  .link = request.link,

@@ -33,6 +33,7 @@ struct GroupWaiter {
   RequestHandle handle;
   GroupRequestId request;
   uint32_t min_servers = 1;
+  uint32_t network_cards = 1;
   uint64_t wait_ms = 0;
   uint64_t deadline_ns = 0;
   LinkFacts link;
@@ -58,6 +59,7 @@ struct GroupRound {
   // port), the shortest round trip and the cheapest message (ranks may share a processor). Links within a node count
   // only if all ranks have one.
   LinkFacts Link() const;
+  uint32_t NetworkCards() const;  // that every node has
 };
 
 class GroupRounds {

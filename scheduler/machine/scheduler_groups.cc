@@ -131,7 +131,7 @@ void SchedulerMachine::OpenOnNode(const GroupRound& round, const Job& job, Group
 void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, const NodeReduceDecision& decision,
                                      Now now) {
   const absl::StatusOr<GroupPlan> plan =
-      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks));
+      PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks), round.NetworkCards());
   if (!plan.ok()) {
     for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
     return;

@@ -128,6 +128,7 @@ struct JoinGroup {
   std::vector<JobRank> ranks;    // in group order
   uint32_t max_chunk_bytes = 0;  // 0: chosen by core/flow_plan.h
   uint32_t min_servers = 0;      // 0 means 1
+  uint32_t network_cards = 0;    // of the rank's node, over which its ranks are dealt; 0 means 1
   uint64_t wait_ms = 0;
   LinkFacts link;
   uint32_t wire = 0;                                    // number of a WireFormat

@@ -188,6 +188,7 @@ JoinGroup FromMessage(const v1::JoinGroupRequest& message) {
           .ranks = std::move(ranks),
           .max_chunk_bytes = message.max_chunk_bytes(),
           .min_servers = message.min_servers(),
+          .network_cards = message.network_cards(),
           .wait_ms = message.wait_ms(),
           .link = FromMessage(message.link()),
           .wire = message.wire(),

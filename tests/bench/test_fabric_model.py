@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from fabric_model import calibration, page, run
+from fabric_model import calibration, gpu_nodes, page, run
 from fabric_model.simulation import Fabric, dedicated_share, colocated_bound, layouts, ring_bound, scale_row, simulate
 
 PROGRAM = ROOT / "build/bin/fabric_model"
@@ -62,6 +62,94 @@ def test_equal_workers_may_be_taken_for_one():
         one = time_of(COSTLY, 8, *flags, "--groups", "1", buckets=4, in_flight=2)
         # Too slow rather than too fast: their messages come all at once.
         assert 0.98 * all_of_them <= one <= 1.1 * all_of_them
+
+
+@pytest.mark.parametrize("inside_s", [0.0, 5e-3])
+def test_a_ring_over_nodes_of_several_ranks_takes_hops_of_two_kinds(inside_s: float):
+    nodes, ranks, inside_rate = 3, 4, 10 * BUCKET / UNIT_S
+    steps = 2 * (nodes * ranks - 1)
+    flags = ("--layout", "ring", "--node-ranks", str(ranks), "--inside-rate", repr(inside_rate))
+    flags += ("--inside-latency", repr(inside_s))
+    piece_bytes = BUCKET / (nodes * ranks) + 96
+    inside = piece_bytes / inside_rate + inside_s + 2 * COSTLY.message_cost_s
+    between = piece_bytes / COSTLY.link_bytes_per_s + COSTLY.latency_s + 2 * COSTLY.message_cost_s
+    # Either the way of the piece that crosses the fewest links, or a link that carries every step's piece.
+    fewest_crossings = steps // ranks
+    longest_way = fewest_crossings * between + (steps - fewest_crossings) * inside
+    busiest_link = steps * piece_bytes / COSTLY.link_bytes_per_s
+    assert (longest_way > busiest_link) == (inside_s > 0)
+    assert time_of(COSTLY, nodes, *flags) * UNIT_S == pytest.approx(max(longest_way, busiest_link), rel=0.02)
+
+
+RAILS = ("--node-ranks", "4", "--inside-rate", repr(20 * BUCKET / UNIT_S), "--inside-latency", "1e-5")
+
+
+@pytest.mark.parametrize("servers", [2, 4, 8])
+def test_rails_share_their_nodes_link(servers: int):
+    nodes = 4
+    flags = (*RAILS, "--dedicated", str(servers), "--chunk-bytes", "4096", "--credit", "8")
+    bound = max(1.0, nodes / servers)
+    assert bound <= time_of(FREE, nodes, *flags, buckets=8, in_flight=4) <= 1.06 * bound
+
+
+def test_a_slow_way_inside_the_node_bounds_rails():
+    # Every rank sends three quarters of the bucket's quarter twice: to be reduced, and to be gathered.
+    rate = 0.5 * BUCKET / UNIT_S
+    flags = ("--node-ranks", "4", "--inside-rate", repr(rate), "--dedicated", "4", "--chunk-bytes", "4096")
+    bound = 2 * 0.75 * BUCKET / rate / UNIT_S
+    assert bound <= time_of(FREE, 4, *flags, "--credit", "8", buckets=8, in_flight=4) <= 1.06 * bound
+
+
+def test_equal_nodes_of_rails_may_be_taken_for_one():
+    dedicated = (*RAILS, "--dedicated", "8", "--chunk-bytes", "8192")
+    colocated = (*dedicated, "--dedicated-share", str(dedicated_share(8, 8) / 2), "--window", "64")
+    for flags in (dedicated, colocated):
+        all_of_them = time_of(COSTLY, 8, *flags, buckets=4, in_flight=2)
+        one = time_of(COSTLY, 8, *flags, "--groups", "1", buckets=4, in_flight=2)
+        assert 0.98 * all_of_them <= one <= 1.1 * all_of_them
+
+
+def test_ranks_in_a_chain_delay_a_tree_and_do_not_slow_it():
+    tree = ("--layout", "tree", "--segment", "16384")
+    chain = (*tree, "--node-ranks", "4", "--inside-rate", repr(100 * BUCKET / UNIT_S), "--inside-latency", "1e-4")
+    alone, delayed = time_of(FREE, 8, *tree), time_of(FREE, 8, *chain)
+    # Three ranks of 0.1 ms before and after, and one at each of at most seven levels of the two trees, up and down.
+    assert 0.06 <= delayed - alone <= 0.2
+    more = [time_of(FREE, 8, *flags, buckets=16, in_flight=8) for flags in (tree, chain)]
+    assert more[1] <= 1.05 * more[0]
+
+
+def test_no_layout_of_gpu_nodes_beats_its_bound():
+    fabric = gpu_nodes.fabric(gpu_nodes.RING_BETWEEN_S, gpu_nodes.MESSAGE_COST_S)
+    for each, layout in [*gpu_nodes.peers()[:1], *[(fabric, layout) for layout in gpu_nodes.rails(64)]]:
+        row = scale_row(PROGRAM, each, gpu_nodes.NODES, gpu_nodes.BUCKET_BYTES, layout)
+        assert row["alone"] >= row["train"] >= layout.bound, row
+        assert row["one_more"] <= 1.3 * layout.bound, row
+
+
+def gpu_nodes_row(layout: str, servers: int | None, one_more: float) -> dict:
+    times = {"one_more": one_more, "train": one_more, "train_buckets": 8, "alone": 3.0}
+    return {"layout": layout, "servers": servers, "bound": 1.0} | times
+
+
+def test_the_page_of_gpu_nodes_says_how_many_servers_pay():
+    report = make_report(0.0) | {
+        "rows": [
+            gpu_nodes_row(gpu_nodes.RING, None, 2.0),
+            gpu_nodes_row(gpu_nodes.TREE, None, 2.2),
+            *[gpu_nodes_row(gpu_nodes.DEDICATED, servers, 128 / servers) for servers in (32, 64, 96)],
+            *[gpu_nodes_row(gpu_nodes.HYBRID, servers, 2.1) for servers in (32, 64)],
+        ]
+    }
+    text = gpu_nodes.markdown(report)
+    assert f"{gpu_nodes.DEDICATED}: from 96 of 128 on" in text
+    assert f"{gpu_nodes.HYBRID}: with none of these numbers" in text
+    xml.etree.ElementTree.fromstring(gpu_nodes.chart(report))
+
+
+def test_nodes_of_several_ranks_need_a_rate_inside():
+    with pytest.raises(run.RigError, match="need an --inside-rate above 0"):
+        time_of(FREE, 4, "--node-ranks", "4")
 
 
 def test_pieces_that_cost_more_than_they_carry_are_seen():

@@ -9,13 +9,22 @@ import sys
 
 import pytest
 
-from cluster import Cluster, Process, program
+from cluster import TIME_FACTOR, Cluster, Process, program
 from linked_cluster import LinkedCluster, linked_cluster, shape_link
 
 RANKS = 4
-RATE_MBIT = 200
+# Programs with a sanitizer need more of a core for each byte: then links are slower, pauses longer and ops fewer.
+RATE_MBIT = 200 / TIME_FACTOR
+PAUSE_US = 20_000 * TIME_FACTOR
+OPS = ["-n", str(round(300 / TIME_FACTOR)), "-w", "0"]
+NAMED_WITHIN_S = 30 * TIME_FACTOR
 SLOW = 2  # the rank's number
 SHORT_LEASE_MS = 3000  # heartbeats, and so the news, come every second
+
+
+def pause(times: float = 1) -> list[str]:
+    """Of shoal-perf before each op."""
+    return ["--pause", str(round(times * PAUSE_US))]
 
 
 def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *options: str) -> list[Process]:
@@ -41,7 +50,7 @@ def slow_ranks(cluster: Cluster) -> dict[int, str]:
 
 def wait_for_slow(cluster: Cluster, expected: dict[int, str]) -> None:
     """They are named, and no other rank is."""
-    cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", 30)
+    cluster.wait_until(lambda: slow_ranks(cluster) == expected, f"the slow ranks are {expected}", NAMED_WITHIN_S)
 
 
 def slow_servers(cluster: Cluster) -> dict[str, str]:
@@ -67,7 +76,7 @@ def cluster():
 
 
 def test_a_rank_that_computes_for_longer_is_named(cluster: LinkedCluster):
-    ranks = start_perf(cluster, {SLOW: ["--pause", "40000"]}, "-b", "256K", "--pause", "20000")
+    ranks = start_perf(cluster, {SLOW: pause(2)}, "-b", "256K", *pause())
     wait_for_slow(cluster, {SLOW: "late-compute"})
     named = r"rank 2 of job \"perf\" on node \S+: the other ranks wait for it (\d+) % of the time"
     line = ranks[0].wait_for_line(named)
@@ -88,7 +97,7 @@ def test_a_rank_that_gets_results_late_is_named(cluster: LinkedCluster):
 
 def test_two_slow_ranks_are_named_with_their_causes(cluster: LinkedCluster):
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT / 2)
-    start_perf(cluster, {1: ["--pause", "200000"]}, "-b", "2M", "--pause", "20000")
+    start_perf(cluster, {1: pause(8)}, "-b", "2M", *pause())
     wait_for_slow(cluster, {1: "late-compute", SLOW: "slow-link"})
 
 
@@ -97,7 +106,7 @@ def test_what_is_over_is_told(cluster: LinkedCluster):
     ranks = start_perf(cluster, {}, "-b", "4M")
     wait_for_slow(cluster, {SLOW: "slow-link"})
     shape_link(cluster.network, cluster.network.workers[SLOW], RATE_MBIT)
-    cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", 30)
+    cluster.wait_until(lambda: not slow_ranks(cluster), "no rank is slow", NAMED_WITHIN_S)
     ranks[0].wait_for_line(r"rank 2 of job \"perf\" on node \S+: no server says any more that the other ranks wait")
     assert "server-slow" not in {event["kind"] for event in cluster.events()}, "all servers waited for that rank"
 
@@ -107,14 +116,14 @@ def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     name = slow.name
     shape_link(cluster.network, slow, RATE_MBIT / 2)
     ranks = start_perf(cluster, {}, "-b", "4M")
-    cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", 30)
+    cluster.wait_until(lambda: set(slow_servers(cluster)) == {name}, f"server {name} is slow", NAMED_WITHIN_S)
     assert "its node's network link" in slow_servers(cluster)[name]
     assert slow_ranks(cluster) == {}
     who = rf"server {name} on node \S+:"
     line = ranks[0].wait_for_line(rf"{who} the ranks of job \"perf\" wait for it (\d+) % of the time")
     assert 20 <= int(line.group(1)) <= 60, "it takes twice as long as the other one"
     shape_link(cluster.network, slow, RATE_MBIT)
-    cluster.wait_until(lambda: not slow_servers(cluster), "no server is slow", 30)
+    cluster.wait_until(lambda: not slow_servers(cluster), "no server is slow", NAMED_WITHIN_S)
     ranks[0].wait_for_line(rf"{who} job \"perf\" does not count it as slow any more")
 
 
@@ -129,7 +138,7 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
                 [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
                 + ["--world-size", str(RANKS), "--rank", str(rank), "--node-reduce", "off"]
                 + ["-n", "1000000", "-c", "0", "-b", "256K"]
-                + ["--pause", "60000" if rank == SLOW else "20000"]
+                + pause(3 if rank == SLOW else 1)
             )
         wait_for_slow(cluster, {SLOW: "late-compute"})
     except BaseException:
@@ -146,13 +155,13 @@ QUEUED = ["-b", "1M", "--in-flight", "4"]
 def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:
     """They end without an alert."""
     for rank in ranks:
-        assert rank.wait(60) == 0
+        assert rank.wait(60 * TIME_FACTOR) == 0
     assert not [event for event in cluster.events() if event["kind"].endswith("-slow")], cluster.events()
 
 
 def test_equal_ranks_with_queued_ops_are_not_named(cluster: LinkedCluster):
     # A rank and a colocated server on each worker's node, and shares that differ: 300 ops take 13 seconds.
-    end_silent_run(cluster, start_perf(cluster, {}, *QUEUED, "-n", "300", "-w", "0"))
+    end_silent_run(cluster, start_perf(cluster, {}, *QUEUED, *OPS))
 
 
 @pytest.fixture
@@ -162,7 +171,7 @@ def four_servers():
 
 
 def test_equal_ranks_with_queued_ops_on_as_many_servers_are_not_named(four_servers: LinkedCluster):
-    end_silent_run(four_servers, start_perf(four_servers, {}, *QUEUED, "-n", "300", "-w", "0"))
+    end_silent_run(four_servers, start_perf(four_servers, {}, *QUEUED, *OPS))
 
 
 def test_a_rank_with_a_slow_link_is_named_where_ops_are_queued(four_servers: LinkedCluster):
@@ -179,9 +188,9 @@ def test_two_ranks_with_slow_links_are_named_where_ops_are_queued(four_servers: 
 
 
 def test_a_rank_that_computes_for_longer_is_named_where_ops_are_queued(four_servers: LinkedCluster):
-    start_perf(four_servers, {SLOW: ["--pause", "20000"]}, "-b", "256K", "--in-flight", "4")
+    start_perf(four_servers, {SLOW: pause()}, "-b", "256K", "--in-flight", "4")
     wait_for_slow(four_servers, {SLOW: "late-compute"})
 
 
 def test_equal_ranks_and_servers_are_not_named(cluster: LinkedCluster):
-    end_silent_run(cluster, start_perf(cluster, {}, "-b", "1M", "--pause", "20000", "-n", "300", "-w", "0"))
+    end_silent_run(cluster, start_perf(cluster, {}, "-b", "1M", *pause(), *OPS))

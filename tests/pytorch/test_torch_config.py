@@ -69,6 +69,19 @@ def test_variables_of_the_programs_are_left_alone():
         config.warn_about_unknown_variables({"SHOAL_SERVER_ADVERTISE": "x", "SHOAL_LIBRARY": "x", "PATH": "x"})
 
 
+def test_the_launcher_says_which_rank_of_its_node_this_is():
+    assert placement.local_place({}) == placement.LocalPlace(0, 0)
+    assert placement.local_place({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "4"}) == placement.LocalPlace(3, 4)
+    with pytest.raises(ValueError, match="LOCAL_RANK='x': expected a number"):
+        placement.local_place({"LOCAL_RANK": "x"})
+
+
+def test_the_nodes_first_rank_uses_the_first_card():
+    assert placement.first_device("eth0/eth1") == "eth0"
+    assert placement.first_device("eth0") == "eth0"
+    assert placement.first_device("") == ""
+
+
 def places(*nodes: str) -> list[placement.RankPlace]:
     return [placement.RankPlace(node, "10.0.0.1", None) for node in nodes]
 

@@ -16,6 +16,7 @@
 #include "process/node_name.h"
 #include "process/scheduler_address.h"
 #include "worker/library/c_boundary.h"
+#include "worker/library/network_card.h"
 #include "worker/library/worker_client.h"
 #include "worker/machine/group_words.h"
 #include "worker/machine/op_plan.h"
@@ -41,6 +42,7 @@ namespace shoal {
 namespace {
 
 constexpr size_t kMaxNameBytes = 200;
+constexpr char kDefaultTransports[] = "tcp";
 constexpr uint64_t kDefaultTimeoutMs = 30'000;
 // After its deadline an op waits for the network to give its memory back; then it ends.
 constexpr uint64_t kOpGraceMs = 10'000;
@@ -101,6 +103,10 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
   }
   const absl::StatusOr<NodeReduceChoice> node_reduce = ReadNodeReduce(options->node_reduce);
   if (!node_reduce.ok()) return node_reduce.status();
+  const absl::StatusOr<NetworkCard> card =
+      ChooseNetworkCard(OptionalText(options->net_device, ""), OptionalText(options->transports, kDefaultTransports),
+                        options->local_rank, options->local_world_size);
+  if (!card.ok()) return card.status();
   const int devices = NumberOf(options->devices);
   if (devices != SHOAL_DEVICES_NONE && devices != SHOAL_DEVICES_CUDA) {
     return absl::InvalidArgumentError(absl::StrCat("options->devices is ", devices, "; see shoal_devices"));
@@ -113,8 +119,9 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .node_name = OptionalText(options->node_name, NodeName()),
       .min_servers = std::max(options->min_servers, 1u),
       .timeout_ms = options->timeout_ms == 0 ? kDefaultTimeoutMs : options->timeout_ms,
-      .net_device = OptionalText(options->net_device, ""),
-      .transports = OptionalText(options->transports, "tcp"),
+      .net_device = card->devices,
+      .network_cards = card->card_count,
+      .transports = OptionalText(options->transports, kDefaultTransports),
       .network_only = options->network_only != 0,
       .colocation = *colocation,
       .server_address = OptionalText(options->server_address, ""),

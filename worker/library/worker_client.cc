@@ -170,6 +170,7 @@ absl::StatusOr<std::shared_ptr<CallerGroup>> WorkerClient::CreateGroup(GroupOpti
                                 .ranks = std::move(group.ranks),
                                 .max_chunk_bytes = group.max_chunk_bytes,
                                 .link = Link(deadline_ns),
+                                .network_cards = options_.network_cards,
                                 .min_servers = options_.min_servers,
                                 .wire = group.wire,
                                 .fail_on_server_loss = options_.fail_on_server_loss,

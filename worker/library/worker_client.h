@@ -31,6 +31,7 @@ struct WorkerClientOptions {
   uint32_t min_servers = 1;
   uint64_t timeout_ms = 30'000;  // for joining; also the default of groups and ops
   std::string net_device;        // empty: UCX chooses
+  uint32_t network_cards = 1;    // of the node, over which its ranks are dealt; net_device is on one of them
   std::string transports = "tcp";
   bool network_only = false;
   Colocation colocation = Colocation::kOff;  // whether this process would run a colocated server for its job

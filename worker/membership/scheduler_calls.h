@@ -65,6 +65,7 @@ struct GroupRequest {
   std::vector<uint32_t> ranks;   // of the job, in group order
   uint32_t max_chunk_bytes = 0;  // 0: the scheduler chooses
   LinkFacts link;                // as measured
+  uint32_t network_cards = 1;    // of the node, over which its ranks are dealt
   uint32_t min_servers = 1;
   WireFormat wire = WireFormat::kAsIs;
   // Of this process; the scheduler refuses the group if those of another rank differ.

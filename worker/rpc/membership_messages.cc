@@ -90,6 +90,7 @@ v1::JoinGroupRequest ToMessage(const JoinGroupCall& call) {
   for (const uint32_t rank : call.group.ranks) message.add_ranks(rank);
   message.set_max_chunk_bytes(call.group.max_chunk_bytes);
   message.set_min_servers(call.group.min_servers);
+  message.set_network_cards(call.group.network_cards);
   message.set_wait_ms(call.wait_ms);
   message.set_wire(static_cast<uint32_t>(call.group.wire));
   ToMessage(call.group.link, message.mutable_link());

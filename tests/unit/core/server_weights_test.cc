@@ -187,6 +187,19 @@ TEST(ServerWeights, TheBusiestLinkIsThatOfTheLaw) {
   }
 }
 
+TEST(ServerWeights, ANodesRanksAreDealtOverItsCards) {
+  const std::vector<uint32_t> ranks_of_node(2, 4);
+  const std::vector<uint32_t> weights(8, 1);
+  // Eight servers take an eighth of 8 ranks' parts each; a card takes the results of its ranks.
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights).busiest_port, 4);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 2).busiest_port, 2);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 2).busiest_link, 2);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 3).busiest_port, 2) << "one of three has two";
+  // A node's own server is at one of them, with what all other nodes' ranks push.
+  const std::vector<uint32_t> colocated(2, 1);
+  EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(0, 2), colocated, 2).busiest_link, 2 * 0.5 + 4 * 0.5);
+}
+
 TEST(ServerWeights, ServersThatAreNotUsedAreNotCounted) {
   const std::vector<uint32_t> ranks_of_node(8, 1);
   const std::vector<ServerOfGroup> servers = Servers(8, 8);

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 8
+#define SHOAL_ABI_VERSION 9
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -133,14 +133,18 @@ typedef enum shoal_devices {
 
 typedef struct shoal_worker_options {
   size_t struct_size;
-  const char* scheduler;  /* "host:port", or several of them separated by commas */
-  const char* job_name;   /* the same on all ranks; 1..200 characters */
-  uint32_t rank;          /* in the job */
-  uint32_t world_size;    /* the same on all ranks */
-  const char* node_name;  /* the node's name in messages and for the placement; NULL: gethostname() */
-  uint32_t min_servers;   /* how many servers to wait for; 0 means 1 */
-  uint64_t timeout_ms;    /* for joining, and the default for an op; 0 means 30000 */
-  const char* net_device; /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses */
+  const char* scheduler; /* "host:port", or several of them separated by commas */
+  const char* job_name;  /* the same on all ranks; 1..200 characters */
+  uint32_t rank;         /* in the job */
+  uint32_t world_size;   /* the same on all ranks */
+  const char* node_name; /* the node's name in messages and for the placement; NULL: gethostname() */
+  uint32_t min_servers;  /* how many servers to wait for; 0 means 1 */
+  uint64_t timeout_ms;   /* for joining, and the default for an op; 0 means 30000 */
+  /* UCX device for the data plane ("eth0", "lo"); NULL: UCX chooses. Where a node has several network cards, the same
+   * list on all its ranks: separated by commas ("eth0,eth1") each rank may use all; separated by slashes
+   * ("mlx5_0:1/mlx5_1:1", not over TCP) the ranks are dealt over them in blocks: with 8 ranks and two cards the first
+   * four use the first one. */
+  const char* net_device;
   const char* transports; /* UCX transports, comma-separated; NULL: "tcp" */
   uint32_t network_only;  /* not 0: use the network also to servers of this node, instead of shared memory */
   shoal_colocation colocation;
@@ -161,6 +165,10 @@ typedef struct shoal_worker_options {
   /* Host memory for chunks of device tensors in transit, shared by all groups; allocated, pinned and registered once.
    * 0: 256 MiB. */
   uint64_t device_memory_bytes;
+  /* Of the ranks of this node, as their launcher numbers them (torchrun's LOCAL_RANK and LOCAL_WORLD_SIZE); needed only
+   * where ranks are dealt over devices. local_world_size 0: not known. */
+  uint32_t local_rank;
+  uint32_t local_world_size;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
@@ -357,7 +365,7 @@ typedef struct shoal_server_options {
   const char* name;           /* unique in the cluster; NULL: made from node name and process id */
   uint32_t io_threads;        /* 0 means 1 */
   uint64_t slot_memory_bytes; /* 0 means the server's default */
-  const char* net_device;     /* as in shoal_worker_options */
+  const char* net_device;     /* one, as in shoal_worker_options */
   const char* transports;
   uint64_t timeout_ms;   /* for registering; 0 means 30000 */
   uint32_t network_only; /* not 0: use the network also to workers of this node, instead of shared memory */

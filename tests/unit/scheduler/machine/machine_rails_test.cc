@@ -187,6 +187,25 @@ TEST_F(MachineRailsTest, TheyArePlannedAsOneGroup) {
   EXPECT_EQ(rails.busiest_port, flat.busiest_port);
 }
 
+TEST_F(MachineRailsTest, RailsOnTwoCardsMeetHalfAsManyAtEach) {
+  const auto open = [&](const std::string& name, uint64_t number, std::vector<uint32_t> cards) {
+    std::vector<RequestHandle> handles;
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      JoinGroup request = GroupAs(rank, number, name);
+      request.link = {.bytes_per_s = 25'000'000, .round_trip_ns = 200'000, .message_ns = 10'000};
+      request.network_cards = cards[rank];
+      handles.push_back(harness_.Send(request));
+    }
+    return harness_.Get<GroupJoined>(handles.back());
+  };
+  for (uint64_t server = 3; server <= 4; ++server) {
+    harness_.Ask<ServerRegistered>(Server(std::string(1, static_cast<char>('a' + server)), 1, 1000 + server));
+  }
+  EXPECT_EQ(open("one card", 1, {0, 1, 1, 1}).busiest_port, 2) << "0: an older process, one card";
+  EXPECT_EQ(open("two cards", 2, {2, 2, 2, 2}).busiest_port, 1);
+  EXPECT_EQ(open("not all nodes", 3, {2, 1, 2, 1}).busiest_port, 2);
+}
+
 TEST_F(MachineRailsTest, ARankThatDidNotHearTheAnswerGetsTheSameOnceMoreAlsoFromTheNextScheduler) {
   const std::vector<GroupJoined> first = Open();
   const absl::StatusOr<PersistedState> saved = DecodeState(EncodeState(*harness_.last_saved()));
