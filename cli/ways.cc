@@ -184,6 +184,7 @@ void TrySome(std::span<Way> ways, const std::map<std::string, std::string>& devi
 
 std::vector<Way> TryWays(const std::vector<std::string>& addresses, uint64_t timeout_ms) {
   std::vector<Way> ways;
+  ways.reserve(addresses.size());
   for (const std::string& address : addresses) ways.push_back({.address = address});
   const std::map<std::string, std::string> devices = DevicesByIp();
   for (size_t first = 0; first < ways.size(); first += kMostAtATime) {

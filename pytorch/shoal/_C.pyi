@@ -32,6 +32,7 @@ class Session:
         transports: str,
         network_only: bool,
         checksums: bool,
+        check_finite: bool,
         colocation: int,
         colocate_without_servers: bool,
         quiet: bool,

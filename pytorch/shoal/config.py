@@ -136,6 +136,9 @@ SETTINGS = (
             "1: use the network also to servers of this node, instead of shared memory"),
     Setting("checksums", "SHOAL_CHECKSUMS", parse_switch, False,
             "1: chunks carry a checksum; a chunk that was changed on its way is sent again and never summed"),
+    Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
+            "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
+            " that names its rank"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
             " servers than ranks"),
@@ -169,6 +172,7 @@ class Config:
     transports: str
     network_only: bool
     checksums: bool
+    check_finite: bool
     colocate: str
     without_servers: str
     node_reduce: str

@@ -61,6 +61,7 @@ struct SessionOptions {
   std::string transports;         // empty: the library's default
   bool network_only = false;
   bool checksums = false;
+  bool check_finite = false;
   uint32_t colocation = 0;                // a shoal_colocation
   bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error

@@ -54,6 +54,32 @@ def test_dtypes_that_differ_between_ranks(cluster):
         assert "float32" in message and "int32" in message, message
 
 
+def reduce_a_nan() -> tuple[str, str, float]:
+    import math
+
+    before = shoal.statistics()["result_square_sum"]
+    tensor = torch.full((3, 100), 0.5)
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    norm = math.sqrt(shoal.statistics()["result_square_sum"] - before)
+    dist.monitored_barrier()  # over Gloo: an abort ends ops that other ranks are not done with
+    if dist.get_rank() == 1:
+        tensor[2, 7] = math.nan
+    try:
+        dist.all_reduce(tensor)
+    except (RuntimeError, ValueError) as error:
+        return type(error).__name__, str(error), norm
+    return "", "no error", norm
+
+
+def test_a_contribution_with_nan_is_an_error_on_all_ranks_that_names_its_rank(cluster):
+    results = run_ranks(2, reduce_a_nan, environment=cluster.environment(SHOAL_CHECK_FINITE="1"))
+    for kind, message, norm in results:
+        assert kind == "DistBackendError"
+        assert "the contribution of rank 1 of the job to all-reduce 2" in message, message
+        assert "(300 float32) has NaN at element 207" in message, message
+        assert norm == pytest.approx(0.5 * 300**0.5)
+
+
 def connect_and_measure(make_group) -> tuple[str, str, float]:
     started = time.monotonic()
     try:

@@ -47,7 +47,10 @@ absl::Status CallerGroup::failure() const {
 }
 
 absl::Status CallerGroup::AddOp() {
-  if (ops_in_flight_.fetch_add(1, std::memory_order_relaxed) < kMaxOpsInFlight) return absl::OkStatus();
+  if (ops_in_flight_.fetch_add(1, std::memory_order_relaxed) < kMaxOpsInFlight) {
+    ops_begun_.fetch_add(1, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
   RemoveOp();
   return absl::ResourceExhaustedError(absl::StrCat("group \"", info_->name, "\" has ", kMaxOpsInFlight,
                                                    " ops in flight (completions that were not fetched count too); "
@@ -62,6 +65,11 @@ bool CallerOp::notify() const {
 uint64_t CallerOp::user_data() const {
   const std::lock_guard lock(mutex_);
   return user_data_;
+}
+
+std::optional<HostTensor> CallerOp::TakeCountedTensor() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(counted_tensor_, std::nullopt);
 }
 
 absl::StatusOr<bool> CallerOp::Notify(uint64_t user_data) {

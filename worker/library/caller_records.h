@@ -11,10 +11,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/dtype.h"
 #include "worker/device/device_op.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_counters.h"
@@ -47,6 +49,8 @@ class CallerGroup {
 
   // ResourceExhausted: kMaxOpsInFlight are in flight.
   absl::Status AddOp();
+  // The number of the op that begins next, if no other thread begins one; the first has 1.
+  uint64_t next_op_number() const { return ops_begun_.load(std::memory_order_relaxed) + 1; }
   void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
   // Of an op that is complete, whose completion is now to be fetched.
   void AddCompleteOp() { ops_in_flight_.fetch_add(1, std::memory_order_relaxed); }
@@ -55,6 +59,7 @@ class CallerGroup {
   const GroupHandle handle_;
   const std::shared_ptr<const GroupInfo> info_;
   std::atomic<uint32_t> ops_in_flight_ = 0;
+  std::atomic<uint64_t> ops_begun_ = 0;
   std::atomic<bool> has_failure_ = false;
 
   mutable std::mutex mutex_;
@@ -63,6 +68,13 @@ class CallerGroup {
   absl::Status opened_status_;
   bool closed_ = false;
   absl::Status failure_;
+};
+
+// Where an op's tensor is, in host memory.
+struct HostTensor {
+  const std::byte* data = nullptr;
+  uint64_t element_count = 0;
+  DataType dtype = DataType::kFloat32;
 };
 
 class CallerOp {
@@ -82,6 +94,9 @@ class CallerOp {
   // nullptr: its tensor is in host memory. Set before anybody else sees the op.
   const std::shared_ptr<DeviceOp>& device_op() const { return device_op_; }
   void SetDeviceOp(std::shared_ptr<DeviceOp> device_op) { device_op_ = std::move(device_op); }
+  // The tensor whose squares are to be summed when the op is done (WorkerClient::CountResult); once.
+  void SetCountedTensor(const HostTensor& tensor) { counted_tensor_ = tensor; }
+  std::optional<HostTensor> TakeCountedTensor();
   uint64_t deadline_ns() const { return deadline_ns_; }
   // True: its completion goes to the CompletionQueue.
   bool notify() const;
@@ -110,8 +125,9 @@ class CallerOp {
 
   mutable std::mutex mutex_;
   std::condition_variable completed_;
-  bool notify_;         // under mutex_
-  uint64_t user_data_;  // under mutex_
+  bool notify_;                               // under mutex_
+  uint64_t user_data_;                        // under mutex_
+  std::optional<HostTensor> counted_tensor_;  // under mutex_, but for before anybody else sees the op
   std::atomic<bool> done_ = false;
   absl::Status status_;
   uint64_t duration_ns_ = 0;

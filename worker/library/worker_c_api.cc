@@ -127,6 +127,7 @@ absl::StatusOr<WorkerClientOptions> ReadOptions(const shoal_worker_options* opti
       .server_address = OptionalText(options->server_address, ""),
       .fail_on_server_loss = options->fail_on_server_loss != 0,
       .checksums = options->checksums != 0,
+      .check_finite = options->check_finite != 0,
       .colocate_without_servers = without_servers == SHOAL_WITHOUT_SERVERS_COLOCATE,
       .quiet = options->quiet != 0,
       .node_reduce = *node_reduce,
@@ -424,6 +425,7 @@ shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeout_ms, shoa
     const absl::StatusOr<std::shared_ptr<shoal::CallerOp>> op =
         (*client)->completions().Pop(shoal::DeadlineIn(timeout_ms));
     if (!op.ok()) return op.status();
+    (*client)->CountResult(op->get());
     completion->user_data = (*op)->user_data();
     completion->duration_ns = (*op)->duration_ns();
     shoal::Report((*op)->status(), &completion->result);
@@ -450,7 +452,8 @@ shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* stati
                    .shard_count = now->shard_count,
                    .server_count = now->server_count,
                    .waits_reported = now->counters.waits_reported,
-                   .bytes_on_node = now->counters.bytes_on_node};
+                   .bytes_on_node = now->counters.bytes_on_node,
+                   .result_square_sum = now->result_square_sum};
     return absl::OkStatus();
   });
 }

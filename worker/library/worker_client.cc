@@ -1,6 +1,7 @@
 #include "worker/library/worker_client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <set>
@@ -13,6 +14,7 @@
 #include "process/node_address.h"
 #include "process/node_identity.h"
 #include "process/socket_address.h"
+#include "reduce/finite.h"
 #include "worker/local_reduce/host_local_reduce.h"
 #include "worker/machine/group_words.h"
 #include "worker/machine/op_layout.h"
@@ -48,6 +50,18 @@ absl::StatusOr<std::unique_ptr<LocalReduce>> MakeLocalReduce(const WorkerClientO
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeHostLocalReduce();
   if (absl::IsUnimplemented(local_reduce.status())) return nullptr;
   return local_reduce;
+}
+
+// InvalidArgument: the rank's contribution has NaN or infinity. The message is for the other ranks as well.
+absl::Status CheckFinite(uint32_t rank, const CallerGroup& group, const AllReduceCall& call) {
+  const std::optional<uint64_t> index = FirstNonFinite(call.dtype, call.data, call.element_count);
+  if (!index.has_value()) return absl::OkStatus();
+  const std::byte* const element = call.data + *index * DataTypeSize(call.dtype);
+  const char* const what = std::isnan(SquareSum(call.dtype, element, 1)) ? "NaN" : "infinity";
+  return absl::InvalidArgumentError(absl::StrCat("the contribution of rank ", rank, " of the job to all-reduce ",
+                                                 group.next_op_number(), " of group \"", group.info().name, "\" (",
+                                                 call.element_count, " ", std::string(DataTypeName(call.dtype)),
+                                                 ") has ", what, " at element ", *index));
 }
 
 // nullptr: tensors are in host memory.
@@ -197,11 +211,20 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   if (call.device.has_value()) {
     if (absl::Status takes = CheckTakesDevices(group->info()); !takes.ok()) return takes;
   }
+  if (options_.check_finite && !call.device.has_value()) {
+    if (absl::Status finite = CheckFinite(options_.rank, *group, call); !finite.ok()) {
+      AbortGroup(group.get(), std::string(finite.message()));
+      return finite;
+    }
+  }
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
   auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
                                        call.notify, call.user_data);
+  if (options_.check_finite && !call.device.has_value()) {
+    op->SetCountedTensor({.data = call.data, .element_count = call.element_count, .dtype = call.dtype});
+  }
   const SubmitCommand command = {.group = group->handle(),
                                  .ticket = ticket,
                                  .data = call.data,
@@ -225,6 +248,20 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
     return status;
   }
   return op;
+}
+
+bool WorkerClient::Wait(CallerOp* op, uint64_t deadline_ns) {
+  if (!io_->Wait(op, deadline_ns)) return false;
+  CountResult(op);
+  return true;
+}
+
+void WorkerClient::CountResult(CallerOp* op) {
+  const std::optional<HostTensor> tensor = op->TakeCountedTensor();
+  if (!tensor.has_value() || !op->status().ok()) return;
+  const double square_sum = SquareSum(tensor->dtype, tensor->data, tensor->element_count);
+  const std::lock_guard lock(squares_mutex_);
+  result_square_sum_ += square_sum;
 }
 
 absl::Status WorkerClient::WaitOnStream(const CallerOp& op, DeviceStream stream) {
@@ -262,6 +299,10 @@ absl::StatusOr<WorkerStatistics> WorkerClient::Statistics() {
   if (!counters.ok()) return counters.status();
   WorkerStatistics statistics;
   statistics.counters = *std::move(counters);
+  {
+    const std::lock_guard lock(squares_mutex_);
+    statistics.result_square_sum = result_square_sum_;
+  }
   const std::shared_ptr<const ShardMap> map = NewestMap();
   if (map == nullptr) return statistics;
   statistics.map_epoch = map->epoch().value();

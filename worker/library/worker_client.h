@@ -38,8 +38,9 @@ struct WorkerClientOptions {
   std::string server_address;                // at which that server is reached; empty: found out
   bool fail_on_server_loss = false;
   bool checksums = false;
-  bool colocate_without_servers = false;                   // run one for the job when none is left, and don't only wait
-  bool quiet = false;                                      // no lines to standard error
+  bool check_finite = false;              // contributions in host memory are looked at before anything is sent
+  bool colocate_without_servers = false;  // run one for the job when none is left, and don't only wait
+  bool quiet = false;                     // no lines to standard error
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
   bool cuda = false;                                       // tensors may be on CUDA devices
   uint64_t device_memory_bytes = 0;                        // of the host, for those; 0: CudaStagerOptions'
@@ -72,6 +73,7 @@ struct WorkerStatistics {
   uint64_t map_epoch = 0;
   uint32_t shard_count = 0;
   uint32_t server_count = 0;
+  double result_square_sum = 0;
 };
 
 class WorkerClient {
@@ -89,9 +91,10 @@ class WorkerClient {
   // worker's membership.
   absl::StatusOr<std::shared_ptr<CallerGroup>> CreateGroup(GroupOptions group);
 
-  // Starts an all-reduce. Unimplemented: a tensor on a device in a group that is reduced within nodes. InvalidArgument:
-  // too many elements for the group's chunk size. ResourceExhausted: too many ops in flight. Cancelled, Aborted: the
-  // group or worker is closed, or the group is broken.
+  // Starts an all-reduce. With check_finite InvalidArgument: the contribution has NaN or infinity; then the group is
+  // aborted on all ranks, which are told of it. Unimplemented: a tensor on a device in a group that is reduced within
+  // nodes. InvalidArgument: too many elements for the group's chunk size. ResourceExhausted: too many ops in flight.
+  // Cancelled, Aborted: the group or worker is closed, or the group is broken.
   absl::StatusOr<std::shared_ptr<CallerOp>> AllReduce(const std::shared_ptr<CallerGroup>& group,
                                                       const AllReduceCall& call);
 
@@ -99,7 +102,9 @@ class WorkerClient {
   // Other errors: those of IoThread::WaitOnStream.
   absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);
   // False: not complete by then.
-  bool Wait(CallerOp* op, uint64_t deadline_ns) { return io_->Wait(op, deadline_ns); }
+  bool Wait(CallerOp* op, uint64_t deadline_ns);
+  // With check_finite: counts the squares of a complete op's result, once, before its caller may change it.
+  void CountResult(CallerOp* op);
 
   // The op's completion is fetched from completions(). FailedPrecondition: that was asked for before.
   absl::Status Notify(const std::shared_ptr<CallerOp>& op, uint64_t user_data);
@@ -135,6 +140,9 @@ class WorkerClient {
   std::unique_ptr<IoThread> io_;  // null: never joined
   std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;
+
+  std::mutex squares_mutex_;
+  double result_square_sum_ = 0;  // under squares_mutex_
 
   std::mutex link_mutex_;
   std::optional<LinkFacts> link_;  // under link_mutex_

@@ -169,6 +169,11 @@ typedef struct shoal_worker_options {
    * where ranks are dealt over devices. local_world_size 0: not known. */
   uint32_t local_rank;
   uint32_t local_world_size;
+  /* Not 0: contributions in host memory are looked at before anything is sent. One that has NaN or infinity fails its
+   * shoal_all_reduce with INVALID_ARGUMENT and aborts the group, so that no rank goes on with such a sum: the other
+   * ranks' ops end with ABORTED, and their messages name the rank and the element. Costs a pass over the tensor before
+   * an op, and one after it for result_square_sum of the statistics. Ranks may differ. */
+  uint32_t check_finite;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have
@@ -271,7 +276,7 @@ typedef struct shoal_all_reduce_options {
  * ops may be in flight. An op of 0 elements completes at once. `op` may be NULL if `notify` is set.
  *
  * Errors of the call: RESOURCE_EXHAUSTED: too many ops are in flight (wait for one). ABORTED, CANCELLED: the group is
- * broken or closed.
+ * broken or closed. INVALID_ARGUMENT: with check_finite, the contribution has NaN or infinity.
  *
  * The op ends with OK, also when servers are lost on the way; with ABORTED if a rank was lost or gave the group up, or
  * if sizes, dtypes or ops differ between ranks (the message names them); with DEADLINE_EXCEEDED (the message names the
@@ -336,6 +341,9 @@ typedef struct shoal_statistics {
   uint32_t server_count;
   uint64_t waits_reported; /* lines about all-reduces and groups that waited long (option quiet) */
   uint64_t bytes_on_node;  /* of tensors that were reduced within the node, wholly or before the servers */
+  /* With check_finite: the sum of the squares of all results of floating-point tensors so far, of ops that were waited
+   * for or whose completion was fetched. Its growth in a training step is the square of the gradient's norm. */
+  double result_square_sum;
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

@@ -21,6 +21,9 @@ class Cluster {
   const std::string& scheduler() const { return scheduler_address_; }
   shoal_node_reduce node_reduce() const { return node_reduce_; }
   shoal_devices devices() const { return devices_; }
+  // Of ranks that connect from now on.
+  void CheckFinite() { check_finite_ = true; }
+  bool checks_finite() const { return check_finite_; }
   // "ip:port" of the server's only I/O thread.
   std::string server_address(size_t server) const { return shoal_service_address(servers_[server]); }
   void StopServer(size_t server);
@@ -28,6 +31,7 @@ class Cluster {
  private:
   const shoal_node_reduce node_reduce_;
   const shoal_devices devices_;
+  bool check_finite_ = false;
   shoal_service* scheduler_ = nullptr;
   std::string scheduler_address_;
   std::vector<shoal_service*> servers_;
