@@ -79,8 +79,9 @@ CudaStager::~CudaStager() {
     return;
   }
   // Kernels that are still to run will look into their controls, and write to the arena: these stay as long as the
-  // process. Without memory for it, it is right that that ends.
+  // process.
   static std::mutex mutex;
+  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for it, it is right that the process ends.
   static auto* const left = new std::vector<std::shared_ptr<DeviceOp>>();
   const std::lock_guard lock(mutex);
   left->insert(left->end(), std::make_move_iterator(ended_.begin()), std::make_move_iterator(ended_.end()));
