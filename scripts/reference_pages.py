@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Writes the pages of docs/ that are made from tables in the code: docs/events.md and docs/metrics.md.
+"""Writes the pages of docs/ that are made from the code: events, metrics and errors from its tables, and settings from
+what the programs that were built say with --help.
 
 Usage: scripts/reference_pages.py [--check]     (--check: only says which page is not as the code has it)
 """
 
+import importlib.util
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build/bin"))
 EVENT = re.compile(r'X\(k\w+, "([a-z-]+)", k(\w+), k(\w+), \\\s*"((?:[^"\\]|\\.)*)"\)')
 
 EVENTS_HEAD = """# Events
@@ -83,26 +88,137 @@ def metrics_page() -> str:
     return METRICS_HEAD + "\n".join(rows) + "\n"
 
 
-def pages() -> dict[str, str]:
-    """By path from the root."""
-    return {"docs/events.md": events_page(), "docs/metrics.md": metrics_page()}
+CODE = re.compile(r"^  SHOAL_(\w+) = \d+,? */\* (.*?) \*/$", re.MULTILINE)
+REFUSAL = re.compile(r'X\((k\w+), [1-9]\d*, "([a-z-]+)"\) +/\* (.*?) \*/')
+CODE_OF_REFUSALS = re.compile(r"((?: *case Refusal::k\w+:\n)+) *return absl::StatusCode::k(\w+);")
+CODE_OF_OTHERS = re.compile(r"default:\n *return absl::StatusCode::k(\w+);")
+
+ERRORS_HEAD = """# Errors
+
+What calls of the library end with, and why servers refuse messages. This page is made by `scripts/reference_pages.py`
+from `worker/include/shoal/worker.h`, `core/frame.h` and `worker/machine/refusal_error.cc`.
+
+A call that fails gives a code and a sentence, which says what happened, to whom, and what to do. In PyTorch the
+sentence is that of the exception: `DistBackendError`, or `ValueError` for a setting.
+[Embedding](embedding.md#errors) says what a program does with each code.
+
+| code | meaning |
+|---|---|
+"""
+
+REFUSALS_HEAD = """
+## Why a server refuses
+
+A server refuses what it can't accept, and goes on. The reason is in the error of the rank whose message it was, in the
+server's log, and in the metric `shoal_server_refusals_total`.
+
+| reason | meaning | code of the rank's error |
+|---|---|---|
+"""
 
 
-def stale_pages() -> list[str]:
+def snake_case(camel_case: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", camel_case).upper()
+
+
+def errors_page() -> str:
+    header = (ROOT / "worker/include/shoal/worker.h").read_text(encoding="utf-8")
+    frame = (ROOT / "core/frame.h").read_text(encoding="utf-8")
+    mapping = (ROOT / "worker/machine/refusal_error.cc").read_text(encoding="utf-8")
+    code_of = {
+        refusal: snake_case(code)
+        for refusals, code in CODE_OF_REFUSALS.findall(mapping)
+        for refusal in re.findall(r"Refusal::(k\w+)", refusals)
+    }
+    [of_others] = map(snake_case, CODE_OF_OTHERS.findall(mapping))
+    codes = header.split("typedef enum shoal_code {", 1)[1].split("}", 1)[0]
+    codes = [f"| `{name}` | {meaning} |" for name, meaning in CODE.findall(codes)]
+    refusals = [
+        f"| `{name}` | {meaning} | `{code_of.get(refusal, of_others)}` |"
+        for refusal, name, meaning in REFUSAL.findall(frame.split("#define SHOAL_REFUSALS", 1)[1])
+    ]
+    return ERRORS_HEAD + "\n".join(codes) + "\n" + REFUSALS_HEAD + "\n".join(refusals) + "\n"
+
+
+FLAG = re.compile(r"^  (-.*)\n((?:      .*\n?)+)", re.MULTILINE)
+DEFAULT = re.compile(r"^Default: (.*?)(?: \[[^\]]+\])?(?:\. Environment: (\w+))?$")
+
+SETTINGS_HEAD = """# Settings
+
+The options of the programs, with the environment variables that set them, and the settings of the PyTorch plugin. This
+page is made by `scripts/reference_pages.py` from what the programs say with `--help` and from
+`pytorch/shoal/config.py`.
+
+An option of the command line goes before its variable. The programs list at their start what they run with, and where
+each value came from; `python -m shoal.info` does that for the plugin.
+"""
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def help_of(name: str) -> str:
+    return subprocess.run([PROGRAMS / name, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def flags_table(name: str) -> str:
+    rows = []
+    for flag, body in FLAG.findall(help_of(name).split("\nOptions:\n", 1)[1]):
+        *meaning, last = [line.strip() for line in body.strip().split("\n")]
+        default, variable = DEFAULT.match(last).groups()
+        default = "" if default in ("(none)", "false") else f"`{default}`"
+        rows.append(f"| `{flag.replace('|', chr(92) + '|')}` | {cell(' '.join(meaning))} | {default} |"
+                    f" {f'`{variable}`' if variable else ''} |")  # fmt: skip
+    head = f"\n## {name}\n\n| option | meaning | default | variable |\n|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
+
+
+def plugin_table() -> str:
+    path = ROOT / "pytorch/shoal/config.py"
+    spec = importlib.util.spec_from_file_location("shoal_config", path)
+    config = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = config  # dataclasses look their module up
+    spec.loader.exec_module(config)
+    rows = []
+    for setting in config.SETTINGS:
+        has_default = setting.default is not None and setting.default is not False and setting.default != ""
+        default = f"`{setting.default}`" if has_default else ""
+        rows.append(f"| `{setting.variable}` | `{setting.name}` | {cell(setting.meaning)} | {default} |")
+    head = (
+        '\n## PyTorch\n\nThe names in the second column are for `init_method="shoal://HOST:PORT?NAME=VALUE&..."`, which'
+        " goes before the variable.\n\n| variable | name | meaning | default |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def settings_page() -> str:
+    """Needs the programs."""
+    names = ("shoal-scheduler", "shoal-server", "shoalctl", "shoal-perf")
+    return SETTINGS_HEAD + plugin_table() + "".join(map(flags_table, names))
+
+
+PAGES = {"docs/events.md": events_page, "docs/metrics.md": metrics_page, "docs/errors.md": errors_page}
+PAGES_OF_PROGRAMS = {"docs/settings.md": settings_page}
+
+
+def stale_pages(pages: dict) -> list[str]:
+    """Of those given, by path from the root, with what makes them."""
+
     def is_as_made(path: str, text: str) -> bool:
         return (ROOT / path).is_file() and (ROOT / path).read_text(encoding="utf-8") == text
 
-    return [path for path, text in pages().items() if not is_as_made(path, text)]
+    return [path for path, make in pages.items() if not is_as_made(path, make())]
 
 
 def main() -> int:
     if "--check" in sys.argv[1:]:
-        stale = stale_pages()
+        stale = stale_pages(PAGES | PAGES_OF_PROGRAMS)
         for path in stale:
             print(f"{path} is not what the code says: run scripts/reference_pages.py", file=sys.stderr)
         return 1 if stale else 0
-    for path, text in pages().items():
-        (ROOT / path).write_text(text, encoding="utf-8")
+    for path, make in (PAGES | PAGES_OF_PROGRAMS).items():
+        (ROOT / path).write_text(make(), encoding="utf-8")
     return 0
 
 

@@ -11,7 +11,7 @@ import reference_pages  # noqa: E402
 
 
 def test_pages_are_as_the_code_has_them():
-    assert not reference_pages.stale_pages(), "run scripts/reference_pages.py"
+    assert not reference_pages.stale_pages(reference_pages.PAGES), "run scripts/reference_pages.py"
 
 
 def test_every_metric_is_on_its_page():
@@ -26,3 +26,12 @@ def test_every_kind_of_event_is_on_its_page():
     kinds = re.findall(r"^  X\(k", table, re.MULTILINE)
     rows = re.findall(r"^\| (?:scheduler|server|process) \| `", reference_pages.events_page(), re.MULTILINE)
     assert len(rows) == len(kinds) > 50
+
+
+def test_every_refusal_is_on_the_page_of_errors_with_a_code_that_is_there():
+    frame = (ROOT / "core" / "frame.h").read_text(encoding="utf-8")
+    names = re.findall(r"^  X\(k", frame.split("#define SHOAL_REFUSALS", 1)[1], re.MULTILINE)
+    codes, refusals = reference_pages.errors_page().split("## Why a server refuses")
+    rows = re.findall(r"^\| `[a-z-]+` \| .+ \| `([A-Z_]+)` \|$", refusals, re.MULTILINE)
+    assert len(rows) == len(names) - 1 > 10, "all but `none`"
+    assert all(f"| `{code}` |" in codes for code in rows)

@@ -42,18 +42,18 @@ typedef enum shoal_code {
   SHOAL_UNKNOWN = 2,
   SHOAL_INVALID_ARGUMENT = 3,  /* the call is wrong: fix the argument that the message names */
   SHOAL_DEADLINE_EXCEEDED = 4, /* the message names the ranks or servers that are missing */
-  SHOAL_NOT_FOUND = 5,
-  SHOAL_ALREADY_EXISTS = 6, /* for example, another process holds this rank */
+  SHOAL_NOT_FOUND = 5,         /* there is no driver for the devices */
+  SHOAL_ALREADY_EXISTS = 6,    /* for example, another process holds this rank */
   SHOAL_PERMISSION_DENIED = 7,
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
   SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child */
   SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,
-  SHOAL_UNIMPLEMENTED = 12,
-  SHOAL_INTERNAL = 13,
-  SHOAL_UNAVAILABLE = 14, /* the scheduler or a server can't be reached */
+  SHOAL_UNIMPLEMENTED = 12, /* the group can't reduce tensors on devices */
+  SHOAL_INTERNAL = 13,      /* a device has failed; or a bug, which the message asks you to report */
+  SHOAL_UNAVAILABLE = 14,   /* the scheduler or a server can't be reached */
   SHOAL_DATA_LOSS = 15,
-  SHOAL_UNAUTHENTICATED = 16
+  SHOAL_UNAUTHENTICATED = 16 /* a server does not accept the group's token */
 } shoal_code;
 
 typedef struct shoal_error {
