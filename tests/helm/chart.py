@@ -23,9 +23,9 @@ class Helm:
         command = [str(self.program), *arguments, "--values", str(self.values_file), "--namespace", NAMESPACE]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
-    def render(self, values: dict | None = None, *arguments: str) -> list[dict]:
+    def render(self, values: dict | None = None, *arguments: str, release: str = RELEASE) -> list[dict]:
         """All objects of the chart."""
-        result = self.run("template", RELEASE, str(CHART), *arguments, values=values)
+        result = self.run("template", release, str(CHART), *arguments, values=values)
         assert result.returncode == 0, result.stderr
         return [document for document in yaml.safe_load_all(result.stdout) if document]
 
