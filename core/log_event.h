@@ -139,6 +139,8 @@ namespace shoal {
     "A rank's hello has started a newer epoch of a group on an I/O thread.") \
   X(kShardGroupFailed, "shard-group-failed", kWarning, kServer, \
     "A group failed on an I/O thread; its ranks are told why.") \
+  X(kFlightRecorded, "flight-recorded", kInfo, kServer, \
+    "The file in which the last events of the connections are, after a group has failed (--flight-recorder).") \
   X(kShardGroupClosed, "shard-group-closed", kInfo, kServer, \
     "A group is over on an I/O thread, and its slots are free again.") \
   X(kRankAbsent, "rank-absent", kWarning, kServer, \

@@ -112,6 +112,9 @@ void DeclareWhere(PerfOptions* options, OptionTable* table) {
   table->Flag("checksums", "SHOAL_CHECKSUMS",
               "Give chunks a checksum in both directions; a chunk that is changed on its way is sent again.",
               &options->checksums);
+  table->String("flight-recorder", "SHOAL_FLIGHT_RECORDER", "FOLDER",
+                "Where ranks write the last events of their connections when an all-reduce fails. Empty: nowhere.",
+                &options->flight_recorder);
   table->Flag("help,h", "", "Print this text and exit.", &options->help);
   table->Flag("version", "", "Print the version and exit.", &options->version);
 }

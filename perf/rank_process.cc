@@ -34,6 +34,7 @@ SessionOptions MakeSessionOptions(const PerfOptions& options) {
   session.max_chunk_bytes = static_cast<uint32_t>(options.chunk_bytes);
   session.timeout_ms = uint64_t{1000} * options.timeout_s;
   session.net_device = options.net_device;
+  session.flight_recorder = options.flight_recorder;
   session.local_rank = options.spawn > 0 ? options.rank : options.local_rank;
   session.local_world_size = options.spawn > 0 ? options.spawn : options.local_world_size;
   session.transports = options.transports;

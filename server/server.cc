@@ -13,6 +13,7 @@
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
+#include "process/flight_folder.h"
 #include "process/node_address.h"
 #include "process/node_name.h"
 #include "process/socket_address.h"
@@ -104,6 +105,8 @@ class Server::Parts {
   void LeaveCluster(std::string_view reason);
   void SetDraining(bool drain);
   ServerCounters CountersForRenewal();
+  // Of any I/O thread.
+  void SaveFlight(const LogEvent& failure, std::string record);
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
   const ServerConfig config_;
@@ -111,6 +114,7 @@ class Server::Parts {
   const std::unique_ptr<WakeUp> lease_wake_up_;  // for the thread that runs the lease loop
   const std::unique_ptr<WakeUp> end_wake_up_;
   ServerRegistration registration_;
+  std::unique_ptr<FlightFolder> flights_;  // null: no folder. Outlives the threads
   std::vector<std::unique_ptr<ServerThread>> threads_;
   // Of the starting thread until control_thread_ runs, then of that, as are the next ones.
   std::unique_ptr<ControlLink> control_link_;
@@ -129,7 +133,21 @@ class Server::Parts {
   std::vector<LeaseCommand> commands_;  // under mutex_
 };
 
+void Server::Parts::SaveFlight(const LogEvent& failure, std::string record) {
+  const uint64_t group = failure.ids.group.value();
+  flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
+                 absl::StrCat("server ", registration_.name, ", group=", group, " failed: ", failure.text, "\n",
+                              std::move(record)));
+}
+
 absl::Status Server::Parts::Listen() {
+  if (!config_.flight_recorder.empty()) {
+    absl::StatusOr<std::unique_ptr<FlightFolder>> folder =
+        FlightFolder::Start(config_.flight_recorder,
+                            [this](std::string sentence) { Log(EventKind::kFlightRecorded, std::move(sentence)); });
+    if (!folder.ok()) return folder.status();
+    flights_ = *std::move(folder);
+  }
   const MemoryNodes nodes = MemoryNodes::Read(kSysfs, NetDeviceOf(config_), AllowedCpus());
   Log(EventKind::kServerNode, nodes.description());
   for (uint32_t i = 0; i < config_.io_threads; ++i) {
@@ -144,6 +162,11 @@ absl::Status Server::Parts::Listen() {
     options.spin_ns = uint64_t{config_.spin_us} * 1000;
     options.place = nodes.PlaceOf(i);
     options.log = log_;
+    if (flights_ != nullptr) {
+      options.on_group_failed = [this](const LogEvent& failure, std::string record) {
+        SaveFlight(failure, std::move(record));
+      };
+    }
     options.on_rank_absent = [this] {
       rank_became_absent_ = true;
       lease_wake_up_->Signal();

@@ -69,6 +69,11 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
       "Address of /metrics, /healthz and /readyz over HTTP. Anybody who can reach it can read them. Port 0: any "
       "free port. Empty: none.",
       &config->http);
+  table->String(
+      "flight-recorder", "SHOAL_SERVER_FLIGHT_RECORDER", "FOLDER",
+      "Where the last events of an I/O thread's connections are written when a group has failed on it. Empty: "
+      "nowhere.",
+      &config->flight_recorder);
   table->String("log-format", "SHOAL_SERVER_LOG_FORMAT", "FORMAT",
                 "Form of the log on stderr: text (human-readable lines) or json (one object per line).",
                 &config->log_format);

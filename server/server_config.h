@@ -25,6 +25,7 @@ struct ServerConfig {
   uint64_t window_bytes = 0;                // in flight per worker and I/O thread; 0: as each group was given
   uint32_t port_base = 0;                   // of the first I/O thread; 0: any free ports
   std::string net_device;                   // empty: UCX chooses
+  std::string flight_recorder;              // folder in which a record is written when a group has failed; empty: none
   std::string transports = "tcp";
   bool network_only = false;
   uint32_t weight = 1;                       // of each I/O thread in the shard map

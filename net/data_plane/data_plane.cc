@@ -29,7 +29,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeUnchecked(const DataPlaneOptions&
 absl::StatusOr<std::unique_ptr<Transport>> MakeDataPlaneTransport(const DataPlaneOptions& options) {
   absl::StatusOr<std::unique_ptr<Transport>> transport = MakeUnchecked(options);
   if (!transport.ok()) return transport;
-  return MakeChecksumTransport(*std::move(transport), options.checksums);
+  std::unique_ptr<Transport> checked = MakeChecksumTransport(*std::move(transport), options.checksums);
+  if (options.recorder == nullptr) return checked;
+  return MakeRecordedTransport(std::move(checked), options.recorder);
 }
 
 }  // namespace shoal

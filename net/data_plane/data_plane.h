@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "net/checksum_transport.h"
+#include "net/flight_recorder.h"
 #include "net/shm/shared_memory.h"
 #include "net/transport.h"
 #include "net/ucx/ucx_transport.h"
@@ -16,7 +17,8 @@ struct DataPlaneOptions {
   UcxTransportOptions network;
   bool same_node = true;  // false: UCX to processes of this node too
   Checksums checksums = Checksums::kToAskers;
-  OwnedMemory* region = nullptr;  // outlives the transport; payloads in it go to processes of this node uncopied
+  OwnedMemory* region = nullptr;       // outlives the transport; payloads in it go to processes of this node uncopied
+  FlightRecorder* recorder = nullptr;  // outlives the transport
 };
 
 // Errors of MakeUcxTransport, and ResourceExhausted for shared memory. A kernel that can't share memory safely gets the

@@ -33,6 +33,7 @@ class Session:
         network_only: bool,
         checksums: bool,
         check_finite: bool,
+        flight_recorder: str,
         colocation: int,
         colocate_without_servers: bool,
         quiet: bool,

@@ -139,6 +139,8 @@ SETTINGS = (
     Setting("check_finite", "SHOAL_CHECK_FINITE", parse_switch, False,
             "1: contributions are looked at before they are sent; one with NaN or infinity is an error on all ranks"
             " that names its rank"),
+    Setting("flight_recorder", "SHOAL_FLIGHT_RECORDER", parse_text, "",
+            "folder in which a rank writes the last events of its connections when an op has failed; empty: nowhere"),
     Setting("colocate", "SHOAL_COLOCATE", parse_colocation, "auto",
             "whether ranks run colocated servers for their job, one per node; auto: if the cluster has fewer"
             " servers than ranks"),
@@ -173,6 +175,7 @@ class Config:
     network_only: bool
     checksums: bool
     check_finite: bool
+    flight_recorder: str
     colocate: str
     without_servers: str
     node_reduce: str

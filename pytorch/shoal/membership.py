@@ -124,6 +124,7 @@ class Membership:
             net_device=self._net_device(), local_rank=local.rank, local_world_size=local.world_size,
             transports=self.settings.transports, network_only=self.settings.network_only,
             checksums=self.settings.checksums, check_finite=self.settings.check_finite,
+            flight_recorder=self.settings.flight_recorder,
             colocation=config.COLOCATIONS.index(self._colocate()),
             colocate_without_servers=self.settings.without_servers == "colocate", quiet=self.settings.quiet,
             node_reduce=config.NODE_REDUCES.index(self.settings.node_reduce),

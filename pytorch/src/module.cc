@@ -122,8 +122,9 @@ void DefineSession(py::module_& module) {
       .def(py::init([](std::string scheduler, std::string job_name, uint32_t rank, uint32_t world_size,
                        std::string node_name, uint32_t min_servers, uint64_t timeout_ms, std::string net_device,
                        uint32_t local_rank, uint32_t local_world_size, std::string transports, bool network_only,
-                       bool checksums, bool check_finite, uint32_t colocation, bool colocate_without_servers,
-                       bool quiet, uint32_t node_reduce, std::function<void()> on_closed) {
+                       bool checksums, bool check_finite, std::string flight_recorder, uint32_t colocation,
+                       bool colocate_without_servers, bool quiet, uint32_t node_reduce,
+                       std::function<void()> on_closed) {
              SessionOptions options{.scheduler = std::move(scheduler),
                                     .job_name = std::move(job_name),
                                     .rank = rank,
@@ -138,6 +139,7 @@ void DefineSession(py::module_& module) {
                                     .network_only = network_only,
                                     .checksums = checksums,
                                     .check_finite = check_finite,
+                                    .flight_recorder = std::move(flight_recorder),
                                     .colocation = colocation,
                                     .colocate_without_servers = colocate_without_servers,
                                     .quiet = quiet,
@@ -149,8 +151,8 @@ void DefineSession(py::module_& module) {
            py::kw_only(), py::arg("scheduler"), py::arg("job_name"), py::arg("rank"), py::arg("world_size"),
            py::arg("node_name"), py::arg("min_servers"), py::arg("timeout_ms"), py::arg("net_device"),
            py::arg("local_rank"), py::arg("local_world_size"), py::arg("transports"), py::arg("network_only"),
-           py::arg("checksums"), py::arg("check_finite"), py::arg("colocation"), py::arg("colocate_without_servers"),
-           py::arg("quiet"), py::arg("node_reduce"), py::arg("on_closed"))
+           py::arg("checksums"), py::arg("check_finite"), py::arg("flight_recorder"), py::arg("colocation"),
+           py::arg("colocate_without_servers"), py::arg("quiet"), py::arg("node_reduce"), py::arg("on_closed"))
       .def("create_group", &Session::CreateGroup, py::arg("name"), py::arg("ranks"), py::arg("max_chunk_bytes"),
            py::arg("timeout_ms"), py::arg("wire"), py::arg("node_reduce"), GilReleased())
       .def("close", &Session::Close, GilReleased())

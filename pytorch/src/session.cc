@@ -39,6 +39,7 @@ std::shared_ptr<Session> Session::Connect(const ShoalLibrary& library, const Ses
   worker_options.network_only = options.network_only ? 1 : 0;
   worker_options.checksums = options.checksums ? 1 : 0;
   worker_options.check_finite = options.check_finite ? 1 : 0;
+  worker_options.flight_recorder = NullIfEmpty(options.flight_recorder);
   worker_options.colocation = static_cast<shoal_colocation>(options.colocation);
   worker_options.without_servers =
       options.colocate_without_servers ? SHOAL_WITHOUT_SERVERS_COLOCATE : SHOAL_WITHOUT_SERVERS_WAIT;

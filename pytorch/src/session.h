@@ -62,6 +62,7 @@ struct SessionOptions {
   bool network_only = false;
   bool checksums = false;
   bool check_finite = false;
+  std::string flight_recorder;            // folder; empty: none
   uint32_t colocation = 0;                // a shoal_colocation
   bool colocate_without_servers = false;  // otherwise wait for one
   bool quiet = false;                     // no lines to standard error

@@ -49,6 +49,10 @@ class WorkerOptions(SizedStructure):
         ("node_reduce", c_int),
         ("devices", c_int),
         ("device_memory_bytes", c_uint64),
+        ("local_rank", c_uint32),
+        ("local_world_size", c_uint32),
+        ("check_finite", c_uint32),
+        ("flight_recorder", c_char_p),
     ]
 
     def __init__(self, **values):

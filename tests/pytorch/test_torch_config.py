@@ -13,7 +13,7 @@ def test_defaults_need_nothing():
     assert settings == config.Config(
         scheduler=None, job_name=None, min_servers=None, chunk_bytes=0, wire="none", inner_below=0, net_device="",
         transports="",
-        network_only=False, checksums=False, check_finite=False, colocate="auto",
+        network_only=False, checksums=False, check_finite=False, flight_recorder="", colocate="auto",
         without_servers="wait", node_reduce="auto", quiet=False, timeout=None,
     )  # fmt: skip
     assert set(sources.values()) == {"default"}

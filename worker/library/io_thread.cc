@@ -39,13 +39,14 @@ static_assert(kMaxPayloadsOnTheirWay >= 4 * kMaxWorkerGroups * kMaxCreditChunks,
 
 IoThread::IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
                    std::unique_ptr<CudaStager> stager, const WorkerMachineOptions& options,
-                   CompletionQueue* completions, MemberQueue* member, NoticeLog* notices)
+                   CompletionQueue* completions, MemberQueue* member, NoticeLog* notices, OnGroupFailed on_group_failed)
     : transport_(std::move(transport)),
       local_reduce_(std::move(local_reduce)),
       stager_(std::move(stager)),
       completions_(completions),
       member_(member),
       notices_(notices),
+      on_group_failed_(std::move(on_group_failed)),
       queue_(transport_.get()),
       loop_(std::make_unique<WorkerLoop>(With(options, stager_.get()), transport_.get(), local_reduce_.get(),
                                          stager_.get())),
@@ -53,11 +54,14 @@ IoThread::IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalRe
   ready_tensors_->queue = &queue_;
 }
 
-absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(
-    std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce, std::unique_ptr<CudaStager> stager,
-    const WorkerMachineOptions& options, CompletionQueue* completions, MemberQueue* member, NoticeLog* notices) {
+absl::StatusOr<std::unique_ptr<IoThread>> IoThread::Start(std::unique_ptr<Transport> transport,
+                                                          std::unique_ptr<LocalReduce> local_reduce,
+                                                          std::unique_ptr<CudaStager> stager,
+                                                          const WorkerMachineOptions& options,
+                                                          CompletionQueue* completions, MemberQueue* member,
+                                                          NoticeLog* notices, OnGroupFailed on_group_failed) {
   std::unique_ptr<IoThread> io(new IoThread(std::move(transport), std::move(local_reduce), std::move(stager), options,
-                                            completions, member, notices));
+                                            completions, member, notices, std::move(on_group_failed)));
   absl::StatusOr<std::thread> thread = StartThread("shoal-io", [raw = io.get()] { raw->Run(); });
   if (!thread.ok()) return thread.status();
   io->thread_ = *std::move(thread);
@@ -298,7 +302,13 @@ void IoThread::Deliver(const OpDone& outcome) {
   ops_.erase(found);
   if (op->device_op() != nullptr) stager_->EndOp(op->ticket(), outcome.status.ok());
   // A failed op fails its group; arguments that can't be reduced were refused before they came here.
-  if (!outcome.status.ok()) op->group().SetFailure(outcome.status);
+  if (!outcome.status.ok()) {
+    const bool is_first = op->group().failure().ok();
+    op->group().SetFailure(outcome.status);
+    if (is_first && on_group_failed_ && !absl::IsCancelled(outcome.status)) {
+      on_group_failed_(op->group(), outcome.status);
+    }
+  }
   Complete(op, outcome.status, outcome.duration_ns);
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <bitset>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,10 @@ namespace shoal {
 
 class IoThread {
  public:
+  // What is done when an op has failed its group, but for one that its caller ended. Called in the loop's turn: it must
+  // not block, and may read what belongs to the turn.
+  using OnGroupFailed = std::function<void(const CallerGroup& group, const absl::Status& why)>;
+
   // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. `local_reduce`:
   // nullptr: there is none; `stager` likewise. ResourceExhausted: the process can't have another thread.
   static absl::StatusOr<std::unique_ptr<IoThread>> Start(std::unique_ptr<Transport> transport,
@@ -41,7 +46,7 @@ class IoThread {
                                                          std::unique_ptr<CudaStager> stager,
                                                          const WorkerMachineOptions& options,
                                                          CompletionQueue* completions, MemberQueue* member,
-                                                         NoticeLog* notices);
+                                                         NoticeLog* notices, OnGroupFailed on_group_failed = nullptr);
   ~IoThread();  // stops
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -86,7 +91,7 @@ class IoThread {
 
   IoThread(std::unique_ptr<Transport> transport, std::unique_ptr<LocalReduce> local_reduce,
            std::unique_ptr<CudaStager> stager, const WorkerMachineOptions& options, CompletionQueue* completions,
-           MemberQueue* member, NoticeLog* notices);
+           MemberQueue* member, NoticeLog* notices, OnGroupFailed on_group_failed);
 
   void Run();
   // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
@@ -115,6 +120,7 @@ class IoThread {
   CompletionQueue* const completions_;
   MemberQueue* const member_;
   NoticeLog* const notices_;
+  const OnGroupFailed on_group_failed_;  // may be empty
   SubmitQueue queue_;
   std::unique_ptr<WorkerLoop> loop_;
   const std::shared_ptr<ReadyTensors> ready_tensors_ = std::make_shared<ReadyTensors>();

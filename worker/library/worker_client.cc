@@ -35,8 +35,9 @@ bool IsOfThisNode(const std::string& address) {
   return parsed.ok() && !DeviceOfAddress(*parsed).empty();
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options) {
+absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerClientOptions& options, FlightRecorder* recorder) {
   DataPlaneOptions data_plane;
+  data_plane.recorder = recorder;
   data_plane.network.net_device = options.net_device;
   data_plane.network.transports = options.transports;
   data_plane.same_node = !options.network_only;
@@ -76,21 +77,29 @@ absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions
 
 }  // namespace
 
-WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices)
-    : options_(options), notices_(std::move(notices)) {}
+WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
+                           std::unique_ptr<FlightFolder> flights)
+    : options_(options), notices_(std::move(notices)), flights_(std::move(flights)) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
   const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job \"", options.job_name, "\": ");
   absl::StatusOr<std::unique_ptr<NoticeLog>> notices = NoticeLog::Start(prefix, options.quiet);
   if (!notices.ok()) return notices.status();
-  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices)));
+  std::unique_ptr<FlightFolder> flights;
+  if (!options.flight_recorder.empty()) {
+    const auto report = [log = notices->get()](std::string sentence) { log->Say(std::move(sentence)); };
+    absl::StatusOr<std::unique_ptr<FlightFolder>> folder = FlightFolder::Start(options.flight_recorder, report);
+    if (!folder.ok()) return folder.status();
+    flights = *std::move(folder);
+  }
+  std::shared_ptr<WorkerClient> client(new WorkerClient(options, *std::move(notices), std::move(flights)));
   if (absl::Status status = client->Start(); !status.ok()) return status;
   return client;
 }
 
 absl::Status WorkerClient::Start() {
   // First what can go wrong in this process alone: nobody else notices then.
-  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_);
+  absl::StatusOr<std::unique_ptr<Transport>> transport = MakeTransport(options_, &recorder_);
   if (!transport.ok()) return transport.status();
   absl::StatusOr<std::unique_ptr<LocalReduce>> local_reduce = MakeLocalReduce(options_);
   if (!local_reduce.ok()) return local_reduce.status();
@@ -99,7 +108,8 @@ absl::Status WorkerClient::Start() {
   if (!stager.ok()) return stager.status();
   absl::StatusOr<std::unique_ptr<IoThread>> io = IoThread::Start(
       *std::move(transport), *std::move(local_reduce), *std::move(stager),
-      {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get());
+      {.survive_server_loss = !options_.fail_on_server_loss}, &completions_, &member_queue_, notices_.get(),
+      [this](const CallerGroup& group, const absl::Status& why) { SaveFlight(group, why); });
   if (!io.ok()) return io.status();
   const absl::StatusOr<Incarnation> incarnation = DrawIncarnation();
   if (!incarnation.ok()) return incarnation.status();
@@ -123,6 +133,15 @@ absl::Status WorkerClient::Start() {
   io_ = *std::move(io);
   member_ = *std::move(member);
   return absl::OkStatus();
+}
+
+void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why) {
+  if (flights_ == nullptr) return;
+  const std::string who =
+      absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name, ", group \"",
+                   group.info().name, "\" (group=", group.info().id.value(), ")");
+  flights_->Save(absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
+                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(MonotonicNs())));
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {

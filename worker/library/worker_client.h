@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "net/flight_recorder.h"
+#include "process/flight_folder.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
 #include "worker/library/io_thread.h"
@@ -44,6 +46,7 @@ struct WorkerClientOptions {
   NodeReduceChoice node_reduce = NodeReduceChoice::kAuto;  // of groups that do not ask for another
   bool cuda = false;                                       // tensors may be on CUDA devices
   uint64_t device_memory_bytes = 0;                        // of the host, for those; 0: CudaStagerOptions'
+  std::string flight_recorder;  // folder in which a record is written when a group has failed; empty: nowhere
 };
 
 struct GroupOptions {
@@ -122,8 +125,10 @@ class WorkerClient {
   void Close();
 
  private:
-  WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices);
+  WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
+               std::unique_ptr<FlightFolder> flights);
 
+  void SaveFlight(const CallerGroup& group, const absl::Status& why);
   absl::Status Start();
   // But for the job, and the time that it may take.
   ColocatedServerOptions ServerOptions() const;
@@ -136,8 +141,10 @@ class WorkerClient {
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;
   MemberQueue member_queue_;
-  bool can_node_reduce_ = false;  // set by Start
-  std::unique_ptr<IoThread> io_;  // null: never joined
+  FlightRecorder recorder_;                      // of the I/O thread's turn
+  const std::unique_ptr<FlightFolder> flights_;  // null: no folder
+  bool can_node_reduce_ = false;                 // set by Start
+  std::unique_ptr<IoThread> io_;                 // null: never joined
   std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;
 

@@ -174,6 +174,9 @@ typedef struct shoal_worker_options {
    * ranks' ops end with ABORTED, and their messages name the rank and the element. Costs a pass over the tensor before
    * an op, and one after it for result_square_sum of the statistics. Ranks may differ. */
   uint32_t check_finite;
+  /* A folder that is there. When an op fails its group, the last 1024 events of this process's connections are written
+   * to a file in it, 16 files at most, and a line on standard error names the file. NULL: nowhere. */
+  const char* flight_recorder;
 } shoal_worker_options;
 
 /* Waits until the scheduler has answered and at least min_servers servers are registered, or all ranks of the job have

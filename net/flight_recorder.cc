@@ -1,0 +1,167 @@
+#include "net/flight_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "net/forwarding_transport.h"
+#include "process/clock.h"
+
+namespace shoal {
+namespace {
+
+using What = FlightRecorder::What;
+
+const char* NameOf(What what) {
+  switch (what) {
+    case What::kConnect:
+      return "connect";
+    case What::kSendNote:
+      return "send note";
+    case What::kSend:
+      return "send";
+    case What::kAccept:
+      return "accept";
+    case What::kDecline:
+      return "decline";
+    case What::kClose:
+      return "close";
+    case What::kPeerUp:
+      return "peer up";
+    case What::kPeerDown:
+      return "peer down";
+    case What::kNote:
+      return "note";
+    case What::kOffered:
+      return "offered";
+    case What::kLanded:
+      return "landed";
+    case What::kSent:
+      return "sent";
+  }
+  return "?";
+}
+
+What WhatOf(TransportEventKind kind) {
+  switch (kind) {
+    case TransportEventKind::kPeerUp:
+      return What::kPeerUp;
+    case TransportEventKind::kPeerDown:
+      return What::kPeerDown;
+    case TransportEventKind::kNote:
+      return What::kNote;
+    case TransportEventKind::kOffered:
+      return What::kOffered;
+    case TransportEventKind::kLanded:
+      return What::kLanded;
+    case TransportEventKind::kSent:
+      break;
+  }
+  return What::kSent;
+}
+
+std::string FrameText(const FrameHeaderBytes& bytes) {
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(bytes);
+  if (!header.ok()) return absl::StrCat(" (", header.status().message(), ")");
+  std::string text = absl::StrCat(" ", std::string(FrameTypeName(header->type)), " group=", header->group.value(),
+                                  " epoch=", header->epoch.value(), " rank=", header->rank.value());
+  if (header->op != OpNumber()) absl::StrAppend(&text, " op=", header->op.value(), " chunk=", header->chunk.value());
+  if (header->refusal != Refusal::kNone) {
+    absl::StrAppend(&text, " refusal=", std::string(RefusalName(header->refusal)));
+  }
+  const uint64_t landed = header->landed_watermark.value();
+  const uint64_t commit = header->commit_watermark.value();
+  if (landed != 0 || commit != 0) absl::StrAppend(&text, " landed=", landed, " commit=", commit);
+  return text;
+}
+
+class RecordedTransport final : public ForwardingTransport {
+ public:
+  RecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder)
+      : ForwardingTransport(std::move(below)), recorder_(recorder) {}
+
+  absl::StatusOr<PeerId> Connect(const std::string& address) override {
+    absl::StatusOr<PeerId> peer = below()->Connect(address);
+    recorder_->Add(What::kConnect, peer.ok() ? peer->value() : 0, 0, 0, !peer.ok(), {});
+    return peer;
+  }
+  absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
+    absl::Status status = below()->SendNote(peer, note);
+    recorder_->Add(What::kSendNote, peer.value(), 0, 0, !status.ok(), note);
+    return status;
+  }
+  absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+                    uint64_t token) override {
+    absl::Status status = below()->Send(peer, header, payload, token);
+    recorder_->Add(What::kSend, peer.value(), token, payload.size(), !status.ok(), header);
+    return status;
+  }
+  absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
+    absl::Status status = below()->Accept(offer, buffer, token);
+    recorder_->Add(What::kAccept, 0, offer.value(), buffer.size(), !status.ok(), {});
+    return status;
+  }
+  void Decline(OfferId offer) override {
+    recorder_->Add(What::kDecline, 0, offer.value(), 0, false, {});
+    below()->Decline(offer);
+  }
+  void Close(PeerId peer) override {
+    recorder_->Add(What::kClose, peer.value(), 0, 0, false, {});
+    below()->Close(peer);
+  }
+  std::span<const TransportEvent> Poll() override {
+    const std::span<const TransportEvent> events = below()->Poll();
+    recorder_->SetTime(MonotonicNs());
+    for (const TransportEvent& event : events) {
+      const uint64_t number = event.kind == TransportEventKind::kOffered ? event.offer.value() : event.token;
+      recorder_->Add(WhatOf(event.kind), event.peer.value(), number, event.payload_bytes, !event.status.ok(),
+                     event.bytes);
+    }
+    return events;
+  }
+
+ private:
+  FlightRecorder* const recorder_;
+};
+
+}  // namespace
+
+void FlightRecorder::Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+                         std::span<const std::byte> frame) {
+  Entry& entry = entries_[added_++ % kEntries];
+  entry.at_ns = now_ns_;
+  entry.peer = peer;
+  entry.number = number;
+  entry.payload_bytes = payload_bytes;
+  entry.what = what;
+  entry.failed = failed;
+  entry.has_frame = frame.size() >= entry.frame.size();
+  if (entry.has_frame) std::copy_n(frame.begin(), entry.frame.size(), entry.frame.begin());
+}
+
+std::string FlightRecorder::Text(uint64_t now_ns) const {
+  const uint64_t kept = std::min<uint64_t>(added_, kEntries);
+  std::string text = absl::StrCat("The last ", kept, " of ", added_, " events of the transport:\n");
+  for (uint64_t i = added_ - kept; i < added_; ++i) {
+    const Entry& entry = entries_[i % kEntries];
+    const double ago_s = now_ns > entry.at_ns ? static_cast<double>(now_ns - entry.at_ns) / 1e9 : 0;
+    absl::StrAppendFormat(&text, "-%.6f %s", ago_s, NameOf(entry.what));
+    if (entry.peer != 0) absl::StrAppend(&text, " peer=", entry.peer);
+    if (entry.what == What::kOffered || entry.what == What::kAccept || entry.what == What::kDecline) {
+      absl::StrAppend(&text, " offer=", entry.number);
+    } else if (entry.number != 0) {
+      absl::StrAppend(&text, " token=", entry.number);
+    }
+    if (entry.has_frame) absl::StrAppend(&text, FrameText(entry.frame));
+    if (entry.payload_bytes != 0) absl::StrAppend(&text, " payload=", entry.payload_bytes);
+    absl::StrAppend(&text, entry.failed ? " FAILED\n" : "\n");
+  }
+  return text;
+}
+
+std::unique_ptr<Transport> MakeRecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder) {
+  return std::make_unique<RecordedTransport>(std::move(below), recorder);
+}
+
+}  // namespace shoal

@@ -1,0 +1,76 @@
+// What last happened on a transport, for the time after a failure: the newest events and calls, in a ring that is
+// always on.
+//
+// A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
+// theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of 96
+// bytes; its time is that of the Poll before it.
+//
+// Thread: the transport's.
+#ifndef SHOAL_NET_FLIGHT_RECORDER_H_
+#define SHOAL_NET_FLIGHT_RECORDER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/frame.h"
+#include "net/transport.h"
+
+namespace shoal {
+
+class FlightRecorder {
+ public:
+  static constexpr size_t kEntries = 1024;
+
+  enum class What : uint8_t {
+    kConnect,  // a call, as those below
+    kSendNote,
+    kSend,
+    kAccept,
+    kDecline,
+    kClose,
+    kPeerUp,  // an event, as those below
+    kPeerDown,
+    kNote,
+    kOffered,
+    kLanded,
+    kSent,
+  };
+
+  FlightRecorder() : entries_(kEntries) {}
+
+  void SetTime(uint64_t now_ns) { now_ns_ = now_ns; }
+  // `number`: a token, or the offer. `frame`: a note or a header, of which the header is kept; may be empty.
+  void Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+           std::span<const std::byte> frame);
+
+  // A line for each entry, the oldest first; times are seconds before `now_ns`.
+  std::string Text(uint64_t now_ns) const;
+
+ private:
+  struct Entry {
+    uint64_t at_ns = 0;
+    uint64_t peer = 0;
+    uint64_t number = 0;
+    uint64_t payload_bytes = 0;
+    What what = What::kConnect;
+    bool failed = false;
+    bool has_frame = false;
+    FrameHeaderBytes frame{};
+  };
+
+  std::vector<Entry> entries_;
+  uint64_t added_ = 0;  // the next entry is at added_ % kEntries
+  uint64_t now_ns_ = 0;
+};
+
+// `recorder` outlives the transport.
+std::unique_ptr<Transport> MakeRecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder);
+
+}  // namespace shoal
+
+#endif  // SHOAL_NET_FLIGHT_RECORDER_H_

@@ -1,0 +1,97 @@
+// The flight recorder over the loopback transport: the suite's clauses, and what it keeps.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "net/flight_recorder.h"
+#include "net/loopback/loopback_transport.h"
+#include "tests/conformance/transport/transport_suite.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::unique_ptr<Transport> MakeLoopback(LoopbackNetwork* network, const TransportSetup& setup) {
+  LoopbackOptions options;
+  options.listen = setup.listen;
+  options.limits = setup.limits;
+  return network->MakeTransport(options).value();
+}
+
+TransportKind RecordedKind() {
+  auto network = std::make_shared<LoopbackNetwork>();
+  auto recorder = std::make_shared<FlightRecorder>();
+  return {.name = "OverLoopback", .make = [network, recorder](const TransportSetup& setup) {
+            return MakeRecordedTransport(MakeLoopback(network.get(), setup), recorder.get());
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, TransportSuite, testing::Values(RecordedKind()), TransportKindName);
+INSTANTIATE_TEST_SUITE_P(Recorded, TransportWakeSuite, testing::Values(RecordedKind()), TransportKindName);
+
+TEST(FlightRecorderTest, KeepsWhatHappenedWithTheHeadersOfFrames) {
+  LoopbackNetwork network;
+  FlightRecorder recorder;
+  Node from(MakeRecordedTransport(MakeLoopback(&network, {.listen = false}), &recorder));
+  Node to(MakeLoopback(&network, {.listen = true}));
+  to.AcceptAll();
+  const PeerId peer = from.transport().Connect(to.transport().listen_address()).value();
+  for (int round = 0; round < 1000 && !from.IsUp(peer); ++round) {
+    from.Poll();
+    to.Poll();
+  }
+  const FrameHeaderBytes header = EncodeHeader({.type = FrameType::kPush,
+                                                .group = GroupId(12),
+                                                .epoch = Epoch(3),
+                                                .op = OpNumber(5),
+                                                .bucket_elements = 100,
+                                                .chunk_elements = 100,
+                                                .chunk = ChunkNumber(7),
+                                                .rank = Rank(2)});
+  const std::vector<std::byte> payload(400);
+  ASSERT_TRUE(from.transport().Send(peer, header, payload, 77).ok());
+  EXPECT_FALSE(from.transport().Send(PeerId(999), header, payload, 78).ok());
+  const std::string secret = "a token that nobody may read";
+  ASSERT_TRUE(from.transport()
+                  .SendNote(peer, MakeHello({.type = FrameType::kHello, .group = GroupId(12), .epoch = Epoch(3)},
+                                            std::as_bytes(std::span(secret)))
+                                      .view())
+                  .ok());
+  for (int round = 0; round < 10; ++round) {
+    from.Poll();
+    to.Poll();
+  }
+  const std::string text = recorder.Text(UINT64_MAX);
+  EXPECT_THAT(text, HasSubstr("peer up peer="));
+  EXPECT_THAT(text,
+              ContainsRegex(" send peer=[0-9]+ token=77 push group=12 epoch=3 rank=2 op=5 chunk=7 .*payload=400\n"));
+  EXPECT_THAT(text, ContainsRegex(" send peer=999 token=78 .*FAILED\n"));
+  EXPECT_THAT(text, ContainsRegex(" send note peer=[0-9]+ hello group=12 "));
+  EXPECT_THAT(text, ContainsRegex(" sent .*token=77"));
+  EXPECT_THAT(text, Not(HasSubstr("nobody may read")));
+}
+
+TEST(FlightRecorderTest, KeepsTheNewestAndSaysHowManyThereWere) {
+  FlightRecorder recorder;
+  for (uint64_t i = 1; i <= FlightRecorder::kEntries + 10; ++i) {
+    recorder.SetTime(i * 1'000'000);
+    recorder.Add(FlightRecorder::What::kClose, i, 0, 0, false, {});
+  }
+  const std::string text = recorder.Text((FlightRecorder::kEntries + 11) * 1'000'000);
+  EXPECT_THAT(text, HasSubstr("The last 1024 of 1034 events of the transport:\n-1.024000 close peer=11\n"));
+  EXPECT_THAT(text, testing::EndsWith("-0.001000 close peer=1034\n"));
+}
+
+TEST(FlightRecorderTest, AFrameThatCanNotBeReadIsKeptWithTheReason) {
+  FlightRecorder recorder;
+  const FrameHeaderBytes garbage{};
+  recorder.Add(FlightRecorder::What::kNote, 1, 0, 0, false, garbage);
+  recorder.Add(FlightRecorder::What::kNote, 1, 0, 0, false, std::span(garbage).first(10));
+  EXPECT_THAT(recorder.Text(0), ContainsRegex("note peer=1 \\(.+\\)\n-0.000000 note peer=1\n"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,67 @@
+"""What happened before a failure is written down by every member that takes part: ranks and servers."""
+
+import pathlib
+import re
+import signal
+
+import pytest
+
+from cluster import Cluster, program
+
+RANKS = 3
+
+
+def start_perf(cluster: Cluster, rank: int, *options: str):
+    command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
+    command += ["--world-size", str(RANKS), "--rank", str(rank), "--node-reduce", "off"]
+    return cluster.start([*command, "-b", "1M", "-n", "1000000", "-c", "0", *options])
+
+
+def record(cluster: Cluster, folder: pathlib.Path, name: str) -> str:
+    """Of the one file whose name begins so."""
+
+    def written() -> list[pathlib.Path]:
+        return [path for path in folder.glob(f"{name}-*.txt") if path.read_text(encoding="utf-8").endswith("\n")]
+
+    [path] = cluster.wait_until(written, f"{folder}/{name}-*.txt is written")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("network", [[], ["--network-only"]], ids=["shared memory", "network"])
+def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_path: pathlib.Path, network: list[str]):
+    recorded = ["--flight-recorder", str(tmp_path)]
+    cluster.start_scheduler(lease_ttl_ms=2000)
+    server = cluster.start_server("alpha", *recorded)
+    ranks = [start_perf(cluster, rank, *recorded, *network) for rank in range(RANKS)]
+    cluster.wait_until(
+        lambda: int(cluster.servers()["alpha"].get("load", {}).get("groups_open", 0)) == 1, "the group is open"
+    )
+    cluster.wait_for_event("group-opened", "perf")
+    ranks[2].send(signal.SIGKILL)
+    for number in range(2):
+        text = record(cluster, tmp_path, f"shoal-perf-rank-{number}")
+        first = text.splitlines()[0]
+        assert first.startswith(f'rank {number} of job "perf" on '), first
+        assert re.search(r'group "shoal-perf" \(group=\d+\) failed: ABORTED: .*rank 2.* was lost', first), first
+        assert re.search(r"^-\d+\.\d{6} send peer=\d+ token=\d+ push group=\d+ epoch=1 rank=", text, re.MULTILINE)
+        assert re.search(r"^-\d+\.\d{6} offered peer=\d+ offer=\d+ result group=", text, re.MULTILINE)
+        # Who hears of the loss first tells the others through the server.
+        told = r"^-\d+\.\d{6} (send )?note peer=\d+ (rank-lost|group-failed) group="
+        assert re.search(told, text, re.MULTILINE), text[-3000:]
+        ranks[number].wait_for_line(r"what happened before is in .*shoal-perf-rank-")
+        assert ranks[number].wait() == 1
+    text = record(cluster, tmp_path, "shoal-server-alpha-group")
+    assert re.search(r"^server alpha, group=\d+ failed: .*rank 2", text), text[:500]
+    assert re.search(r"^-\d+\.\d{6} offered peer=\d+ offer=\d+ push group=", text, re.MULTILINE)
+    assert re.search(r"^-\d+\.\d{6} peer down peer=\d+", text, re.MULTILINE)
+    server.wait_for_line(r"INFO server flight-recorded: what happened before is in .*shoal-server-alpha-group-")
+
+
+def test_a_folder_that_is_not_there_is_refused_before_anything_begins(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler()
+    missing = str(tmp_path / "missing")
+    rank = start_perf(cluster, 0, "--flight-recorder", missing)
+    server = cluster.launch_server("--flight-recorder", missing)
+    for process in (rank, server):
+        assert process.wait() != 0
+        assert f"flight records can't be written to {missing}: No such file or directory" in process.output
