@@ -92,7 +92,8 @@ PortLoad LoadOfPorts(std::span<const uint32_t> ranks_of_node, std::span<const Se
   }
   for (size_t node = 0; node < ranks_of_node.size(); ++node) {
     const double there = ranks_of_node[node];
-    const uint32_t at_busiest_card = (ranks_of_node[node] + network_cards - 1) / network_cards;
+    const uint32_t cards = std::clamp(network_cards, 1u, std::max(ranks_of_node[node], 1u));
+    const uint32_t at_busiest_card = (ranks_of_node[node] + cards - 1) / cards;
     const double results = at_busiest_card * (1 - share_of_node[node]);
     const double pushes = (ranks - there) * share_of_node[node];
     // What is under way is either on its way to a server or back, so they don't add up.

@@ -79,7 +79,9 @@ std::string FrameText(const FrameHeaderBytes& bytes) {
 class RecordedTransport final : public ForwardingTransport {
  public:
   RecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder)
-      : ForwardingTransport(std::move(below)), recorder_(recorder) {}
+      : ForwardingTransport(std::move(below)), recorder_(recorder) {
+    recorder_->SetTime(MonotonicNs());
+  }
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
     absl::StatusOr<PeerId> peer = below()->Connect(address);

@@ -1,19 +1,22 @@
 #include "process/flight_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "process/clock.h"
 #include "process/start_thread.h"
 
 namespace shoal {
 namespace {
+
+constexpr uint64_t kHourNs = 3600 * uint64_t{1'000'000'000};
 
 absl::Status CheckFolder(const std::string& folder) {
   struct stat found = {};
@@ -25,6 +28,24 @@ absl::Status CheckFolder(const std::string& folder) {
   if (why == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("flight records can't be written to ", folder, ": ", why,
                                                  "; name a folder that this process may write to"));
+}
+
+// Follows no link and replaces nothing: the folder may be one that others write to.
+absl::Status WriteNewFile(const std::string& path, const std::string& text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (file < 0) return absl::UnavailableError(std::strerror(errno));
+  size_t done = 0;
+  int error = 0;
+  while (done < text.size() && error == 0) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written >= 0) {
+      done += static_cast<size_t>(written);
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (close(file) != 0 && error == 0) error = errno;
+  return error == 0 ? absl::OkStatus() : absl::UnavailableError(std::strerror(error));
 }
 
 }  // namespace
@@ -48,15 +69,32 @@ FlightFolder::~FlightFolder() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool FlightFolder::HasRoom() {
+  const std::lock_guard lock(mutex_);
+  return HasRoomLocked();
+}
+
+bool FlightFolder::HasRoomLocked() {
+  const uint64_t now_ns = MonotonicNs();
+  if (hour_began_ns_ == 0 || now_ns - hour_began_ns_ >= kHourNs) {
+    hour_began_ns_ = now_ns;
+    saved_in_hour_ = 0;
+  }
+  return saved_in_hour_ < kMostFilesAnHour;
+}
+
 void FlightFolder::Save(const std::string& name, std::string text) {
   std::string safe = name;
   for (char& c : safe) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.') c = '-';
   }
   const std::lock_guard lock(mutex_);
-  if (saved_ == kMostFiles) return;
-  ++saved_;
-  files_.push_back({absl::StrCat(folder_, "/", safe, "-", getpid(), "-", saved_, ".txt"), std::move(text)});
+  if (!HasRoomLocked()) return;
+  ++saved_in_hour_;
+  // In containers the number of a process comes again after each start.
+  const std::string path =
+      absl::StrCat(folder_, "/", safe, "-", getpid(), "-", ReadNow().unix_ms, "-", ++saved_, ".txt");
+  files_.push_back({path, std::move(text)});
   changed_.notify_all();
 }
 
@@ -68,12 +106,10 @@ void FlightFolder::Run() {
     const File file = std::move(files_.front());
     files_.pop_front();
     lock.unlock();
-    std::ofstream out(file.path, std::ios::trunc);
-    out << file.text;
-    out.close();
-    report_(out.good() ? absl::StrCat("what happened before is in ", file.path)
-                       : absl::StrCat("what happened before could not be written to ", file.path,
-                                      "; see whether the disk is full"));
+    const absl::Status written = WriteNewFile(file.path, file.text);
+    report_(written.ok() ? absl::StrCat("what happened before is in ", file.path)
+                         : absl::StrCat("what happened before could not be written to ", file.path, ": ",
+                                        std::string(written.message())));
     lock.lock();
   }
 }

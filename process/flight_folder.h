@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,8 +22,8 @@ namespace shoal {
 
 class FlightFolder {
  public:
-  // Of one process: after so many failures more of them say nothing new.
-  static constexpr size_t kMostFiles = 16;
+  // Of one process: many failures at a time say the same, and a disk is not to be filled.
+  static constexpr size_t kMostFilesAnHour = 16;
 
   // `report` is called on the thread with a sentence for each file, also for one that could not be written.
   // InvalidArgument: there is no such folder, or nothing can be written there. ResourceExhausted: the process can't
@@ -33,8 +34,10 @@ class FlightFolder {
   FlightFolder(const FlightFolder&) = delete;
   FlightFolder& operator=(const FlightFolder&) = delete;
 
-  // To a file of a name that begins so: what is no letter, digit, dot or dash becomes a dash, and process and number
-  // are added. Beyond kMostFiles nothing is written.
+  // False: this hour's files are written. To be asked before a record is made, which takes a millisecond.
+  bool HasRoom();
+  // To a new file of a name that begins so: what is no letter, digit or dot becomes a dash, and process, time and
+  // number are added. Where there is no room nothing is written.
   void Save(const std::string& name, std::string text);
 
  private:
@@ -45,15 +48,18 @@ class FlightFolder {
 
   FlightFolder(std::string folder, std::function<void(std::string)> report)
       : folder_(std::move(folder)), report_(std::move(report)) {}
+  bool HasRoomLocked();  // under mutex_
   void Run();
 
   const std::string folder_;
   const std::function<void(std::string)> report_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<File> files_;  // under mutex_
-  size_t saved_ = 0;        // under mutex_
-  bool ending_ = false;     // under mutex_
+  std::deque<File> files_;      // under mutex_
+  uint64_t hour_began_ns_ = 0;  // under mutex_
+  size_t saved_in_hour_ = 0;    // under mutex_
+  uint64_t saved_ = 0;          // under mutex_
+  bool ending_ = false;         // under mutex_
   std::thread thread_;
 };
 

@@ -106,7 +106,7 @@ class Server::Parts {
   void SetDraining(bool drain);
   ServerCounters CountersForRenewal();
   // Of any I/O thread.
-  void SaveFlight(const LogEvent& failure, std::string record);
+  void SaveFlight(const LogEvent& failure, const FlightRecorder& recorder);
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
   const ServerConfig config_;
@@ -133,11 +133,12 @@ class Server::Parts {
   std::vector<LeaseCommand> commands_;  // under mutex_
 };
 
-void Server::Parts::SaveFlight(const LogEvent& failure, std::string record) {
+void Server::Parts::SaveFlight(const LogEvent& failure, const FlightRecorder& recorder) {
+  if (!flights_->HasRoom()) return;
   const uint64_t group = failure.ids.group.value();
   flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
                  absl::StrCat("server ", registration_.name, ", group=", group, " failed: ", failure.text, "\n",
-                              std::move(record)));
+                              recorder.Text(MonotonicNs())));
 }
 
 absl::Status Server::Parts::Listen() {
@@ -163,8 +164,8 @@ absl::Status Server::Parts::Listen() {
     options.place = nodes.PlaceOf(i);
     options.log = log_;
     if (flights_ != nullptr) {
-      options.on_group_failed = [this](const LogEvent& failure, std::string record) {
-        SaveFlight(failure, std::move(record));
+      options.on_group_failed = [this](const LogEvent& failure, const FlightRecorder& recorder) {
+        SaveFlight(failure, recorder);
       };
     }
     options.on_rank_absent = [this] {

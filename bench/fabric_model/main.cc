@@ -83,6 +83,10 @@ absl::Status Check(Options* options) {
   if (training.inside.ranks > 1 && training.inside.bytes_per_s <= 0) {
     return absl::InvalidArgumentError("nodes of several ranks need an --inside-rate above 0");
   }
+  if (training.bucket_bytes % training.inside.ranks != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--bucket ", training.bucket_bytes, " is no multiple of ",
+                                                   training.inside.ranks, " ranks a node"));
+  }
   if (options->layout == "ring" || options->layout == "tree") return absl::OkStatus();
   if (options->layout != "servers") {
     return absl::InvalidArgumentError(

@@ -188,11 +188,14 @@ class Training:
 
     def finish(self) -> dict:
         """Its summary. RigError if an op failed, or the ranks' weights differ."""
+        while any(process.poll() is None for process in self.processes):
+            for process, log in zip(self.processes, self.logs):
+                if process.poll():
+                    raise RigError(f"the training ended with {process.returncode}:\n{tail(log)}")
+            if time.monotonic() > self.deadline:
+                raise RigError(f"out of time:\n{tail(self.logs[0])}")
+            time.sleep(POLL_S)
         for process, log in zip(self.processes, self.logs):
-            while process.poll() is None:
-                if time.monotonic() > self.deadline:
-                    raise RigError(f"out of time:\n{tail(log)}")
-                time.sleep(POLL_S)
             if process.returncode != 0:
                 raise RigError(f"the training ended with {process.returncode}:\n{tail(log)}")
         return json.loads(self.summary.read_text())

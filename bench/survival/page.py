@@ -121,6 +121,8 @@ def markdown(report: dict) -> str:
     problems = [f"{name}: other weights than undisturbed" for name, same in found["same_weights"].items() if not same]
     if not found["ranks_agree"]:
         problems.append("the ranks of the undisturbed run have different weights")
+    if not found["layout_as_asked"]:
+        problems.append("the scheduler did not make rails of the ranks, or made some where none were wanted")
     if problems:
         lines += ["**Wrong**:", "", *[f"- {problem}" for problem in problems], ""]
     if report["load_average_before"] > 0.5:
@@ -133,6 +135,8 @@ def markdown(report: dict) -> str:
         f" of gradients a step in {found['all_reduces'] / shape['steps']:.0f} buckets; {where_it_runs(shape)}; lease"
         f" {shape['lease_ttl_ms'] / 1e3:g} s. Everything runs on one machine. The same seed, text and steps in each"
         f" run; a run's cluster is its own. Took {report['took_s'] / 60:.0f} minutes.",
+        "",
+        "The scheduler of the undisturbed run: " + "; ".join(report["runs"]["undisturbed"]["opened"]) + ".",
         "",
         *run_lines(report),
         "",

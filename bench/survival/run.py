@@ -99,6 +99,7 @@ def conclude(runs: dict, shape: Shape) -> dict:
     return {
         "same_weights": {name: run["digests"] == undisturbed["digests"] for name, run in runs.items()},
         "ranks_agree": len(set(undisturbed["digests"])) == 1,
+        "layout_as_asked": any(" rails x " in text for text in undisturbed["opened"]) == shape.has_rails,
         "step_s": findings.distribution(steps_s),
         "added_by_a_kill_s": findings.distribution(findings.added_by_each_kill_s(runs["kills"], step_s)),
         "added_in_all_s": {name: findings.added_in_all_s(run, undisturbed) for name, run in runs.items()},
@@ -114,7 +115,7 @@ def conclude(runs: dict, shape: Shape) -> dict:
 
 
 def is_right(found: dict) -> bool:
-    return found["ranks_agree"] and all(found["same_weights"].values())
+    return found["ranks_agree"] and found["layout_as_asked"] and all(found["same_weights"].values())
 
 
 def run(root: pathlib.Path, programs: pathlib.Path, output: pathlib.Path, started, command: str, options, say) -> bool:

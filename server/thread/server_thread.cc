@@ -125,7 +125,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   const EventSink log = [this, &recorder](const LogEvent& event) {
     if (options_.log) options_.log(event);
     if (event.kind == EventKind::kShardGroupFailed && options_.on_group_failed) {
-      options_.on_group_failed(event, recorder.Text(MonotonicNs()));
+      options_.on_group_failed(event, recorder);
     }
   };
   ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes(), log);

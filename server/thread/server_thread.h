@@ -38,8 +38,8 @@ struct ServerThreadOptions {
   std::function<void()> on_rank_absent = [] {};
   // Called on the thread; it must not block. May be empty.
   EventSink log;
-  // Likewise, when a group has failed here: what the transport last did.
-  std::function<void(const LogEvent& failure, std::string record)> on_group_failed;
+  // Likewise, when a group has failed here; `recorder` has what the transport last did.
+  std::function<void(const LogEvent& failure, const FlightRecorder& recorder)> on_group_failed;
 };
 
 class ServerThread {

@@ -121,10 +121,11 @@ def test_ranks_in_a_chain_delay_a_tree_and_do_not_slow_it():
 
 def test_no_layout_of_gpu_nodes_beats_its_bound():
     fabric = gpu_nodes.fabric(gpu_nodes.RING_BETWEEN_S, gpu_nodes.MESSAGE_COST_S)
-    for each, layout in [*gpu_nodes.peers()[:1], *[(fabric, layout) for layout in gpu_nodes.rails(64)]]:
+    rails = [(fabric, layout) for servers in (48, 64) for layout in gpu_nodes.rails(servers)]
+    for each, layout in [*gpu_nodes.peers(), *rails]:
         row = scale_row(PROGRAM, each, gpu_nodes.NODES, gpu_nodes.BUCKET_BYTES, layout)
         assert row["alone"] >= row["train"] >= layout.bound, row
-        assert row["one_more"] <= 1.3 * layout.bound, row
+        assert (1 - gpu_nodes.MODEL_ERROR) * layout.bound <= row["one_more"] <= 1.3 * layout.bound, row
 
 
 def gpu_nodes_row(layout: str, servers: int | None, one_more: float) -> dict:
@@ -142,7 +143,10 @@ def test_the_page_of_gpu_nodes_says_how_many_servers_pay():
         ]
     }
     text = gpu_nodes.markdown(report)
-    assert f"{gpu_nodes.DEDICATED}: from 96 of 128 on" in text
+    assert f"{gpu_nodes.DEDICATED}: from 96 of 128 on" in text, "64 are no faster than the ring"
+    report["rows"][4]["one_more"] = 1.0  # of 96
+    report["rows"].append(gpu_nodes_row(gpu_nodes.DEDICATED, 128, 1.99))
+    assert f"{gpu_nodes.DEDICATED}: with none" in gpu_nodes.markdown(report), "a fast one among slow ones is no rule"
     assert f"{gpu_nodes.HYBRID}: with none of these numbers" in text
     xml.etree.ElementTree.fromstring(gpu_nodes.chart(report))
 

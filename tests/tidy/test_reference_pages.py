@@ -35,3 +35,11 @@ def test_every_refusal_is_on_the_page_of_errors_with_a_code_that_is_there():
     rows = re.findall(r"^\| `[a-z-]+` \| .+ \| `([A-Z_]+)` \|$", refusals, re.MULTILINE)
     assert len(rows) == len(names) - 1 > 10, "all but `none`"
     assert all(f"| `{code}` |" in codes for code in rows)
+
+
+def test_every_code_is_on_the_page_of_errors_or_not_used():
+    header = (ROOT / "worker/include/shoal/worker.h").read_text(encoding="utf-8")
+    codes = header.split("typedef enum shoal_code {", 1)[1].split("}")[0]
+    names = set(re.findall(r"^  SHOAL_(\w+) = \d+", codes, re.MULTILINE))
+    rows = set(re.findall(r"^\| `([A-Z_]+)` \|", reference_pages.errors_page().split("## Why")[0], re.MULTILINE))
+    assert names - rows == {"OK", "UNKNOWN", "PERMISSION_DENIED", "OUT_OF_RANGE", "DATA_LOSS"}

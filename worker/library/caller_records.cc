@@ -67,9 +67,9 @@ uint64_t CallerOp::user_data() const {
   return user_data_;
 }
 
-std::optional<HostTensor> CallerOp::TakeCountedTensor() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(counted_tensor_, std::nullopt);
+void CallerOp::CountTensorOnce(const std::function<void(const HostTensor&)>& count) {
+  const std::lock_guard lock(count_mutex_);
+  if (const auto tensor = std::exchange(counted_tensor_, std::nullopt)) count(*tensor);
 }
 
 absl::StatusOr<bool> CallerOp::Notify(uint64_t user_data) {

@@ -94,9 +94,11 @@ class CallerOp {
   // nullptr: its tensor is in host memory. Set before anybody else sees the op.
   const std::shared_ptr<DeviceOp>& device_op() const { return device_op_; }
   void SetDeviceOp(std::shared_ptr<DeviceOp> device_op) { device_op_ = std::move(device_op); }
-  // The tensor whose squares are to be summed when the op is done (WorkerClient::CountResult); once.
+  // The tensor whose squares are to be summed when the op is done. Set before anybody else sees the op.
   void SetCountedTensor(const HostTensor& tensor) { counted_tensor_ = tensor; }
-  std::optional<HostTensor> TakeCountedTensor();
+  // Of an op that is done: calls `count` with the tensor, once. Returns when that is over, also in other threads: their
+  // callers may free the tensor then.
+  void CountTensorOnce(const std::function<void(const HostTensor&)>& count);
   uint64_t deadline_ns() const { return deadline_ns_; }
   // True: its completion goes to the CompletionQueue.
   bool notify() const;
@@ -125,9 +127,10 @@ class CallerOp {
 
   mutable std::mutex mutex_;
   std::condition_variable completed_;
-  bool notify_;                               // under mutex_
-  uint64_t user_data_;                        // under mutex_
-  std::optional<HostTensor> counted_tensor_;  // under mutex_, but for before anybody else sees the op
+  bool notify_;         // under mutex_
+  uint64_t user_data_;  // under mutex_
+  std::mutex count_mutex_;
+  std::optional<HostTensor> counted_tensor_;  // under count_mutex_ once others see the op
   std::atomic<bool> done_ = false;
   absl::Status status_;
   uint64_t duration_ns_ = 0;

@@ -35,8 +35,8 @@ namespace shoal {
 
 class IoThread {
  public:
-  // What is done when an op has failed its group, but for one that its caller ended. Called in the loop's turn: it must
-  // not block, and may read what belongs to the turn.
+  // What is done when an op has failed its group, but for one that this process ended itself (CANCELLED). Called in the
+  // loop's turn: it must not block, and may read what belongs to the turn.
   using OnGroupFailed = std::function<void(const CallerGroup& group, const absl::Status& why)>;
 
   // `completions`, `member` (which hears of troubles with servers) and `notices` outlive the thread. `local_reduce`:

@@ -1,7 +1,8 @@
 #include "worker/library/network_card.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,37 @@
 #include "absl/strings/str_split.h"
 
 namespace shoal {
+namespace {
+
+// With RDMA the devices of UCX that carry payload have a port ("mlx5_0:1"); others beside them only make connections.
+std::vector<std::string> CardsOf(const std::string& devices, bool is_tcp) {
+  std::vector<std::string> cards;
+  for (std::string& device : std::vector<std::string>(absl::StrSplit(devices, ','))) {
+    const bool carries = is_tcp ? device != "lo" : device.find(':') != std::string::npos;
+    if (carries) cards.push_back(std::move(device));
+  }
+  return cards;
+}
+
+// As many as if the ranks were dealt evenly and none had more than the busiest card has.
+uint32_t CountCards(const std::vector<std::string>& dealt, const std::string& transports, uint64_t local_world_size) {
+  const bool is_tcp = transports == "tcp";
+  if (dealt.size() == 1) return std::max<uint32_t>(1, static_cast<uint32_t>(CardsOf(dealt.front(), is_tcp).size()));
+  std::map<std::string, double> ranks_of_card;
+  double busiest = 0;
+  for (uint64_t entry = 0; entry < dealt.size(); ++entry) {
+    const auto first_rank_of = [&](uint64_t i) { return (i * local_world_size + dealt.size() - 1) / dealt.size(); };
+    const auto ranks = static_cast<double>(first_rank_of(entry + 1) - first_rank_of(entry));
+    const std::vector<std::string> cards = CardsOf(dealt[entry], is_tcp);
+    if (cards.empty()) return 1;
+    for (const std::string& card : cards) {
+      busiest = std::max(busiest, ranks_of_card[card] += ranks / static_cast<double>(cards.size()));
+    }
+  }
+  return std::max<uint32_t>(1, static_cast<uint32_t>(static_cast<double>(local_world_size) / busiest));
+}
+
+}  // namespace
 
 absl::StatusOr<NetworkCard> ChooseNetworkCard(const std::string& devices, const std::string& transports,
                                               uint32_t local_rank, uint32_t local_world_size) {
@@ -37,14 +69,8 @@ absl::StatusOr<NetworkCard> ChooseNetworkCard(const std::string& devices, const 
                                   "; set LOCAL_RANK and LOCAL_WORLD_SIZE as torchrun does, or name one device"));
     }
   }
-  std::set<std::string> cards;
-  const uint64_t used = dealt.size() == 1 ? 1 : std::min<uint64_t>(local_world_size, dealt.size());
-  for (uint64_t i = 0; i < used; ++i) {
-    const std::vector<std::string> together = absl::StrSplit(dealt[i * dealt.size() / used], ',');
-    cards.insert(together.begin(), together.end());
-  }
   const uint64_t own = dealt.size() == 1 ? 0 : uint64_t{local_rank} * dealt.size() / local_world_size;
-  return NetworkCard{.devices = dealt[own], .card_count = static_cast<uint32_t>(cards.size())};
+  return NetworkCard{.devices = dealt[own], .card_count = CountCards(dealt, transports, local_world_size)};
 }
 
 }  // namespace shoal

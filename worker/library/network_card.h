@@ -10,8 +10,10 @@
 namespace shoal {
 
 struct NetworkCard {
-  std::string devices;      // for UCX: one, or several with commas between them; empty: UCX chooses
-  uint32_t card_count = 1;  // that carry the traffic of the node's ranks
+  std::string devices;  // for UCX: one, or several with commas between them; empty: UCX chooses
+  // That carry the payload of the node's ranks; with an uneven deal as many as would have no more ranks each than the
+  // busiest one has.
+  uint32_t card_count = 1;
 };
 
 // `devices` has the devices of the node's cards. With commas between them ("eth0,eth1") every rank may use all of them.

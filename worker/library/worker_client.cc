@@ -136,7 +136,7 @@ absl::Status WorkerClient::Start() {
 }
 
 void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why) {
-  if (flights_ == nullptr) return;
+  if (flights_ == nullptr || !flights_->HasRoom()) return;
   const std::string who =
       absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name, ", group \"",
                    group.info().name, "\" (group=", group.info().id.value(), ")");
@@ -276,11 +276,14 @@ bool WorkerClient::Wait(CallerOp* op, uint64_t deadline_ns) {
 }
 
 void WorkerClient::CountResult(CallerOp* op) {
-  const std::optional<HostTensor> tensor = op->TakeCountedTensor();
-  if (!tensor.has_value() || !op->status().ok()) return;
-  const double square_sum = SquareSum(tensor->dtype, tensor->data, tensor->element_count);
-  const std::lock_guard lock(squares_mutex_);
-  result_square_sum_ += square_sum;
+  op->CountTensorOnce([&](const HostTensor& tensor) {
+    if (!op->status().ok()) return;
+    const double square_sum = SquareSum(tensor.dtype, tensor.data, tensor.element_count);
+    // One that is not finite would hide all that come after it.
+    if (!std::isfinite(square_sum)) return;
+    const std::lock_guard lock(squares_mutex_);
+    result_square_sum_ += square_sum;
+  });
 }
 
 absl::Status WorkerClient::WaitOnStream(const CallerOp& op, DeviceStream stream) {

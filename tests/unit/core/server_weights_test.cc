@@ -195,6 +195,9 @@ TEST(ServerWeights, ANodesRanksAreDealtOverItsCards) {
   EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 2).busiest_port, 2);
   EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 2).busiest_link, 2);
   EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, 3).busiest_port, 2) << "one of three has two";
+  for (const uint32_t beyond : {4u, 100u, UINT32_MAX}) {
+    EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(8, 0), weights, beyond).busiest_port, 1) << "a card each";
+  }
   // A node's own server is at one of them, with what all other nodes' ranks push.
   const std::vector<uint32_t> colocated(2, 1);
   EXPECT_DOUBLE_EQ(LoadOfPorts(ranks_of_node, Servers(0, 2), colocated, 2).busiest_link, 2 * 0.5 + 4 * 0.5);

@@ -12,6 +12,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -45,12 +46,17 @@ TEST_F(FlightFolderTest, WritesAFileAndSaysWhere) {
   EXPECT_THAT(said_[0], HasSubstr("what happened before is in " + Files()[0].string()));
 }
 
-TEST_F(FlightFolderTest, WritesNoMoreThanSoMany) {
+TEST_F(FlightFolderTest, WritesNoMoreThanSoManyInAnHour) {
   {
     const std::unique_ptr<FlightFolder> folder = Start();
-    for (size_t i = 0; i < 3 * FlightFolder::kMostFiles; ++i) folder->Save("same", "text");
+    for (size_t i = 0; i < FlightFolder::kMostFilesAnHour; ++i) {
+      EXPECT_TRUE(folder->HasRoom());
+      folder->Save("same", "text");
+    }
+    EXPECT_FALSE(folder->HasRoom());
+    folder->Save("same", "text");
   }
-  EXPECT_THAT(Files(), SizeIs(FlightFolder::kMostFiles));
+  EXPECT_THAT(Files(), SizeIs(FlightFolder::kMostFilesAnHour));
 }
 
 TEST_F(FlightFolderTest, SaysWhatItCouldNotWrite) {
@@ -60,7 +66,7 @@ TEST_F(FlightFolderTest, SaysWhatItCouldNotWrite) {
     folder->Save("late", "text");
   }
   ASSERT_THAT(said_, SizeIs(1));
-  EXPECT_THAT(said_[0], HasSubstr("could not be written to"));
+  EXPECT_THAT(said_[0], AllOf(HasSubstr("could not be written to"), HasSubstr(": No such file or directory")));
 }
 
 TEST_F(FlightFolderTest, AFolderThatCanNotBeUsedIsRefusedWithTheReason) {

@@ -172,10 +172,12 @@ typedef struct shoal_worker_options {
   /* Not 0: contributions in host memory are looked at before anything is sent. One that has NaN or infinity fails its
    * shoal_all_reduce with INVALID_ARGUMENT and aborts the group, so that no rank goes on with such a sum: the other
    * ranks' ops end with ABORTED, and their messages name the rank and the element. Costs a pass over the tensor before
-   * an op, and one after it for result_square_sum of the statistics. Ranks may differ. */
+   * an op, and one after it for result_square_sum of the statistics: the tensor's memory must stay valid and unchanged
+   * until shoal_op_wait or shoal_next_completion has returned. Ranks may differ. */
   uint32_t check_finite;
-  /* A folder that is there. When an op fails its group, the last 1024 events of this process's connections are written
-   * to a file in it, 16 files at most, and a line on standard error names the file. NULL: nowhere. */
+  /* A folder that is there. When an op fails its group (unless with CANCELLED), the last 1024 events of this process's
+   * connections are written to a file in it, at most 16 an hour, and a line on standard error names the file. NULL:
+   * nowhere. */
   const char* flight_recorder;
 } shoal_worker_options;
 
@@ -345,7 +347,8 @@ typedef struct shoal_statistics {
   uint64_t waits_reported; /* lines about all-reduces and groups that waited long (option quiet) */
   uint64_t bytes_on_node;  /* of tensors that were reduced within the node, wholly or before the servers */
   /* With check_finite: the sum of the squares of all results of floating-point tensors so far, of ops that were waited
-   * for or whose completion was fetched. Its growth in a training step is the square of the gradient's norm. */
+   * for or whose completion was fetched. A result whose sum is not finite is left out. Where nothing but gradients is
+   * reduced in a training step, its growth in the step is the square of the gradient's norm. */
   double result_square_sum;
 } shoal_statistics;
 

@@ -36,12 +36,26 @@ TEST(NetworkCard, RanksAreDealtInBlocks) {
 }
 
 TEST(NetworkCard, CardsInUseAreCountedOnce) {
-  EXPECT_EQ(CardCount("a/b", 4), 2u);
-  EXPECT_EQ(CardCount("a/b/a/b", 4), 2u);
-  EXPECT_EQ(CardCount("a/b/c/d", 2), 2u);
-  EXPECT_EQ(CardCount("a,b/c", 2), 3u);
-  EXPECT_EQ(CardCount("a,b", 2), 2u);
-  EXPECT_EQ(CardCount("a/b", 4'000'000'000), 2u);
+  EXPECT_EQ(CardCount("a:1/b:1", 4), 2u);
+  EXPECT_EQ(CardCount("a:1/b:1/a:1/b:1", 4), 2u);
+  EXPECT_EQ(CardCount("a:1/b:1/c:1/d:1", 2), 2u);
+  EXPECT_EQ(CardCount("a:1/b:1", 4'000'000'000), 2u);
+  EXPECT_EQ(CardCount("a:1/a:2", 2), 2u) << "two ports";
+}
+
+TEST(NetworkCard, AnUnevenDealCountsByItsBusiestCard) {
+  EXPECT_EQ(CardCount("a:1/a:1/a:1/b:1", 4), 1u) << "three of four are at one";
+  EXPECT_EQ(CardCount("a:1/a:1/b:1/c:1", 4), 2u);
+  EXPECT_EQ(CardCount("a:1,b:1/c:1", 2), 2u) << "the second rank has a card to itself";
+}
+
+TEST(NetworkCard, DevicesThatOnlyMakeConnectionsAreNotCounted) {
+  EXPECT_EQ(CardCount("mlx5_0:1,eth0", 0), 1u);
+  EXPECT_EQ(CardCount("mlx5_0:1,mlx5_1:1", 0), 2u);
+  EXPECT_EQ(CardCount("mlx5_0:1,eth0/mlx5_1:1,eth0", 2), 2u);
+  EXPECT_EQ(CardCount("eth0/eth1", 2), 1u) << "not known";
+  EXPECT_EQ(ChooseNetworkCard("eth0,eth1", "tcp", 0, 0)->card_count, 2u);
+  EXPECT_EQ(ChooseNetworkCard("lo,eth0", "tcp", 0, 0)->card_count, 1u);
 }
 
 TEST(NetworkCard, WhatIsNotDealtIsEverybodysWhateverIsKnownOfTheNode) {

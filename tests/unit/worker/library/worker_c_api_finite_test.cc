@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "shoal/worker.h"
@@ -75,6 +77,43 @@ TEST_P(WorkerCApiFiniteTest, TheSquaresOfResultsAreCountedOnce) {
     EXPECT_EQ(shoal_op_wait(op, UINT64_MAX, &error), SHOAL_OK);
     shoal_op_release(op);
     EXPECT_EQ(SquareSumOf(rank), 1000 * (4.0 + 16.0)) << "as it was when the op had ended";
+  });
+}
+
+TEST_P(WorkerCApiFiniteTest, NoWaiterReturnsWhileTheResultIsStillLookedAt) {
+  Cluster cluster(2, GetParam());
+  cluster.CheckFinite();
+  RunRanks(cluster, "two-waiters", 2, [&](TestRank& rank) {
+    std::vector<float> data(2'000'000, 1.0F);
+    double expected = 0;
+    for (int round = 0; round < 5; ++round) {
+      shoal_op* const op = rank.Start(&data, kTimeoutMs);
+      const auto wait = [op] {
+        shoal_error error = {};
+        EXPECT_EQ(shoal_op_wait(op, UINT64_MAX, &error), SHOAL_OK);
+      };
+      std::thread other(wait);
+      wait();
+      data.assign(data.size(), 1.0F);  // as its owner may from here on
+      other.join();
+      shoal_op_release(op);
+      expected += 4.0 * static_cast<double>(data.size());
+      EXPECT_EQ(SquareSumOf(rank), expected);
+    }
+  });
+}
+
+TEST_P(WorkerCApiFiniteTest, AResultThatIsNotFiniteHidesNoneThatComesLater) {
+  Cluster cluster(2, GetParam());
+  cluster.CheckFinite();
+  RunRanks(cluster, "overflow", 2, [&](TestRank& rank) {
+    std::vector<float> data(10, std::numeric_limits<float>::max());
+    EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+    EXPECT_TRUE(std::isinf(data[0]));
+    EXPECT_EQ(SquareSumOf(rank), 0);
+    data.assign(10, 1.0F);
+    EXPECT_EQ(rank.AllReduce(&data, kTimeoutMs).code, SHOAL_OK);
+    EXPECT_EQ(SquareSumOf(rank), 40);
   });
 }
 
