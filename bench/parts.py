@@ -175,8 +175,8 @@ PARTS = (
         ),
         "The ranks of a node share its link. Where they reduce among themselves first, the tensor crosses it once each"
         " way, and not once for each rank. With fewer servers than nodes, each node has a colocated server as well."
-        " Two links of a node lead to two networks with half of the servers in each. Gloo is given both devices, and uses"
-        " one of them for each all-reduce, the other one for the next; the ring's bound is that of both.",
+        " Two links of a node lead to two networks with half of the servers in each. Gloo is given both devices, and"
+        " uses one of them for each all-reduce, the other one for the next; the ring's bound is that of both.",
     ),
     Part(
         "checksums",
