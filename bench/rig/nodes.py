@@ -16,8 +16,11 @@ import tempfile
 import threading
 import time
 
+CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
+MS_PRIVATE = 1 << 18
+MS_REC = 1 << 14
 PR_SET_PDEATHSIG = 1
 # Marks each process that a rig starts, and what those start: VALUE is the pid and start time of the rig's owner.
 OWNER_VARIABLE = "SHOAL_BENCH_RIG"
@@ -75,6 +78,12 @@ class Node:
     def enter(self) -> None:
         """Runs in a child before exec: puts it on this node, with this node's name, and ends it with its parent."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
+        if self.more_addresses:
+            # UCX looks for devices in /sys, which shows those of the namespace in which it was mounted: there is an eth0
+            # in most, and an eth1 in few.
+            call_libc("unshare", CLONE_NEWNS)
+            call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+            call_libc("mount", b"none", b"/sys", b"sysfs", 0, None)
         call_libc("unshare", CLONE_NEWUTS)
         name = self.name.encode()
         call_libc("sethostname", name, len(name))
