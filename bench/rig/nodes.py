@@ -79,8 +79,8 @@ class Node:
         """Runs in a child before exec: puts it on this node, with this node's name, and ends it with its parent."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
         if self.more_addresses:
-            # UCX looks for devices in /sys, which shows those of the namespace in which it was mounted: there is an eth0
-            # in most, and an eth1 in few.
+            # UCX looks for devices in /sys, which shows those of the namespace in which it was mounted: there is an
+            # eth0 in most, and an eth1 in few.
             call_libc("unshare", CLONE_NEWNS)
             call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
             call_libc("mount", b"none", b"/sys", b"sysfs", 0, None)
