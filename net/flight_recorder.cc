@@ -79,52 +79,56 @@ std::string FrameText(const FrameHeaderBytes& bytes) {
 class RecordedTransport final : public ForwardingTransport {
  public:
   RecordedTransport(std::unique_ptr<Transport> below, FlightRecorder* recorder)
-      : ForwardingTransport(std::move(below)), recorder_(recorder) {
-    recorder_->SetTime(MonotonicNs());
-  }
+      : ForwardingTransport(std::move(below)), recorder_(recorder) {}
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
     absl::StatusOr<PeerId> peer = below()->Connect(address);
-    recorder_->Add(What::kConnect, peer.ok() ? peer->value() : 0, 0, 0, !peer.ok(), {});
+    Add(What::kConnect, peer.ok() ? peer->value() : 0, 0, 0, !peer.ok(), {});
     return peer;
   }
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
     absl::Status status = below()->SendNote(peer, note);
-    recorder_->Add(What::kSendNote, peer.value(), 0, 0, !status.ok(), note);
+    Add(What::kSendNote, peer.value(), 0, 0, !status.ok(), note);
     return status;
   }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
     absl::Status status = below()->Send(peer, header, payload, token);
-    recorder_->Add(What::kSend, peer.value(), token, payload.size(), !status.ok(), header);
+    Add(What::kSend, peer.value(), token, payload.size(), !status.ok(), header);
     return status;
   }
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
     absl::Status status = below()->Accept(offer, buffer, token);
-    recorder_->Add(What::kAccept, 0, offer.value(), buffer.size(), !status.ok(), {});
+    Add(What::kAccept, 0, offer.value(), buffer.size(), !status.ok(), {});
     return status;
   }
   void Decline(OfferId offer) override {
-    recorder_->Add(What::kDecline, 0, offer.value(), 0, false, {});
+    Add(What::kDecline, 0, offer.value(), 0, false, {});
     below()->Decline(offer);
   }
   void Close(PeerId peer) override {
-    recorder_->Add(What::kClose, peer.value(), 0, 0, false, {});
+    Add(What::kClose, peer.value(), 0, 0, false, {});
     below()->Close(peer);
   }
   std::span<const TransportEvent> Poll() override {
     const std::span<const TransportEvent> events = below()->Poll();
-    recorder_->SetTime(MonotonicNs());
+    time_is_old_ = true;
     for (const TransportEvent& event : events) {
       const uint64_t number = event.kind == TransportEventKind::kOffered ? event.offer.value() : event.token;
-      recorder_->Add(WhatOf(event.kind), event.peer.value(), number, event.payload_bytes, !event.status.ok(),
-                     event.bytes);
+      Add(WhatOf(event.kind), event.peer.value(), number, event.payload_bytes, !event.status.ok(), event.bytes);
     }
     return events;
   }
 
  private:
+  void Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+           std::span<const std::byte> frame) {
+    if (std::exchange(time_is_old_, false)) recorder_->SetTime(MonotonicNs());
+    recorder_->Add(what, peer, number, payload_bytes, failed, frame);
+  }
+
   FlightRecorder* const recorder_;
+  bool time_is_old_ = true;  // most rounds of a waiting loop add nothing, and need no clock
 };
 
 }  // namespace

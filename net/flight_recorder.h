@@ -3,7 +3,7 @@
 //
 // A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
 // theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of 96
-// bytes; its time is that of the Poll before it.
+// bytes; the clock is read for the first one after a Poll.
 //
 // Thread: the transport's.
 #ifndef SHOAL_NET_FLIGHT_RECORDER_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "process/clock.h"
 #include "process/start_thread.h"
+#include "process/write_all.h"
 
 namespace shoal {
 namespace {
@@ -34,16 +35,7 @@ absl::Status CheckFolder(const std::string& folder) {
 absl::Status WriteNewFile(const std::string& path, const std::string& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (file < 0) return absl::UnavailableError(std::strerror(errno));
-  size_t done = 0;
-  int error = 0;
-  while (done < text.size() && error == 0) {
-    const ssize_t written = write(file, text.data() + done, text.size() - done);
-    if (written >= 0) {
-      done += static_cast<size_t>(written);
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
+  int error = WriteAll(file, text);
   if (close(file) != 0 && error == 0) error = errno;
   return error == 0 ? absl::OkStatus() : absl::UnavailableError(std::strerror(error));
 }

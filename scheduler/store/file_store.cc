@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "process/write_all.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -53,17 +54,6 @@ absl::Status SystemError(int error, const std::string& doing, const std::string&
 std::string FolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
-}
-
-absl::Status WriteAll(int descriptor, const std::string& bytes, const std::string& path) {
-  size_t written = 0;
-  while (written < bytes.size()) {
-    const ssize_t count = write(descriptor, bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError(errno, "can't write", path);
-    written += static_cast<size_t>(count);
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadAll(int descriptor, const std::string& path) {
@@ -147,7 +137,9 @@ absl::Status FileStore::Write(const std::string& state) const {
   {
     const Descriptor file(open(new_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (file.get() < 0) return SystemError(errno, "can't create", new_path);
-    if (absl::Status status = WriteAll(file.get(), Header(state) + state, new_path); !status.ok()) return status;
+    if (const int error = WriteAll(file.get(), Header(state) + state); error != 0) {
+      return SystemError(error, "can't write", new_path);
+    }
     if (fsync(file.get()) != 0) return SystemError(errno, "can't sync", new_path);
   }
   if (rename(new_path.c_str(), path_.c_str()) != 0) return SystemError(errno, "can't rename to", path_);

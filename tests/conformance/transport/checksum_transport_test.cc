@@ -2,8 +2,8 @@
 #include "net/checksum_transport.h"
 
 #include "gmock/gmock.h"
-#include "net/loopback/loopback_transport.h"
 #include "net/shm/shm_transport.h"
+#include "tests/conformance/transport/loopback_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
@@ -11,17 +11,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<Transport> MakeLoopback(LoopbackNetwork* network, const TransportSetup& setup) {
-  LoopbackOptions options;
-  options.listen = setup.listen;
-  options.limits = setup.limits;
-  return network->MakeTransport(options).value();
-}
-
 TransportKind ChecksumKind() {
   auto network = std::make_shared<LoopbackNetwork>();
   return {.name = "OverLoopback", .make = [network](const TransportSetup& setup) {
-            return MakeChecksumTransport(MakeLoopback(network.get(), setup), Checksums::kToAll);
+            return MakeChecksumTransport(MakeLoopbackUnderTest(network.get(), setup), Checksums::kToAll);
           }};
 }
 
@@ -39,7 +32,7 @@ FrameHeaderBytes PushHeader(uint32_t checksum = 0) {
 // Two transports that are connected, driven by hand.
 class ChecksumTransportTest : public testing::Test {
  protected:
-  std::unique_ptr<Transport> Plain(bool listen) { return MakeLoopback(&network_, {.listen = listen}); }
+  std::unique_ptr<Transport> Plain(bool listen) { return MakeLoopbackUnderTest(&network_, {.listen = listen}); }
   std::unique_ptr<Transport> Checked(bool listen, Checksums mode) { return MakeChecksumTransport(Plain(listen), mode); }
 
   void Connect(std::unique_ptr<Transport> from, std::unique_ptr<Transport> to) {

@@ -1,5 +1,6 @@
 #include "net/loopback/loopback_transport.h"
 
+#include "tests/conformance/transport/loopback_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
@@ -9,10 +10,8 @@ TransportKind LoopbackKind(const std::string& name, size_t rendezvous_threshold_
   auto network = std::make_shared<LoopbackNetwork>();
   return {.name = name, .make = [=](const TransportSetup& setup) {
             LoopbackOptions options;
-            options.listen = setup.listen;
             options.rendezvous_threshold_bytes = rendezvous_threshold_bytes;
-            options.limits = setup.limits;
-            return *network->MakeTransport(options);
+            return MakeLoopbackUnderTest(network.get(), setup, options);
           }};
 }
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "net/flight_recorder.h"
-#include "net/loopback/loopback_transport.h"
+#include "tests/conformance/transport/loopback_under_test.h"
 #include "tests/conformance/transport/transport_suite.h"
 
 namespace shoal {
@@ -14,18 +14,11 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::unique_ptr<Transport> MakeLoopback(LoopbackNetwork* network, const TransportSetup& setup) {
-  LoopbackOptions options;
-  options.listen = setup.listen;
-  options.limits = setup.limits;
-  return network->MakeTransport(options).value();
-}
-
 TransportKind RecordedKind() {
   auto network = std::make_shared<LoopbackNetwork>();
   auto recorder = std::make_shared<FlightRecorder>();
   return {.name = "OverLoopback", .make = [network, recorder](const TransportSetup& setup) {
-            return MakeRecordedTransport(MakeLoopback(network.get(), setup), recorder.get());
+            return MakeRecordedTransport(MakeLoopbackUnderTest(network.get(), setup), recorder.get());
           }};
 }
 
@@ -35,8 +28,8 @@ INSTANTIATE_TEST_SUITE_P(Recorded, TransportWakeSuite, testing::Values(RecordedK
 TEST(FlightRecorderTest, KeepsWhatHappenedWithTheHeadersOfFrames) {
   LoopbackNetwork network;
   FlightRecorder recorder;
-  Node from(MakeRecordedTransport(MakeLoopback(&network, {.listen = false}), &recorder));
-  Node to(MakeLoopback(&network, {.listen = true}));
+  Node from(MakeRecordedTransport(MakeLoopbackUnderTest(&network, {.listen = false}), &recorder));
+  Node to(MakeLoopbackUnderTest(&network, {.listen = true}));
   to.AcceptAll();
   const PeerId peer = from.transport().Connect(to.transport().listen_address()).value();
   for (int round = 0; round < 1000 && !from.IsUp(peer); ++round) {
