@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -175,6 +177,25 @@ TEST(SubmitQueueTest, KeepsTheOrderOfCallsAndEndsWithTheShutdown) {
   EXPECT_TRUE(std::holds_alternative<SubmitCommand>(batch.commands[1]));
   EXPECT_TRUE(std::holds_alternative<CloseGroupCommand>(batch.commands[2]));
   EXPECT_TRUE(std::holds_alternative<ShutdownCommand>(batch.commands[3]));
+}
+
+TEST(CallerOpTest, NobodyReturnsWhileItsTensorIsStillCounted) {
+  const auto op = MakeOp(MakeGroup(), 1);
+  op->SetCountedTensor({.element_count = 7});
+  std::atomic<bool> counting = false;
+  std::atomic<bool> counted = false;
+  std::thread first([&] {
+    op->CountTensorOnce([&](const HostTensor& tensor) {
+      EXPECT_EQ(tensor.element_count, 7u);
+      counting = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a large tensor takes that long
+      counted = true;
+    });
+  });
+  while (!counting) std::this_thread::yield();
+  op->CountTensorOnce([](const HostTensor&) { FAIL() << "a second time"; });
+  EXPECT_TRUE(counted);
+  first.join();
 }
 
 TEST(SubmitQueueTest, WaitingOpsAreBoundedButEndsAreAlwaysTaken) {
