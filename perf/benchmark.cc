@@ -141,7 +141,7 @@ class Case {
       FillContribution(DataOf(kind, 0, k), session_->rank(), tensors_[k].get(), result_.element_count);
     }
     std::vector<double> op_times_us;
-    if (absl::Status status = Loop(options_.warmup_iterations, &op_times_us); !status.ok()) return status;
+    if (absl::Status status = Loop(options_.warmup_iterations, 1, &op_times_us); !status.ok()) return status;
     op_times_us.clear();
     int32_t barrier = 0;
     if (absl::Status status = session_->AllReduce(&barrier, 1, DataType::kInt32, ReduceOp::kSum); !status.ok()) {
@@ -149,7 +149,7 @@ class Case {
     }
     const double cpu_start_us = ProcessCpuMicroseconds();
     const Clock::time_point start = Clock::now();
-    if (absl::Status status = Loop(options_.iterations, &op_times_us); !status.ok()) return status;
+    if (absl::Status status = Loop(options_.iterations, options_.in_flight, &op_times_us); !status.ok()) return status;
     op_times_us.push_back(MicrosecondsSince(start) / options_.iterations);
     result_.cpu_time_us = (ProcessCpuMicroseconds() - cpu_start_us) / options_.iterations;
     // Replaces every number by that of the slowest rank.
@@ -163,13 +163,13 @@ class Case {
     return session_->AllReduce(&result_.cpu_time_us, 1, DataType::kFloat64, ReduceOp::kSum);
   }
 
-  // Keeps in_flight all-reduces going until `count` are done; appends the time of each.
-  absl::Status Loop(uint32_t count, std::vector<double>* op_times_us) {
+  // Keeps `in_flight` all-reduces going until `count` are done, on all tensors in turn; appends the time of each.
+  absl::Status Loop(uint32_t count, uint32_t in_flight, std::vector<double>* op_times_us) {
     struct Flying {
       Session::Op op;
       Clock::time_point start;
     };
-    std::vector<Flying> flying(tensors_.size());
+    std::vector<Flying> flying(in_flight);
     for (uint64_t i = 0; i < count + flying.size(); ++i) {
       Flying& slot = flying[i % flying.size()];
       if (slot.op != nullptr) {
@@ -180,7 +180,7 @@ class Case {
       if (i >= count) continue;
       if (options_.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(options_.pause_us));
       slot.start = Clock::now();
-      absl::StatusOr<Session::Op> op = Start(i % flying.size());
+      absl::StatusOr<Session::Op> op = Start(i % tensors_.size());
       if (!op.ok()) return op.status();
       slot.op = *std::move(op);
     }

@@ -22,7 +22,7 @@ void DeclareSweep(PerfOptions* options, OptionTable* table) {
   table->Uint32("stepfactor,f", "", "FACTOR", "How many times as large the next size is. 1: use --stepbytes instead.",
                 &options->step_factor, 1, 1u << 20);
   table->Uint32("iters,n", "", "OPS", "Timed all-reduces for each size.", &options->iterations, 1, 10000000);
-  table->Uint32("warmup_iters,w", "", "OPS", "All-reduces for each size before the timed ones.",
+  table->Uint32("warmup_iters,w", "", "OPS", "All-reduces for each size before the timed ones, one after another.",
                 &options->warmup_iterations, 0, 10000000);
   table->Uint32(
       "check,c", "", "ROUNDS",

@@ -115,7 +115,9 @@ JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServerFacts&
     return open == nullptr ? nullptr : &open->state();
   };
   const auto compare = [&](const GroupState& group, ServerId server) { return facts.compare(job, group, server); };
-  const auto find_late_rank = [&](ServerId server) { return job.slow_ranks.FindLateAtOne(server, find_group); };
+  const auto find_late_rank = [&](ServerId server, double least_share) {
+    return job.slow_ranks.FindLateAtOne(server, least_share, find_group);
+  };
   SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
   changes.servers = job.slow_servers.Judge({find_group, facts.find_live, compare, find_late_rank}, 2 * settle_ns, now);
   return changes;

@@ -205,9 +205,10 @@ std::vector<SlowRank> SlowRanks::slow() const {
   return ranks;
 }
 
-std::optional<JobRank> SlowRanks::FindLateAtOne(ServerId server, const FindGroup& find_group) const {
+std::optional<JobRank> SlowRanks::FindLateAtOne(ServerId server, double least_share,
+                                                const FindGroup& find_group) const {
   std::optional<JobRank> most_late;
-  double waited_share = 0;
+  double waited_share = least_share;
   for (const auto& [of_group, suspect] : suspects_) {
     const GroupState* const group = find_group(of_group.first);
     if (group == nullptr || CountServers(*group) < 2) continue;

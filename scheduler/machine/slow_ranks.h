@@ -87,8 +87,9 @@ class SlowRanks {
   std::vector<Change> Judge(const FindGroup& find_group, uint64_t settle_ns, Now now);
   // In the order of ranks.
   std::vector<SlowRank> slow() const;
-  // A rank that the server finds late, in windows in a row, and no other one does; nullopt: there is none.
-  std::optional<JobRank> FindLateAtOne(ServerId server, const FindGroup& find_group) const;
+  // A rank for which the server waits for that share of the time at least, in windows in a row, and no other server
+  // does at all; nullopt: there is none.
+  std::optional<JobRank> FindLateAtOne(ServerId server, double least_share, const FindGroup& find_group) const;
 
  private:
   struct Seen {

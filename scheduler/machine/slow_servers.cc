@@ -138,7 +138,7 @@ void SlowServers::Refresh(Verdict* verdict, const Finding& finding, const View& 
   told.node = state.node;
   told.waited_share = finding.waited_share;
   verdict->confirmed_ns = finding.newest_ns;
-  const std::optional<JobRank> late_rank = view.find_late_rank(told.server);
+  const std::optional<JobRank> late_rank = view.find_late_rank(told.server, kExplains * finding.waited_share);
   if (late_rank == told.late_rank || now.monotonic_ns < verdict->told_ns + kNextCauseNs) return;
   told.late_rank = late_rank;
   verdict->told_ns = now.monotonic_ns;
@@ -177,7 +177,7 @@ std::vector<SlowServers::Change> SlowServers::Judge(const View& view, uint64_t s
                              .name = state.name,
                              .node = state.node,
                              .waited_share = finding.waited_share,
-                             .late_rank = view.find_late_rank(server),
+                             .late_rank = view.find_late_rank(server, kExplains * finding.waited_share),
                              .since_unix_ms = UnixMsOf(finding.since_ns, now)};
     told_[server] = {.server = slow, .told_ns = now.monotonic_ns, .confirmed_ns = finding.newest_ns};
     changes.push_back({slow});

@@ -4,8 +4,8 @@
 // Each rank tells, for each group, for how long its ops waited for one server more than for the others of its weight
 // (worker/machine/server_wait_book.h). A server is slow if more than half of a group's ranks that tell anything say so
 // of nearly all bursts of ops, in two windows in a row, for a share of the time that matters. All of a server's results
-// are also late where it waits for the contributions of one rank alone, which come to other servers in time: then the
-// way between the two is at fault (docs/adr/0022).
+// are also late where it waits for the contributions of one rank alone, for about as long, and they come to other
+// servers in time: then the way between the two is at fault (docs/adr/0022).
 #ifndef SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 #define SHOAL_SCHEDULER_MACHINE_SLOW_SERVERS_H_
 
@@ -54,6 +54,10 @@ class SlowServers {
  public:
   static constexpr double kLeastShare = 0.1;
   static constexpr double kLeastLateBursts = 0.8;
+  // A server that waits for one rank for so much of the time in which ranks wait for the server is slow because of that
+  // rank. Where the server's own link is slow, one rank is the last to get through, but the server waits far less for
+  // it.
+  static constexpr double kExplains = 0.75;
   // Silence ends no verdict before: a job that writes a checkpoint says nothing.
   static constexpr uint64_t kForgottenNs = 600 * kNsPerS;
 
@@ -66,7 +70,8 @@ class SlowServers {
     std::function<const GroupState*(GroupId)> find_group;   // nullptr: not open
     std::function<const ServerState*(ServerId)> find_live;  // nullptr: not live
     std::function<ServerComparison(const GroupState&, ServerId)> compare;
-    std::function<std::optional<JobRank>(ServerId)> find_late_rank;  // for which that server alone waits
+    // For which that server alone waits, and for that share of the time at least.
+    std::function<std::optional<JobRank>(ServerId, double least_share)> find_late_rank;
   };
 
   // Of a rank's heartbeat, which come every `heartbeat_ns`; the group is open in that epoch, and the rank's. A report

@@ -145,12 +145,21 @@ void LatenessBook::Restart() {
   last_.late_ranks.clear();
 }
 
+void LatenessBook::RankState::CountSpacings() {
+  // One op says little of a link: other traffic and the pauses of a busy processor come in between.
+  const uint32_t kept = spacings < kFewestOps ? std::min(spacings_known, kFewestOps) : 0;
+  if (spacings > 0) {
+    spacings_known = kept + spacings;
+    spacing_ns = (spacing_ns * kept + spacing_sum_ns) / spacings_known;
+  }
+  spacing_sum_ns = 0;
+  spacings = 0;
+}
+
 uint64_t LatenessBook::MedianSpacingNs() {
   values_.clear();
   for (RankState& state : ranks_) {
-    if (state.spacings > 0) state.spacing_ns = state.spacing_sum_ns / state.spacings;
-    state.spacing_sum_ns = 0;
-    state.spacings = 0;
+    state.CountSpacings();
     if (state.spacing_ns == 0) continue;
     state.window.spacing_ns = state.spacing_ns;
     values_.push_back(state.spacing_ns);

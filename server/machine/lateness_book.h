@@ -17,7 +17,8 @@
 // How fast a rank's link is shows where nothing else holds the rank up: an op of several chunks that begins when the
 // rank waits for no result. Its first two chunks to this server come as far apart as the link makes them then, if the
 // rank says that it pushed all chunks up to the second in one go. Otherwise the second one waited for the credit that
-// comes with a result, and so for the slowest rank. Queued ops do not begin that way: what was known before counts on.
+// comes with a result, and so for the slowest rank. Queued ops do not begin that way: what was known before counts on,
+// and the few of a window that has less than kFewestOps of them are counted with those before.
 //
 // It counts in windows that are as long as kShortestWindowNs, and as kFewestOps ops, and shows the last whole one: the
 // shares of a window need no history. Pure; one thread; no allocation after construction.
@@ -122,13 +123,16 @@ class LatenessBook {
     ChunkNumber fresh_chunk;      // the first one of that op
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
-    uint64_t spacing_ns = 0;  // in the mean, of the newest window that tells; 0: none does
-    OpNumber waited_op;       // the newest op that waited for it
+    uint64_t spacing_ns = 0;      // in the mean, of the newest kFewestOps or more; 0: none is known
+    uint32_t spacings_known = 0;  // that it is the mean of
+    OpNumber waited_op;           // the newest op that waited for it
     uint64_t op_waited_ns = 0;
     uint64_t longest_op_ns = 0;  // in the window, for one op
     LateRank window;
 
     uint64_t WithoutLongestOpNs() const { return window.waited_ns - longest_op_ns; }
+    // At a window's end.
+    void CountSpacings();
   };
   struct Beginning {
     OpNumber op;

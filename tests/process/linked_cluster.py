@@ -89,6 +89,19 @@ def shape_link(network: Network, node: Node, up_mbit: float, down_mbit: float = 
         run_in(namespace, ["tc", "qdisc", "replace", "dev", device, "root", "tbf", *setting])
 
 
+def slow_down_way(node: Node, to: Node, rate_mbit: float) -> None:
+    """What the node sends to that other one goes at this rate from now on, and nothing else is held up."""
+    fast = ["rate", "10gbit"]
+    for command in (
+        ["qdisc", "replace", "dev", node.device, "root", "handle", "1:", "htb", "default", "10"],
+        ["class", "replace", "dev", node.device, "parent", "1:", "classid", "1:10", "htb", *fast],
+        ["class", "replace", "dev", node.device, "parent", "1:", "classid", "1:20", "htb", "rate", f"{rate_mbit}mbit"],
+        ["filter", "replace", "dev", node.device, "parent", "1:", "protocol", "ip", "prio", "1", "handle", "800::800"]
+        + ["u32", "match", "ip", "dst", f"{to.address}/32", "flowid", "1:20"],
+    ):
+        run_in(node.namespace, ["tc", *command])
+
+
 @contextlib.contextmanager
 def linked_cluster(worker_count: int, server_count: int, ranks_per_node: int = 1) -> Iterator[LinkedCluster]:
     """`network.workers` names each of the workers' nodes `ranks_per_node` times. Skips the test where nobody can make

@@ -10,13 +10,13 @@ import sys
 import pytest
 
 from cluster import TIME_FACTOR, Cluster, Process, program
-from linked_cluster import LinkedCluster, linked_cluster, shape_link
+from linked_cluster import LinkedCluster, linked_cluster, shape_link, slow_down_way
 
 RANKS = 4
 # Programs with a sanitizer need more of a core for each byte: then links are slower, pauses longer and ops fewer.
 RATE_MBIT = 200 / TIME_FACTOR
 PAUSE_US = 20_000 * TIME_FACTOR
-OPS = ["-n", str(round(300 / TIME_FACTOR)), "-w", "0"]
+OPS = ["-n", str(round(300 / TIME_FACTOR))]
 NAMED_WITHIN_S = 30 * TIME_FACTOR
 SLOW = 2  # the rank's number
 SHORT_LEASE_MS = 3000  # heartbeats, and so the news, come every second
@@ -127,6 +127,17 @@ def test_a_server_with_a_slow_link_is_named(cluster: LinkedCluster):
     ranks[0].wait_for_line(rf"{who} job \"perf\" does not count it as slow any more")
 
 
+def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster):
+    node, server = cluster.network.workers[SLOW], cluster.network.servers[1]
+    slow_down_way(node, server, RATE_MBIT / 10)
+    start_perf(cluster, {}, "-b", "4M")
+    cluster.wait_until(lambda: slow_servers(cluster), "a server is slow", NAMED_WITHIN_S)
+    advice = slow_servers(cluster)
+    assert set(advice) == {server.name}
+    assert f"what rank {SLOW} sends" in advice[server.name]
+    assert slow_ranks(cluster) == {}
+
+
 def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
     cluster = Cluster()
     try:
@@ -148,8 +159,9 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         cluster.end()
 
 
-# Ops are queued, so that the links are full all the time. One rank is always behind the others then.
-QUEUED = ["-b", "1M", "--in-flight", "4"]
+# Ops are queued, so that the links are full all the time. One rank is always behind the others then. Queued ops do not
+# tell which way of a link is slow (docs/adr/0021): those before do, which follow one another.
+QUEUED = ["-b", "1M", "--in-flight", "4", "-w", "20"]
 
 
 def end_silent_run(cluster: LinkedCluster, ranks: list[Process]) -> None:

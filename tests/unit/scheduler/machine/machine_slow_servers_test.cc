@@ -65,8 +65,8 @@ class MachineSlowServersTest : public ::testing::Test {
   void WaitForLong() {
     for (int i = 0; i < 8; ++i) Wait(0.25);
   }
-  // Server beta finds rank 1 late, and so do all others, or not.
-  void FindRankLate(bool also_elsewhere) {
+  // Server beta finds rank 1 late, for that share of the time, and so do all others, or not.
+  void FindRankLate(bool also_elsewhere, double share = 0.25) {
     for (size_t i = 0; i < servers_.size(); ++i) {
       std::vector<LateRankReport> late;
       if (i == 1 || also_elsewhere) {
@@ -78,7 +78,7 @@ class MachineSlowServersTest : public ::testing::Test {
                  .window_ns = kNsPerS,
                  .ops = 20,
                  .late_ops = 20,
-                 .waited_ns = kNsPerS / 4}};
+                 .waited_ns = static_cast<uint64_t>(share * kNsPerS)}};
       }
       harness_.Ask<ServerRenewed>(HeartbeatServer{.server = servers_[i],
                                                   .incarnation = Incarnation(11 + i),
@@ -124,6 +124,15 @@ TEST_F(MachineSlowServersTest, TheWayFromOneRankToTheServerIsTold) {
   }
   ASSERT_THAT(Slow(), SizeIs(1));
   EXPECT_EQ(Slow()[0].late_rank, JobRank(1));
+}
+
+TEST_F(MachineSlowServersTest, ARankThatIsLateForPartOfTheTimeIsNotTheWay) {
+  for (int i = 0; i < 8; ++i) {
+    FindRankLate(/*also_elsewhere=*/false, 0.1);
+    Wait(0.25);
+  }
+  ASSERT_THAT(Slow(), SizeIs(1));
+  EXPECT_EQ(Slow()[0].late_rank, std::nullopt) << "one rank is always the last on the server's slow link";
 }
 
 TEST_F(MachineSlowServersTest, ARankThatIsLateEverywhereIsNotTheWay) {

@@ -66,7 +66,9 @@ class SlowServersTest : public ::testing::Test {
       if (!why_not_.empty()) return ServerComparison{.why_not = why_not_};
       return ServerComparison{.server = find_live(id), .biased = biased_};
     };
-    const auto find_late_rank = [this](ServerId) { return late_rank_; };
+    const auto find_late_rank = [this](ServerId, double least_share) {
+      return late_share_ >= least_share ? late_rank_ : std::nullopt;
+    };
     return servers_.Judge({find_group, find_live, compare, find_late_rank}, settle_ns_, now_);
   }
   // Why the one verdict is over.
@@ -82,6 +84,7 @@ class SlowServersTest : public ::testing::Test {
   std::string why_not_;
   std::set<JobRank> biased_;
   std::optional<JobRank> late_rank_;
+  double late_share_ = 0.3;
   uint64_t heartbeat_ns_ = kNsPerS;
   uint64_t settle_ns_ = 0;
   Now now_{.monotonic_ns = 1000 * kNsPerS, .unix_ms = 1'700'000'000'000};
@@ -250,6 +253,15 @@ TEST_F(SlowServersTest, TheWayFromOneRankIsToldApartAlsoLater) {
   ASSERT_THAT(later, SizeIs(1));
   EXPECT_EQ(later[0].server.CauseName(), "slow-server");
   EXPECT_THAT(later[0].over, IsEmpty());
+}
+
+TEST_F(SlowServersTest, ARankForWhichTheServerWaitsFarLessIsNotTheWay) {
+  late_rank_ = JobRank(2);
+  late_share_ = 0.2;
+  TwoWindows({0.3, 0.3, 0.3, 0.3});
+  const auto changes = Judge();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].server.CauseName(), "slow-server");
 }
 
 TEST_F(SlowServersTest, NumbersThatCanNotBeAreNotTaken) {

@@ -147,6 +147,20 @@ TEST(LatenessBook, WhatEarlierOpsToldOfALinkCountsUntilOthersTellIt) {
   EXPECT_EQ(arrivals.window().median_spacing_ns, kMs);
 }
 
+TEST(LatenessBook, OneOpThatTellsOfALinkDoesNotOutweighThoseBefore) {
+  Arrivals arrivals(4);
+  arrivals.Ops(11, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 100);
+  ASSERT_EQ(arrivals.window().number, 1u);
+  ASSERT_EQ(arrivals.window().late_ranks[0].spacing_ns, 4 * kMs);
+  // In the next window one op begins fresh, and a pause has brought two chunks of the slow rank together.
+  arrivals.Op({{1, 7.5, 1, 1}, {2, 8, 2, 2}}, 100);
+  arrivals.FollowEachOther();
+  arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
+  ASSERT_EQ(arrivals.window().number, 2u);
+  // Two of 4 ms and of 0.5 ms, with five of 4 ms before.
+  EXPECT_NEAR(static_cast<double>(arrivals.window().late_ranks[0].spacing_ns) / kMs, (6 * 4 + 0.5) / 7, 0.01);
+}
+
 // It comes as late as the slowest rank lets it, from all ranks alike.
 TEST(LatenessBook, AChunkThatWaitedForAResultTellsNoSpacing) {
   Arrivals arrivals(4);
