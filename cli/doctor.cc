@@ -1,7 +1,5 @@
 #include "cli/doctor.h"
 
-#include <google/protobuf/struct.pb.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/tables.h"
+#include "core/json_text.h"
 #include "core/version.h"
 #include "proto/status_text.h"
 
@@ -317,19 +316,16 @@ std::string FindingsText(const std::vector<Finding>& findings) {
 }
 
 std::string FindingsJson(const std::vector<Finding>& findings) {
-  google::protobuf::Struct document;
-  auto& list = *(*document.mutable_fields())["findings"].mutable_list_value();
+  std::vector<std::string> list;
+  list.reserve(findings.size());
   for (const Finding& finding : findings) {
-    auto& fields = *list.add_values()->mutable_struct_value()->mutable_fields();
-    fields["check"].set_string_value(finding.check);
-    fields["verdict"].set_string_value(std::string(VerdictName(finding.verdict)));
-    fields["text"].set_string_value(finding.text);
-    fields["fix"].set_string_value(finding.fix);
+    list.push_back(absl::StrCat("{\"check\":", QuoteJson(finding.check),
+                                ",\"verdict\":", QuoteJson(VerdictName(finding.verdict)),
+                                ",\"text\":", QuoteJson(finding.text), ",\"fix\":", QuoteJson(finding.fix), "}"));
   }
-  const auto number = [&](Verdict verdict) { return static_cast<double>(CountOf(findings, verdict)); };
-  (*document.mutable_fields())["problems"].set_number_value(number(Verdict::kProblem));
-  (*document.mutable_fields())["warnings"].set_number_value(number(Verdict::kWarning));
-  return ToJson(document);
+  return absl::StrCat("{\"findings\":[", absl::StrJoin(list, ","),
+                      "],\"problems\":", CountOf(findings, Verdict::kProblem),
+                      ",\"warnings\":", CountOf(findings, Verdict::kWarning), "}");
 }
 
 absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out) {

@@ -1,10 +1,14 @@
 #include "cli/shoalctl.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -18,8 +22,10 @@
 #include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/drain.h"
+#include "cli/flight_record.h"
 #include "cli/plan.h"
 #include "cli/tables.h"
+#include "cli/timeline.h"
 #include "cli/top.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
@@ -42,6 +48,8 @@ struct Command {
   double deadline_s = 300;
   std::string reason;
   PlanOptions plan;
+  uint64_t group = 0;
+  std::string output;
   double interval_s = 2;
   uint64_t rounds = 0;
   bool to_terminal = false;
@@ -72,6 +80,10 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Double("message", "", "US",
                 "With plan: what a message costs beyond its bytes, as `shoal-perf --explain` has it.",
                 &command->plan.message_us);
+  table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
+                &command->group);
+  table->String("output,o", "", "FILE", "With timeline: the file to write instead of standard output.",
+                &command->output);
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
   table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
                 &command->deadline_s);
@@ -210,7 +222,7 @@ absl::Status RunAbort(const Command& command, ClusterClient* client, std::ostrea
 
 struct CommandKind {
   std::string_view name;
-  std::string_view argument;  // what it takes the name of: "SERVER", "JOB" or "SHELL"; empty: nothing
+  std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "FOLDER" or "SHELL"; empty: nothing
   std::string_view summary;
   absl::Status (*run)(const Command&, ClusterClient*, std::ostream&);  // nullptr: it asks no cluster
 };
@@ -242,6 +254,11 @@ constexpr CommandKind kCommands[] = {
      RunAbort},
     {"plan", "",
      "how many dedicated servers a job of --nodes with links of --link should have, by the time model; asks no cluster",
+     nullptr},
+    {"timeline", "FOLDER",
+     "draws the flight records of a failure, which ranks and servers wrote to FOLDER, on one clock, for "
+     "ui.perfetto.dev; "
+     "asks no cluster",
      nullptr},
     {"completion", "SHELL", "a script with which bash or zsh completes these: source <(shoalctl completion bash)",
      nullptr},
@@ -297,9 +314,25 @@ CompletionWords WordsToComplete(const OptionTable& options) {
   return words;
 }
 
+absl::StatusOr<std::string> DrawFailure(const Command& command) {
+  const absl::StatusOr<std::vector<FlightRecord>> records =
+      LoadFlightRecords(command.argument, command.group == 0 ? std::nullopt : std::optional<uint64_t>(command.group));
+  if (!records.ok()) return records.status();
+  Timeline timeline = DrawTimeline(*records);
+  if (command.output.empty()) return std::move(timeline.json);
+  std::ofstream file(command.output, std::ios::binary | std::ios::trunc);
+  file << timeline.json << std::flush;
+  if (!file.good()) {
+    return absl::UnavailableError(
+        absl::StrCat("the file ", command.output, " can't be written: ", std::strerror(errno)));
+  }
+  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
+}
+
 // Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.
 absl::StatusOr<std::string> WithoutCluster(const Command& command, const OptionTable& options) {
   if (command.name == "completion") return CompletionScript(command.argument, WordsToComplete(options));
+  if (command.name == "timeline") return DrawFailure(command);
   const absl::StatusOr<ServerPlan> plan = PlanServers(command.plan);
   if (!plan.ok()) return plan.status();
   return command.json ? PlanJson(*plan) + "\n" : PlanText(command.plan, *plan);
@@ -324,9 +357,10 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
     return absl::InvalidArgumentError(
         kind->argument.empty() ? absl::StrCat("give one command at a time, not \"", absl::StrJoin(words, " "), "\"")
                                : absl::StrCat(command->name, " takes the name of one ",
-                                              kind->argument == "JOB"     ? "job, as `shoalctl jobs` lists it"
-                                              : kind->argument == "SHELL" ? "shell, bash or zsh"
-                                                                          : "server, as `shoalctl servers` lists it"));
+                                              kind->argument == "JOB"      ? "job, as `shoalctl jobs` lists it"
+                                              : kind->argument == "SHELL"  ? "shell, bash or zsh"
+                                              : kind->argument == "FOLDER" ? "folder with flight records"
+                                                                           : "server, as `shoalctl servers` lists it"));
   }
   if (!kind->argument.empty()) command->argument = words[1];
   const Command defaults;
@@ -340,6 +374,8 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
       CheckGoesWith(command->plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, *command),
       CheckGoesWith(command->plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, *command),
       CheckGoesWith(command->plan.message_us != defaults.plan.message_us, "--message", {"plan"}, *command),
+      CheckGoesWith(command->group != defaults.group, "--group", {"timeline"}, *command),
+      CheckGoesWith(!command->output.empty(), "--output", {"timeline"}, *command),
       CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
@@ -395,7 +431,7 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
     const absl::StatusOr<std::string> text = WithoutCluster(command, options);
     if (!text.ok()) {
       err << "shoalctl: " << std::string(text.status().message()) << "\n";
-      return kExitUsage;
+      return absl::IsInvalidArgument(text.status()) ? kExitUsage : kExitFailure;
     }
     out << *text << std::flush;
     return out.good() ? kExitOk : kExitFailure;

@@ -83,48 +83,48 @@ class RecordedTransport final : public ForwardingTransport {
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
     absl::StatusOr<PeerId> peer = below()->Connect(address);
-    Add(What::kConnect, peer.ok() ? peer->value() : 0, 0, 0, !peer.ok(), {});
+    Add(What::kConnect, peer.ok() ? peer->value() : 0, {}, 0, !peer.ok(), {});
     return peer;
   }
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
     absl::Status status = below()->SendNote(peer, note);
-    Add(What::kSendNote, peer.value(), 0, 0, !status.ok(), note);
+    Add(What::kSendNote, peer.value(), {}, 0, !status.ok(), note);
     return status;
   }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
     absl::Status status = below()->Send(peer, header, payload, token);
-    Add(What::kSend, peer.value(), token, payload.size(), !status.ok(), header);
+    Add(What::kSend, peer.value(), {.token = token}, payload.size(), !status.ok(), header);
     return status;
   }
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
     absl::Status status = below()->Accept(offer, buffer, token);
-    Add(What::kAccept, 0, offer.value(), buffer.size(), !status.ok(), {});
+    Add(What::kAccept, 0, {offer.value(), token}, buffer.size(), !status.ok(), {});
     return status;
   }
   void Decline(OfferId offer) override {
-    Add(What::kDecline, 0, offer.value(), 0, false, {});
+    Add(What::kDecline, 0, {.offer = offer.value()}, 0, false, {});
     below()->Decline(offer);
   }
   void Close(PeerId peer) override {
-    Add(What::kClose, peer.value(), 0, 0, false, {});
+    Add(What::kClose, peer.value(), {}, 0, false, {});
     below()->Close(peer);
   }
   std::span<const TransportEvent> Poll() override {
     const std::span<const TransportEvent> events = below()->Poll();
     time_is_old_ = true;
     for (const TransportEvent& event : events) {
-      const uint64_t number = event.kind == TransportEventKind::kOffered ? event.offer.value() : event.token;
-      Add(WhatOf(event.kind), event.peer.value(), number, event.payload_bytes, !event.status.ok(), event.bytes);
+      Add(WhatOf(event.kind), event.peer.value(), {event.offer.value(), event.token}, event.payload_bytes,
+          !event.status.ok(), event.bytes);
     }
     return events;
   }
 
  private:
-  void Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+  void Add(What what, uint64_t peer, FlightRecorder::Numbers numbers, uint64_t payload_bytes, bool failed,
            std::span<const std::byte> frame) {
     if (std::exchange(time_is_old_, false)) recorder_->SetTime(MonotonicNs());
-    recorder_->Add(what, peer, number, payload_bytes, failed, frame);
+    recorder_->Add(what, peer, numbers, payload_bytes, failed, frame);
   }
 
   FlightRecorder* const recorder_;
@@ -133,12 +133,12 @@ class RecordedTransport final : public ForwardingTransport {
 
 }  // namespace
 
-void FlightRecorder::Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+void FlightRecorder::Add(What what, uint64_t peer, Numbers numbers, uint64_t payload_bytes, bool failed,
                          std::span<const std::byte> frame) {
   Entry& entry = entries_[added_++ % kEntries];
   entry.at_ns = now_ns_;
   entry.peer = peer;
-  entry.number = number;
+  entry.numbers = numbers;
   entry.payload_bytes = payload_bytes;
   entry.what = what;
   entry.failed = failed;
@@ -146,19 +146,17 @@ void FlightRecorder::Add(What what, uint64_t peer, uint64_t number, uint64_t pay
   if (entry.has_frame) std::copy_n(frame.begin(), entry.frame.size(), entry.frame.begin());
 }
 
-std::string FlightRecorder::Text(uint64_t now_ns) const {
+std::string FlightRecorder::Text(Now now) const {
   const uint64_t kept = std::min<uint64_t>(added_, kEntries);
-  std::string text = absl::StrCat("The last ", kept, " of ", added_, " events of the transport:\n");
+  std::string text = absl::StrCat("The last ", kept, " of ", added_,
+                                  " events of the transport, in seconds before unix_ms=", now.unix_ms, ":\n");
   for (uint64_t i = added_ - kept; i < added_; ++i) {
     const Entry& entry = entries_[i % kEntries];
-    const double ago_s = now_ns > entry.at_ns ? static_cast<double>(now_ns - entry.at_ns) / 1e9 : 0;
+    const double ago_s = now.monotonic_ns > entry.at_ns ? static_cast<double>(now.monotonic_ns - entry.at_ns) / 1e9 : 0;
     absl::StrAppendFormat(&text, "-%.6f %s", ago_s, NameOf(entry.what));
     if (entry.peer != 0) absl::StrAppend(&text, " peer=", entry.peer);
-    if (entry.what == What::kOffered || entry.what == What::kAccept || entry.what == What::kDecline) {
-      absl::StrAppend(&text, " offer=", entry.number);
-    } else if (entry.number != 0) {
-      absl::StrAppend(&text, " token=", entry.number);
-    }
+    if (entry.numbers.offer != 0) absl::StrAppend(&text, " offer=", entry.numbers.offer);
+    if (entry.numbers.token != 0) absl::StrAppend(&text, " token=", entry.numbers.token);
     if (entry.has_frame) absl::StrAppend(&text, FrameText(entry.frame));
     if (entry.payload_bytes != 0) absl::StrAppend(&text, " payload=", entry.payload_bytes);
     absl::StrAppend(&text, entry.failed ? " FAILED\n" : "\n");

@@ -2,8 +2,8 @@
 // always on.
 //
 // A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
-// theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of 96
-// bytes; the clock is read for the first one after a Poll.
+// theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of about
+// 150 bytes; the clock is read for the first one after a Poll.
 //
 // Thread: the transport's.
 #ifndef SHOAL_NET_FLIGHT_RECORDER_H_
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/frame.h"
+#include "core/now.h"
 #include "net/transport.h"
 
 namespace shoal {
@@ -44,18 +45,23 @@ class FlightRecorder {
   FlightRecorder() : entries_(kEntries) {}
 
   void SetTime(uint64_t now_ns) { now_ns_ = now_ns; }
-  // `number`: a token, or the offer. `frame`: a note or a header, of which the header is kept; may be empty.
-  void Add(What what, uint64_t peer, uint64_t number, uint64_t payload_bytes, bool failed,
+  // Of the transport; 0: it has none.
+  struct Numbers {
+    uint64_t offer = 0;
+    uint64_t token = 0;
+  };
+  // `frame`: a note or a header, of which the header is kept; may be empty.
+  void Add(What what, uint64_t peer, Numbers numbers, uint64_t payload_bytes, bool failed,
            std::span<const std::byte> frame);
 
-  // A line for each entry, the oldest first; times are seconds before `now_ns`.
-  std::string Text(uint64_t now_ns) const;
+  // A line that says when that was, then one for each entry, the oldest first; times are seconds before `now`.
+  std::string Text(Now now) const;
 
  private:
   struct Entry {
     uint64_t at_ns = 0;
     uint64_t peer = 0;
-    uint64_t number = 0;
+    Numbers numbers;
     uint64_t payload_bytes = 0;
     What what = What::kConnect;
     bool failed = false;

@@ -5,26 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/json_text.h"
 #include "perf/report.h"
 #include "perf/time_statistics.h"
 
 namespace shoal {
 namespace {
-
-std::string Quote(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char letter : text) {
-    const unsigned char byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      absl::StrAppend(&quoted, "\\", std::string(1, letter));
-    } else if (byte < 0x20) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", byte);
-    } else {
-      quoted.push_back(letter);
-    }
-  }
-  return quoted + "\"";
-}
 
 // JSON knows no infinity and no NaN.
 std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.10g", value) : "null"; }
@@ -33,7 +19,7 @@ std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat
 std::string Object(const std::vector<std::pair<std::string, std::string>>& fields, const std::string& indent) {
   std::vector<std::string> lines;
   lines.reserve(fields.size());
-  for (const auto& [name, value] : fields) lines.push_back(absl::StrCat(indent, "  ", Quote(name), ": ", value));
+  for (const auto& [name, value] : fields) lines.push_back(absl::StrCat(indent, "  ", QuoteJson(name), ": ", value));
   return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n", indent, "}");
 }
 
@@ -45,11 +31,11 @@ std::string NumberList(const std::vector<double>& values) {
 std::string List(const std::vector<std::string>& values) { return absl::StrCat("[", absl::StrJoin(values, ", "), "]"); }
 
 std::string MachineJson(const NodeFacts& machine) {
-  return Object({{"node_name", Quote(machine.node_name)},
-                 {"cpu_model", Quote(machine.cpu_model)},
+  return Object({{"node_name", QuoteJson(machine.node_name)},
+                 {"cpu_model", QuoteJson(machine.cpu_model)},
                  {"cpu_count", absl::StrCat(machine.cpu_count)},
-                 {"kernel", Quote(machine.kernel)},
-                 {"architecture", Quote(machine.architecture)},
+                 {"kernel", QuoteJson(machine.kernel)},
+                 {"architecture", QuoteJson(machine.architecture)},
                  {"memory_bytes", absl::StrCat(machine.memory_bytes)},
                  {"load_average_1min", Number(machine.load_average_1min)}},
                 "  ");
@@ -59,11 +45,11 @@ std::string ServersJson(const ClusterFacts& cluster) {
   std::vector<std::string> shards;
   shards.reserve(cluster.shards.size());
   for (const ServerTraffic& shard : cluster.shards) {
-    shards.push_back(Object({{"name", Quote(shard.name)},
-                             {"address", Quote(shard.address)},
+    shards.push_back(Object({{"name", QuoteJson(shard.name)},
+                             {"address", QuoteJson(shard.address)},
                              {"bytes_pushed", absl::StrCat(shard.bytes_pushed)},
                              {"bytes_pulled", absl::StrCat(shard.bytes_pulled)},
-                             {"transport", Quote(shard.transport)}},
+                             {"transport", QuoteJson(shard.transport)}},
                             "    "));
   }
   return List(shards);
@@ -72,8 +58,8 @@ std::string ServersJson(const ClusterFacts& cluster) {
 std::string MeasurementJson(const Measurement& measurement) {
   return Object({{"bytes", absl::StrCat(measurement.bytes)},
                  {"count", absl::StrCat(measurement.element_count)},
-                 {"dtype", Quote(std::string(DataTypeName(measurement.dtype)))},
-                 {"op", Quote(std::string(ReduceOpName(measurement.op)))},
+                 {"dtype", QuoteJson(std::string(DataTypeName(measurement.dtype)))},
+                 {"op", QuoteJson(std::string(ReduceOpName(measurement.op)))},
                  {"in_flight", absl::StrCat(measurement.in_flight)},
                  {"time_us", Number(measurement.time_us)},
                  {"time_us_min", Number(measurement.op_time_us.min)},
@@ -86,7 +72,7 @@ std::string MeasurementJson(const Measurement& measurement) {
                  {"busbw_bytes_per_s", Number(measurement.BusBandwidth())},
                  {"checked", measurement.checked ? "true" : "false"},
                  {"wrong", absl::StrCat(measurement.wrong)},
-                 {"digest", Quote(measurement.checked ? absl::StrFormat("%016x", measurement.digest) : "")}},
+                 {"digest", QuoteJson(measurement.checked ? absl::StrFormat("%016x", measurement.digest) : "")}},
                 "    ");
 }
 
@@ -96,7 +82,7 @@ std::string JsonReport(const PerfOptions& options, const RunFacts& facts,
                        const std::vector<Measurement>& measurements) {
   std::vector<std::string> arguments;
   arguments.reserve(facts.arguments.size());
-  for (const std::string& argument : facts.arguments) arguments.push_back(Quote(argument));
+  for (const std::string& argument : facts.arguments) arguments.push_back(QuoteJson(argument));
   std::vector<std::string> results;
   results.reserve(measurements.size());
   uint64_t wrong = 0;
@@ -104,25 +90,25 @@ std::string JsonReport(const PerfOptions& options, const RunFacts& facts,
     results.push_back(MeasurementJson(measurement));
     wrong += measurement.wrong;
   }
-  return Object({{"program", Quote("shoal-perf")},
-                 {"software_version", Quote(facts.software_version)},
+  return Object({{"program", QuoteJson("shoal-perf")},
+                 {"software_version", QuoteJson(facts.software_version)},
                  {"arguments", List(arguments)},
-                 {"started_at", Quote(facts.started_at)},
+                 {"started_at", QuoteJson(facts.started_at)},
                  {"machine", MachineJson(facts.machine)},
-                 {"job", Quote(options.job)},
-                 {"scheduler", Quote(options.scheduler)},
+                 {"job", QuoteJson(options.job)},
+                 {"scheduler", QuoteJson(options.scheduler)},
                  {"world_size", absl::StrCat(options.world_size)},
                  {"ranks_on_this_node", absl::StrCat(options.spawn == 0 ? 1 : options.spawn)},
                  {"server_count", absl::StrCat(facts.cluster.server_count)},
                  {"map_epoch", absl::StrCat(facts.cluster.map_epoch)},
                  {"servers", ServersJson(facts.cluster)},
-                 {"transports", Quote(options.transports)},
-                 {"wire", Quote(options.wire_text)},
+                 {"transports", QuoteJson(options.transports)},
+                 {"wire", QuoteJson(options.wire_text)},
                  {"network_only", options.network_only ? "true" : "false"},
                  {"fail_on_server_loss", options.fail_on_server_loss ? "true" : "false"},
                  {"checksums", options.checksums ? "true" : "false"},
-                 {"node_reduce", Quote(options.node_reduce_text)},
-                 {"net_device", Quote(options.net_device)},
+                 {"node_reduce", QuoteJson(options.node_reduce_text)},
+                 {"net_device", QuoteJson(options.net_device)},
                  {"max_chunk_bytes", absl::StrCat(options.chunk_bytes)},
                  {"in_flight", absl::StrCat(options.in_flight)},
                  {"pause_us", absl::StrCat(options.pause_us)},

@@ -1,6 +1,5 @@
 #include "process/event_log.h"
 
-#include <algorithm>
 #include <ctime>
 #include <string_view>
 #include <utility>
@@ -10,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/utf8.h"
+#include "core/json_text.h"
 #include "process/clock.h"
 
 namespace shoal {
@@ -53,23 +52,6 @@ std::string OnOneLine(std::string_view text) {
   return line;
 }
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text.substr(i));
-    const char c = text[i];
-    if (length == 0 || IsControl(c)) {
-      absl::StrAppend(&quoted, "\\u", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad4));
-    } else {
-      if (c == '"' || c == '\\') quoted.push_back('\\');
-      quoted.append(text.substr(i, length));
-    }
-    i += std::max<size_t>(length, 1);
-  }
-  quoted.push_back('"');
-  return quoted;
-}
-
 struct NamedId {
   const char* name;
   uint64_t value;
@@ -101,9 +83,9 @@ std::string FormatJson(const LogEvent& event, uint64_t at_unix_ms) {
       absl::StrCat("{\"time\":\"", TimeText(at_unix_ms), "\",\"level\":\"", std::string(LevelName(LevelOf(event.kind))),
                    "\",\"component\":\"", std::string(ComponentOf(event.kind)), "\",\"event\":\"",
                    std::string(EventKey(event.kind)), "\"");
-  if (!event.subject.empty()) absl::StrAppend(&line, ",\"subject\":", Quoted(event.subject));
+  if (!event.subject.empty()) absl::StrAppend(&line, ",\"subject\":", QuoteJson(event.subject));
   for (const NamedId& id : ListIds(event.ids)) absl::StrAppend(&line, ",\"", id.name, "\":\"", id.value, "\"");
-  return absl::StrCat(line, ",\"text\":", Quoted(event.text), "}");
+  return absl::StrCat(line, ",\"text\":", QuoteJson(event.text), "}");
 }
 
 }  // namespace

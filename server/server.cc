@@ -106,7 +106,7 @@ class Server::Parts {
   void SetDraining(bool drain);
   ServerCounters CountersForRenewal();
   // Of any I/O thread.
-  void SaveFlight(const LogEvent& failure, const FlightRecorder& recorder);
+  void SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder);
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
 
   const ServerConfig config_;
@@ -133,12 +133,12 @@ class Server::Parts {
   std::vector<LeaseCommand> commands_;  // under mutex_
 };
 
-void Server::Parts::SaveFlight(const LogEvent& failure, const FlightRecorder& recorder) {
+void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder) {
   if (!flights_->HasRoom()) return;
   const uint64_t group = failure.ids.group.value();
   flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
-                 absl::StrCat("server ", registration_.name, ", group=", group, " failed: ", failure.text, "\n",
-                              recorder.Text(MonotonicNs())));
+                 absl::StrCat("I/O thread ", io_thread, " of server ", registration_.name, ", a group (group=", group,
+                              ") failed: ", failure.text, "\n", recorder.Text(ReadNow())));
 }
 
 absl::Status Server::Parts::Listen() {
@@ -164,8 +164,8 @@ absl::Status Server::Parts::Listen() {
     options.place = nodes.PlaceOf(i);
     options.log = log_;
     if (flights_ != nullptr) {
-      options.on_group_failed = [this](const LogEvent& failure, const FlightRecorder& recorder) {
-        SaveFlight(failure, recorder);
+      options.on_group_failed = [this, i](const LogEvent& failure, const FlightRecorder& recorder) {
+        SaveFlight(i, failure, recorder);
       };
     }
     options.on_rank_absent = [this] {

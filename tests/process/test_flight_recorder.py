@@ -1,8 +1,10 @@
 """What happened before a failure is written down by every member that takes part: ranks and servers."""
 
+import json
 import pathlib
 import re
 import signal
+import subprocess
 
 import pytest
 
@@ -51,10 +53,40 @@ def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_
         ranks[number].wait_for_line(r"what happened before is in .*shoal-perf-rank-")
         assert ranks[number].wait() == 1
     text = record(cluster, tmp_path, "shoal-server-alpha-group")
-    assert re.search(r"^server alpha, group=\d+ failed: .*rank 2", text), text[:500]
+    assert re.search(r"^I/O thread 0 of server alpha, a group \(group=\d+\) failed: .*rank 2", text), text[:500]
     assert re.search(r"^-\d+\.\d{6} offered peer=\d+ offer=\d+ push group=", text, re.MULTILINE)
     assert re.search(r"^-\d+\.\d{6} peer down peer=\d+", text, re.MULTILINE)
     server.wait_for_line(r"INFO server flight-recorded: what happened before is in .*shoal-server-alpha-group-")
+    check_timeline(tmp_path)
+
+
+def check_timeline(folder: pathlib.Path) -> None:
+    """The records of all members are drawn on one clock."""
+    trace = folder / "trace.json"
+    command = [program("shoalctl"), "timeline", str(folder), "-o", str(trace)]
+    drawn = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "3 members of group" in drawn.stdout
+    # All members of this test have one clock, and say when they failed to a millisecond.
+    for line in drawn.stdout.splitlines():
+        if match := re.search(r"wrong by (\d+\.\d) us at most", line):
+            assert 0 < float(match.group(1)) < 100_000, line
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
+        "I/O thread 0 of server alpha",
+        'rank 0 of job "perf"',
+        'rank 1 of job "perf"',
+    ]
+    chunks = {}  # by process
+    for event in events:
+        if event["ph"] == "X" and re.fullmatch(r"op \d+ chunk \d+", event["name"]):
+            chunks.setdefault(processes[event["pid"]], set()).add(event["name"])
+    # The same chunks, but for those at the ends of records, which reach back for different times.
+    assert len(set.intersection(*(chunks[name] for name in processes.values()))) > 10, chunks
+    assert {event["id"] for event in events if event["ph"] == "s"} == {
+        event["id"] for event in events if event["ph"] == "f"
+    }
+    assert any(event["ph"] == "i" and re.search("failed: .*rank 2", event["name"]) for event in events)
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_begins(cluster: Cluster, tmp_path: pathlib.Path):

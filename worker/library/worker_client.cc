@@ -141,7 +141,7 @@ void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why)
       absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name, ", group \"",
                    group.info().name, "\" (group=", group.info().id.value(), ")");
   flights_->Save(absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
-                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(MonotonicNs())));
+                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(ReadNow())));
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {

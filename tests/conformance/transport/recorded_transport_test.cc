@@ -1,7 +1,9 @@
 // The flight recorder over the loopback transport: the suite's clauses, and what it keeps.
 #include <gmock/gmock.h>
 
-#include <sstream>
+#include <deque>
+#include <memory>
+#include <mutex>
 
 #include "net/flight_recorder.h"
 #include "tests/conformance/transport/loopback_under_test.h"
@@ -14,11 +16,24 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// One for each transport: it is of the transport's thread. They outlive the transports.
+class Recorders {
+ public:
+  FlightRecorder* Make() {
+    const std::lock_guard lock(mutex_);
+    return &recorders_.emplace_back();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<FlightRecorder> recorders_;  // under mutex_
+};
+
 TransportKind RecordedKind() {
   auto network = std::make_shared<LoopbackNetwork>();
-  auto recorder = std::make_shared<FlightRecorder>();
-  return {.name = "OverLoopback", .make = [network, recorder](const TransportSetup& setup) {
-            return MakeRecordedTransport(MakeLoopbackUnderTest(network.get(), setup), recorder.get());
+  auto recorders = std::make_shared<Recorders>();
+  return {.name = "OverLoopback", .make = [network, recorders](const TransportSetup& setup) {
+            return MakeRecordedTransport(MakeLoopbackUnderTest(network.get(), setup), recorders->Make());
           }};
 }
 
@@ -57,7 +72,7 @@ TEST(FlightRecorderTest, KeepsWhatHappenedWithTheHeadersOfFrames) {
     from.Poll();
     to.Poll();
   }
-  const std::string text = recorder.Text(UINT64_MAX);
+  const std::string text = recorder.Text({.monotonic_ns = UINT64_MAX, .unix_ms = 0});
   EXPECT_THAT(text, HasSubstr("peer up peer="));
   EXPECT_THAT(text,
               ContainsRegex(" send peer=[0-9]+ token=77 push group=12 epoch=3 rank=2 op=5 chunk=7 .*payload=400\n"));
@@ -71,19 +86,22 @@ TEST(FlightRecorderTest, KeepsTheNewestAndSaysHowManyThereWere) {
   FlightRecorder recorder;
   for (uint64_t i = 1; i <= FlightRecorder::kEntries + 10; ++i) {
     recorder.SetTime(i * 1'000'000);
-    recorder.Add(FlightRecorder::What::kClose, i, 0, 0, false, {});
+    recorder.Add(FlightRecorder::What::kClose, i, {}, 0, false, {});
   }
-  const std::string text = recorder.Text((FlightRecorder::kEntries + 11) * 1'000'000);
-  EXPECT_THAT(text, HasSubstr("The last 1024 of 1034 events of the transport:\n-1.024000 close peer=11\n"));
+  const std::string text =
+      recorder.Text({.monotonic_ns = (FlightRecorder::kEntries + 11) * 1'000'000, .unix_ms = 1'700'000'000'123});
+  EXPECT_THAT(text,
+              HasSubstr("The last 1024 of 1034 events of the transport, in seconds before unix_ms=1700000000123:\n"
+                        "-1.024000 close peer=11\n"));
   EXPECT_THAT(text, testing::EndsWith("-0.001000 close peer=1034\n"));
 }
 
 TEST(FlightRecorderTest, AFrameThatCanNotBeReadIsKeptWithTheReason) {
   FlightRecorder recorder;
   const FrameHeaderBytes garbage{};
-  recorder.Add(FlightRecorder::What::kNote, 1, 0, 0, false, garbage);
-  recorder.Add(FlightRecorder::What::kNote, 1, 0, 0, false, std::span(garbage).first(10));
-  EXPECT_THAT(recorder.Text(0), ContainsRegex("note peer=1 \\(.+\\)\n-0.000000 note peer=1\n"));
+  recorder.Add(FlightRecorder::What::kNote, 1, {}, 0, false, garbage);
+  recorder.Add(FlightRecorder::What::kNote, 1, {}, 0, false, std::span(garbage).first(10));
+  EXPECT_THAT(recorder.Text({}), ContainsRegex("note peer=1 \\(.+\\)\n-0.000000 note peer=1\n"));
 }
 
 }  // namespace

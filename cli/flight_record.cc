@@ -1,0 +1,165 @@
+#include "cli/flight_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr absl::string_view kGroup = "(group=";
+constexpr absl::string_view kFailed = ") failed: ";
+constexpr absl::string_view kUntil = "unix_ms=";
+
+absl::Status NotARecord(size_t line, absl::string_view text) {
+  constexpr size_t kShown = 80;
+  return absl::InvalidArgumentError(absl::StrCat("is no flight record: line ", line, " is not understood: \"",
+                                                 std::string(text.substr(0, kShown)), "\""));
+}
+
+// "rank 0 of job "gpt" on node-1, group "ddp" (group=12) failed: ABORTED: ...".
+bool ParseHead(absl::string_view line, FlightRecord* record) {
+  const size_t group = line.find(kGroup);
+  if (group == absl::string_view::npos) return false;
+  const size_t failed = line.find(kFailed, group);
+  if (failed == absl::string_view::npos) return false;
+  const absl::string_view before = line.substr(0, group);
+  const size_t comma = std::min(before.find(", group \""), before.find(", a group "));
+  if (comma == absl::string_view::npos) return false;
+  record->member = std::string(before.substr(0, comma));
+  record->why = std::string(line.substr(failed + kFailed.size()));
+  const size_t digits = group + kGroup.size();
+  return absl::SimpleAtoi(line.substr(digits, failed - digits), &record->group);
+}
+
+// "The last 1024 of 14050 events of the transport, in seconds before unix_ms=1795530702869:".
+bool ParseTime(absl::string_view line, FlightRecord* record) {
+  const size_t until = line.find(kUntil);
+  if (until == absl::string_view::npos || !absl::ConsumeSuffix(&line, ":")) return false;
+  return absl::SimpleAtoi(line.substr(until + kUntil.size()), &record->failed_unix_ms);
+}
+
+// A word with "=" in it. Words that a newer recorder may add are passed over.
+bool ParseNumber(absl::string_view word, FlightEntry* entry) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+  const std::pair<absl::string_view, uint64_t*> known[] = {
+      {"peer", &entry->peer},         {"offer", &entry->offer},           {"token", &entry->token},
+      {"rank", &entry->rank},         {"payload", &entry->payload_bytes}, {"group", &entry->chunk.group},
+      {"epoch", &entry->chunk.epoch}, {"op", &entry->chunk.op},           {"chunk", &entry->chunk.chunk}};
+  for (const auto& [name, number] : known) {
+    if (parts.first == name) return absl::SimpleAtoi(parts.second, number);
+  }
+  return true;
+}
+
+// "-0.376461 offered peer=2 offer=2594 result group=12 epoch=2 rank=0 op=650 chunk=0 payload=262144".
+bool ParseEntry(absl::string_view line, FlightEntry* entry) {
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  double at_s = 0;
+  if (words.size() < 2 || words[0].front() != '-' || !absl::SimpleAtod(words[0], &at_s)) return false;
+  if (!(at_s <= 0 && at_s >= -1e9)) return false;
+  entry->at_ns = std::llround(at_s * 1e9);
+  bool has_numbers = false;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const absl::string_view word = words[i];
+    if (word.front() == '(') break;  // why the frame can't be read
+    if (word.find('=') != absl::string_view::npos) {
+      has_numbers = true;
+      if (!ParseNumber(word, entry)) return false;
+    } else if (!has_numbers) {
+      absl::StrAppend(&entry->what, entry->what.empty() ? "" : " ", std::string(word));
+    } else if (word != "FAILED") {
+      entry->frame = std::string(word);
+    }
+  }
+  entry->failed = words.back() == "FAILED";
+  return true;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.good() && !file.eof()) return absl::InvalidArgumentError("can't be read");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<FlightRecord> ParseFlightRecord(std::string_view text) {
+  FlightRecord record;
+  std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
+  if (lines.back().empty()) lines.pop_back();
+  // A reason may have lines of its own.
+  size_t head = 0;
+  if (lines.empty() || !ParseHead(lines[0], &record)) return NotARecord(1, lines.empty() ? "" : lines[0]);
+  for (++head; head < lines.size() && !ParseTime(lines[head], &record); ++head) {
+    absl::StrAppend(&record.why, " ", std::string(lines[head]));
+  }
+  if (head == lines.size()) return NotARecord(lines.size(), lines.back());
+  for (size_t i = head + 1; i < lines.size(); ++i) {
+    if (!ParseEntry(lines[i], &record.entries.emplace_back())) return NotARecord(i + 1, lines[i]);
+  }
+  return record;
+}
+
+absl::StatusOr<std::vector<FlightRecord>> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    if (each->path().extension() == ".txt") paths.push_back(each->path());
+  }
+  if (error)
+    return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, " can't be read: ", error.message()));
+  std::sort(paths.begin(), paths.end());
+  std::vector<FlightRecord> all;
+  for (const std::filesystem::path& path : paths) {
+    const absl::StatusOr<std::string> text = ReadFile(path);
+    absl::StatusOr<FlightRecord> record = text.ok() ? ParseFlightRecord(*text) : text.status();
+    if (!record.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(path.string(), " ", std::string(record.status().message()),
+                                                     "; leave only flight records in the folder"));
+    }
+    record->path = path.string();
+    all.push_back(*std::move(record));
+  }
+  if (all.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no flight record in ", folder,
+                     "; ranks write them with SHOAL_FLIGHT_RECORDER, servers with --flight-recorder"));
+  }
+  const auto newest = std::max_element(all.begin(), all.end(), [](const FlightRecord& left, const FlightRecord& right) {
+    return left.failed_unix_ms < right.failed_unix_ms;
+  });
+  const uint64_t wanted = group.value_or(newest->group);
+  std::map<std::string, FlightRecord> of_members;
+  std::set<uint64_t> groups;
+  for (FlightRecord& record : all) {
+    groups.insert(record.group);
+    if (record.group != wanted) continue;
+    FlightRecord& of_member = of_members[record.member];
+    if (record.failed_unix_ms >= of_member.failed_unix_ms) of_member = std::move(record);
+  }
+  if (of_members.empty()) {
+    return absl::NotFoundError(absl::StrCat("no record in ", folder, " is of group ", wanted, "; there are those of ",
+                                            absl::StrJoin(groups, ", ")));
+  }
+  std::vector<FlightRecord> records;
+  for (auto& [member, record] : of_members) records.push_back(std::move(record));
+  return records;
+}
+
+}  // namespace shoal::cli

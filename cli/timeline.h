@@ -1,0 +1,29 @@
+// `shoalctl timeline`: the flight records of a failure, of all members, as one picture on one clock, in the Trace Event
+// Format that ui.perfetto.dev and chrome://tracing read ("Trace Event Format", Google, 2016).
+//
+// A member is a process there. A rank has tracks for each server that it pushed to, with a slice for each chunk from
+// the push until its result has landed; in it what went out, the wait and what came back. A server's I/O thread has
+// slices for the chunks that it gathered, with each rank's arrival, and the results that went out. Arrows lead from a
+// push to its chunk on the server, and from there to the result on the rank. Where slices overlap there are several
+// tracks. What else happened is on a track of marks. Pure; any thread.
+#ifndef SHOAL_CLI_TIMELINE_H_
+#define SHOAL_CLI_TIMELINE_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/flight_record.h"
+
+namespace shoal::cli {
+
+struct Timeline {
+  std::string json;
+  std::string summary;  // lines for a person: who is in it, and how well the clocks agree
+};
+
+// Of records of one failure, at least one.
+Timeline DrawTimeline(const std::vector<FlightRecord>& records);
+
+}  // namespace shoal::cli
+
+#endif  // SHOAL_CLI_TIMELINE_H_

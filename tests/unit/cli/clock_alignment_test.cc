@@ -1,0 +1,78 @@
+#include "cli/clock_alignment.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal::cli {
+namespace {
+
+// Members whose clocks show so much more than the true time.
+class Clocks {
+ public:
+  explicit Clocks(std::vector<int64_t> ahead_ns) : ahead_ns_(std::move(ahead_ns)) {}
+
+  void Frame(size_t from, size_t to, int64_t true_ns, int64_t delay_ns) {
+    frames_.push_back({from, to, true_ns + ahead_ns_[from], true_ns + delay_ns + ahead_ns_[to]});
+  }
+  std::vector<AlignedClock> Align() const { return AlignClocks(ahead_ns_.size(), frames_); }
+  // How wrong the member's times are after they were put on the reference's clock.
+  int64_t Error(const AlignedClock& clock, size_t member) const {
+    return clock.offset_ns + ahead_ns_[member] - ahead_ns_[clock.reference];
+  }
+
+ private:
+  const std::vector<int64_t> ahead_ns_;
+  std::vector<SeenFrame> frames_;
+};
+
+TEST(ClockAlignment, TheFastestFrameOfEachWayBoundsTheError) {
+  Clocks clocks({0, 5'000'000'000});
+  clocks.Frame(0, 1, 1'000'000, 900'000);
+  clocks.Frame(0, 1, 2'000'000, 30'000);
+  clocks.Frame(1, 0, 3'000'000, 700'000);
+  clocks.Frame(1, 0, 4'000'000, 10'000);
+  const std::vector<AlignedClock> aligned = clocks.Align();
+  EXPECT_EQ(aligned[0].reference, aligned[1].reference);
+  EXPECT_EQ(aligned[1].error_ns, 20'000) << "half of the best round trip";
+  EXPECT_EQ(std::abs(clocks.Error(aligned[1], 1)), 10'000) << "the ways are not equally fast";
+}
+
+TEST(ClockAlignment, MembersThatSentEachOtherNothingAreComparedThroughTheBestOfOthers) {
+  // Ranks 0 and 1 both talk to servers 2 and 3, of which 3 is far away.
+  Clocks clocks({100, -7'000'000, 40'000'000, 0});
+  for (const size_t rank : {0, 1}) {
+    for (const size_t server : {2, 3}) {
+      const int64_t delay_ns = server == 2 ? 5'000 : 400'000;
+      clocks.Frame(rank, server, 1'000'000, delay_ns);
+      clocks.Frame(server, rank, 2'000'000, delay_ns);
+    }
+  }
+  for (const AlignedClock& clock : clocks.Align()) EXPECT_EQ(clock.reference, 0u) << "the first of the most connected";
+  const std::vector<AlignedClock> aligned = clocks.Align();
+  EXPECT_EQ(aligned[1].error_ns, 10'000) << "through server 2";
+  EXPECT_EQ(aligned[3].error_ns, 400'000);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(clocks.Error(aligned[i], i), 0) << i << ": both ways are equally fast";
+}
+
+TEST(ClockAlignment, WhatWentOneWayAloneComparesNothing) {
+  Clocks clocks({0, 50, 0});
+  clocks.Frame(0, 1, 0, 10);
+  const std::vector<AlignedClock> aligned = clocks.Align();
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(aligned[i].reference, i);
+    EXPECT_EQ(aligned[i].offset_ns, 0);
+  }
+}
+
+TEST(ClockAlignment, AFrameThatCameBeforeItWasSentIsNoNegativeError) {
+  Clocks clocks({0, 0});
+  clocks.Frame(0, 1, 0, -40);
+  clocks.Frame(1, 0, 100, 10);
+  EXPECT_EQ(clocks.Align()[1].error_ns, 0) << "times are rounded";
+}
+
+}  // namespace
+}  // namespace shoal::cli

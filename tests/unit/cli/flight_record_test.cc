@@ -1,0 +1,138 @@
+#include "cli/flight_record.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "net/flight_recorder.h"
+
+namespace shoal::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+std::string Record(const std::string& member, uint64_t group, uint64_t unix_ms, const std::string& events = "") {
+  return absl::StrFormat(
+      "%s, group \"ddp\" (group=%d) failed: ABORTED: rank 2 was lost\nThe last 1 of 9 events of the transport, in "
+      "seconds before unix_ms=%d:\n%s",
+      member, group, unix_ms, events);
+}
+
+TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
+  FlightRecorder recorder;
+  recorder.SetTime(1'000'000'000);
+  const FrameHeaderBytes push = EncodeHeader({.type = FrameType::kPush,
+                                              .group = GroupId(12),
+                                              .epoch = Epoch(3),
+                                              .op = OpNumber(5),
+                                              .bucket_elements = 100,
+                                              .chunk_elements = 100,
+                                              .chunk = ChunkNumber(7),
+                                              .rank = Rank(2)});
+  const FrameHeaderBytes garbage{};
+  recorder.Add(FlightRecorder::What::kSend, 4, {.token = 77}, 400, false, push);
+  recorder.Add(FlightRecorder::What::kOffered, 4, {.offer = 9}, 400, false, push);
+  recorder.SetTime(1'500'000'000);
+  recorder.Add(FlightRecorder::What::kAccept, 0, {.offer = 9, .token = 78}, 400, false, {});
+  recorder.Add(FlightRecorder::What::kSendNote, 5, {}, 0, true, garbage);
+  const absl::StatusOr<FlightRecord> record = ParseFlightRecord(
+      absl::StrCat("rank 0 of job \"gpt\" on node-1, group \"ddp\" (group=12) failed: ABORTED: it\nwas lost\n",
+                   recorder.Text({.monotonic_ns = 2'000'000'000, .unix_ms = 1'700'000'000'123})));
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->member, "rank 0 of job \"gpt\" on node-1");
+  EXPECT_EQ(record->group, 12u);
+  EXPECT_EQ(record->why, "ABORTED: it was lost");
+  EXPECT_EQ(record->failed_unix_ms, 1'700'000'000'123u);
+  ASSERT_THAT(record->entries, SizeIs(4));
+  const FlightEntry& send = record->entries[0];
+  EXPECT_EQ(send.at_ns, -1'000'000'000);
+  EXPECT_EQ(send.what, "send");
+  EXPECT_EQ(send.frame, "push");
+  EXPECT_EQ(send.peer, 4u);
+  EXPECT_EQ(send.token, 77u);
+  EXPECT_EQ(send.rank, 2u);
+  EXPECT_EQ(send.payload_bytes, 400u);
+  EXPECT_EQ(send.chunk, (ChunkName{12, 3, 5, 7}));
+  EXPECT_EQ(record->entries[1].offer, 9u);
+  EXPECT_EQ(record->entries[2].at_ns, -500'000'000);
+  EXPECT_THAT(record->entries[2], AllOf(Field(&FlightEntry::offer, 9u), Field(&FlightEntry::token, 78u)));
+  EXPECT_EQ(record->entries[3].what, "send note");
+  EXPECT_EQ(record->entries[3].frame, "") << "it can't be read";
+  EXPECT_TRUE(record->entries[3].failed);
+}
+
+TEST(FlightRecord, OfAServersThread) {
+  const auto record = ParseFlightRecord(
+      "I/O thread 3 of server alpha, a group (group=7) failed: rank 1 was lost\nThe last 0 of 0 events of the "
+      "transport, in seconds before unix_ms=5:\n");
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->member, "I/O thread 3 of server alpha");
+  EXPECT_EQ(record->group, 7u);
+}
+
+TEST(FlightRecord, WhatIsNoneIsRefusedWithItsLine) {
+  for (const auto& [text, line] : {std::pair<std::string, std::string>{"", "line 1"},
+                                   {"hello\n", "line 1"},
+                                   {"rank 0, group \"x\" (group=z) failed: y\n", "line 1"},
+                                   {"rank 0, group \"x\" (group=1) failed: y\nmore\n", "line 2"},
+                                   {Record("rank 0", 1, 2, "yesterday send peer=1\n"), "line 3"},
+                                   {Record("rank 0", 1, 2, "-0.5\n"), "line 3"},
+                                   {Record("rank 0", 1, 2, "-1e300 send peer=1\n"), "line 3"},
+                                   {Record("rank 0", 1, 2, "-0.5 send peer=1\n-0.4 send peer=-3\n"), "line 4"}}) {
+    const auto record = ParseFlightRecord(text);
+    ASSERT_FALSE(record.ok()) << text;
+    EXPECT_THAT(record.status().message(), HasSubstr(line)) << text;
+  }
+}
+
+class FlightRecordsTest : public testing::Test {
+ protected:
+  FlightRecordsTest() : folder_(std::filesystem::path(testing::TempDir()) / absl::StrCat("records-", getpid())) {
+    std::filesystem::create_directory(folder_);
+  }
+  ~FlightRecordsTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  absl::StatusOr<std::vector<FlightRecord>> Load(std::optional<uint64_t> group = std::nullopt) {
+    return LoadFlightRecords(folder_.string(), group);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(FlightRecordsTest, TheNewestOfEachMemberOfTheLastFailure) {
+  Write("a.txt", Record("rank 0", 1, 100));
+  Write("b.txt", Record("rank 0", 2, 200));
+  Write("c.txt", Record("rank 1", 2, 201));
+  Write("d.txt", Record("rank 0", 2, 300));
+  Write("README", "not of ours");
+  const auto records = Load();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_THAT(*records,
+              ElementsAre(AllOf(Field(&FlightRecord::member, "rank 0"), Field(&FlightRecord::failed_unix_ms, 300u)),
+                          Field(&FlightRecord::member, "rank 1")));
+  ASSERT_TRUE(Load(1).ok());
+  EXPECT_THAT(*Load(1), ElementsAre(Field(&FlightRecord::failed_unix_ms, 100u)));
+}
+
+TEST_F(FlightRecordsTest, WhatCanNotBeReadIsNamed) {
+  EXPECT_THAT(Load().status().message(), HasSubstr("SHOAL_FLIGHT_RECORDER"));
+  Write("a.txt", Record("rank 0", 1, 100));
+  EXPECT_THAT(Load(5).status().message(), AllOf(HasSubstr("group 5"), HasSubstr("those of 1")));
+  Write("notes.txt", "milk, eggs\n");
+  EXPECT_THAT(Load().status().message(), AllOf(HasSubstr("notes.txt is no flight record"), HasSubstr("milk")));
+  EXPECT_THAT(LoadFlightRecords("/nowhere/at/all", std::nullopt).status().message(), HasSubstr("/nowhere/at/all"));
+}
+
+}  // namespace
+}  // namespace shoal::cli

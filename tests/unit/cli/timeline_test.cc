@@ -1,0 +1,218 @@
+#include "cli/timeline.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+constexpr uint64_t kGroup = 12;
+constexpr int64_t kUs = 1000;
+
+struct DrawnSlice {
+  std::string process;
+  std::string track;
+  std::string name;
+  double begin_us = 0;
+  double end_us = 0;
+  std::map<std::string, std::string> arguments;
+};
+
+// What a viewer would find in the JSON.
+class Drawn {
+ public:
+  explicit Drawn(const std::string& json) {
+    google::protobuf::Struct document;
+    const auto status = google::protobuf::util::JsonStringToMessage(json, &document);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    for (const auto& value : document.fields().at("traceEvents").list_value().values()) {
+      const auto& event = value.struct_value().fields();
+      const std::string& phase = event.at("ph").string_value();
+      const std::string& name = event.at("name").string_value();
+      const std::pair<double, double> track = {event.at("pid").number_value(), event.at("tid").number_value()};
+      if (phase == "M" && name == "process_name") {
+        processes_[track.first] = event.at("args").struct_value().fields().at("name").string_value();
+      } else if (phase == "M" && name == "thread_name") {
+        tracks_[track] = event.at("args").struct_value().fields().at("name").string_value();
+      } else if (phase == "X") {
+        DrawnSlice slice{.process = processes_[track.first], .track = tracks_[track], .name = name};
+        slice.begin_us = event.at("ts").number_value();
+        slice.end_us = slice.begin_us + event.at("dur").number_value();
+        for (const auto& [key, argument] : event.at("args").struct_value().fields()) {
+          slice.arguments[key] = argument.string_value();
+        }
+        slices.push_back(slice);
+      } else if (phase == "s" || phase == "f") {
+        auto& ends = arrows.try_emplace(event.at("id").number_value(), -1, -1).first->second;
+        (phase == "s" ? ends.first : ends.second) = event.at("ts").number_value();
+      } else if (phase == "i") {
+        marks.push_back(name);
+      }
+    }
+  }
+
+  // The one of that name there.
+  DrawnSlice Find(const std::string& process, const std::string& name) const {
+    std::vector<DrawnSlice> found;
+    for (const DrawnSlice& slice : slices) {
+      if (slice.process == process && slice.name == name) found.push_back(slice);
+    }
+    EXPECT_THAT(found, SizeIs(1)) << process << ", " << name;
+    return found.empty() ? DrawnSlice() : found[0];
+  }
+
+  std::vector<DrawnSlice> slices;
+  std::map<double, std::pair<double, double>> arrows;  // when they begin and end; -1: it does not
+  std::vector<std::string> marks;
+
+ private:
+  std::map<double, std::string> processes_;
+  std::map<std::pair<double, double>, std::string> tracks_;
+};
+
+// A rank, or a server's thread, that wrote a record. Its times count from its own failure, which was so much later than
+// the first one.
+class Member {
+ public:
+  Member(const std::string& name, int64_t later_us) : later_us_(later_us) {
+    record_ = {.member = name, .group = kGroup, .why = "rank 2 was lost", .failed_unix_ms = 1000};
+  }
+
+  Member& Add(int64_t true_us, FlightEntry entry) {
+    entry.at_ns = (true_us - later_us_) * kUs;
+    record_.entries.push_back(entry);
+    return *this;
+  }
+  Member& Frame(int64_t true_us, const std::string& what, const std::string& frame, uint64_t rank, uint64_t op,
+                uint64_t number, uint64_t peer = 1) {
+    FlightEntry entry{.what = what, .frame = frame, .peer = peer, .rank = rank, .payload_bytes = 4096};
+    (what == "offered" ? entry.offer : entry.token) = number;
+    entry.chunk = {kGroup, 1, op, 0};
+    return Add(true_us, entry);
+  }
+  Member& Ends(int64_t true_us, const std::string& what, uint64_t token) {
+    return Add(true_us, {.what = what, .peer = 1, .token = token});
+  }
+  const FlightRecord& record() const { return record_; }
+
+ private:
+  const int64_t later_us_;
+  FlightRecord record_;
+};
+
+// One chunk of op 1 that rank 0 pushes to a server, which fails 3 ms after it, and gets back; and one of op 2 that
+// never comes back.
+std::vector<FlightRecord> OneChunkAndAHalf() {
+  Member rank("rank 0", 0);
+  rank.Frame(-1000, "send", "push", 0, 1, 7)
+      .Ends(-950, "sent", 7)
+      .Frame(-700, "offered", "result", 0, 1, 70)
+      .Add(-700, {.what = "accept", .offer = 70, .token = 8})
+      .Ends(-600, "landed", 8)
+      .Frame(-500, "send", "push", 0, 2, 7)
+      .Add(-100, {.what = "note", .frame = "rank-lost", .peer = 1});
+  Member server("I/O thread 0 of server alpha", 3000);
+  server.Frame(-980, "offered", "push", 0, 1, 90, 5)
+      .Frame(-880, "offered", "push", 1, 1, 91, 6)
+      .Add(-880, {.what = "accept", .offer = 91, .token = 92})
+      .Ends(-800, "landed", 92)
+      .Frame(-750, "send", "result", 0, 1, 93, 5)
+      .Frame(-750, "send", "result", 1, 1, 94, 6)
+      .Ends(-730, "sent", 93)
+      .Ends(-710, "sent", 94)
+      .Frame(-480, "offered", "push", 0, 2, 95, 5);
+  return {rank.record(), server.record()};
+}
+
+TEST(Timeline, AChunkIsDrawnOnTheRankAndOnTheServerOnOneClock) {
+  const Timeline timeline = DrawTimeline(OneChunkAndAHalf());
+  const Drawn drawn(timeline.json);
+  const DrawnSlice chunk = drawn.Find("rank 0", "op 1 chunk 0");
+  EXPECT_EQ(chunk.track, "pushed to I/O thread 0 of server alpha");
+  EXPECT_NEAR(chunk.end_us - chunk.begin_us, 400, 1e-6);
+  EXPECT_EQ(chunk.arguments.at("group"), "12");
+  const DrawnSlice gathered = drawn.Find("I/O thread 0 of server alpha", "op 1 chunk 0");
+  EXPECT_EQ(gathered.track, "chunks");
+  EXPECT_NEAR(gathered.end_us - gathered.begin_us, 270, 1e-6);
+  EXPECT_EQ(gathered.arguments.at("rank 0 came after"), "0.000 ms");
+  EXPECT_EQ(gathered.arguments.at("rank 1 came after"), "0.100 ms");
+  EXPECT_NEAR(gathered.begin_us - chunk.begin_us, 20, 16) << "20 us there, 50 us back";
+  std::vector<std::pair<std::string, double>> parts;
+  for (const DrawnSlice& slice : drawn.slices) {
+    if (slice.arguments.empty() && slice.begin_us >= chunk.begin_us && slice.end_us <= chunk.end_us + 1e-6 &&
+        slice.process == "rank 0") {
+      parts.emplace_back(slice.name, std::round(slice.end_us - slice.begin_us));
+    }
+  }
+  EXPECT_THAT(parts, ElementsAre(Pair("push", 50), Pair("wait for the result", 250), Pair("result", 100)));
+  EXPECT_THAT(timeline.summary, HasSubstr("wrong by 35.0 us at most"));
+}
+
+TEST(Timeline, WhatIsNotDoneReachesToTheFailure) {
+  const Drawn drawn(DrawTimeline(OneChunkAndAHalf()).json);
+  const DrawnSlice pushed = drawn.Find("rank 0", "op 2 chunk 0 (not done)");
+  EXPECT_NEAR(pushed.end_us - pushed.begin_us, 500, 1e-6);
+  EXPECT_NEAR(drawn.Find("I/O thread 0 of server alpha", "wait for other ranks").end_us -
+                  drawn.Find("I/O thread 0 of server alpha", "op 2 chunk 0 (not done)").end_us,
+              0, 1e-6);
+  EXPECT_THAT(drawn.marks, testing::Contains("note rank-lost"));
+  EXPECT_THAT(drawn.marks, testing::Contains(HasSubstr("failed: rank 2 was lost")));
+}
+
+TEST(Timeline, ArrowsHaveTwoEndsAndLeadForward) {
+  const Drawn drawn(DrawTimeline(OneChunkAndAHalf()).json);
+  EXPECT_THAT(drawn.arrows, SizeIs(3)) << "two pushes and a result; rank 1 wrote no record";
+  for (const auto& [id, ends] : drawn.arrows) {
+    EXPECT_GE(ends.first, 0);
+    EXPECT_GT(ends.second, ends.first) << id;
+  }
+}
+
+TEST(Timeline, SlicesThatOverlapAreOnTracksOfTheirOwn) {
+  Member rank("rank 0", 0);
+  for (uint64_t op = 1; op <= 6; ++op) {
+    rank.Frame(-1000 + static_cast<int64_t>(op), "send", "push", 0, op, op);
+  }
+  for (uint64_t op = 1; op <= 6; ++op) rank.Frame(-500 + static_cast<int64_t>(op), "offered", "result", 0, op, op);
+  rank.Frame(-400, "send", "push", 0, 7, 7).Frame(-300, "offered", "result", 0, 7, 7);
+  const Drawn drawn(DrawTimeline({rank.record()}).json);
+  std::map<std::string, int> of_track;
+  for (const DrawnSlice& slice : drawn.slices) of_track[slice.track] += slice.name.starts_with("op ") ? 1 : 0;
+  EXPECT_THAT(of_track, SizeIs(6));
+  EXPECT_EQ(of_track["pushed to peer 1"], 2) << "the seventh comes when the first is back";
+  EXPECT_EQ(of_track["pushed to peer 1 (6)"], 1);
+}
+
+TEST(Timeline, AMemberThatSharesNothingIsPlacedByItsOwnClockAndSaidToBe) {
+  std::vector<FlightRecord> records = OneChunkAndAHalf();
+  Member other("rank 9", 0);
+  other.Add(-200, {.what = "peer down", .peer = 3});
+  records.push_back(other.record());
+  EXPECT_THAT(DrawTimeline(records).summary, HasSubstr("rank 9: sent nothing that is in the other records"));
+}
+
+TEST(Timeline, RecordsWithoutEventsAreDrawnAsWell) {
+  const Drawn drawn(DrawTimeline({Member("rank 0", 0).record(), Member("rank 1", 0).record()}).json);
+  EXPECT_THAT(drawn.slices, IsEmpty());
+  EXPECT_THAT(drawn.marks, SizeIs(2));
+}
+
+}  // namespace
+}  // namespace shoal::cli
