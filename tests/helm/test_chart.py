@@ -32,6 +32,7 @@ VALUES = {
             "ipcLock": True,
             "resources": {"limits": {"cpu": 8, "memory": "8Gi", "rdma/hca_shared_devices_a": 1}},
             "extraEnv": [{"name": "UCX_IB_NUM_PATHS", "value": "2"}],
+            "flightRecorder": {"volume": {"persistentVolumeClaim": {"claimName": "flight-records"}}},
             "nodeSelector": {"pool": "reduction"},
             "tolerations": [{"key": "reduction", "operator": "Exists", "effect": "NoSchedule"}],
             "priorityClassName": "high",
@@ -224,6 +225,17 @@ def test_state_is_written_where_a_volume_is(helm: Helm, values: dict):
     assert names == [mount["name"]]
 
 
+def test_flight_records_are_written_where_a_volume_is(helm: Helm):
+    volume = {"nfs": {"server": "files", "path": "/records"}}
+    workload = one(helm.render({"server": {"flightRecorder": {"volume": volume}}}), "StatefulSet", "server")
+    (mount,) = container(workload)["volumeMounts"]
+    assert f"--flight-recorder={mount['mountPath']}" in container(workload)["args"]
+    assert workload["spec"]["template"]["spec"]["volumes"] == [{"name": mount["name"], **volume}]
+    without = one(helm.render(), "StatefulSet", "server")
+    assert "volumeMounts" not in container(without) and "volumes" not in without["spec"]["template"]["spec"]
+    assert not any(argument.startswith("--flight-recorder") for argument in container(without)["args"])
+
+
 def test_one_scheduler_unless_they_share_a_store(helm: Helm):
     alone = one(helm.render(), "StatefulSet", "scheduler")
     assert alone["spec"]["replicas"] == 1
@@ -391,6 +403,8 @@ def test_helm_test_fails_while_servers_are_missing(helm: Helm, tmp_path: pathlib
         ({"server": {"image": {"pullPolicy": "Sometimes"}}}, "pullPolicy"),
         ({"server": {"resources": {"limits": {"memory": "lots"}}}}, "memory"),
         ({"server": {"extraEnv": [{"value": "1"}]}}, "name"),
+        ({"server": {"flightRecorder": {"volume": {"nfs": {}, "hostPath": {}}}}}, "flightRecorder"),
+        ({"server": {"flightRecorder": {"folder": "/records"}}}, "folder"),
         ({"scheduler": {"leaseTtlMs": 5}}, "leaseTtlMs"),
         ({"scheduler": {"replicas": 3}}, "replicas 3 without scheduler.store"),
         ({"scheduler": {"replicas": 0}}, "replicas"),

@@ -223,6 +223,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         checksums=not options.no_checksums,
         without_servers=WITHOUT_SERVERS[options.without_servers],
         node_reduce=NODE_REDUCES[options.node_reduce],
+        flight_recorder=options.flight_recorder.encode() or None,
     )
     group_options = GroupOptions(name=b"world", max_chunk_bytes=options.chunk_bytes, wire=WIRES[options.wire])
     try:
@@ -271,6 +272,7 @@ def main() -> int:
     parser.add_argument("--colocate", choices=COLOCATIONS, default="off")
     parser.add_argument("--without-servers", choices=WITHOUT_SERVERS, default="wait")
     parser.add_argument("--node-reduce", choices=NODE_REDUCES, default="off")
+    parser.add_argument("--flight-recorder", default="", help="folder for records of failures")
     parser.add_argument("--hold", action="store_true", help="wait for a line on stdin after each round")
     parser.add_argument("--close-when-told", action="store_true", help="close the worker at a line on stdin")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from cluster import Cluster, program
+from job_runs import wait_for_line_of_all
 
 RANKS = 3
 
@@ -87,6 +88,19 @@ def check_timeline(folder: pathlib.Path) -> None:
         event["id"] for event in events if event["ph"] == "f"
     }
     assert any(event["ph"] == "i" and re.search("failed: .*rank 2", event["name"]) for event in events)
+
+
+def test_colocated_servers_leave_theirs_in_the_folder_of_their_ranks(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler(lease_ttl_ms=2000)
+    options = ["--colocate", "on", "--hold", "--count", "300007", "--flight-recorder", str(tmp_path)]
+    ranks = [cluster.start_rank(r, RANKS, "--node-name", f"node-{r}", *options) for r in range(RANKS)]
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    ranks[2].send(signal.SIGKILL)
+    for number in range(2):
+        text = record(cluster, tmp_path, f"shoal-server-node-{number}-job*-rank{number}-group")
+        head = rf"^I/O thread 0 of server node-{number}-job\d+-rank{number}, a group .*rank 2"
+        assert re.search(head, text), text[:500]
+        ranks[number].wait_for_line(r"colocated server: what happened before is in .*shoal-server-node-")
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_begins(cluster: Cluster, tmp_path: pathlib.Path):

@@ -47,12 +47,14 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
   config.net_device = options.net_device;
   config.transports = options.transports;
   config.network_only = options.network_only;
+  config.flight_recorder = options.flight_recorder;
   config.timeout_ms = options.timeout_ms;
   const uint64_t since_ns = MonotonicNs();
   const auto registering = std::make_shared<Registering>();
   registering->wait = WaitReport(since_ns, since_ns + options.timeout_ms * kNsPerMs);
   // What goes wrong comes back as a status; the program's own output stays its own.
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](const LogEvent& event) {
+    if (event.kind == EventKind::kFlightRecorded) notices->Say(absl::StrCat("colocated server: ", event.text));
     const uint64_t now_ns = MonotonicNs();
     if (registering->over || event.kind != EventKind::kLeaseMissing || !registering->wait.TakeDue(now_ns)) return;
     notices->Say(

@@ -24,7 +24,8 @@ struct ColocatedServerOptions {
   std::string net_device;
   std::string transports;
   bool network_only = false;
-  uint64_t timeout_ms = 0;  // for registering
+  std::string flight_recorder;  // folder, as the rank's; empty: none
+  uint64_t timeout_ms = 0;      // for registering
 };
 
 class ColocatedServer {

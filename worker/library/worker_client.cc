@@ -151,7 +151,8 @@ ColocatedServerOptions WorkerClient::ServerOptions() const {
           .rank = options_.rank,
           .net_device = options_.net_device,
           .transports = options_.transports,
-          .network_only = options_.network_only};
+          .network_only = options_.network_only,
+          .flight_recorder = options_.flight_recorder};
 }
 
 WorkerClient::~WorkerClient() { Close(); }
