@@ -82,22 +82,26 @@ class RecordedTransport final : public ForwardingTransport {
       : ForwardingTransport(std::move(below)), recorder_(recorder) {}
 
   absl::StatusOr<PeerId> Connect(const std::string& address) override {
+    ReadTimeIfOld();
     absl::StatusOr<PeerId> peer = below()->Connect(address);
     Add(What::kConnect, peer.ok() ? peer->value() : 0, {}, 0, !peer.ok(), {});
     return peer;
   }
   absl::Status SendNote(PeerId peer, std::span<const std::byte> note) override {
+    ReadTimeIfOld();
     absl::Status status = below()->SendNote(peer, note);
     Add(What::kSendNote, peer.value(), {}, 0, !status.ok(), note);
     return status;
   }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
+    ReadTimeIfOld();
     absl::Status status = below()->Send(peer, header, payload, token);
     Add(What::kSend, peer.value(), {.token = token}, payload.size(), !status.ok(), header);
     return status;
   }
   absl::Status Accept(OfferId offer, std::span<std::byte> buffer, uint64_t token) override {
+    ReadTimeIfOld();
     absl::Status status = below()->Accept(offer, buffer, token);
     Add(What::kAccept, 0, {offer.value(), token}, buffer.size(), !status.ok(), {});
     return status;
@@ -121,9 +125,14 @@ class RecordedTransport final : public ForwardingTransport {
   }
 
  private:
+  // Before a call: what it sends may arrive before it returns, and nothing arrives before it was sent
+  // (cli/clock_alignment.h relies on that).
+  void ReadTimeIfOld() {
+    if (std::exchange(time_is_old_, false)) recorder_->SetTime(MonotonicNs());
+  }
   void Add(What what, uint64_t peer, FlightRecorder::Numbers numbers, uint64_t payload_bytes, bool failed,
            std::span<const std::byte> frame) {
-    if (std::exchange(time_is_old_, false)) recorder_->SetTime(MonotonicNs());
+    ReadTimeIfOld();
     recorder_->Add(what, peer, numbers, payload_bytes, failed, frame);
   }
 
