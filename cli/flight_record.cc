@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -24,6 +23,9 @@ namespace {
 constexpr absl::string_view kGroup = "(group=";
 constexpr absl::string_view kFailed = ") failed: ";
 constexpr absl::string_view kUntil = "unix_ms=";
+constexpr uint64_t kMostUnixMs = 4'000'000'000'000;  // in the year 2096
+constexpr double kLongestS = 1e7;
+constexpr size_t kMostEntries = 65536;
 
 absl::Status NotARecord(size_t line, absl::string_view text) {
   constexpr size_t kShown = 80;
@@ -50,7 +52,8 @@ bool ParseHead(absl::string_view line, FlightRecord* record) {
 bool ParseTime(absl::string_view line, FlightRecord* record) {
   const size_t until = line.find(kUntil);
   if (until == absl::string_view::npos || !absl::ConsumeSuffix(&line, ":")) return false;
-  return absl::SimpleAtoi(line.substr(until + kUntil.size()), &record->failed_unix_ms);
+  return absl::SimpleAtoi(line.substr(until + kUntil.size()), &record->failed_unix_ms) &&
+         record->failed_unix_ms <= kMostUnixMs;
 }
 
 // A word with "=" in it. Words that a newer recorder may add are passed over.
@@ -71,30 +74,62 @@ bool ParseEntry(absl::string_view line, FlightEntry* entry) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
   double at_s = 0;
   if (words.size() < 2 || words[0].front() != '-' || !absl::SimpleAtod(words[0], &at_s)) return false;
-  if (!(at_s <= 0 && at_s >= -1e9)) return false;
+  if (!(at_s <= 0 && at_s >= -kLongestS)) return false;
   entry->at_ns = std::llround(at_s * 1e9);
   bool has_numbers = false;
   for (size_t i = 1; i < words.size(); ++i) {
     const absl::string_view word = words[i];
     if (word.front() == '(') break;  // why the frame can't be read
+    if (word == "FAILED" || word == "handed-over") continue;
     if (word.find('=') != absl::string_view::npos) {
       has_numbers = true;
       if (!ParseNumber(word, entry)) return false;
     } else if (!has_numbers) {
       absl::StrAppend(&entry->what, entry->what.empty() ? "" : " ", std::string(word));
-    } else if (word != "FAILED") {
+    } else {
       entry->frame = std::string(word);
     }
   }
+  entry->is_hand_over = std::find(words.begin(), words.end(), "handed-over") != words.end();
   entry->failed = words.back() == "FAILED";
   return true;
 }
 
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.good() && !file.eof()) return absl::InvalidArgumentError("can't be read");
+  std::string text;
+  char piece[65536];
+  while (file.good()) {
+    file.read(piece, sizeof(piece));
+    text.append(piece, static_cast<size_t>(file.gcount()));
+  }
+  if (!file.eof()) return absl::InvalidArgumentError("can't be read: check its permissions and its disk");
   return text;
+}
+
+// All in the folder, or the first one that is wrong.
+absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
+    std::error_code no_matter;
+    if (each->path().extension() == ".txt" && each->is_regular_file(no_matter)) paths.push_back(each->path());
+  }
+  if (error)
+    return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, " can't be read: ", error.message()));
+  std::sort(paths.begin(), paths.end());
+  std::vector<FlightRecord> records;
+  for (const std::filesystem::path& path : paths) {
+    const absl::StatusOr<std::string> text = ReadFile(path);
+    absl::StatusOr<FlightRecord> record = text.ok() ? ParseFlightRecord(*text) : text.status();
+    if (!record.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path.string(), " ", std::string(record.status().message()), "; or move it elsewhere"));
+    }
+    record->path = path.string();
+    records.push_back(*std::move(record));
+  }
+  return records;
 }
 
 }  // namespace
@@ -102,64 +137,63 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
 absl::StatusOr<FlightRecord> ParseFlightRecord(std::string_view text) {
   FlightRecord record;
   std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(text.data(), text.size()), '\n');
-  if (lines.back().empty()) lines.pop_back();
-  // A reason may have lines of its own.
-  size_t head = 0;
+  record.is_cut_off = !lines.back().empty();
+  lines.pop_back();
   if (lines.empty() || !ParseHead(lines[0], &record)) return NotARecord(1, lines.empty() ? "" : lines[0]);
-  for (++head; head < lines.size() && !ParseTime(lines[head], &record); ++head) {
+  // A reason may have lines of its own.
+  size_t head = 1;
+  for (; head < lines.size() && !ParseTime(lines[head], &record); ++head) {
     absl::StrAppend(&record.why, " ", std::string(lines[head]));
   }
-  if (head == lines.size()) return NotARecord(lines.size(), lines.back());
+  if (head == lines.size()) {
+    return absl::InvalidArgumentError("is no flight record: no line after the first says \"unix_ms=...:\"");
+  }
+  if (lines.size() - head - 1 > kMostEntries) {
+    return absl::InvalidArgumentError(absl::StrCat("is no flight record: it has more than ", kMostEntries, " events"));
+  }
   for (size_t i = head + 1; i < lines.size(); ++i) {
     if (!ParseEntry(lines[i], &record.entries.emplace_back())) return NotARecord(i + 1, lines[i]);
   }
   return record;
 }
 
-absl::StatusOr<std::vector<FlightRecord>> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group) {
-  std::error_code error;
-  std::vector<std::filesystem::path> paths;
-  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end; each.increment(error)) {
-    if (each->path().extension() == ".txt") paths.push_back(each->path());
-  }
-  if (error)
-    return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, " can't be read: ", error.message()));
-  std::sort(paths.begin(), paths.end());
-  std::vector<FlightRecord> all;
-  for (const std::filesystem::path& path : paths) {
-    const absl::StatusOr<std::string> text = ReadFile(path);
-    absl::StatusOr<FlightRecord> record = text.ok() ? ParseFlightRecord(*text) : text.status();
-    if (!record.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(path.string(), " ", std::string(record.status().message()),
-                                                     "; leave only flight records in the folder"));
-    }
-    record->path = path.string();
-    all.push_back(*std::move(record));
-  }
-  if (all.empty()) {
+absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group) {
+  absl::StatusOr<std::vector<FlightRecord>> all = ReadFolder(folder);
+  if (!all.ok()) return all.status();
+  if (all->empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no flight record in ", folder,
                      "; ranks write them with SHOAL_FLIGHT_RECORDER, servers with --flight-recorder"));
   }
-  const auto newest = std::max_element(all.begin(), all.end(), [](const FlightRecord& left, const FlightRecord& right) {
+  const auto is_older = [](const FlightRecord& left, const FlightRecord& right) {
     return left.failed_unix_ms < right.failed_unix_ms;
-  });
-  const uint64_t wanted = group.value_or(newest->group);
-  std::map<std::string, FlightRecord> of_members;
+  };
+  const uint64_t wanted = group.value_or(std::max_element(all->begin(), all->end(), is_older)->group);
   std::set<uint64_t> groups;
-  for (FlightRecord& record : all) {
-    groups.insert(record.group);
-    if (record.group != wanted) continue;
-    FlightRecord& of_member = of_members[record.member];
-    if (record.failed_unix_ms >= of_member.failed_unix_ms) of_member = std::move(record);
-  }
-  if (of_members.empty()) {
+  for (const FlightRecord& record : *all) groups.insert(record.group);
+  std::erase_if(*all, [wanted](const FlightRecord& record) { return record.group != wanted; });
+  if (all->empty()) {
     return absl::NotFoundError(absl::StrCat("no record in ", folder, " is of group ", wanted, "; there are those of ",
                                             absl::StrJoin(groups, ", ")));
   }
-  std::vector<FlightRecord> records;
-  for (auto& [member, record] : of_members) records.push_back(std::move(record));
-  return records;
+  std::stable_sort(all->begin(), all->end(), is_older);
+  const uint64_t newest_unix_ms = all->back().failed_unix_ms;
+  FlightRecords found;
+  std::map<std::string, FlightRecord> of_members;
+  for (FlightRecord& record : *all) {
+    if (record.failed_unix_ms + kOneFailureMs < newest_unix_ms) {
+      found.remarks.push_back(absl::StrCat(record.path, " is left out: it is of ",
+                                           (newest_unix_ms - record.failed_unix_ms) / 60'000,
+                                           " minutes before the newest of this group."));
+      continue;
+    }
+    if (record.is_cut_off) {
+      found.remarks.push_back(absl::StrCat("The last line of ", record.path, " has no end and is left out."));
+    }
+    of_members[record.member] = std::move(record);
+  }
+  for (auto& [member, record] : of_members) found.records.push_back(std::move(record));
+  return found;
 }
 
 }  // namespace shoal::cli

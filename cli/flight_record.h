@@ -14,7 +14,7 @@
 
 namespace shoal::cli {
 
-// Of a push or a result: which contribution, or for which rank.
+// Which chunk a push or a result is of.
 struct ChunkName {
   uint64_t group = 0;
   uint64_t epoch = 0;
@@ -34,7 +34,8 @@ struct FlightEntry {
   uint64_t token = 0;
   uint64_t rank = 0;
   uint64_t payload_bytes = 0;
-  ChunkName chunk;  // of a frame
+  ChunkName chunk;            // of a frame
+  bool is_hand_over = false;  // a push of a result that the rank has, after a server has died
   bool failed = false;
 };
 
@@ -44,16 +45,25 @@ struct FlightRecord {
   uint64_t group = 0;  // that failed
   std::string why;
   uint64_t failed_unix_ms = 0;  // by the member's clock
+  bool is_cut_off = false;      // its last line has no end, and is left out: the disk was full, or it is being written
   std::vector<FlightEntry> entries;
+};
+
+// The records of one failure, one of each member, by its name.
+struct FlightRecords {
+  std::vector<FlightRecord> records;
+  std::vector<std::string> remarks;  // sentences on those that were left out, or are not whole
 };
 
 // InvalidArgument: it is no flight record, with the line that is not understood.
 absl::StatusOr<FlightRecord> ParseFlightRecord(std::string_view text);
 
-// The records of one failure, one of each member, by its name: of that group, or of the one that failed last. Reads all
-// files of the folder that end in ".txt". NotFound: there is none of that group, with the groups that there are.
-// InvalidArgument: no folder, or a file that is no record, with its name.
-absl::StatusOr<std::vector<FlightRecord>> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group);
+// Of that group, or of the one that failed last. Reads all files of the folder whose names end in ".txt". What failed
+// more than kOneFailureMs before the newest is of an earlier job, whose groups may have the same numbers, and is left
+// out. NotFound: there is none of that group, with the groups that there are. InvalidArgument: no folder, or a file
+// that can't be read or is no record, with its name.
+inline constexpr uint64_t kOneFailureMs = 600'000;
+absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::optional<uint64_t> group);
 
 }  // namespace shoal::cli
 

@@ -1,12 +1,9 @@
 #include "cli/shoalctl.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -29,6 +26,7 @@
 #include "cli/top.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
+#include "process/write_file.h"
 
 namespace shoal::cli {
 namespace {
@@ -315,18 +313,15 @@ CompletionWords WordsToComplete(const OptionTable& options) {
 }
 
 absl::StatusOr<std::string> DrawFailure(const Command& command) {
-  const absl::StatusOr<std::vector<FlightRecord>> records =
+  const absl::StatusOr<FlightRecords> found =
       LoadFlightRecords(command.argument, command.group == 0 ? std::nullopt : std::optional<uint64_t>(command.group));
-  if (!records.ok()) return records.status();
-  Timeline timeline = DrawTimeline(*records);
+  if (!found.ok()) return found.status();
+  Timeline timeline = DrawTimeline(found->records);
   if (command.output.empty()) return std::move(timeline.json);
-  std::ofstream file(command.output, std::ios::binary | std::ios::trunc);
-  file << timeline.json << std::flush;
-  if (!file.good()) {
-    return absl::UnavailableError(
-        absl::StrCat("the file ", command.output, " can't be written: ", std::strerror(errno)));
-  }
-  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
+  if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
+  std::string text = std::move(timeline.summary);
+  for (const std::string& remark : found->remarks) absl::StrAppend(&text, remark, "\n");
+  return absl::StrCat(text, "Open ", command.output, " in ui.perfetto.dev.\n");
 }
 
 // Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.

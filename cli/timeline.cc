@@ -195,8 +195,11 @@ std::vector<AlignedClock> OnOneClock(const std::vector<FlightRecord>& records, s
 
 std::string ClockText(const AlignedClock& clock, size_t member, size_t first,
                       const std::vector<FlightRecord>& records) {
-  if (clock.reference != first) return "sent nothing that is in the other records: placed by its own clock";
-  if (member == clock.reference) return "the others are on its clock";
+  const bool is_reference = member == clock.reference;
+  if (is_reference && member == first) return "the time is its clock's";
+  if (is_reference) {
+    return absl::StrCat("placed by its time of day: no frame went both ways between it and ", records[first].member);
+  }
   return absl::StrCat("on the clock of ", records[clock.reference].member, ", wrong by ", Microseconds(clock.error_ns),
                       " at most");
 }
@@ -214,8 +217,8 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records) {
       if (NameOfFrame(entry).has_value()) groups.insert(entry.chunk.group);
       begin_ns = std::min(begin_ns, entry.at_ns + clocks[i].offset_ns);
     }
+    begin_ns = std::min(begin_ns, clocks[i].offset_ns);  // of the failure
   }
-  if (begin_ns == kNever) begin_ns = 0;
   const auto members_of_peers = frames.MembersOfPeers();
   TraceWriter writer(frames);
   std::string summary =

@@ -67,6 +67,7 @@ std::string FrameText(const FrameHeaderBytes& bytes) {
   std::string text = absl::StrCat(" ", std::string(FrameTypeName(header->type)), " group=", header->group.value(),
                                   " epoch=", header->epoch.value(), " rank=", header->rank.value());
   if (header->op != OpNumber()) absl::StrAppend(&text, " op=", header->op.value(), " chunk=", header->chunk.value());
+  if (header->type == FrameType::kPush && header->contributors != 0) text += " handed-over";
   if (header->refusal != Refusal::kNone) {
     absl::StrAppend(&text, " refusal=", std::string(RefusalName(header->refusal)));
   }
@@ -95,7 +96,8 @@ class RecordedTransport final : public ForwardingTransport {
   }
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
-    ReadTimeIfOld();
+    // A server sums within the round in which the last contribution came: how long that took shows in this time.
+    ReadTime();
     absl::Status status = below()->Send(peer, header, payload, token);
     Add(What::kSend, peer.value(), {.token = token}, payload.size(), !status.ok(), header);
     return status;
@@ -125,10 +127,13 @@ class RecordedTransport final : public ForwardingTransport {
   }
 
  private:
-  // Before a call: what it sends may arrive before it returns, and nothing arrives before it was sent
-  // (cli/clock_alignment.h relies on that).
+  // Before a call: what it sends may arrive before it returns.
   void ReadTimeIfOld() {
-    if (std::exchange(time_is_old_, false)) recorder_->SetTime(MonotonicNs());
+    if (time_is_old_) ReadTime();
+  }
+  void ReadTime() {
+    recorder_->SetTime(MonotonicNs());
+    time_is_old_ = false;
   }
   void Add(What what, uint64_t peer, FlightRecorder::Numbers numbers, uint64_t payload_bytes, bool failed,
            std::span<const std::byte> frame) {

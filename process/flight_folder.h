@@ -22,7 +22,7 @@ namespace shoal {
 
 class FlightFolder {
  public:
-  // Of one process: many failures at a time say the same, and a disk is not to be filled.
+  // Of one object of this class: many failures at a time say the same, and a disk is not to be filled.
   static constexpr size_t kMostFilesAnHour = 16;
 
   // `report` is called on the thread with a sentence for each file, also for one that could not be written.

@@ -1,20 +1,9 @@
 #include "sim/tally.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/json_text.h"
 
 namespace shoal::sim {
-namespace {
-
-std::string Quote(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return quoted + "\"";
-}
-
-}  // namespace
 
 void Tally::Add(const Report& report) {
   ++seeds;
@@ -56,18 +45,18 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       ", \"reports_without_move\": ", reports_without_move, ", \"deaths_while_gathering\": ", deaths_while_gathering,
       ", \"runs\": ", runs, ",\n \"excuses\": {");
   for (size_t i = 0; i < excuses.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))),
-                    ": ", excuses[i]);
+    absl::StrAppend(&text, i > 0 ? ", " : "",
+                    QuoteJson(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))), ": ", excuses[i]);
   }
   absl::StrAppend(&text, "},\n \"faults\": {");
   for (size_t i = 0; i < faults.size(); ++i) {
-    absl::StrAppend(&text, i > 0 ? ", " : "", Quote(std::string(FaultName(static_cast<FaultKind>(i)))), ": ",
+    absl::StrAppend(&text, i > 0 ? ", " : "", QuoteJson(std::string(FaultName(static_cast<FaultKind>(i)))), ": ",
                     faults[i]);
   }
   absl::StrAppend(&text, "},\n \"meetings\": ", meetings.ToJson(), ",\n \"violations\": [");
   for (size_t i = 0; i < violations.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ",\n  " : "", "{\"seed\": ", violations[i].seed,
-                    ", \"what\": ", Quote(violations[i].what), "}");
+                    ", \"what\": ", QuoteJson(violations[i].what), "}");
   }
   return text + "]}\n";
 }

@@ -123,7 +123,7 @@ class LatenessBook {
     ChunkNumber fresh_chunk;      // the first one of that op
     uint64_t spacing_sum_ns = 0;
     uint32_t spacings = 0;
-    uint64_t spacing_ns = 0;      // in the mean, of the newest kFewestOps or more; 0: none is known
+    uint64_t spacing_ns = 0;  // in the mean, in which ops of earlier windows count as kFewestOps at most; 0: not known
     uint32_t spacings_known = 0;  // that it is the mean of
     OpNumber waited_op;           // the newest op that waited for it
     uint64_t op_waited_ns = 0;

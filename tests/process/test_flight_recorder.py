@@ -62,15 +62,14 @@ def test_a_lost_rank_leaves_the_last_events_of_all_others(cluster: Cluster, tmp_
 
 
 def check_timeline(folder: pathlib.Path) -> None:
-    """The records of all members are drawn on one clock."""
+    """The records of all members are drawn on one clock: theirs is one, and each says when it failed, to a
+    millisecond."""
     trace = folder / "trace.json"
     command = [program("shoalctl"), "timeline", str(folder), "-o", str(trace)]
     drawn = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "3 members of group" in drawn.stdout
-    # All members of this test have one clock, and say when they failed to a millisecond.
-    for line in drawn.stdout.splitlines():
-        if match := re.search(r"wrong by (\d+\.\d) us at most", line):
-            assert 0 < float(match.group(1)) < 100_000, line
+    errors_us = [float(error) for error in re.findall(r"wrong by (\d+\.\d) us at most", drawn.stdout)]
+    assert len(errors_us) == 2 and all(0 < error < 100_000 for error in errors_us), drawn.stdout
     events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
@@ -78,15 +77,21 @@ def check_timeline(folder: pathlib.Path) -> None:
         'rank 0 of job "perf"',
         'rank 1 of job "perf"',
     ]
+    failed_us = {processes[event["pid"]]: event["ts"] for event in events if event["ph"] == "i" and event["s"] == "p"}
+    said_us = {}
+    for path in folder.glob("*.txt"):
+        text = path.read_text(encoding="utf-8")
+        said_us[re.split(", (?:a )?group ", text)[0]] = 1000 * int(re.search(r"unix_ms=(\d+)", text).group(1))
+    assert failed_us.keys() == said_us.keys()
+    differences_us = [failed_us[name] - said_us[name] for name in failed_us]
+    assert max(differences_us) - min(differences_us) < sum(errors_us) + 2 * 1000, (failed_us, said_us)
     chunks = {}  # by process
     for event in events:
         if event["ph"] == "X" and re.fullmatch(r"op \d+ chunk \d+", event["name"]):
             chunks.setdefault(processes[event["pid"]], set()).add(event["name"])
     # The same chunks, but for those at the ends of records, which reach back for different times.
     assert len(set.intersection(*(chunks[name] for name in processes.values()))) > 10, chunks
-    assert {event["id"] for event in events if event["ph"] == "s"} == {
-        event["id"] for event in events if event["ph"] == "f"
-    }
+    assert sum(event["ph"] == "f" for event in events) > 40, "arrows"
     assert any(event["ph"] == "i" and re.search("failed: .*rank 2", event["name"]) for event in events)
 
 

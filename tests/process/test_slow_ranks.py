@@ -131,10 +131,10 @@ def test_a_slow_way_from_one_rank_to_one_server_is_named(cluster: LinkedCluster)
     node, server = cluster.network.workers[SLOW], cluster.network.servers[1]
     slow_down_way(node, server, RATE_MBIT / 10)
     start_perf(cluster, {}, "-b", "4M")
-    cluster.wait_until(lambda: slow_servers(cluster), "a server is slow", NAMED_WITHIN_S)
-    advice = slow_servers(cluster)
-    assert set(advice) == {server.name}
-    assert f"what rank {SLOW} sends" in advice[server.name]
+    advice = f"what rank {SLOW} sends"
+    # It may be told as a slow server first: the server's windows of five ops are as long as those of the ranks.
+    cluster.wait_until(lambda: advice in slow_servers(cluster).get(server.name, ""), advice, NAMED_WITHIN_S)
+    assert set(slow_servers(cluster)) == {server.name}
     assert slow_ranks(cluster) == {}
 
 

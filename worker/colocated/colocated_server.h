@@ -30,8 +30,8 @@ struct ColocatedServerOptions {
 
 class ColocatedServer {
  public:
-  // Registered when it returns. `notices` outlives it, and hears of long waits. Errors: those of OwnAddress and
-  // Server::Start, saying what was to be started.
+  // Registered when it returns. `notices` outlives it, and hears of long waits and of flight records. Errors: those of
+  // OwnAddress and Server::Start, saying what was to be started.
   static absl::StatusOr<std::unique_ptr<ColocatedServer>> Start(const ColocatedServerOptions& options,
                                                                 NoticeLog* notices);
 

@@ -71,7 +71,9 @@ TEST(ClockAlignment, AFrameThatCameBeforeItWasSentIsNoNegativeError) {
   Clocks clocks({0, 0});
   clocks.Frame(0, 1, 0, -40);
   clocks.Frame(1, 0, 100, 10);
-  EXPECT_EQ(clocks.Align()[1].error_ns, 0) << "times are rounded";
+  const std::vector<AlignedClock> aligned = clocks.Align();
+  EXPECT_EQ(aligned[1].reference, aligned[0].reference);
+  EXPECT_EQ(aligned[1].error_ns, 0) << "times are rounded";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/flight_record.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,6 +20,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 std::string Record(const std::string& member, uint64_t group, uint64_t unix_ms, const std::string& events = "") {
@@ -39,12 +41,22 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
                                               .chunk_elements = 100,
                                               .chunk = ChunkNumber(7),
                                               .rank = Rank(2)});
+  const FrameHeaderBytes hand_over = EncodeHeader({.type = FrameType::kPush,
+                                                   .group = GroupId(12),
+                                                   .epoch = Epoch(3),
+                                                   .op = OpNumber(4),
+                                                   .bucket_elements = 100,
+                                                   .chunk_elements = 100,
+                                                   .rank = Rank(2),
+                                                   .contributors = 3});
   const FrameHeaderBytes garbage{};
   recorder.Add(FlightRecorder::What::kSend, 4, {.token = 77}, 400, false, push);
   recorder.Add(FlightRecorder::What::kOffered, 4, {.offer = 9}, 400, false, push);
   recorder.SetTime(1'500'000'000);
   recorder.Add(FlightRecorder::What::kAccept, 0, {.offer = 9, .token = 78}, 400, false, {});
   recorder.Add(FlightRecorder::What::kSendNote, 5, {}, 0, true, garbage);
+  recorder.Add(FlightRecorder::What::kConnect, 0, {}, 0, true, {});
+  recorder.Add(FlightRecorder::What::kSend, 4, {.token = 79}, 400, false, hand_over);
   const absl::StatusOr<FlightRecord> record = ParseFlightRecord(
       absl::StrCat("rank 0 of job \"gpt\" on node-1, group \"ddp\" (group=12) failed: ABORTED: it\nwas lost\n",
                    recorder.Text({.monotonic_ns = 2'000'000'000, .unix_ms = 1'700'000'000'123})));
@@ -53,7 +65,7 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   EXPECT_EQ(record->group, 12u);
   EXPECT_EQ(record->why, "ABORTED: it was lost");
   EXPECT_EQ(record->failed_unix_ms, 1'700'000'000'123u);
-  ASSERT_THAT(record->entries, SizeIs(4));
+  ASSERT_THAT(record->entries, SizeIs(6));
   const FlightEntry& send = record->entries[0];
   EXPECT_EQ(send.at_ns, -1'000'000'000);
   EXPECT_EQ(send.what, "send");
@@ -69,6 +81,12 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   EXPECT_EQ(record->entries[3].what, "send note");
   EXPECT_EQ(record->entries[3].frame, "") << "it can't be read";
   EXPECT_TRUE(record->entries[3].failed);
+  EXPECT_EQ(record->entries[4].what, "connect");
+  EXPECT_TRUE(record->entries[4].failed);
+  EXPECT_FALSE(send.is_hand_over);
+  EXPECT_TRUE(record->entries[5].is_hand_over);
+  EXPECT_EQ(record->entries[5].frame, "push");
+  EXPECT_FALSE(record->is_cut_off);
 }
 
 TEST(FlightRecord, OfAServersThread) {
@@ -84,15 +102,25 @@ TEST(FlightRecord, WhatIsNoneIsRefusedWithItsLine) {
   for (const auto& [text, line] : {std::pair<std::string, std::string>{"", "line 1"},
                                    {"hello\n", "line 1"},
                                    {"rank 0, group \"x\" (group=z) failed: y\n", "line 1"},
-                                   {"rank 0, group \"x\" (group=1) failed: y\nmore\n", "line 2"},
+                                   {"rank 0, group \"x\" (group=1) failed: y\nmore\n", "unix_ms"},
+                                   {Record("rank 0", 1, UINT64_MAX), "unix_ms"},
+                                   {Record("rank 0", 1, 2, std::string(70'000, '\n')), "65536"},
                                    {Record("rank 0", 1, 2, "yesterday send peer=1\n"), "line 3"},
                                    {Record("rank 0", 1, 2, "-0.5\n"), "line 3"},
                                    {Record("rank 0", 1, 2, "-1e300 send peer=1\n"), "line 3"},
+                                   {Record("rank 0", 1, 2, "-1e8 send peer=1\n"), "line 3"},
                                    {Record("rank 0", 1, 2, "-0.5 send peer=1\n-0.4 send peer=-3\n"), "line 4"}}) {
     const auto record = ParseFlightRecord(text);
     ASSERT_FALSE(record.ok()) << text;
     EXPECT_THAT(record.status().message(), HasSubstr(line)) << text;
   }
+}
+
+TEST(FlightRecord, ALineWithoutAnEndIsLeftOut) {
+  const auto record = ParseFlightRecord(Record("rank 0", 1, 2, "-0.5 send peer=1\n-0.4 send peer=1"));
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->is_cut_off);
+  EXPECT_THAT(record->entries, SizeIs(1));
 }
 
 class FlightRecordsTest : public testing::Test {
@@ -103,7 +131,7 @@ class FlightRecordsTest : public testing::Test {
   ~FlightRecordsTest() override { std::filesystem::remove_all(folder_); }
 
   void Write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
-  absl::StatusOr<std::vector<FlightRecord>> Load(std::optional<uint64_t> group = std::nullopt) {
+  absl::StatusOr<FlightRecords> Load(std::optional<uint64_t> group = std::nullopt) {
     return LoadFlightRecords(folder_.string(), group);
   }
 
@@ -118,11 +146,30 @@ TEST_F(FlightRecordsTest, TheNewestOfEachMemberOfTheLastFailure) {
   Write("README", "not of ours");
   const auto records = Load();
   ASSERT_TRUE(records.ok()) << records.status();
-  EXPECT_THAT(*records,
+  EXPECT_THAT(records->records,
               ElementsAre(AllOf(Field(&FlightRecord::member, "rank 0"), Field(&FlightRecord::failed_unix_ms, 300u)),
                           Field(&FlightRecord::member, "rank 1")));
   ASSERT_TRUE(Load(1).ok());
-  EXPECT_THAT(*Load(1), ElementsAre(Field(&FlightRecord::failed_unix_ms, 100u)));
+  EXPECT_THAT(records->remarks, IsEmpty());
+  EXPECT_THAT(Load(1)->records, ElementsAre(Field(&FlightRecord::failed_unix_ms, 100u)));
+}
+
+TEST_F(FlightRecordsTest, AnEarlierJobWhoseGroupHasTheSameNumberIsLeftOutAndSaidToBe) {
+  Write("a.txt", Record("rank 0", 1, 1'000'000));
+  Write("b.txt", Record("rank 1", 1, 1'000'000 + 3'600'000));
+  Write("c.txt", Record("rank 2", 1, 1'000'001 + 3'600'000, "-0.5 send"));
+  const auto records = Load();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_THAT(records->records, SizeIs(2));
+  EXPECT_THAT(records->remarks, ElementsAre(AllOf(HasSubstr("a.txt is left out"), HasSubstr("60 minutes")),
+                                            AllOf(HasSubstr("c.txt"), HasSubstr("no end"))));
+}
+
+TEST_F(FlightRecordsTest, WhatIsNoFileIsPassedOver) {
+  Write("a.txt", Record("rank 0", 1, 100));
+  std::filesystem::create_directory(folder_ / "folder.txt");
+  ASSERT_EQ(mkfifo((folder_ / "pipe.txt").c_str(), 0600), 0);
+  EXPECT_TRUE(Load().ok());
 }
 
 TEST_F(FlightRecordsTest, WhatCanNotBeReadIsNamed) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -332,6 +333,10 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{}, "no command is given; use status"},
       {{"status"}, "no scheduler is given; use --scheduler HOST:PORT"},
       {{"stats", "--scheduler", "h:1"}, "unknown command \"stats\""},
+      {{"timeline"}, "takes the name of one folder with flight records"},
+      {{"timeline", "/nowhere/at/all"}, "the folder /nowhere/at/all can't be read"},
+      {{"status", "--group", "7"}, "--group only goes with timeline"},
+      {{"status", "-o", "file"}, "--output only goes with timeline"},
       {{"status", "jobs", "--scheduler", "h:1"}, "give one command at a time"},
       {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
       {{"status", "--follow", "--scheduler", "h:1"}, "--follow only goes with events"},
@@ -356,6 +361,30 @@ TEST(ShoalctlErrorsTest, BadUsage) {
   EXPECT_EQ(RunTool({"--help"}).exit_code, kExitOk);
   EXPECT_THAT(RunTool({"-h"}).out, AllOf(HasSubstr("Commands:\n  status "), HasSubstr("--timeout S")));
   EXPECT_THAT(RunTool({"--version"}).out, HasSubstr(kSoftwareVersion));
+}
+
+TEST(ShoalctlTimelineTest, DrawsToTheFileOrSaysWhyItCanNot) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / absl::StrCat("drawn-", getpid());
+  std::filesystem::create_directory(folder);
+  const Outcome empty = RunTool({"timeline", folder.string()});
+  EXPECT_EQ(empty.exit_code, kExitFailure);
+  EXPECT_THAT(empty.err, HasSubstr("there is no flight record in"));
+  std::ofstream(folder / "a.txt") << "rank 0 of job \"gpt\" on node-1, group \"ddp\" (group=12) failed: why\n"
+                                     "The last 1 of 1 events of the transport, in seconds before unix_ms=5:\n"
+                                     "-0.5 peer down peer=1\n";
+  const Outcome to_screen = RunTool({"timeline", folder.string()});
+  EXPECT_EQ(to_screen.exit_code, kExitOk) << to_screen.err;
+  EXPECT_THAT(to_screen.out, HasSubstr("\"traceEvents\""));
+  const std::string file = (folder / "trace.json").string();
+  const Outcome to_file = RunTool({"timeline", folder.string(), "-o", file});
+  EXPECT_EQ(to_file.exit_code, kExitOk) << to_file.err;
+  EXPECT_THAT(to_file.out, HasSubstr("1 member of group 12"));
+  EXPECT_EQ(std::filesystem::file_size(file), to_screen.out.size());
+  const Outcome full = RunTool({"timeline", folder.string(), "-o", "/dev/full"});
+  EXPECT_EQ(full.exit_code, kExitFailure);
+  EXPECT_THAT(full.err, HasSubstr("can't write /dev/full: No space left on device"));
+  EXPECT_THAT(RunTool({"timeline", folder.string(), "--group", "13"}).err, HasSubstr("there are those of 12"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -176,6 +176,57 @@ TEST(Timeline, WhatIsNotDoneReachesToTheFailure) {
   EXPECT_THAT(drawn.marks, testing::Contains(HasSubstr("failed: rank 2 was lost")));
 }
 
+TEST(Timeline, WhatFailedOrWasPushedAgainIsNoChunkThatIsDone) {
+  Member rank("rank 0", 0);
+  FlightEntry broken{.what = "landed", .token = 8, .failed = true};
+  FlightEntry unsent{.what = "sent", .token = 9, .failed = true};
+  rank.Frame(-1000, "send", "push", 0, 1, 7)
+      .Frame(-900, "offered", "result", 0, 1, 70)
+      .Add(-900, {.what = "accept", .offer = 70, .token = 8})
+      .Add(-800, broken)
+      .Frame(-700, "send", "push", 0, 2, 9)
+      .Add(-650, unsent)
+      .Frame(-600, "send", "push", 0, 3, 10)
+      .Frame(-500, "send", "push", 0, 3, 11)
+      .Frame(-450, "offered", "result", 0, 3, 71)
+      .Add(-450, {.what = "decline", .offer = 71});
+  const Drawn drawn(DrawTimeline({rank.record()}).json);
+  EXPECT_NEAR(drawn.Find("rank 0", "op 1 chunk 0 (failed)").begin_us + 200,
+              drawn.Find("rank 0", "op 1 chunk 0 (failed)").end_us, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "op 2 chunk 0 (failed)").begin_us + 50,
+              drawn.Find("rank 0", "op 2 chunk 0 (failed)").end_us, 1e-6);
+  EXPECT_NEAR(drawn.Find("rank 0", "op 3 chunk 0 (pushed again)").end_us,
+              drawn.Find("rank 0", "op 3 chunk 0 (not done)").begin_us, 1e-6);
+}
+
+TEST(Timeline, AResultThatIsHandedOverIsDoneWhenItIsSent) {
+  Member rank("rank 0", 0);
+  FlightEntry hand_over{.what = "send", .frame = "push", .peer = 2, .token = 5, .is_hand_over = true};
+  hand_over.chunk = {kGroup, 2, 1, 0};
+  rank.Add(-300, hand_over).Ends(-200, "sent", 5);
+  const DrawnSlice drawn =
+      Drawn(DrawTimeline({rank.record()}).json).Find("rank 0", "op 1 chunk 0 (a result handed over)");
+  EXPECT_NEAR(drawn.end_us - drawn.begin_us, 100, 1e-6);
+}
+
+TEST(Timeline, AContributionThatTheServerDeclinedIsNoPartOfTheChunk) {
+  Member server("I/O thread 0 of server alpha", 0);
+  server.Frame(-1000, "offered", "push", 0, 1, 90)
+      .Frame(-900, "offered", "push", 1, 1, 91)
+      .Add(-890, {.what = "decline", .offer = 91})
+      .Frame(-800, "offered", "push", 1, 1, 92)
+      .Frame(-700, "send", "result", 0, 1, 93)
+      .Frame(-700, "send", "result", 1, 1, 94)
+      .Ends(-690, "sent", 93)
+      .Add(-680, {.what = "sent", .token = 94, .failed = true})
+      .Frame(-500, "offered", "push", 0, 2, 95)
+      .Add(-490, {.what = "decline", .offer = 95});
+  const Drawn drawn(DrawTimeline({server.record()}).json);
+  const DrawnSlice chunk = drawn.Find("I/O thread 0 of server alpha", "op 1 chunk 0 (failed)");
+  EXPECT_EQ(chunk.arguments.at("rank 1 came after"), "0.200 ms") << "with its second push";
+  for (const DrawnSlice& slice : drawn.slices) EXPECT_THAT(slice.name, testing::Not(HasSubstr("op 2")));
+}
+
 TEST(Timeline, ArrowsHaveTwoEndsAndLeadForward) {
   const Drawn drawn(DrawTimeline(OneChunkAndAHalf()).json);
   EXPECT_THAT(drawn.arrows, SizeIs(3)) << "two pushes and a result; rank 1 wrote no record";
@@ -191,7 +242,10 @@ TEST(Timeline, SlicesThatOverlapAreOnTracksOfTheirOwn) {
     rank.Frame(-1000 + static_cast<int64_t>(op), "send", "push", 0, op, op);
   }
   for (uint64_t op = 1; op <= 6; ++op) rank.Frame(-500 + static_cast<int64_t>(op), "offered", "result", 0, op, op);
-  rank.Frame(-400, "send", "push", 0, 7, 7).Frame(-300, "offered", "result", 0, 7, 7);
+  for (uint64_t op = 1; op <= 6; ++op) {
+    rank.Add(-450, {.what = "accept", .offer = op, .token = 50 + op}).Ends(-440, "landed", 50 + op);
+  }
+  rank.Frame(-400, "send", "push", 0, 7, 7);
   const Drawn drawn(DrawTimeline({rank.record()}).json);
   std::map<std::string, int> of_track;
   for (const DrawnSlice& slice : drawn.slices) of_track[slice.track] += slice.name.starts_with("op ") ? 1 : 0;
@@ -205,7 +259,8 @@ TEST(Timeline, AMemberThatSharesNothingIsPlacedByItsOwnClockAndSaidToBe) {
   Member other("rank 9", 0);
   other.Add(-200, {.what = "peer down", .peer = 3});
   records.push_back(other.record());
-  EXPECT_THAT(DrawTimeline(records).summary, HasSubstr("rank 9: sent nothing that is in the other records"));
+  EXPECT_THAT(DrawTimeline(records).summary,
+              HasSubstr("rank 9: placed by its time of day: no frame went both ways between it and rank 0"));
 }
 
 TEST(Timeline, RecordsWithoutEventsAreDrawnAsWell) {

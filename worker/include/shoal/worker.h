@@ -176,8 +176,8 @@ typedef struct shoal_worker_options {
    * until shoal_op_wait or shoal_next_completion has returned. Ranks may differ. */
   uint32_t check_finite;
   /* A folder that is there. When an op fails its group (unless with CANCELLED), the last 1024 events of this process's
-   * connections are written to a file in it, at most 16 an hour, and a line on standard error names the file. NULL:
-   * nowhere. */
+   * connections are written to a file in it, at most 16 an hour, and a line on standard error names the file. A
+   * colocated server does likewise for the groups that fail on it. NULL: nowhere. */
   const char* flight_recorder;
 } shoal_worker_options;
 

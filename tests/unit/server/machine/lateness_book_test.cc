@@ -152,7 +152,8 @@ TEST(LatenessBook, OneOpThatTellsOfALinkDoesNotOutweighThoseBefore) {
   arrivals.Ops(11, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 100);
   ASSERT_EQ(arrivals.window().number, 1u);
   ASSERT_EQ(arrivals.window().late_ranks[0].spacing_ns, 4 * kMs);
-  // In the next window one op begins fresh, and a pause has brought two chunks of the slow rank together.
+  // In the next window two ops begin fresh, of which the first has closed the one before; in the second a pause has
+  // brought the two chunks of the slow rank together.
   arrivals.Op({{1, 7.5, 1, 1}, {2, 8, 2, 2}}, 100);
   arrivals.FollowEachOther();
   arrivals.Ops(200, {{1, 4, 1, 1}, {2, 8, 2, 2}}, 8);
