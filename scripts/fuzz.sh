@@ -8,7 +8,7 @@ phase=fuzz step_count=1
 source "$(dirname "$0")/progress.sh"
 
 mapfile -t tests < <(grep -v '^#' tests/fuzz/sanitized_tests.txt)
-targets=(control_messages_fuzz frame_fuzz server_machine_fuzz "${tests[@]}")
+targets=(control_messages_fuzz flight_record_fuzz frame_fuzz server_machine_fuzz "${tests[@]}")
 
 begin_step "fuzzers and tests with sanitizers, with clang, in build/fuzz"
 if ! [ -f build/fuzz/build.ninja ]; then
