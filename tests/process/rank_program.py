@@ -8,14 +8,20 @@ import argparse
 import array
 import ctypes
 import hashlib
+import os
 import random
+import select
 import signal
 import sys
 import threading
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
+STDIN = sys.stdin.fileno()
 SUM = 1
 NO_LIMIT_MS = 2**64 - 1
+
+
+signals, signals_in = os.pipe2(os.O_NONBLOCK)  # a byte for each
 
 
 class Error(Structure):
@@ -164,6 +170,16 @@ def start_cluster_inside(library: Library, servers: int) -> tuple[str, list[c_vo
     return address.decode(), services
 
 
+def wait_for_line() -> None:
+    """On stdin. A signal that comes just before the thread sleeps ends the sleep, which it would not in readline()."""
+    while True:
+        readable, _, _ = select.select([STDIN, signals], [], [])
+        if signals in readable:
+            os.read(signals, 1)
+        if STDIN in readable and os.read(STDIN, 1) in (b"\n", b""):
+            return
+
+
 def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace) -> None:
     digest = hashlib.sha256()
     for round_number in range(options.rounds):
@@ -172,7 +188,7 @@ def reduce_rounds(library: Library, group: c_void_p, options: argparse.Namespace
         digest.update(data.tobytes())
         print(f"round {round_number} done", flush=True)
         if options.hold:
-            sys.stdin.readline()
+            wait_for_line()
     print(f"digest {digest.hexdigest()}", flush=True)
 
 
@@ -191,7 +207,7 @@ def start_closer(library: Library, worker: c_void_p) -> threading.Thread:
     """Closes the worker at a line on stdin, whatever another thread does with it."""
 
     def close_when_told() -> None:
-        sys.stdin.readline()
+        wait_for_line()
         library.handle.shoal_worker_close(worker)
 
     closer = threading.Thread(target=close_when_told)
@@ -240,7 +256,7 @@ def run(library: Library, options: argparse.Namespace) -> None:
         library.handle.shoal_group_close(group)
         library.handle.shoal_worker_close(worker)
         if services:
-            sys.stdin.readline()  # the other ranks still need what runs here
+            wait_for_line()  # the other ranks still need what runs here
         for service in reversed(services):
             library.handle.shoal_service_stop(service)
 
@@ -277,6 +293,7 @@ def main() -> int:
     parser.add_argument("--close-when-told", action="store_true", help="close the worker at a line on stdin")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background deaf to it
+    signal.set_wakeup_fd(signals_in, warn_on_full_buffer=False)
     try:
         run(Library(options.library), options)
     except Refused as refused:

@@ -2,8 +2,6 @@
 // addresses are tried.
 #include "cli/doctor.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -22,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
+#include "tests/unit/cli/json_value.h"
 
 namespace shoal::cli {
 namespace {
@@ -242,16 +241,15 @@ TEST(DoctorTest, TheJsonHoldsWhatTheTextDoes) {
   seen.servers.mutable_servers(0)->set_name("a \"quoted\" name");
   seen.node.open_files = 64;
   const std::string json = FindingsJson(Judge(seen));
-  google::protobuf::Struct document;
-  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &document).ok()) << json;
-  const auto& list = document.fields().at("findings").list_value();
-  ASSERT_EQ(list.values_size(), static_cast<int>(Judge(seen).size()));
-  const auto& fields = list.values(2).struct_value().fields();
-  EXPECT_EQ(fields.at("check").string_value(), "server");
-  EXPECT_EQ(fields.at("verdict").string_value(), "good");
-  EXPECT_THAT(fields.at("text").string_value(), HasSubstr("a \"quoted\" name"));
-  EXPECT_EQ(document.fields().at("problems").number_value(), 0);
-  EXPECT_EQ(document.fields().at("warnings").number_value(), 1);
+  const JsonValue document = ReadJson(json);
+  const std::vector<JsonValue>& list = document.fields.at("findings").list;
+  ASSERT_EQ(list.size(), Judge(seen).size());
+  const std::map<std::string, JsonValue>& fields = list[2].fields;
+  EXPECT_EQ(fields.at("check").text, "server");
+  EXPECT_EQ(fields.at("verdict").text, "good");
+  EXPECT_THAT(fields.at("text").text, HasSubstr("a \"quoted\" name"));
+  EXPECT_EQ(document.fields.at("problems").number, 0);
+  EXPECT_EQ(document.fields.at("warnings").number, 1);
 }
 
 TEST(WaysTest, TellReachedAddressesFromOthersInTheOrderGiven) {
@@ -366,8 +364,7 @@ TEST_F(DoctorCommandTest, FailsWhereItIsNot) {
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("problem  server"), HasSubstr("can't be reached at " + server.address())));
   EXPECT_THAT(err_.str(), HasSubstr("the doctor found 1 problem"));
   EXPECT_EQ(Run({"--json"}), kExitProblem);
-  google::protobuf::Struct document;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &document).ok()) << out_.str();
+  ReadJson(out_.str());
 }
 
 TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
@@ -377,9 +374,7 @@ TEST_F(DoctorCommandTest, SaysSoWhereNoSchedulerAnswers) {
   const int code =
       RunShoalctl({"doctor", "--scheduler", gone, "--timeout", "20", "--json"}, no_environment, out_, err_);
   EXPECT_EQ(code, kExitProblem) << err_.str();
-  google::protobuf::Struct document;
-  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(out_.str(), &document).ok()) << out_.str();
-  EXPECT_GE(document.fields().at("findings").list_value().values_size(), 2) << "this node is looked at as well";
+  EXPECT_GE(ReadJson(out_.str()).fields.at("findings").list.size(), 2u) << "this node is looked at as well";
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 #include "cli/timeline.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -13,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/cli/json_value.h"
 
 namespace shoal::cli {
 namespace {
@@ -39,29 +37,26 @@ struct DrawnSlice {
 class Drawn {
  public:
   explicit Drawn(const std::string& json) {
-    google::protobuf::Struct document;
-    const auto status = google::protobuf::util::JsonStringToMessage(json, &document);
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    for (const auto& value : document.fields().at("traceEvents").list_value().values()) {
-      const auto& event = value.struct_value().fields();
-      const std::string& phase = event.at("ph").string_value();
-      const std::string& name = event.at("name").string_value();
-      const std::pair<double, double> track = {event.at("pid").number_value(), event.at("tid").number_value()};
+    for (const JsonValue& value : ReadJson(json).fields.at("traceEvents").list) {
+      const std::map<std::string, JsonValue>& event = value.fields;
+      const std::string& phase = event.at("ph").text;
+      const std::string& name = event.at("name").text;
+      const std::pair<double, double> track = {event.at("pid").number, event.at("tid").number};
       if (phase == "M" && name == "process_name") {
-        processes_[track.first] = event.at("args").struct_value().fields().at("name").string_value();
+        processes_[track.first] = event.at("args").fields.at("name").text;
       } else if (phase == "M" && name == "thread_name") {
-        tracks_[track] = event.at("args").struct_value().fields().at("name").string_value();
+        tracks_[track] = event.at("args").fields.at("name").text;
       } else if (phase == "X") {
         DrawnSlice slice{.process = processes_[track.first], .track = tracks_[track], .name = name};
-        slice.begin_us = event.at("ts").number_value();
-        slice.end_us = slice.begin_us + event.at("dur").number_value();
-        for (const auto& [key, argument] : event.at("args").struct_value().fields()) {
-          slice.arguments[key] = argument.string_value();
+        slice.begin_us = event.at("ts").number;
+        slice.end_us = slice.begin_us + event.at("dur").number;
+        for (const auto& [key, argument] : event.at("args").fields) {
+          slice.arguments[key] = argument.text;
         }
         slices.push_back(slice);
       } else if (phase == "s" || phase == "f") {
-        auto& ends = arrows.try_emplace(event.at("id").number_value(), -1, -1).first->second;
-        (phase == "s" ? ends.first : ends.second) = event.at("ts").number_value();
+        auto& ends = arrows.try_emplace(event.at("id").number, -1, -1).first->second;
+        (phase == "s" ? ends.first : ends.second) = event.at("ts").number;
       } else if (phase == "i") {
         marks.push_back(name);
       }
