@@ -37,7 +37,8 @@ struct DrawnSlice {
 class Drawn {
  public:
   explicit Drawn(const std::string& json) {
-    for (const JsonValue& value : ReadJson(json).fields.at("traceEvents").list) {
+    const JsonValue document = ReadJson(json);
+    for (const JsonValue& value : document.fields.at("traceEvents").list) {
       const std::map<std::string, JsonValue>& event = value.fields;
       const std::string& phase = event.at("ph").text;
       const std::string& name = event.at("name").text;
