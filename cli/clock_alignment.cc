@@ -22,8 +22,8 @@ struct Comparison {
 std::vector<std::vector<Comparison>> Compare(size_t members, const std::vector<SeenFrame>& frames) {
   std::map<std::pair<size_t, size_t>, int64_t> fastest_ns;  // from, to: arrival less departure
   for (const SeenFrame& frame : frames) {
-    const auto [found, is_first] = fastest_ns.try_emplace({frame.from, frame.to}, kNever);
-    found->second = std::min(found->second, frame.arrived_ns - frame.sent_ns);
+    int64_t& of_way_ns = fastest_ns.try_emplace({frame.from, frame.to}, kNever).first->second;
+    of_way_ns = std::min(of_way_ns, frame.arrived_ns - frame.sent_ns);
   }
   std::vector<std::vector<Comparison>> compared(members);
   for (const auto& [way, there_ns] : fastest_ns) {

@@ -3,8 +3,8 @@
 // A frame arrives after it was sent. So what went one way says how far the receiver's clock is ahead of the sender's at
 // most, what went back says how far at least, and the middle of the two is wrong by half of their distance at most: the
 // best round trip of all, and the rounding of the times (F. Cristian, Probabilistic clock synchronization, Distributed
-// Computing 3, 1989). Members
-// that sent each other nothing are compared through others, along the way whose errors add up to the least.
+// Computing 3, 1989). Members that sent each other nothing are compared through others, along the way whose errors add
+// up to the least.
 //
 // Clocks are taken to run equally fast: two that differ by 50 parts in a million are 50 microseconds apart after a
 // second. Pure; any thread.

@@ -115,8 +115,9 @@ absl::StatusOr<std::vector<FlightRecord>> ReadFolder(const std::string& folder) 
     std::error_code no_matter;
     if (each->path().extension() == ".txt" && each->is_regular_file(no_matter)) paths.push_back(each->path());
   }
-  if (error)
+  if (error) {
     return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, " can't be read: ", error.message()));
+  }
   std::sort(paths.begin(), paths.end());
   std::vector<FlightRecord> records;
   for (const std::filesystem::path& path : paths) {

@@ -255,8 +255,7 @@ constexpr CommandKind kCommands[] = {
      nullptr},
     {"timeline", "FOLDER",
      "draws the flight records of a failure, which ranks and servers wrote to FOLDER, on one clock, for "
-     "ui.perfetto.dev; "
-     "asks no cluster",
+     "ui.perfetto.dev; asks no cluster",
      nullptr},
     {"completion", "SHELL", "a script with which bash or zsh completes these: source <(shoalctl completion bash)",
      nullptr},
@@ -316,12 +315,10 @@ absl::StatusOr<std::string> DrawFailure(const Command& command) {
   const absl::StatusOr<FlightRecords> found =
       LoadFlightRecords(command.argument, command.group == 0 ? std::nullopt : std::optional<uint64_t>(command.group));
   if (!found.ok()) return found.status();
-  Timeline timeline = DrawTimeline(found->records);
-  if (command.output.empty()) return std::move(timeline.json);
+  const Timeline timeline = DrawTimeline(found->records, found->remarks);
+  if (command.output.empty()) return timeline.json;
   if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
-  std::string text = std::move(timeline.summary);
-  for (const std::string& remark : found->remarks) absl::StrAppend(&text, remark, "\n");
-  return absl::StrCat(text, "Open ", command.output, " in ui.perfetto.dev.\n");
+  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
 }
 
 // Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.

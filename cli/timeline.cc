@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,8 +17,6 @@
 
 namespace shoal::cli {
 namespace {
-
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 // A frame's end at a member: when it was sent, or arrived, and the slice that an arrow begins or ends in.
 struct FrameEnd {
@@ -110,12 +106,12 @@ class TraceWriter {
     }
   }
 
-  std::string Finish(const std::string& notes) {
+  std::string Finish(const std::string& summary) {
     // An arrow has two ends: a result may have come for a push that the record does not reach back to.
     for (const auto& [name, ends] : arrow_ends_) {
       if (ends.size() == 2) events_.insert(events_.end(), ends.begin(), ends.end());
     }
-    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"clocks\":", QuoteJson(notes),
+    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"summary\":", QuoteJson(summary),
                         "},\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"), "\n]}\n");
   }
 
@@ -206,12 +202,12 @@ std::string ClockText(const AlignedClock& clock, size_t member, size_t first,
 
 }  // namespace
 
-Timeline DrawTimeline(const std::vector<FlightRecord>& records) {
+Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vector<std::string>& remarks) {
   const FrameEnds frames(records);
   const std::vector<AlignedClock> clocks = OnOneClock(records, AlignClocks(records.size(), frames.Seen()));
   const size_t first = clocks[0].reference;
   std::set<uint64_t> groups;
-  int64_t begin_ns = kNever;
+  int64_t begin_ns = clocks[0].offset_ns;
   for (size_t i = 0; i < records.size(); ++i) {
     for (const FlightEntry& entry : records[i].entries) {
       if (NameOfFrame(entry).has_value()) groups.insert(entry.chunk.group);
@@ -240,6 +236,7 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records) {
       track = DrawTracks(process, track, name, slices, offset_ns, &writer);
     }
   }
+  for (const std::string& remark : remarks) absl::StrAppend(&summary, remark, "\n");
   return {.json = writer.Finish(summary), .summary = summary};
 }
 

@@ -21,8 +21,8 @@ struct Timeline {
   std::string summary;  // lines for a person: who is in it, and how well the clocks agree
 };
 
-// Of records of one failure, at least one.
-Timeline DrawTimeline(const std::vector<FlightRecord>& records);
+// Of records of one failure, at least one. `remarks` on them become part of the summary.
+Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vector<std::string>& remarks = {});
 
 }  // namespace shoal::cli
 

@@ -33,10 +33,8 @@ absl::Status CheckFolder(const std::string& folder) {
 
 // Follows no link and replaces nothing: the folder may be one that others write to.
 absl::Status WriteNewFile(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (file < 0) return absl::UnavailableError(std::strerror(errno));
-  int error = WriteAll(file, text);
-  if (close(file) != 0 && error == 0) error = errno;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int error = WriteAndClose(open(path.c_str(), flags, 0644), text);
   return error == 0 ? absl::OkStatus() : absl::UnavailableError(std::strerror(error));
 }
 

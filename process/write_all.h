@@ -22,6 +22,13 @@ inline int WriteAll(int descriptor, const std::string& bytes) {
   return 0;
 }
 
+// Of what open() has returned, which it closes.
+inline int WriteAndClose(int descriptor, const std::string& bytes) {
+  if (descriptor < 0) return errno;
+  const int error = WriteAll(descriptor, bytes);
+  return close(descriptor) != 0 && error == 0 ? errno : error;
+}
+
 }  // namespace shoal
 
 #endif  // SHOAL_PROCESS_WRITE_ALL_H_

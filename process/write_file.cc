@@ -1,9 +1,7 @@
 #include "process/write_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -12,9 +10,7 @@
 namespace shoal {
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  int error = file < 0 ? errno : WriteAll(file, text);
-  if (file >= 0 && close(file) != 0 && error == 0) error = errno;
+  const int error = WriteAndClose(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), text);
   if (error == 0) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("can't write ", path, ": ", std::strerror(error),
                                              "; check that its folder exists, is writable and has room"));

@@ -33,22 +33,17 @@ std::string Record(const std::string& member, uint64_t group, uint64_t unix_ms, 
 TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   FlightRecorder recorder;
   recorder.SetTime(1'000'000'000);
-  const FrameHeaderBytes push = EncodeHeader({.type = FrameType::kPush,
-                                              .group = GroupId(12),
-                                              .epoch = Epoch(3),
-                                              .op = OpNumber(5),
-                                              .bucket_elements = 100,
-                                              .chunk_elements = 100,
-                                              .chunk = ChunkNumber(7),
-                                              .rank = Rank(2)});
-  const FrameHeaderBytes hand_over = EncodeHeader({.type = FrameType::kPush,
-                                                   .group = GroupId(12),
-                                                   .epoch = Epoch(3),
-                                                   .op = OpNumber(4),
-                                                   .bucket_elements = 100,
-                                                   .chunk_elements = 100,
-                                                   .rank = Rank(2),
-                                                   .contributors = 3});
+  FrameHeader header{.type = FrameType::kPush,
+                     .group = GroupId(12),
+                     .epoch = Epoch(3),
+                     .op = OpNumber(5),
+                     .bucket_elements = 100,
+                     .chunk_elements = 100,
+                     .chunk = ChunkNumber(7),
+                     .rank = Rank(2)};
+  const FrameHeaderBytes push = EncodeHeader(header);
+  header.contributors = 3;
+  const FrameHeaderBytes hand_over = EncodeHeader(header);
   const FrameHeaderBytes garbage{};
   recorder.Add(FlightRecorder::What::kSend, 4, {.token = 77}, 400, false, push);
   recorder.Add(FlightRecorder::What::kOffered, 4, {.offer = 9}, 400, false, push);

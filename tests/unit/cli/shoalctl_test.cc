@@ -383,6 +383,8 @@ TEST(ShoalctlTimelineTest, DrawsToTheFileOrSaysWhyItCanNot) {
   const Outcome full = RunTool({"timeline", folder.string(), "-o", "/dev/full"});
   EXPECT_EQ(full.exit_code, kExitFailure);
   EXPECT_THAT(full.err, HasSubstr("can't write /dev/full: No space left on device"));
+  std::ofstream(folder / "a.txt", std::ios::app) << "-0.4 peer";
+  EXPECT_THAT(RunTool({"timeline", folder.string()}).out, HasSubstr("has no end")) << "the picture says it itself";
   EXPECT_THAT(RunTool({"timeline", folder.string(), "--group", "13"}).err, HasSubstr("there are those of 12"));
   std::filesystem::remove_all(folder);
 }
