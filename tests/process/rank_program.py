@@ -16,11 +16,8 @@ import sys
 import threading
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
-STDIN = sys.stdin.fileno()
 SUM = 1
 NO_LIMIT_MS = 2**64 - 1
-
-
 signals, signals_in = os.pipe2(os.O_NONBLOCK)  # a byte for each
 
 
@@ -172,11 +169,12 @@ def start_cluster_inside(library: Library, servers: int) -> tuple[str, list[c_vo
 
 def wait_for_line() -> None:
     """On stdin. A signal that comes just before the thread sleeps ends the sleep, which it would not in readline()."""
+    stdin = sys.stdin.fileno()  # not at import: pytest, which imports this file too, has put something else there
     while True:
-        readable, _, _ = select.select([STDIN, signals], [], [])
+        readable, _, _ = select.select([stdin, signals], [], [])
         if signals in readable:
             os.read(signals, 1)
-        if STDIN in readable and os.read(STDIN, 1) in (b"\n", b""):
+        if stdin in readable and os.read(stdin, 1) in (b"\n", b""):
             return
 
 
