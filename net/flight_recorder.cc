@@ -13,6 +13,9 @@ namespace {
 
 using What = FlightRecorder::What;
 
+// Summing less than this takes no longer than a few readings of the clock.
+constexpr size_t kPayloadOfSomeSize = 16 << 10;
+
 const char* NameOf(What what) {
   switch (what) {
     case What::kConnect:
@@ -97,7 +100,11 @@ class RecordedTransport final : public ForwardingTransport {
   absl::Status Send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
                     uint64_t token) override {
     // A server sums within the round in which the last contribution came: how long that took shows in this time.
-    ReadTime();
+    if (payload.size() > kPayloadOfSomeSize) {
+      ReadTime();
+    } else {
+      ReadTimeIfOld();
+    }
     absl::Status status = below()->Send(peer, header, payload, token);
     Add(What::kSend, peer.value(), {.token = token}, payload.size(), !status.ok(), header);
     return status;

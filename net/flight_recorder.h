@@ -3,8 +3,9 @@
 //
 // A layer of the transport (as net/checksum_transport.h is), so that workers and servers have it without a word of
 // theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of about
-// 150 bytes; the clock is read for the first one after a Poll, and before each payload is sent. So an arrival has a
-// time at which it was there, and a departure one at which it had not begun (cli/clock_alignment.h relies on that).
+// 150 bytes; the clock is read for the first one after a Poll, and before each payload of some size is sent. So an
+// arrival has a time at which it was there, and a departure one at which it had not begun (cli/clock_alignment.h relies
+// on that).
 //
 // Thread: the transport's.
 #ifndef SHOAL_NET_FLIGHT_RECORDER_H_

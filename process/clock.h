@@ -2,6 +2,8 @@
 #ifndef SHOAL_PROCESS_CLOCK_H_
 #define SHOAL_PROCESS_CLOCK_H_
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -20,6 +22,15 @@ inline Now ReadNow() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return {.monotonic_ns = MonotonicNs(),
           .unix_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
+}
+
+// For a loop that waits actively, once in each round: one reading of the processor's counter instead of two. The wall
+// clock is that of the kernel's last tick, at most 10 ms ago.
+inline Now ReadNowOfRound() {
+  timespec tick{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &tick);
+  return {.monotonic_ns = MonotonicNs(),
+          .unix_ms = static_cast<uint64_t>(tick.tv_sec) * 1'000 + static_cast<uint64_t>(tick.tv_nsec) / kNsPerMs};
 }
 
 // A deadline on MonotonicNs(). Waits beyond a year end after a year, so that no sum of times overflows.

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -15,6 +16,9 @@ namespace {
 
 // Where shared memory is in use the network is looked at only now and then: that costs system calls. (Arm looks, too.)
 constexpr int kMaxPollsWithoutNetwork = 16;
+// More rarely where nothing has come from it in so many looks: no peer that works on the same ops is there.
+constexpr int kLooksUntilQuiet = 64;
+constexpr int kMaxPollsWithoutQuietNetwork = 128;
 
 class CombinedTransport final : public Transport, private PayloadLender {
  public:
@@ -61,16 +65,22 @@ class CombinedTransport final : public Transport, private PayloadLender {
   const std::unique_ptr<Transport> network_;
   const FileDescriptor epoll_;
   int polls_without_network_ = 0;
+  int looks_in_vain_ = 0;  // at the network, in a row
   std::vector<TransportEvent> both_;
 };
 
 std::span<const TransportEvent> CombinedTransport::Poll() {
   const std::span<const TransportEvent> from_same_node = same_node_->Poll();
   const bool may_wait = !from_same_node.empty() || same_node_->peer_count() > 0;
-  if (may_wait && ++polls_without_network_ < kMaxPollsWithoutNetwork) return from_same_node;
+  const int max_polls = looks_in_vain_ < kLooksUntilQuiet ? kMaxPollsWithoutNetwork : kMaxPollsWithoutQuietNetwork;
+  if (may_wait && ++polls_without_network_ < max_polls) return from_same_node;
   polls_without_network_ = 0;
   const std::span<const TransportEvent> from_network = network_->Poll();
-  if (from_network.empty()) return from_same_node;
+  if (from_network.empty()) {
+    looks_in_vain_ = std::min(looks_in_vain_ + 1, kLooksUntilQuiet);
+    return from_same_node;
+  }
+  looks_in_vain_ = 0;
   if (from_same_node.empty()) return from_network;
   both_.assign(from_same_node.begin(), from_same_node.end());
   both_.insert(both_.end(), from_network.begin(), from_network.end());

@@ -11,7 +11,7 @@ namespace shoal {
 namespace {
 
 // A Poll looks after the rings each time, after the sockets only now and then: they cost a system call and say little.
-constexpr int kMaxPollsWithoutSockets = 8;
+constexpr int kMaxPollsWithoutSockets = 32;
 
 }  // namespace
 

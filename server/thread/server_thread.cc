@@ -153,12 +153,13 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
       if (!TakeOrders(loop)) break;
       changed = true;
     }
-    const Now now = ReadNow();
+    const Now now = ReadNowOfRound();
     changed |= loop->NextDeadlineNs() <= now.monotonic_ns;
     const bool progress = loop->RunOnce(now);
     changed |= progress;
     if (progress) {
       progress_ns = now.monotonic_ns;
+      if (loop->last_op_was_small()) sched_yield();
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
     } else if (loop->last_op_was_small() && now.monotonic_ns - progress_ns < options_.spin_ns) {
       sched_yield();

@@ -19,7 +19,8 @@ namespace {
 
 constexpr uint64_t kOpenGraceMs = 5'000;
 constexpr uint64_t kCountersTimeoutMs = 5'000;
-// How long the I/O thread stands back without another look: callers of small ops mostly come with the next at once.
+// How long the I/O thread stands back before it sees whether a caller has run a round meanwhile: callers of small ops
+// mostly come with the next at once.
 constexpr uint64_t kStandBackNs = 1'000'000;
 
 // What the I/O thread does after a round.
@@ -188,9 +189,13 @@ bool IoThread::Wait(CallerOp* op, uint64_t deadline_ns) {
 
 void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
   callers_looking_.fetch_add(1);
-  uint64_t sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
-  while (!op->done() && MonotonicNs() < sleep_ns) {
-    if (TryRound()) sleep_ns = std::min(deadline_ns, MonotonicNs() + kSmallOpSpinNs);
+  uint64_t sleep_ns = deadline_ns;
+  bool progress = true;  // before the round, which counts from its beginning
+  while (!op->done()) {
+    const Round round = TryRound();
+    if (progress) sleep_ns = std::min(deadline_ns, round.at_ns + kSmallOpSpinNs);
+    if (round.at_ns >= sleep_ns) break;
+    progress = round.progress;
     if (!op->done()) sched_yield();
   }
   callers_looking_.fetch_sub(1);
@@ -199,44 +204,53 @@ void IoThread::RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns) {
   if (has_ops_.load()) queue_.ComeBack();
 }
 
-bool IoThread::TryRound() {
+IoThread::Round IoThread::TryRound() {
   const std::unique_lock turn(turn_, std::try_to_lock);
-  return turn.owns_lock() && !asleep_ && !shutdown_done_ && RunRound();
+  if (turn.owns_lock() && !asleep_ && !shutdown_done_) {
+    caller_ran_round_ = true;
+    return RunRound();
+  }
+  return {.at_ns = MonotonicNs(), .progress = false};
 }
 
-bool IoThread::RunRound() noexcept {
+IoThread::Round IoThread::RunRound() noexcept {
   queue_.Take(&batch_);
   Register(&batch_);
-  const bool progress = loop_->RunOnce(ReadNow(), batch_.commands, &outcomes_);
+  const Now now = ReadNowOfRound();
+  if (std::exchange(progressed_, false)) progress_ns_ = now.monotonic_ns;
+  progressed_ = loop_->RunOnce(now, batch_.commands, &outcomes_);
   Deliver(outcomes_);
   outcomes_.clear();
   for (const auto& request : batch_.counters_requests) request->Answer(loop_->counters());
-  if (progress) progress_ns_ = MonotonicNs();
   has_ops_.store(!ops_.empty());
   has_large_ops_.store(ops_.size() > small_ops_);
-  return progress;
+  return {.at_ns = now.monotonic_ns, .progress = progressed_};
 }
 
 void IoThread::Run() {
   const int local_fd = local_reduce_ == nullptr ? -1 : local_reduce_->wake_fd();  // -1 is never readable
+  bool is_called = true;
   while (true) {
     Rest rest = Rest::kNone;
     std::optional<int64_t> timeout_ns;
     {
       const std::lock_guard turn(turn_);
       asleep_ = false;
-      const bool progress = !shutdown_done_ && RunRound();
+      const bool is_looked_after = std::exchange(caller_ran_round_, false) && !is_called &&
+                                   (ops_.empty() || callers_looking_.load() > 0);
+      Round round;
+      if (!is_looked_after && !shutdown_done_) round = RunRound();
       if (shutdown_done_) break;
-      if (callers_looking_.load() > 0) {
+      if (is_looked_after || callers_looking_.load() > 0) {
         rest = Rest::kStandBack;
-      } else if (!progress && small_ops_ > 0 && MonotonicNs() - progress_ns_ < kSmallOpSpinNs) {
+      } else if (!round.progress && small_ops_ > 0 && round.at_ns - progress_ns_ < kSmallOpSpinNs) {
         rest = Rest::kYield;
-      } else if (!progress && PrepareToSleep(&timeout_ns)) {
+      } else if (!round.progress && PrepareToSleep(&timeout_ns)) {
         asleep_ = true;
         rest = Rest::kSleep;
       }
     }
-    if (rest == Rest::kStandBack) queue_.StandBack(kStandBackNs);
+    is_called = rest != Rest::kStandBack || queue_.StandBack(kStandBackNs);
     if (rest == Rest::kYield) sched_yield();
     if (rest == Rest::kSleep) WaitReadable({transport_->wake_fd(), local_fd}, timeout_ns);
   }

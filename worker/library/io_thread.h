@@ -93,12 +93,17 @@ class IoThread {
            std::unique_ptr<CudaStager> stager, const WorkerMachineOptions& options, CompletionQueue* completions,
            MemberQueue* member, NoticeLog* notices, OnGroupFailed on_group_failed);
 
+  struct Round {
+    uint64_t at_ns = 0;     // when it began
+    bool progress = false;  // something happened in it
+  };
+
   void Run();
-  // Under turn_. True if anything happened. What fails in the middle of a round (memory) can't be given to whichever
-  // caller runs it: it ends the process.
-  bool RunRound() noexcept;
+  // Under turn_. What fails in the middle of a round (memory) can't be given to whichever caller runs it: it ends the
+  // process.
+  Round RunRound() noexcept;
   // Runs a round if the turn is free and the I/O thread does not sleep, which is then to be woken first.
-  bool TryRound();
+  Round TryRound();
   void RunRoundsUntilDone(CallerOp* op, uint64_t deadline_ns);
   // What the machine must be told, what callers wait for: takes a round's batch. Callers' records go to the tables.
   void Register(SubmittedBatch* batch);
@@ -137,7 +142,9 @@ class IoThread {
   absl::flat_hash_map<uint64_t, std::shared_ptr<CallerOp>> ops_;  // by ticket
   std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
   size_t small_ops_ = 0;                                          // of ops_
-  uint64_t progress_ns_ = 0;                                      // when the loop last had something to do
+  bool progressed_ = false;                                       // in the last round
+  uint64_t progress_ns_ = 0;                                      // when the last round with progress was over
+  bool caller_ran_round_ = false;                                 // since the I/O thread stood back
   bool asleep_ = false;  // what wakes it is armed: a round would take what is to wake the I/O thread
   bool shutdown_done_ = false;
 

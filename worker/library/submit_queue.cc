@@ -90,10 +90,10 @@ bool SubmitQueue::PrepareToSleep() {
   return true;
 }
 
-void SubmitQueue::StandBack(uint64_t ns) {
+bool SubmitQueue::StandBack(uint64_t ns) {
   std::unique_lock lock(mutex_);
   came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return come_back_; });
-  come_back_ = false;
+  return std::exchange(come_back_, false);
 }
 
 }  // namespace shoal

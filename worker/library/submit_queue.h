@@ -58,8 +58,8 @@ class SubmitQueue {
 
   // From now on callers wake the transport. False if something waits already: take it first.
   bool PrepareToSleep();
-  // Blocks until something waits that no caller looks after, ComeBack, or for `ns`.
-  void StandBack(uint64_t ns);
+  // Blocks until something waits that no caller looks after, ComeBack, or for `ns`; then false.
+  bool StandBack(uint64_t ns);
 
  private:
   // OK unless the queue is closed. Under the lock.

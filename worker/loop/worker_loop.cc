@@ -37,13 +37,20 @@ bool WorkerLoop::RunOnce(Now now, std::span<const WorkerCommand> commands, Worke
   }
   for (const DeviceCopyEnded& copy : copies) machine_.OnEvent(copy, now, &actions_);
   const bool happened = !commands.empty() || !events.empty() || !local_events.empty() || !copies.empty();
-  if (happened || now.monotonic_ns >= machine_.NextDeadlineNs()) machine_.Tick(now, &actions_);
+  if (!happened && now.monotonic_ns < NextDeadlineNs()) return false;
+  deadline_ns_.reset();
+  machine_.Tick(now, &actions_);
   const bool progress = happened || !actions_.empty();
   while (!actions_.empty()) {
     Execute(outcomes);
     HandIn(now);
   }
   return progress;
+}
+
+uint64_t WorkerLoop::NextDeadlineNs() {
+  if (!deadline_ns_.has_value()) deadline_ns_ = machine_.NextDeadlineNs();
+  return *deadline_ns_;
 }
 
 WorkerCounters WorkerLoop::counters() const {

@@ -7,6 +7,7 @@
 #define SHOAL_WORKER_LOOP_WORKER_LOOP_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,7 @@ class WorkerLoop {
   // know to `outcomes`. True if anything happened: call again before sleeping.
   bool RunOnce(Now now, std::span<const WorkerCommand> commands, WorkerOutcomes* outcomes);
 
-  uint64_t NextDeadlineNs() const { return machine_.NextDeadlineNs(); }
+  uint64_t NextDeadlineNs();
   WorkerCounters counters() const;
 
  private:
@@ -43,6 +44,7 @@ class WorkerLoop {
   Transport* const transport_;
   LocalReduce* const local_reduce_;  // nullptr: there is none
   Stager* const stager_;             // nullptr: there is none
+  std::optional<uint64_t> deadline_ns_;  // of the machine; not set: something has happened since it was asked
   WorkerActions actions_;
   WorkerActions executing_;
   // Results of actions that the machine has not heard of yet.

@@ -26,19 +26,19 @@ void ResultKeeper::LeaveEpoch(const EpochLinks& links, const OpQueue& ops) {
   settle_until_ = newest_pushed_;
 }
 
-std::vector<ChunkNumber> ResultKeeper::TakeUnproven(OpNumber op, const EpochLinks& links) {
-  std::vector<ChunkNumber> chunks;
+std::span<const ChunkNumber> ResultKeeper::TakeUnproven(OpNumber op, const EpochLinks& links) {
+  taken_.clear();
   std::erase_if(unproven_, [&](const ChunkPlace& place) {
     if (place.op != op) return false;
-    chunks.push_back(place.chunk);
+    taken_.push_back(place.chunk);
     return true;
   });
   for (const ShardLink& link : links) {
     for (const ChunkPlace& place : link.newest()) {
-      if (place.op == op) chunks.push_back(place.chunk);
+      if (place.op == op) taken_.push_back(place.chunk);
     }
   }
-  return chunks;
+  return taken_;
 }
 
 void ResultKeeper::Commit(OpNumber watermark) {

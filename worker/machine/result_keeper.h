@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,8 +39,9 @@ class ResultKeeper {
   bool NoteLanded(ChunkPlace landed);
   // The group moves on from these links: of what was in flight the credit proves nothing.
   void LeaveEpoch(const EpochLinks& links, const OpQueue& ops);
-  // Chunks of an op that all landed here, whose results some rank may lack. Once per op.
-  std::vector<ChunkNumber> TakeUnproven(OpNumber op, const EpochLinks& links);
+  // Chunks of an op that all landed here, whose results some rank may lack. Once per op; valid until
+  // the next call.
+  std::span<const ChunkNumber> TakeUnproven(OpNumber op, const EpochLinks& links);
   // The newest op with a landed chunk; 0: none.
   OpNumber newest_result() const { return newest_result_; }
 
@@ -80,6 +82,7 @@ class ResultKeeper {
   OpNumber newest_result_;
   OpNumber commit_watermark_;
   std::vector<ChunkPlace> unproven_;  // landed chunks of ops that are not done, outside of the credit's proof
+  std::vector<ChunkNumber> taken_;    // by TakeUnproven
   RetainedResults retained_;
   std::vector<HandOver> hand_overs_;
 };
