@@ -236,8 +236,8 @@ void IoThread::Run() {
     {
       const std::lock_guard turn(turn_);
       asleep_ = false;
-      const bool is_looked_after = std::exchange(caller_ran_round_, false) && !is_called &&
-                                   (ops_.empty() || callers_looking_.load() > 0);
+      const bool is_looked_after =
+          std::exchange(caller_ran_round_, false) && !is_called && (ops_.empty() || callers_looking_.load() > 0);
       Round round;
       if (!is_looked_after && !shutdown_done_) round = RunRound();
       if (shutdown_done_) break;

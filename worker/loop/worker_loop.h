@@ -42,8 +42,8 @@ class WorkerLoop {
 
   WorkerMachine machine_;
   Transport* const transport_;
-  LocalReduce* const local_reduce_;  // nullptr: there is none
-  Stager* const stager_;             // nullptr: there is none
+  LocalReduce* const local_reduce_;      // nullptr: there is none
+  Stager* const stager_;                 // nullptr: there is none
   std::optional<uint64_t> deadline_ns_;  // of the machine; not set: something has happened since it was asked
   WorkerActions actions_;
   WorkerActions executing_;
