@@ -242,7 +242,7 @@ class ShmForgery : public testing::Test {
       : node_(MakeShmUnderTest({.listen_address = NextAddress(), .arena_bytes = 0})),
         stranger_(Stranger::ConnectTo(node_.transport().listen_address())) {
     stranger_.Greet(Stranger::Greeting(), stranger_.Memory());
-    for (int i = 0; i < 10 && node_.Count(TransportEventKind::kPeerUp) == 0; ++i) node_.Poll();
+    for (int i = 0; i < 1000 && node_.Count(TransportEventKind::kPeerUp) == 0; ++i) node_.Poll();
   }
 
   // Writes a record with `carried` bytes behind it, and lets the victim read it.
@@ -363,7 +363,7 @@ TEST(ShmGarbage, WhoSaysThatItClosedAndGoesOnIsReadForOneRingAtMost) {
   Node node(MakeShmUnderTest({.listen_address = NextAddress()}));
   Stranger stranger = Stranger::ConnectTo(node.transport().listen_address());
   stranger.Greet(Stranger::Greeting(), stranger.Memory());
-  for (int i = 0; i < 10 && node.Count(TransportEventKind::kPeerUp) == 0; ++i) node.Poll();
+  for (int i = 0; i < 1000 && node.Count(TransportEventKind::kPeerUp) == 0; ++i) node.Poll();
   ASSERT_EQ(node.Count(TransportEventKind::kPeerUp), 1u);
   for (size_t at = 0; at < kRingBytes; at += 64) {
     const RecordHeader note{.record_bytes = 64, .type = RecordType::kNote, .header_bytes = 8};
