@@ -44,7 +44,10 @@ class CombinedTransport final : public Transport, private PayloadLender {
   void Decline(OfferId offer) override { Of(offer.value()).Decline(offer); }
   void Close(PeerId peer) override { Of(peer.value()).Close(peer); }
   std::span<const TransportEvent> Poll() override;
-  bool Arm() override { return same_node_->Arm() && network_->Arm(); }
+  bool Arm() override {
+    polls_without_network_ = kMaxPollsWithoutQuietNetwork;  // what wakes us, or keeps us awake, may be the network
+    return same_node_->Arm() && network_->Arm();
+  }
   int wake_fd() const override { return epoll_.get(); }
   void Wake() override { same_node_->Wake(); }
   std::string listen_address() const override { return network_->listen_address(); }

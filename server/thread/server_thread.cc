@@ -159,7 +159,6 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
     changed |= progress;
     if (progress) {
       progress_ns = now.monotonic_ns;
-      if (loop->last_op_was_small()) sched_yield();  // ranks on this core go on with what they were just sent
       if (now.monotonic_ns - published_ns < kPublishIntervalNs) continue;
     } else if (loop->last_op_was_small() && now.monotonic_ns - progress_ns < options_.spin_ns) {
       sched_yield();

@@ -143,7 +143,7 @@ class IoThread {
   std::vector<std::shared_ptr<CallerGroup>> groups_;              // by handle
   size_t small_ops_ = 0;                                          // of ops_
   bool progressed_ = false;                                       // in the last round
-  uint64_t progress_ns_ = 0;                                      // when the last round with progress was over
+  uint64_t progress_ns_ = 0;                                      // begin of the round after the last one with progress
   bool caller_ran_round_ = false;                                 // since the I/O thread stood back
   bool asleep_ = false;  // what wakes it is armed: a round would take what is to wake the I/O thread
   bool shutdown_done_ = false;

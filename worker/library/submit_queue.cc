@@ -93,7 +93,7 @@ bool SubmitQueue::PrepareToSleep() {
 bool SubmitQueue::StandBack(uint64_t ns) {
   std::unique_lock lock(mutex_);
   came_back_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return come_back_; });
-  return std::exchange(come_back_, false);
+  return std::exchange(come_back_, false) || !waiting_.commands.empty();
 }
 
 }  // namespace shoal

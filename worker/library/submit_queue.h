@@ -58,7 +58,7 @@ class SubmitQueue {
 
   // From now on callers wake the transport. False if something waits already: take it first.
   bool PrepareToSleep();
-  // Blocks until something waits that no caller looks after, ComeBack, or for `ns`; then false.
+  // Blocks until something waits that no caller looks after, ComeBack, or for `ns`. False: nothing waits.
   bool StandBack(uint64_t ns);
 
  private:

@@ -2,8 +2,8 @@
 //
 // Whatever it writes, its victim stays within its own limits, keeps every clause of net/transport.h, and serves the
 // good peer beside it. Run it with the sanitizers.
-#include <dirent.h>
-
+#include <filesystem>
+#include <iterator>
 #include <list>
 #include <random>
 
@@ -18,11 +18,8 @@ constexpr int kCases = 3000;
 constexpr size_t kAtATime = 6;
 
 size_t OpenDescriptors() {
-  size_t count = 0;
-  DIR* const descriptors = opendir("/proc/self/fd");
-  while (readdir(descriptors) != nullptr) ++count;
-  closedir(descriptors);
-  return count;
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
 class GarbageWriter {
