@@ -39,8 +39,8 @@ class ResultKeeper {
   bool NoteLanded(ChunkPlace landed);
   // The group moves on from these links: of what was in flight the credit proves nothing.
   void LeaveEpoch(const EpochLinks& links, const OpQueue& ops);
-  // Chunks of an op that all landed here, whose results some rank may lack. Once per op; valid until
-  // the next call.
+  // Chunks of an op that all landed here, whose results some rank may lack. Once per op; valid
+  // until the next call.
   std::span<const ChunkNumber> TakeUnproven(OpNumber op, const EpochLinks& links);
   // The newest op with a landed chunk; 0: none.
   OpNumber newest_result() const { return newest_result_; }
