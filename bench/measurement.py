@@ -47,7 +47,7 @@ class Settings:
     deadline: float  # on the monotonic clock: no round is begun after it
 
     def programs_of(self, contender: str) -> pathlib.Path:
-        other = contender.endswith(roster.OTHER_BUILD) and self.other_programs is not None
+        other = roster.runs_other_build(contender) and self.other_programs is not None
         return self.other_programs if other else self.programs
 
 
@@ -197,7 +197,13 @@ def case_record(scenario: Scenario, case: Case, names: list[str], link: float | 
     ratios = {}
     if names:
         ratios = {name: summary.ratio_of_medians(times[names[0]], times[name]) for name in names[1:]}
-    return {**dataclasses.asdict(case), "bounds": bounds, "contenders": measured, "first_over": ratios}
+    controls = {
+        name: summary.ratio_of_medians(times[name + roster.OTHER_BUILD], times[name + roster.CONTROL])
+        for name in names
+        if name + roster.CONTROL in names
+    }
+    record = dataclasses.asdict(case) | {"bounds": bounds, "contenders": measured, "first_over": ratios}
+    return record | {"other_build_over_itself": controls}
 
 
 def problems(scenario: Scenario, names: list[str], calibrations: list[Calibration], turns) -> list[str]:

@@ -62,6 +62,10 @@ def cpu_text(cpu_us: float, size_bytes: int) -> str:
     return f"{cpu_us * 1e3 / size_bytes:.2f} s/GB" if size_bytes >= MIB else time_text(cpu_us)
 
 
+def ratio_text(ratio: dict) -> str:
+    return f"{ratio['median']:.2f} ({ratio['low95']:.2f} .. {ratio['high95']:.2f})"
+
+
 def bound_of(contender: str) -> str:
     if roster.kind(contender) in COLOCATING:
         return "colocated_us"
@@ -89,14 +93,13 @@ def case_rows(case: dict) -> list[str]:
     for name, entry in case["contenders"].items():
         time = entry["time_us"]
         ratio = case["first_over"].get(name)
-        ratio_text = f"{ratio['median']:.2f} ({ratio['low95']:.2f} .. {ratio['high95']:.2f})" if ratio else ""
         cells = [size, roster.label(name)]
         cells.append(f"{time_text(time['median'])} [{time_text(time['p10'])} .. {time_text(time['p90'])}]")
         if bounds is not None:
             own = bounds[bound_of(name)]
             cells.append("" if is_step(case) else f"{case['size_bytes'] * 8 / time['median']:.1f}")
             cells.append(f"{own / time['median']:.3f}")
-        cells.append(ratio_text)
+        cells.append(ratio_text(ratio) if ratio else "")
         cells.append(cpu_text(entry["cpu_us"], case["size_bytes"]))
         cells.append(f"{entry['cpu_idle']:.0%}")
         if bounds is not None:
@@ -138,10 +141,25 @@ def scenario_lines(scenario: dict) -> list[str]:
             ]
             cells += [bounds["ring_us"], bounds["equal_total_ring_us"]]
             lines.append(f"| {case_text(case)} | " + " | ".join(map(time_text, cells)) + " |")
+    lines += control_lines(scenario)
     lines += balance_lines(scenario)
     lines += node_lines(scenario)
     for name, reason in scenario["absent"].items():
         lines += ["", f"Not measured: {roster.label(name)} ({reason})."]
+    return lines
+
+
+def control_lines(scenario: dict) -> list[str]:
+    """How far the other build differs from itself: a difference of that size between the builds means nothing."""
+    lines = []
+    for name in scenario["cases"][0]["contenders"]:
+        ratios = [
+            f"{case_text(case)} {ratio_text(case['other_build_over_itself'][name])}"
+            for case in scenario["cases"]
+            if name in case.get("other_build_over_itself", {})  # older results have no control
+        ]
+        if ratios:
+            lines += ["", f"Control: {roster.label(name)}, the other build / itself: {', '.join(ratios)}."]
     return lines
 
 

@@ -50,6 +50,11 @@ def parse_arguments() -> argparse.Namespace:
         metavar="PROGRAMS",
         help="folder of the programs of another build, measured in turns with ours: says what a change costs",
     )
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="with --other-build: measures it twice, so that the page says how far a build differs from itself",
+    )
     parser.add_argument("--contenders", default="", metavar="NAME,...", help="measure only these of each scenario")
     parser.add_argument("--output", type=pathlib.Path, default=BENCH / "results", help="folder (default bench/results)")
     model = parser.add_argument_group(f"of the part {scale_model.NAME}")
@@ -68,6 +73,8 @@ def parse_arguments() -> argparse.Namespace:
             parser.error(f"there is no part {name}; choose from {', '.join(TITLES)}")
     if arguments.rounds < 3:
         parser.error("--rounds must be at least 3, or the interval says nothing")
+    if arguments.control and arguments.other_build is None:
+        parser.error("--control measures the other build twice: name its folder with --other-build")
     if arguments.nodes not in (1, 2):
         parser.error("--nodes must be 1 or 2: there are 4 ranks, and a node of one rank has nothing to reduce inside")
     if arguments.steps < 2 * max(arguments.kills, arguments.rolling_restarts, 10):
@@ -134,7 +141,7 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
             scenario = dataclasses.replace(scenario, cases=cases)
         names = tuple(name for name in scenario.contenders if name in (arguments.contenders or scenario.contenders))
         if arguments.other_build is not None:
-            names = roster.with_other_build(names)
+            names = roster.with_other_build(names, arguments.control)
         scenario = dataclasses.replace(scenario, contenders=names)
         if not scenario.cases or not names:
             continue

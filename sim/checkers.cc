@@ -106,6 +106,9 @@ void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
   if (absl::IsAborted(status) && lacked_memory && !ended_otherwise) {
     Fail(absl::StrCat(where, ": want of memory came as ABORTED (message): ", status.message()));
   }
+  if (absl::IsNotFound(status)) {
+    Fail(absl::StrCat(where, ": a scheduler's refusal came as it is (message): ", status.message()));
+  }
   if (NamesOneRankTwice(status.message())) {
     Fail(absl::StrCat(where, ": the rank is named twice (message): ", status.message()));
   }

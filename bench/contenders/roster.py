@@ -24,6 +24,8 @@ WITHIN_NODE_COLOCATED = "shoal-node-colocated"
 STEP = "shoal-step"  # torch's ranks with servers of their own
 # Of a contender's name: the same contender with the programs of another build (bench/run.py --other-build).
 OTHER_BUILD = "@other"
+# The other build once more (bench/run.py --control): what differs from itself is the machine's noise.
+CONTROL = "@control"
 
 # Releases of UCX to run Shoal with instead of Debian's, where scripts/ucx_versions.sh put them.
 UCX_LIBRARIES = pathlib.Path(__file__).resolve().parents[2] / "build/tools/ucx"
@@ -86,20 +88,30 @@ SHOAL_FLAGS = {
 
 def kind(name: str) -> str:
     """The contender, whichever build's programs it runs."""
-    return name.removesuffix(OTHER_BUILD)
+    return name.removesuffix(OTHER_BUILD).removesuffix(CONTROL)
 
 
 def label(name: str) -> str:
     """What a page calls it."""
-    return LABELS[kind(name)] + (", the other build" if name.endswith(OTHER_BUILD) else "")
+    suffix = {OTHER_BUILD: ", the other build", CONTROL: ", the other build again"}
+    return LABELS[kind(name)] + suffix.get(name.removeprefix(kind(name)), "")
 
 
-def with_other_build(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Every contender that runs our programs is followed by itself with those of the other build."""
-    doubled = []
+def runs_other_build(name: str) -> bool:
+    return name != kind(name)
+
+
+def with_other_build(names: tuple[str, ...], has_control: bool) -> tuple[str, ...]:
+    """Every contender that runs our programs is followed by itself with those of the other build, once or twice."""
+    more = []
     for name in names:
-        doubled += [name, name + OTHER_BUILD] if is_shoal(name) and name not in (*TORCH, STEP) else [name]
-    return tuple(doubled)
+        more.append(name)
+        if not is_shoal(name) or name in (*TORCH, STEP):
+            continue
+        more.append(name + OTHER_BUILD)
+        if has_control:
+            more.append(name + CONTROL)
+    return tuple(more)
 
 
 def is_shoal(name: str) -> bool:

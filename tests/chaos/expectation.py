@@ -65,6 +65,8 @@ def judge(failure: Failure, world: World, gone_since: dict[int, float] | None = 
             return judge_aborted(failure, world, job, begin, gone_since or {})
         verdict = judge_deadline(told, world, job)
         return dataclasses.replace(verdict, why=f"F21, told by another rank: {verdict.why}")
+    if failure.code == "FAILED_PRECONDITION" and failure.where != "join":
+        return judge_ended_membership(failure, world, job, begin)
     if failure.code == "DEADLINE_EXCEEDED":
         return judge_deadline(failure, world, job)
     if failure.code == "UNAVAILABLE" and failure.where == "join":
@@ -91,6 +93,16 @@ def judge_aborted(failure: Failure, world: World, job: Job, begin: float, gone_s
     if not named:
         return Verdict(False, f"F11: the message names none of the ranks that may be lost ({describe(lost)})")
     return Verdict(True, f"F11: rank {min(named)}: {lost[min(named)]}")
+
+
+def judge_ended_membership(failure: Failure, world: World, job: Job, begin: float) -> Verdict:
+    """F11, F21: what the scheduler tells a rank that it has declared lost."""
+    lost = world.lost_ranks(job, begin, failure.at)
+    if failure.rank not in lost:
+        return Verdict(False, "F11: this rank was not lost, so the scheduler may not end its membership")
+    if failure.rank not in ranks_named(failure.text):
+        return Verdict(False, f"F11: the message does not name rank {failure.rank}, which may be lost")
+    return Verdict(True, f"F11: rank {failure.rank}: {lost[failure.rank]}")
 
 
 def judge_deadline(failure: Failure, world: World, job: Job) -> Verdict:

@@ -8,9 +8,12 @@ MIB = 1 << 20
 # A process has what it needs after this time; then it may grow by no more than this, however long it runs.
 WARM_UP_S = 30.0
 MOST_GROWTH_BYTES = 48 * MIB
-# UCX takes a message into a segment of its pool, where a server lets it lie until it is its turn, and a pool keeps its
-# pages. A server may have grown by what all ranks can have in flight, however late it came to that (after a move).
 LEAST_SAMPLES = 20
+# UCX takes a message into a segment of its pool (docs/adr/0017), and a pool keeps its pages. A server lets messages lie
+# there until it is their turn: it may have grown by what all ranks can have in flight, however late it came to that
+# (after a move). A rank with many small chunks in flight uses as many segments, and large ones fill them later, one by
+# one: it may have grown by all of them. That comes to an end; in the last quarter neither grows by more than others.
+SEGMENT_BYTES = 576 << 10
 
 
 def own_memory(pid: int) -> int:
@@ -25,22 +28,24 @@ def own_memory(pid: int) -> int:
     return 0
 
 
-def growth(samples: list[tuple[float, int]]) -> int | None:
-    """Between the time after warming up and the end, by medians of a quarter each. None: too few samples to tell."""
+def growth(samples: list[tuple[float, int]], since_quarter: int = 0) -> int | None:
+    """From that quarter of the time after warming up to the last one, by their medians. None: too few samples."""
     if not samples:
         return None
     values = [value for when, value in samples if when - samples[0][0] > WARM_UP_S]
     if len(values) < LEAST_SAMPLES:
         return None
     quarter = len(values) // 4
-    return int(statistics.median(values[-quarter:]) - statistics.median(values[:quarter]))
+    earlier = values[since_quarter * quarter :][:quarter]
+    return int(statistics.median(values[-quarter:]) - statistics.median(earlier))
 
 
 class MemoryWatch:
     """By process: a restarted one is another."""
 
-    def __init__(self, in_flight_bytes: int) -> None:
+    def __init__(self, in_flight_bytes: int, chunks_in_flight: dict[str, int]) -> None:
         self.in_flight_bytes = in_flight_bytes  # of all jobs
+        self.chunks_in_flight = chunks_in_flight  # of a rank, at most, by the name of its job
         self.samples: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
 
     def sample(self, name: str, pid: int, now: float) -> None:
@@ -51,11 +56,21 @@ class MemoryWatch:
         """A line for each process that did not stay flat."""
         found = []
         for (name, pid), samples in self.samples.items():
-            more = growth(samples)
-            held_bytes = self.in_flight_bytes if name.startswith("server-") else 0
-            if more is not None and more > MOST_GROWTH_BYTES + held_bytes:
-                found.append(f"{name} (pid {pid}) grew by {more / MIB:.0f} MiB, to {samples[-1][1] / MIB:.0f} MiB")
+            more, lately = growth(samples), growth(samples, since_quarter=2)
+            if more is None or lately is None:
+                continue
+            if more > MOST_GROWTH_BYTES + self.held_bytes(name) or lately > MOST_GROWTH_BYTES:
+                found.append(
+                    f"{name} (pid {pid}) grew by {more / MIB:.0f} MiB, {lately / MIB:.0f} MiB of them since the third"
+                    f" quarter of its life, to {samples[-1][1] / MIB:.0f} MiB"
+                )
         return found
+
+    def held_bytes(self, name: str) -> int:
+        """What the process may hold in UCX's pool."""
+        if name.startswith("server-"):
+            return self.in_flight_bytes
+        return self.chunks_in_flight.get(name.split("/")[0], 0) * SEGMENT_BYTES if "/" in name else 0
 
     def summary(self) -> dict[str, dict[str, float]]:
         """By role: the most that a process had, and the most that one grew; in MiB."""

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+# What a flow plan gives a rank at one server at most, and the smallest chunk that it chooses.
+MOST_CREDIT_CHUNKS, LEAST_PLANNED_CHUNK_BYTES = 64, 8192
 SERVER_JOINS_LATER = "server-added"
 
 
@@ -34,6 +36,12 @@ class Job:
     def most_in_flight_bytes(self) -> int:
         """What all its ranks together may have sent without having its sum."""
         return len(self.nodes) * self.group_slots * self.in_flight * self.most_bytes
+
+    def most_chunks_in_flight(self, servers: int) -> int:
+        """Of one rank in all its groups: what its ops have, in the smallest chunks, up to its credit."""
+        smallest_bytes = min(size or LEAST_PLANNED_CHUNK_BYTES for size in self.chunk_bytes)
+        of_a_group = min(self.in_flight * -(-self.most_bytes // smallest_bytes), MOST_CREDIT_CHUNKS * servers)
+        return self.group_slots * of_a_group
 
     def needs_servers(self, members: Sequence[int]) -> bool:
         """Whether a group of these ranks does: those that are all on one node reduce among themselves."""

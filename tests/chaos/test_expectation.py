@@ -56,6 +56,18 @@ def test_f11_a_rank_that_was_killed_long_ago_is_no_excuse():
     assert not judge(failure(LOST_1), world(("rank-kill", "j/1", 100, 90))).allowed
 
 
+def test_f11_a_lost_rank_may_hear_that_its_membership_has_ended():
+    ended = "FAILED_PRECONDITION: the scheduler at s:1 ended this worker's membership in job \"j\": rank 1 of job \"j\""
+    history = world(("node-deaf", "worker-1", 6, 0))
+    for where in ("group", "op"):
+        assert judge(failure(ended, where=where, rank=1), history).allowed
+    assert not judge(failure(ended, where="join", rank=1), history).allowed
+    assert not judge(failure(ended, where="group", rank=0), history).allowed
+    assert not judge(failure("FAILED_PRECONDITION: versions differ", where="group", rank=1), history).allowed
+    assert not judge(failure(ended, where="group", rank=1), world()).allowed
+    assert not judge(failure("NOT_FOUND: rank 1 is lost", where="group", rank=1), history).allowed
+
+
 def test_f3_a_rank_may_stand_still_for_a_quarter_of_the_lease():
     assert not judge(failure(LOST_1), world(("rank-stop", "j/1", 2, 1.1))).allowed
     assert judge(failure(LOST_1), world(("rank-stop", "j/1", 4, 1.1))).allowed

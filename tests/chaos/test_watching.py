@@ -31,9 +31,20 @@ def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
     assert growth(warming) == 0
 
 
+def test_a_rank_may_grow_by_the_segments_that_it_uses_and_not_for_ever():
+    def is_named(growth_of_sample) -> bool:
+        watch = MemoryWatch(in_flight_bytes=0, chunks_in_flight={"a": 200})
+        watch.samples["a/0", 1] = [(2.0 * number, 10 * MIB + growth_of_sample(number)) for number in range(100)]
+        return watch.grown() != []
+
+    assert not is_named(lambda number: min(number, 60) * 2 * MIB), "to 200 chunks of 576 KiB and no further"
+    assert is_named(lambda number: min(number, 60) * 6 * MIB)
+    assert is_named(lambda number: max(0, number - 70) * 4 * MIB), "it grows still"
+
+
 def test_a_server_may_have_grown_by_what_ranks_have_in_flight_and_nobody_else():
     def named_after_growing_by(bytes_more: int) -> list[str]:
-        watch = MemoryWatch(in_flight_bytes=40 * MIB)
+        watch = MemoryWatch(in_flight_bytes=40 * MIB, chunks_in_flight={})
         for name in ("server-0", "scheduler-0", "a/0"):
             for number in range(100):
                 watch.samples[name, 1].append((2.0 * number, 10 * MIB + (bytes_more if number > 60 else 0)))

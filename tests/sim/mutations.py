@@ -373,6 +373,15 @@ MUTATIONS = [
         ),
     ),
     mutation(
+        "one-refusal-ends-a-request-for-a-group",
+        "F11: a rank acts on a scheduler's refusal after a second one, and hears then that its membership has ended",
+        (
+            "worker/membership/group_requests.cc",
+            "if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry",
+            "if (absl::IsUnavailable(status)) return Retry",
+        ),
+    ),
+    mutation(
         "silent-connections-are-kept",
         "F16: one heartbeat that gets no answer takes a rank to new connections",
         (

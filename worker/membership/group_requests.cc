@@ -108,7 +108,10 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   if (found == requests_.end()) return;
   Request& request = found->second;
   request.open_call = CallId();
-  if (absl::IsUnavailable(event.answer.status())) return Retry(&request, event.answer.status(), now);
+  // A scheduler that led, stood still and goes on may refuse this member before it learns that another one leads. The
+  // heartbeats find out whether it is a member, and end what waits here if it is none.
+  const absl::Status& status = event.answer.status();
+  if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry(&request, status, now);
   absl::StatusOr<GroupInfo> group = absl::InternalError("the scheduler's answer does not belong to this call");
   if (!event.answer.ok()) {
     group = event.answer.status();

@@ -29,6 +29,7 @@ class GroupRequests {
       : scheduler_(scheduler), calls_(calls), jitter_(jitter) {}
 
   void Add(const MemberId& member, const JoinGroupCommand& command, Now now, MembershipActions* actions);
+  // A request whose call broke, or was refused because this process is no member, stays: EndAll ends it if that is so.
   void OnAnswer(const CallEnded& event, Now now, MembershipActions* actions);
   // Connections were given up: a call that waits at a scheduler over one of them would stay there.
   void OnNewConnections(Now now, MembershipActions* actions);

@@ -154,6 +154,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       // A process that is still joining asks the scheduler again in any case.
       if (heartbeats_.end().ok() || joining_.under_way()) break;
       watch_.LetEnd();
+      groups_.EndAll(heartbeats_.end(), actions);
       actions->emplace_back(MembershipEnded{heartbeats_.end()});
       break;
     case CallOwner::kGroups:

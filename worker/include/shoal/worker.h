@@ -219,7 +219,8 @@ typedef struct shoal_group_options {
 /* Waits until all ranks of the group have made the same call and every shard has opened the group. DEADLINE_EXCEEDED:
  * the message names the ranks that did not call. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
  * wires, or differ in an option that must be equal on all. RESOURCE_EXHAUSTED: a server has no memory for the group's
- * slots (the message names the server). ABORTED: a rank was lost, or gave the group up before it was open. */
+ * slots (the message names the server). ABORTED: a rank was lost, or gave the group up before it was open.
+ * FAILED_PRECONDITION: the scheduler has declared this rank lost, and the message says why: make a new worker. */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 

@@ -209,6 +209,33 @@ TEST_F(MembershipTest, ABrokenCallForAGroupIsRepeatedUnderItsNumber) {
   EXPECT_EQ(driver_.All<GroupJoinEnded>().size(), 2u);
 }
 
+TEST_F(MembershipTest, OneRefusalOfAGroupIsRepeatedForASchedulerMayNotKnowYetThatAnotherLeads) {
+  driver_.Do(Asks(1, deadline_ns_));
+  const Call first = *driver_.Find<JoinGroupCall>();
+  driver_.Answer(first, absl::NotFoundError("rank 2 of job \"gpt\" is lost (no heartbeat for 5 s)"));
+  EXPECT_THAT(driver_.All<GroupJoinEnded>(), IsEmpty());
+  const Call again = driver_.Await<JoinGroupCall>(kNsPerS);
+  EXPECT_EQ(GroupCall(again).request_number, GroupCall(first).request_number);
+  driver_.Answer(again, Group());
+  EXPECT_TRUE(driver_.Only<GroupJoinEnded>().group.ok());
+}
+
+TEST_F(MembershipTest, F11ALostRankThatAsksForAGroupHearsThatItsMembershipHasEnded) {
+  const absl::Status lost = absl::NotFoundError("rank 2 of job \"gpt\" is lost (no heartbeat for 5 s)");
+  driver_.Do(Asks(1, deadline_ns_));
+  const uint64_t asked_ns = driver_.now_ns();
+  while (driver_.All<GroupJoinEnded>().empty()) {
+    driver_.Advance(10 * kNsPerMs);
+    ASSERT_LT(driver_.now_ns(), asked_ns + kLeaseNs);
+    if (driver_.Find<JoinGroupCall>().has_value()) driver_.Answer(*driver_.Find<JoinGroupCall>(), lost);
+    if (driver_.Find<HeartbeatCall>().has_value()) driver_.Answer(*driver_.Find<HeartbeatCall>(), lost);
+  }
+  EXPECT_EQ(driver_.Only<GroupJoinEnded>().group.status(),
+            absl::FailedPreconditionError("the scheduler at sched:7070 ended this worker's membership in job \"gpt\": "
+                                          "rank 2 of job \"gpt\" is lost (no heartbeat for 5 s); connect again"));
+  EXPECT_FALSE(driver_.Find<JoinGroupCall>().has_value());
+}
+
 TEST_F(MembershipTest, TheSchedulersWordOfWhoIsMissingIsPassedOn) {
   driver_.Do(Asks(1, deadline_ns_));
   driver_.AnswerNext<JoinGroupCall>(absl::DeadlineExceededError("rank 0 never joined the job"));
