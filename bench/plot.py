@@ -5,7 +5,10 @@ import math
 import textwrap
 from xml.sax.saxutils import escape
 
-COLORS = ("#1f6f8b", "#e08e45", "#7a9e4b", "#a35d8f", "#8c8c8c", "#c75146", "#4f5d95")
+COLORS = (
+    "#1f6f8b", "#e08e45", "#7a9e4b", "#a35d8f", "#8c8c8c", "#c75146", "#4f5d95", "#d9b44a", "#5fb0a5", "#3b3b3b",
+    "#b8a1d9", "#7d5a3c",
+)  # fmt: skip
 HEIGHT = 380
 LEFT, RIGHT, TOP, BOTTOM = 60, 20, 64, 40
 BAR_WIDTH = 26

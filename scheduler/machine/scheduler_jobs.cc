@@ -197,8 +197,10 @@ void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
            {.job = gone.rank.job, .rank = gone.rank.rank.value()});
     AfterSave(PublishLost{gone.rank});
   }
-  Refuse(rounds_.FailRank(gone.rank.job, gone.rank.rank,
-                          absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason))));
+  // What a lost rank hears to anything that it asks from now on (JobRegistry::FindMember).
+  const absl::Status why = gone.lost ? absl::NotFoundError(absl::StrCat(gone.who, " is lost (", gone.rank.reason, ")"))
+                                     : absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason));
+  Refuse(rounds_.FailRank(gone.rank.job, gone.rank.rank, why));
   if (gone.failed_job_now) {
     const std::string reason = absl::StrCat(gone.who, " was lost: ", gone.rank.reason);
     Record(EventKind::kJobFailed, job, reason, now, {.job = gone.rank.job});

@@ -13,6 +13,10 @@ RANK = re.compile(r"\brank (\d+)\b")
 # What a rank that gives its group up at a deadline says to the others (F21): of an op, and of a request for a group.
 NOT_DONE = re.compile(r"\bis not done after ([\d.]+) s\b")
 NO_ANSWER = "it gave its request for the group up: no scheduler answered"
+# What the scheduler's refusal of a lost rank becomes: of a request for a group, and of an op that needs other servers.
+MEMBERSHIP_ENDED = re.compile(
+    r"ended this worker's membership|refuses this process|can't go on with one of its servers .* no other: "
+)
 RANKS = re.compile(r"\branks ((?:\d+(?:, | and )?)+)")
 
 
@@ -65,7 +69,7 @@ def judge(failure: Failure, world: World, gone_since: dict[int, float] | None = 
             return judge_aborted(failure, world, job, begin, gone_since or {})
         verdict = judge_deadline(told, world, job)
         return dataclasses.replace(verdict, why=f"F21, told by another rank: {verdict.why}")
-    if failure.code == "FAILED_PRECONDITION" and failure.where != "join":
+    if failure.code == "FAILED_PRECONDITION" and MEMBERSHIP_ENDED.search(failure.text):
         return judge_ended_membership(failure, world, job, begin)
     if failure.code == "DEADLINE_EXCEEDED":
         return judge_deadline(failure, world, job)

@@ -73,11 +73,7 @@ class Experiment:
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
         self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
-        shape = schedule.shape
-        self.memory = MemoryWatch(
-            in_flight_bytes=sum(job.most_in_flight_bytes for job in shape.jobs),
-            chunks_in_flight={job.name: job.most_chunks_in_flight(shape.servers + 1) for job in shape.jobs},
-        )
+        self.memory = MemoryWatch(schedule.shape.most_chunks_in_flight)
         self.moves = MoveWatch()
         self.starvation = Starvation()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended

@@ -135,9 +135,9 @@ def page(records: list[dict]) -> str:
         "## Memory",
         "",
         *table(
-            ["memory of", "most (MiB)", "most growth after warming up (MiB)"],
+            ["memory of", "most (MiB)", "most in UCX's pool (MiB)", "most growth of the rest after warming up (MiB)"],
             [
-                [role, f"{values['most_mib']:.0f}", f"{values['most_growth_mib']:.0f}"]
+                [role, *(f"{values[name]:.0f}" for name in ("most_mib", "most_pool_mib", "most_growth_mib"))]
                 for role, values in sorted(record["memory_mib"].items())
             ],
         ),

@@ -1,5 +1,8 @@
 """The checkers that look at numbers and lines: memory, moves, progress, what is left behind, the page."""
 
+import dataclasses
+import mmap
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,12 +12,12 @@ from chaos import report
 from chaos.experiment import Outcome
 from chaos.fault import Fault
 from chaos.left_behind import Before
-from chaos.memory import MIB, MemoryWatch, growth
+from chaos.memory import MIB, POOL_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of
 from chaos.moves import MoveWatch
 from chaos.progress import Progress
 from chaos.promises import MOST_MOVES_IN_10_S
 from chaos.schedule import Schedule
-from chaos.shape import SHAPES
+from chaos.shape import LEAST_PLANNED_CHUNK_BYTES, MOST_CREDIT_CHUNKS, SERVER_JOINS_LATER, SHAPES, Job, Shape
 from chaos.starvation import Starvation
 from chaos.world import Incident
 
@@ -31,28 +34,42 @@ def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
     assert growth(warming) == 0
 
 
-def test_a_rank_may_grow_by_the_segments_that_it_uses_and_not_for_ever():
-    def is_named(growth_of_sample) -> bool:
-        watch = MemoryWatch(in_flight_bytes=0, chunks_in_flight={"a": 200})
-        watch.samples["a/0", 1] = [(2.0 * number, 10 * MIB + growth_of_sample(number)) for number in range(100)]
-        return watch.grown() != []
-
-    assert not is_named(lambda number: min(number, 60) * 2 * MIB), "to 200 chunks of 576 KiB and no further"
-    assert is_named(lambda number: min(number, 60) * 6 * MIB)
-    assert is_named(lambda number: max(0, number - 70) * 4 * MIB), "it grows still"
-
-
-def test_a_server_may_have_grown_by_what_ranks_have_in_flight_and_nobody_else():
-    def named_after_growing_by(bytes_more: int) -> list[str]:
-        watch = MemoryWatch(in_flight_bytes=40 * MIB, chunks_in_flight={})
-        for name in ("server-0", "scheduler-0", "a/0"):
+def test_a_process_stays_flat_but_for_the_segments_of_what_is_in_flight():
+    def named(own_bytes: int, pool_bytes: int) -> list[str]:
+        watch = MemoryWatch(chunks_in_flight={"a/0": 200})
+        for name in ("a/0", "scheduler-0"):
             for number in range(100):
-                watch.samples[name, 1].append((2.0 * number, 10 * MIB + (bytes_more if number > 60 else 0)))
-        return [line.split()[0] for line in watch.grown()]
+                grown = number > 60
+                memory = Memory(10 * MIB + grown * own_bytes, grown * pool_bytes)
+                watch.samples[name, 1].append((2.0 * number, memory))
+        return [line.split(" (")[0] for line in watch.grown()]
 
-    assert named_after_growing_by(40 * MIB) == []
-    assert named_after_growing_by(80 * MIB) == ["scheduler-0", "a/0"]
-    assert named_after_growing_by(100 * MIB) == ["server-0", "scheduler-0", "a/0"]
+    assert named(40 * MIB, 0) == []
+    assert named(60 * MIB, 0) == ["a/0", "scheduler-0"]
+    assert named(0, 200 * SEGMENT_BYTES) == ["UCX's pool of scheduler-0"], "which has none"
+    assert named(0, 201 * SEGMENT_BYTES) == ["UCX's pool of a/0", "UCX's pool of scheduler-0"]
+
+
+def test_chunks_in_flight_are_those_of_the_tensors_up_to_the_credit():
+    job = Job("a", ("n", "m"), group_slots=2, in_flight=3, most_bytes=1 << 20, chunk_bytes=(0, 65536))
+    assert job.most_chunks_in_flight(servers=9) == 2 * 3 * (1 << 20) // LEAST_PLANNED_CHUNK_BYTES
+    assert job.most_chunks_in_flight(servers=2) == 2 * 2 * MOST_CREDIT_CHUNKS
+    large = dataclasses.replace(job, chunk_bytes=(1 << 20,))
+    assert large.most_chunks_in_flight(servers=9) == 6
+    shape = Shape(jobs=(large,), worker_nodes=2, servers=1)
+    assert shape.most_chunks_in_flight == {"a/0": 6, "a/1": 6, "server-0": 12, SERVER_JOINS_LATER: 12}
+
+
+def test_a_pool_is_told_from_other_memory_and_counted_by_its_pages():
+    own = memory_of(os.getpid(), has_pool=True)
+    with mmap.mmap(-1, POOL_BYTES + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as pool:
+        pool.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(100):
+            pool[page * 50 * mmap.PAGESIZE] = 1
+        more = memory_of(os.getpid(), has_pool=True)
+    assert more.pool_bytes - own.pool_bytes == 100 * mmap.PAGESIZE
+    assert abs(more.own_bytes - own.own_bytes) < MIB
+    assert memory_of(2**22 + 1, has_pool=True) is None, "no such process"
 
 
 def test_a_group_that_is_moved_too_often_is_named_once():
@@ -116,7 +133,7 @@ def test_the_page_has_what_was_done_and_what_met():
     outcome = Outcome(
         Schedule(SHAPES["full"], (first, second), 7), incidents, [], [(2.0, "F11: killed", "ABORTED: rank 1")],
         {"faults": 2, "ops": 1234, "groups": 56, "bytes": 3 << 30},
-        {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0}},
+        {"rank": {"most_mib": 80.0, "most_growth_mib": 1.0, "most_pool_mib": 9.0}},
         4.2, {"over 1 s": 3}, 0, 5, 600.0, 300.0, 0.1,
     )  # fmt: skip
     record = report.make_record(outcome, "--seed 7", "abc", "a machine")
@@ -127,12 +144,13 @@ def test_the_page_has_what_was_done_and_what_met():
     assert "1234 all-reduces" in page and "| node-silent | 0 | 1 |" in page and "0.50 processors" in page
     assert "| `--seed 7` | 10.0 | 2 | 0 | 2026-11-22 | abc | a machine |" in page
 
-    other = {**record, "date": "2026-11-23", "memory_mib": {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5}}}
+    memory = {"rank": {"most_mib": 90.0, "most_growth_mib": 0.5, "most_pool_mib": 9.0}}
+    other = {**record, "date": "2026-11-23", "memory_mib": memory}
     other["pairs"] = [["server-kill", "node-silent", "open", 2]]
     other["pairs_never_met"] = [["node-silent", "server-kill"]]
     both = report.together([{"date": "2026-11-22", **record}, other])
     assert both["counts"]["ops"] == 2468 and both["wall_s"] == 1200.0 and both["longest_pause_s"] == 4.2
-    assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0}
+    assert both["memory_mib"]["rank"] == {"most_mib": 90.0, "most_growth_mib": 1.0, "most_pool_mib": 9.0}
     never = both["pairs_never_met"]
     assert ("server-kill", "node-silent") not in never and ("node-silent", "server-kill") not in never
     assert ("node-silent", "node-silent") in never

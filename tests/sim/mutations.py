@@ -374,11 +374,11 @@ MUTATIONS = [
     ),
     mutation(
         "one-refusal-ends-a-request-for-a-group",
-        "F11: a rank acts on a scheduler's refusal after a second one, and hears then that its membership has ended",
+        "F11: a lost rank that asks for a group hears that its membership has ended, and not a refusal as it came",
         (
             "worker/membership/group_requests.cc",
-            "if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry",
-            "if (absl::IsUnavailable(status)) return Retry",
+            "if (absl::IsNotFound(event.answer.status())) return RetryRefused",
+            "if (absl::IsNotFound(event.answer.status()) && event.call == CallId()) return RetryRefused",
         ),
     ),
     mutation(

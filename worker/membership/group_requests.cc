@@ -108,10 +108,8 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   if (found == requests_.end()) return;
   Request& request = found->second;
   request.open_call = CallId();
-  // A scheduler that led, stood still and goes on may refuse this member before it learns that another one leads. The
-  // heartbeats find out whether it is a member, and end what waits here if it is none.
-  const absl::Status& status = event.answer.status();
-  if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry(&request, status, now);
+  if (absl::IsUnavailable(event.answer.status())) return Retry(&request, event.answer.status(), now);
+  if (absl::IsNotFound(event.answer.status())) return RetryRefused(&request, event.answer.status(), now);
   absl::StatusOr<GroupInfo> group = absl::InternalError("the scheduler's answer does not belong to this call");
   if (!event.answer.ok()) {
     group = event.answer.status();
@@ -129,7 +127,16 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   requests_.erase(found);
 }
 
+// A scheduler that led, stood still and goes on may refuse a member before it learns that another one leads. The
+// heartbeats find out whether this process is one, and end what waits here if it is none.
+void GroupRequests::RetryRefused(Request* request, const absl::Status& refusal, Now now) {
+  request->scheduler_wait.reset();
+  request->refusal = refusal;
+  request->retry_ns = std::min(now.monotonic_ns + request->pace.Next(jitter_), request->deadline_ns);
+}
+
 void GroupRequests::Retry(Request* request, const absl::Status& why, Now now) {
+  request->refusal = absl::OkStatus();
   if (!request->scheduler_wait.has_value()) {
     request->scheduler_wait.emplace(*scheduler_, now.monotonic_ns, request->deadline_ns);
   }
@@ -161,12 +168,18 @@ void GroupRequests::GiveUpUnended() {
   in_use_.clear();
 }
 
+absl::Status GroupRequests::DeadlineError(const Request& request) const {
+  if (request.refusal.ok()) return request.scheduler_wait->Error();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the scheduler at ", *scheduler_, " refuses this process: ", request.refusal.message(), "; connect again"));
+}
+
 void GroupRequests::Tick(Now now, MembershipActions* actions) {
   for (auto entry = requests_.begin(); entry != requests_.end();) {
     Request& request = entry->second;
     if (request.open_call == CallId() && now.monotonic_ns >= request.retry_ns) {
       if (now.monotonic_ns >= request.deadline_ns) {
-        const absl::Status error = request.scheduler_wait->Error();
+        const absl::Status error = DeadlineError(request);
         actions->emplace_back(GroupJoinEnded{entry->first, error});
         given_up_.push_back({request.call.request_number, std::string(error.message())});
         entry = requests_.erase(entry);
@@ -174,7 +187,7 @@ void GroupRequests::Tick(Now now, MembershipActions* actions) {
       }
       Ask(&request, now, actions);
     }
-    if (request.open_call == CallId()) request.scheduler_wait->Tick(now, actions);
+    if (request.open_call == CallId() && request.scheduler_wait.has_value()) request.scheduler_wait->Tick(now, actions);
     ++entry;
   }
 }
@@ -183,7 +196,8 @@ uint64_t GroupRequests::NextDeadlineNs() const {
   uint64_t next_ns = kNoDeadline;
   for (const auto& [ticket, request] : requests_) {
     if (request.open_call != CallId()) continue;
-    next_ns = std::min({next_ns, request.retry_ns, request.scheduler_wait->NextDeadlineNs()});
+    next_ns = std::min(next_ns, request.retry_ns);
+    if (request.scheduler_wait.has_value()) next_ns = std::min(next_ns, request.scheduler_wait->NextDeadlineNs());
   }
   return next_ns;
 }

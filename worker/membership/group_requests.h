@@ -51,12 +51,17 @@ class GroupRequests {
     CallId open_call;       // 0: none is under way
     uint64_t retry_ns = 0;  // then: when the next one is due
     RetryPace pace{50 * kNsPerMs, kNsPerS};
-    // Since the first call that broke: until then it waited for other ranks, not for a scheduler.
+    // Since the first of the calls that broke one after the other: until then it waited for other ranks, not for a
+    // scheduler.
     std::optional<SchedulerWait> scheduler_wait;
+    absl::Status refusal;  // not OK: the last call was refused because this process is no member
   };
 
   void Ask(Request* request, Now now, MembershipActions* actions);
   void Retry(Request* request, const absl::Status& why, Now now);
+  void RetryRefused(Request* request, const absl::Status& refusal, Now now);
+  // Of a request between two calls, whose deadline has come.
+  absl::Status DeadlineError(const Request& request) const;
 
   const std::string* const scheduler_;
   CallBook* const calls_;

@@ -106,6 +106,10 @@ void Heartbeats::OnUnknown(const absl::Status& why, Now now) {
   phase_ = Phase::kStopped;
 }
 
+void Heartbeats::OnRefusal(Now now) {
+  if (phase_ == Phase::kPausing && !is_unknown_) due_ns_ = std::min(due_ns_, now.monotonic_ns);
+}
+
 void Heartbeats::ReportSchedulerIsBack(Now now, MembershipActions* actions) {
   if (scheduler_wait_.has_value() && scheduler_wait_->reported()) {
     actions->emplace_back(MembershipNotice{

@@ -27,6 +27,8 @@ class Heartbeats {
   void OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now, MembershipActions* actions);
   // One that waits for its answer over the old ones is repeated over the new ones.
   void OnNewConnections(Now now, MembershipActions* actions);
+  // A scheduler refused another call because this process is no member: the next heartbeat asks at once.
+  void OnRefusal(Now now);
   void Tick(Now now, MembershipActions* actions);
   uint64_t NextDeadlineNs() const;
 

@@ -159,6 +159,7 @@ void MembershipMachine::OnEvent(const CallEnded& event, Now now, MembershipActio
       break;
     case CallOwner::kGroups:
       groups_.OnAnswer(event, now, actions);
+      if (absl::IsNotFound(event.answer.status())) heartbeats_.OnRefusal(now);
       break;
     case CallOwner::kClosedGroups:
       closed_groups_.OnAnswer(event.answer.status(), joining_.joined()->lease_ttl_ms, now);

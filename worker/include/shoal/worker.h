@@ -46,7 +46,7 @@ typedef enum shoal_code {
   SHOAL_ALREADY_EXISTS = 6,    /* for example, another process holds this rank */
   SHOAL_PERMISSION_DENIED = 7,
   SHOAL_RESOURCE_EXHAUSTED = 8,  /* a queue or the servers' slot memory is full */
-  SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child */
+  SHOAL_FAILED_PRECONDITION = 9, /* wrong state: versions differ, closed handle, forked child, membership ended */
   SHOAL_ABORTED = 10,            /* a rank was lost or gave the group up, or ranks disagree: make a new group */
   SHOAL_OUT_OF_RANGE = 11,
   SHOAL_UNIMPLEMENTED = 12, /* the group can't reduce tensors on devices */
@@ -220,7 +220,8 @@ typedef struct shoal_group_options {
  * the message names the ranks that did not call. INVALID_ARGUMENT: the ranks gave different lists, chunk sizes or
  * wires, or differ in an option that must be equal on all. RESOURCE_EXHAUSTED: a server has no memory for the group's
  * slots (the message names the server). ABORTED: a rank was lost, or gave the group up before it was open.
- * FAILED_PRECONDITION: the scheduler has declared this rank lost, and the message says why: make a new worker. */
+ * FAILED_PRECONDITION: the scheduler has declared this rank lost, or no longer knows its job; the message says why:
+ * make a new worker. */
 SHOAL_API shoal_code shoal_group_create(shoal_worker* worker, const shoal_group_options* options, shoal_group** group,
                                         shoal_error* error);
 

@@ -443,6 +443,20 @@ TEST_F(MachineGroupsTest, ALostRankFailsTheGroupsThatWait) {
   EXPECT_THAT(Text(later), HasSubstr("killed"));
 }
 
+TEST_F(MachineGroupsTest, ALostRankHearsTheSameOfARequestThatWaitsAndOfALaterOne) {
+  AddServer("a", 1);
+  const JobId job = JoinAll(2);
+  const RequestHandle waiting = harness_.Send(Group(job, 0, 100, {0, 1}, /*wait_ms=*/20'000));
+  for (int second = 0; second < 6; ++second) {
+    harness_.Advance(1000);
+    EXPECT_TRUE(harness_.Try(Beat(job, 1, 101)).ok());
+  }
+  const absl::Status refusal = harness_.StatusOf(waiting);
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Text(refusal), HasSubstr("rank 0 of job \"gpt\" on node node0 is lost (no heartbeat for 5"));
+  EXPECT_EQ(harness_.Try(Group(job, 0, 100, {0, 1})), refusal);
+}
+
 TEST_F(MachineGroupsTest, ARepeatedRequestReplacesTheFirst) {
   AddServer("a", 1);
   const JobId job = JoinAll(2);

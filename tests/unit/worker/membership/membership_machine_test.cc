@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/failure_detection.h"
 #include "core/frame.h"
 #include "tests/unit/worker/membership/membership_driver.h"
 
@@ -234,6 +235,40 @@ TEST_F(MembershipTest, F11ALostRankThatAsksForAGroupHearsThatItsMembershipHasEnd
             absl::FailedPreconditionError("the scheduler at sched:7070 ended this worker's membership in job \"gpt\": "
                                           "rank 2 of job \"gpt\" is lost (no heartbeat for 5 s); connect again"));
   EXPECT_FALSE(driver_.Find<JoinGroupCall>().has_value());
+}
+
+TEST_F(MembershipTest, ARefusedRequestHasHeartbeatsAskAtOnceAndKeepsTheirPause) {
+  driver_.Do(Asks(1, deadline_ns_));
+  const uint64_t refused_ns = driver_.now_ns();
+  driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::NotFoundError("it is lost"));
+  const Call beat = driver_.Await<HeartbeatCall>(kLeaseNs);
+  EXPECT_EQ(driver_.now_ns(), refused_ns);
+  driver_.Answer(beat, absl::NotFoundError("it is lost"));
+  const uint64_t unknown_ns = driver_.now_ns();
+  while (!driver_.Find<HeartbeatCall>().has_value()) {
+    if (driver_.Find<JoinGroupCall>().has_value()) {
+      driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::NotFoundError("it is lost"));
+    }
+    driver_.Advance(kNsPerMs);
+    ASSERT_LT(driver_.now_ns(), unknown_ns + kLeaseNs);
+  }
+  EXPECT_GE(driver_.now_ns(), unknown_ns + HeartbeatPeriodNs(kLeaseNs) / 8);
+}
+
+TEST_F(MembershipTest, ARequestThatIsRefusedUntilItsDeadlineHasTheSchedulersReason) {
+  const uint64_t deadline_ns = driver_.now_ns() + 100 * kNsPerMs;  // before the heartbeats have found out
+  driver_.Do(Asks(1, deadline_ns));
+  while (driver_.All<GroupJoinEnded>().empty()) {
+    if (driver_.Find<JoinGroupCall>().has_value()) {
+      driver_.Answer(*driver_.Find<JoinGroupCall>(), absl::NotFoundError("rank 2 of job \"gpt\" is lost"));
+    }
+    driver_.Advance(kNsPerMs);
+    ASSERT_LT(driver_.now_ns(), deadline_ns + kNsPerS);
+  }
+  EXPECT_EQ(driver_.Only<GroupJoinEnded>().group.status(),
+            absl::FailedPreconditionError("the scheduler at sched:7070 refuses this process: rank 2 of job \"gpt\" is "
+                                          "lost; connect again"));
+  EXPECT_THAT(driver_.Notices(), IsEmpty()) << "a scheduler that refuses is not away";
 }
 
 TEST_F(MembershipTest, TheSchedulersWordOfWhoIsMissingIsPassedOn) {
