@@ -1,12 +1,8 @@
 #include "scheduler/store/etcd_store.h"
 
-#include <openssl/sha.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -17,24 +13,38 @@ namespace {
 constexpr uint64_t kTimeoutMs = 5000;
 constexpr uint64_t kCompactTimeoutMs = 1000;
 constexpr int kMostReads = 8;
-constexpr size_t kPieceBytes = 512 << 10;  // etcd takes 1.5 MiB in one request
 
-std::string Digest(const std::string& state) {
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(state.data()), state.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return absl::BytesToHexString(digest);
-}
+std::string Digest(const std::string& state) { return absl::BytesToHexString(Sha256Of(state)); }
 
 // Numbers of equal length, so that keys are in the order of generations.
 std::string GenerationKey(const std::string& state_key, int64_t term, uint64_t generation) {
   return absl::StrFormat("%s/%020d-%020d/", state_key, term, generation);
 }
 
+std::string PieceKey(const std::string& generation_key, uint64_t number) {
+  return absl::StrFormat("%s%016x", generation_key, number);
+}
+
 // The first key after all that begin with `prefix`, which ends with '/'.
 std::string EndOf(std::string prefix) {
   ++prefix.back();
   return prefix;
+}
+
+void AddPut(const std::string& key, const std::string& value, etcdserverpb::TxnRequest* request) {
+  etcdserverpb::PutRequest* const put = request->add_success()->mutable_request_put();
+  put->set_key(key);
+  put->set_value(value);
+}
+
+void AddPut(const std::string& generation_key, const PiecePlan::Put& piece, etcdserverpb::TxnRequest* request) {
+  AddPut(PieceKey(generation_key, piece.number), std::string(piece.bytes), request);
+}
+
+// What the operation `index` of a transaction, a range, has read. Nothing if that is not in the answer.
+const etcdserverpb::RangeResponse& RangeOf(const etcdserverpb::TxnResponse& response, int index) {
+  if (index >= response.responses_size()) return etcdserverpb::RangeResponse::default_instance();
+  return response.responses(index).response_range();
 }
 
 }  // namespace
@@ -81,48 +91,105 @@ absl::StatusOr<std::optional<std::string>> EtcdStore::ReadOnce() {
   return state;
 }
 
-etcdserverpb::TxnRequest EtcdStore::PutPiece(const std::string& key, const std::string& piece) const {
-  etcdserverpb::TxnRequest request;
-  etcdserverpb::Compare* ours = request.add_compare();
+absl::StatusOr<int64_t> EtcdStore::ReadMovedAt() {
+  etcdserverpb::RangeRequest request;
+  request.set_key(state_key_);
+  const absl::StatusOr<etcdserverpb::RangeResponse> response = client_->Read(request, kTimeoutMs);
+  if (!response.ok()) return response.status();
+  return response->kvs_size() == 0 ? 0 : response->kvs(0).mod_revision();
+}
+
+absl::StatusOr<int64_t> EtcdStore::Send(etcdserverpb::TxnRequest request, int64_t moved_at,
+                                        const std::string& becomes) {
+  etcdserverpb::Compare* const ours = request.add_compare();
   ours->set_target(etcdserverpb::Compare::CREATE);
   ours->set_key(leader_key_);
   ours->set_create_revision(term_);
-  etcdserverpb::PutRequest* put = request.add_success()->mutable_request_put();
-  put->set_key(key);
-  put->set_value(piece);
-  return request;
-}
-
-absl::Status EtcdStore::WritePiece(const etcdserverpb::TxnRequest& request, int64_t* revision) {
+  etcdserverpb::Compare* const unmoved = request.add_compare();
+  unmoved->set_target(etcdserverpb::Compare::MOD);
+  unmoved->set_key(state_key_);
+  unmoved->set_mod_revision(moved_at);
+  request.add_failure()->mutable_request_range()->set_key(leader_key_);
+  request.add_failure()->mutable_request_range()->set_key(state_key_);
+  bytes_since_compaction_ += request.ByteSizeLong();
   const absl::StatusOr<etcdserverpb::TxnResponse> response = client_->Transact(request, kTimeoutMs);
   if (!response.ok()) return response.status();
-  *revision = response->header().revision();
-  if (response->succeeded()) return absl::OkStatus();
-  term_is_over_.store(true, std::memory_order_release);
-  return absl::FailedPreconditionError(absl::StrCat("term ", term_, " has ended: another scheduler leads"));
+  if (response->succeeded()) return response->header().revision();
+  const etcdserverpb::RangeResponse& leader = RangeOf(*response, 0);
+  if (leader.kvs_size() == 0 || leader.kvs(0).create_revision() != term_) {
+    term_is_over_.store(true, std::memory_order_release);
+    return absl::FailedPreconditionError(absl::StrCat("term ", term_, " has ended: another scheduler leads"));
+  }
+  // Where the client repeated it because the answer was lost, it finds its own work done. Though equal states have
+  // equal values, it is that of this save: in a term there is one writer, and what an earlier save of it has sent in
+  // this generation does nothing since `moved_at`.
+  const etcdserverpb::RangeResponse& state = RangeOf(*response, 1);
+  if (state.kvs_size() == 1 && state.kvs(0).value() == becomes) return state.kvs(0).mod_revision();
+  return absl::AbortedError(absl::StrCat(
+      "the state under ", state_key_, " (", Describe(),
+      ") was changed meanwhile, as by an earlier save that had been given up; the next save writes all of it anew"));
+}
+
+absl::StatusOr<EtcdStore::Kept> EtcdStore::WriteChange(Kept kept, PiecePlan plan, const std::string& digest) {
+  etcdserverpb::TxnRequest request;
+  for (const PiecePlan::Put& piece : plan.puts) AddPut(kept.generation_key, piece, &request);
+  for (const uint64_t number : plan.removed) {
+    request.add_success()->mutable_request_delete_range()->set_key(PieceKey(kept.generation_key, number));
+  }
+  const std::string becomes = absl::StrCat(kept.generation_key, " ", digest);
+  AddPut(state_key_, becomes, &request);
+  const absl::StatusOr<int64_t> moved_at = Send(std::move(request), kept.moved_at, becomes);
+  if (!moved_at.ok()) return moved_at.status();
+  kept.moved_at = *moved_at;
+  kept.pieces = std::move(plan.kept);
+  return kept;
+}
+
+absl::StatusOr<EtcdStore::Kept> EtcdStore::WriteAnew(int64_t moved_at, PiecePlan plan, const std::string& digest) {
+  // The last transaction also moves the key and removes what is older.
+  constexpr size_t kMostPuts = kMostOperations - 2;
+  const std::string generation_key = GenerationKey(state_key_, term_, ++generation_);
+  const std::string becomes = absl::StrCat(generation_key, " ", digest);
+  etcdserverpb::TxnRequest request;
+  size_t put_bytes = 0;
+  for (const PiecePlan::Put& piece : plan.puts) {
+    if (static_cast<size_t>(request.success_size()) == kMostPuts || put_bytes + piece.bytes.size() > kMostPutBytes) {
+      const absl::StatusOr<int64_t> done = Send(std::exchange(request, {}), moved_at, becomes);
+      if (!done.ok()) return done.status();
+      put_bytes = 0;
+    }
+    AddPut(generation_key, piece, &request);
+    put_bytes += piece.bytes.size();
+  }
+  AddPut(state_key_, becomes, &request);
+  etcdserverpb::DeleteRangeRequest* const older = request.add_success()->mutable_request_delete_range();
+  older->set_key(state_key_ + "/");
+  older->set_range_end(generation_key);
+  const absl::StatusOr<int64_t> saved_at = Send(std::move(request), moved_at, becomes);
+  if (!saved_at.ok()) return saved_at.status();
+  return Kept{.moved_at = *saved_at, .generation_key = generation_key, .pieces = std::move(plan.kept)};
+}
+
+absl::StatusOr<EtcdStore::Kept> EtcdStore::WriteNext(std::optional<Kept> kept, const std::string& state) {
+  const std::vector<StatePiece> pieces = CutState(state);
+  const std::string digest = Digest(state);
+  if (!kept.has_value()) {
+    const absl::StatusOr<int64_t> moved_at = ReadMovedAt();
+    if (!moved_at.ok()) return moved_at.status();
+    return WriteAnew(*moved_at, PlanAnew(pieces), digest);
+  }
+  std::optional<PiecePlan> change = PlanChange(kept->pieces, pieces);
+  if (!change.has_value()) return WriteAnew(kept->moved_at, PlanAnew(pieces), digest);
+  return WriteChange(*std::move(kept), *std::move(change), digest);
 }
 
 absl::Status EtcdStore::Write(const std::string& state) {
-  const std::string pieces_key = GenerationKey(state_key_, term_, ++generation_);
-  size_t begin = 0;
-  int64_t revision = 0;
-  int number = 0;
-  const auto key = [&] { return absl::StrFormat("%s%06d", pieces_key, number); };
-  for (; state.size() - begin > kPieceBytes; begin += kPieceBytes, ++number) {
-    absl::Status status = WritePiece(PutPiece(key(), state.substr(begin, kPieceBytes)), &revision);
-    if (!status.ok()) return status;
-  }
-  etcdserverpb::TxnRequest last = PutPiece(key(), state.substr(begin));
-  etcdserverpb::PutRequest* name = last.add_success()->mutable_request_put();
-  name->set_key(state_key_);
-  name->set_value(absl::StrCat(pieces_key, " ", Digest(state)));
-  etcdserverpb::DeleteRangeRequest* older = last.add_success()->mutable_request_delete_range();
-  older->set_key(state_key_ + "/");
-  older->set_range_end(pieces_key);
-  if (absl::Status status = WritePiece(last, &revision); !status.ok()) return status;
-  bytes_since_compaction_ += state.size();
+  // What lies there is unknown from here on, unless all goes well.
+  absl::StatusOr<Kept> saved = WriteNext(std::exchange(kept_, std::nullopt), state);
+  if (!saved.ok()) return saved.status();
+  kept_ = *std::move(saved);
   ++saves_since_compaction_;
-  CompactIfDue(revision);
+  CompactIfDue(kept_->moved_at);
   return absl::OkStatus();
 }
 

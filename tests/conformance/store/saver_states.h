@@ -1,11 +1,14 @@
-// States of very different sizes, of which a reader can tell whether it has the whole of one.
+// States of very different sizes, of which a reader can tell whether it has the whole of one. They have much in common,
+// as the states of a scheduler have.
 #ifndef SHOAL_TESTS_CONFORMANCE_STORE_SAVER_STATES_H_
 #define SHOAL_TESTS_CONFORMANCE_STORE_SAVER_STATES_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -13,10 +16,22 @@
 
 namespace shoal::scheduler {
 
-// The largest takes several writes, to a file and to etcd.
+inline std::string NoiseOf(uint64_t seed, size_t bytes) {
+  std::mt19937_64 random(seed);
+  std::string noise(bytes, '\0');
+  std::generate(noise.begin(), noise.end(), [&random] { return static_cast<char>(random()); });
+  return noise;
+}
+
+// The largest takes several writes, to a file and to etcd. Two of them that follow each other differ by little.
 inline std::string WholeState(uint64_t number) {
-  constexpr std::array<size_t, 3> kFillBytes = {1'300'000, 10, 600'000};
-  return absl::StrCat(number, ":", std::string(kFillBytes[number % 3], static_cast<char>('a' + number % 26)));
+  constexpr std::array<size_t, 4> kFillBytes = {1'300'000, 10, 600'000, 1'300'000};
+  static const std::string kInCommon = NoiseOf(/*seed=*/0, kFillBytes[0]);
+  const size_t bytes = kFillBytes[number % kFillBytes.size()];
+  const std::string own = NoiseOf(number, std::min<size_t>(bytes, 20'000));
+  std::string fill = kInCommon.substr(0, bytes);
+  fill.replace(number * 100'003 % (bytes - own.size() + 1), own.size(), own);
+  return absl::StrCat(number, ":", fill);
 }
 
 // nullopt: it is a part or a mixture.

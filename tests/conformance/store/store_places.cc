@@ -194,6 +194,12 @@ class EtcdPlace : public LastingPlace {
                *request.add_success()->mutable_request_delete_range() = AllPieces<etcdserverpb::DeleteRangeRequest>();
                Do(request);
              }},
+            {"a piece is another one of the same state",
+             [this] {
+               const auto pieces = client_.Read(AllPieces<etcdserverpb::RangeRequest>(), /*timeout_ms=*/5000);
+               Put(pieces->kvs(0).key(), pieces->kvs(1).value());
+             }},
+            {"there is a piece too many", [this] { Put(LastPiece().key() + "0", "x"); }},
             {"what names the pieces is empty", [this] { Put(kStateKey, ""); }},
             {"what names the pieces names none", [this] { Put(kStateKey, " 00"); }},
             {"what names the pieces is foreign", [this] { Put(kStateKey, "dear diary"); }}};
