@@ -377,8 +377,8 @@ MUTATIONS = [
         "F11: a lost rank that asks for a group hears that its membership has ended, and not a refusal as it came",
         (
             "worker/membership/group_requests.cc",
-            "if (absl::IsNotFound(event.answer.status())) return RetryRefused",
-            "if (absl::IsNotFound(event.answer.status()) && event.call == CallId()) return RetryRefused",
+            "if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry",
+            "if (absl::IsUnavailable(status)) return Retry",
         ),
     ),
     mutation(

@@ -132,15 +132,19 @@ class Tried:
         TRIED.write_text(json.dumps({"sources": self._digest, "outcomes": self._outcomes}), encoding="utf-8")
 
 
-def write_results(results: list[dict]) -> pathlib.Path:
+def describe_tree() -> str:
+    """Before the sources are copied: by the end the checkout may be another one."""
     state = subprocess.run(
         ["git", "-C", str(ROOT), "status", "--porcelain"], check=True, capture_output=True, text=True
     )
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True
     )
+    return commit.stdout.strip() + (" with uncommitted changes" if state.stdout.strip() else "")
+
+
+def write_results(results: list[dict], tree: str) -> pathlib.Path:
     today = datetime.date.today().isoformat()
-    tree = commit.stdout.strip() + (" with uncommitted changes" if state.stdout.strip() else "")
     folder = ROOT / "sim" / "results"
     folder.mkdir(parents=True, exist_ok=True)
     report = folder / f"mutations_{today}.md"
@@ -172,6 +176,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compile jobs (one a core)")
     options = parser.parse_args()
     chosen = [mutation for mutation in MUTATIONS if not options.names or mutation.name in options.names]
+    tree = describe_tree()
     tried = Tried(copy_sources())
     unchanged = tried.get("")
     if unchanged is None:
@@ -192,7 +197,7 @@ def main() -> None:
         share = f"{result['seeds_that_find_it']} of {result['seeds_run']} seeds"
         print(f"{mutation.name} ({time.monotonic() - started:.0f} s, {share}): {verdict}", flush=True)
     if not options.names:
-        print(f"written: {write_results(results).relative_to(ROOT)}")
+        print(f"written: {write_results(results, tree).relative_to(ROOT)}")
     survivors = [result["name"] for result in results if result["seed"] is None]
     if survivors:
         sys.exit(f"not found: {', '.join(survivors)}")

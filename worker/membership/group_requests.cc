@@ -108,8 +108,8 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   if (found == requests_.end()) return;
   Request& request = found->second;
   request.open_call = CallId();
-  if (absl::IsUnavailable(event.answer.status())) return Retry(&request, event.answer.status(), now);
-  if (absl::IsNotFound(event.answer.status())) return RetryRefused(&request, event.answer.status(), now);
+  const absl::Status& status = event.answer.status();
+  if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return Retry(&request, status, now);
   absl::StatusOr<GroupInfo> group = absl::InternalError("the scheduler's answer does not belong to this call");
   if (!event.answer.ok()) {
     group = event.answer.status();
@@ -127,21 +127,17 @@ void GroupRequests::OnAnswer(const CallEnded& event, Now now, MembershipActions*
   requests_.erase(found);
 }
 
-// A scheduler that led, stood still and goes on may refuse a member before it learns that another one leads. The
-// heartbeats find out whether this process is one, and end what waits here if it is none.
-void GroupRequests::RetryRefused(Request* request, const absl::Status& refusal, Now now) {
-  request->scheduler_wait.reset();
-  request->refusal = refusal;
-  request->retry_ns = std::min(now.monotonic_ns + request->pace.Next(jitter_), request->deadline_ns);
-}
-
 void GroupRequests::Retry(Request* request, const absl::Status& why, Now now) {
-  request->refusal = absl::OkStatus();
+  request->retry_ns = std::min(now.monotonic_ns + request->pace.Next(jitter_), request->deadline_ns);
+  // A scheduler that led, stood still and goes on may refuse a member before it learns that another one leads. The
+  // heartbeats find out whether this process is one, and end what waits here if it is none.
+  const bool is_refused = absl::IsNotFound(why);
+  request->refusal = is_refused ? why : absl::OkStatus();
+  if (is_refused) return request->scheduler_wait.reset();
   if (!request->scheduler_wait.has_value()) {
     request->scheduler_wait.emplace(*scheduler_, now.monotonic_ns, request->deadline_ns);
   }
   request->scheduler_wait->OnBroken(why);
-  request->retry_ns = std::min(now.monotonic_ns + request->pace.Next(jitter_), request->deadline_ns);
 }
 
 void GroupRequests::OnNewConnections(Now now, MembershipActions* actions) {

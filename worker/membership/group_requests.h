@@ -58,8 +58,8 @@ class GroupRequests {
   };
 
   void Ask(Request* request, Now now, MembershipActions* actions);
+  // Its call broke (Unavailable) or was refused (NotFound).
   void Retry(Request* request, const absl::Status& why, Now now);
-  void RetryRefused(Request* request, const absl::Status& refusal, Now now);
   // Of a request between two calls, whose deadline has come.
   absl::Status DeadlineError(const Request& request) const;
 

@@ -8,27 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/conformance/store/random_bytes.h"
 
 namespace shoal::scheduler {
-
-inline std::string NoiseOf(uint64_t seed, size_t bytes) {
-  std::mt19937_64 random(seed);
-  std::string noise(bytes, '\0');
-  std::generate(noise.begin(), noise.end(), [&random] { return static_cast<char>(random()); });
-  return noise;
-}
 
 // The largest takes several writes, to a file and to etcd. Two of them that follow each other differ by little.
 inline std::string WholeState(uint64_t number) {
   constexpr std::array<size_t, 4> kFillBytes = {1'300'000, 10, 600'000, 1'300'000};
-  static const std::string kInCommon = NoiseOf(/*seed=*/0, kFillBytes[0]);
+  static const std::string kInCommon = RandomBytes(kFillBytes[0], /*seed=*/0);
   const size_t bytes = kFillBytes[number % kFillBytes.size()];
-  const std::string own = NoiseOf(number, std::min<size_t>(bytes, 20'000));
+  const std::string own = RandomBytes(std::min<size_t>(bytes, 20'000), number);
   std::string fill = kInCommon.substr(0, bytes);
   fill.replace(number * 100'003 % (bytes - own.size() + 1), own.size(), own);
   return absl::StrCat(number, ":", fill);

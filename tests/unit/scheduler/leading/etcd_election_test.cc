@@ -1,17 +1,16 @@
 // Elections and guarded writes against a real etcd.
 #include "scheduler/leading/etcd_election.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "scheduler/store/etcd_store.h"
 #include "tests/conformance/store/etcd_process.h"
+#include "tests/conformance/store/random_bytes.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -157,17 +156,16 @@ TEST_F(EtcdElectionTest, WhatWasWrittenLongAgoIsForgotten) {
   EtcdClient client(Target());
   EtcdElection election(&client, "a:1", kLeaseMs);
   EtcdStore store(&client, election.leader_key(), election.Stand()->term);
-  std::mt19937_64 random(1);
   etcdserverpb::RangeRequest as_at_first;
   as_at_first.set_key("/test/state");
   ASSERT_TRUE(Save(&store, "first").ok());
   as_at_first.set_revision(client.Read(as_at_first, 5000)->header().revision());
   ASSERT_TRUE(Save(&store, "second").ok());
   EXPECT_TRUE(client.Read(as_at_first, 5000).ok()) << "others may still want to see that";
-  std::string large;  // anew each time: what has not changed is not written
-  for (uint64_t bytes = 0; bytes <= 2 * EtcdStore::kCompactAfterBytes; bytes += large.size()) {
-    large.resize(1'000'000);
-    std::generate(large.begin(), large.end(), [&random] { return static_cast<char>(random()); });
+  constexpr size_t kLargeBytes = 1'000'000;
+  std::string large;
+  for (uint64_t bytes = 0; bytes <= 2 * EtcdStore::kCompactAfterBytes; bytes += kLargeBytes) {
+    large = RandomBytes(kLargeBytes, bytes);  // what has not changed is not written
     ASSERT_TRUE(Save(&store, large).ok());
   }
   const absl::Status forgotten = client.Read(as_at_first, 5000).status();

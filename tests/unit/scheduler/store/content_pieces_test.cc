@@ -12,19 +12,13 @@
 #include "core/hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/conformance/store/random_bytes.h"
 
 namespace shoal::scheduler {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-std::string RandomBytes(size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string bytes(count, '\0');
-  for (char& each : bytes) each = static_cast<char>(random());
-  return bytes;
-}
 
 std::string Join(const std::vector<std::string_view>& pieces) {
   std::string joined;

@@ -2,8 +2,6 @@
 #ifndef SHOAL_TESTS_UNIT_SCHEDULER_STORE_ETCD_STORE_HARNESS_H_
 #define SHOAL_TESTS_UNIT_SCHEDULER_STORE_ETCD_STORE_HARNESS_H_
 
-#include <openssl/sha.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/store/etcd_store.h"
 #include "tests/conformance/store/etcd_process.h"
+#include "tests/conformance/store/random_bytes.h"
 #include "tests/unit/scheduler/store/lossy_etcd.h"
 
 namespace shoal::scheduler {
@@ -34,24 +32,12 @@ inline constexpr char kLeaderKey[] = "/test/leader";
 inline constexpr char kStateKey[] = "/test/state";
 inline constexpr char kPiecesKey[] = "/test/state/";
 
-inline std::string RandomBytes(size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string bytes(count, '\0');
-  for (char& each : bytes) each = static_cast<char>(random());
-  return bytes;
-}
-
 inline std::string Changed(std::string state, size_t at) {
   state[at] = static_cast<char>(state[at] ^ 1);
   return state;
 }
 
-inline std::string HexDigest(const std::string& bytes) {
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return absl::BytesToHexString(digest);
-}
+inline std::string HexDigest(const std::string& bytes) { return absl::BytesToHexString(Sha256Of(bytes)); }
 
 class EtcdStoreTest : public ::testing::Test {
  protected:

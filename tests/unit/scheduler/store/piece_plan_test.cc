@@ -16,19 +16,13 @@
 #include "gtest/gtest.h"
 #include "scheduler/store/content_pieces.h"
 #include "scheduler/store/state_codec.h"
+#include "tests/conformance/store/random_bytes.h"
 
 namespace shoal::scheduler {
 namespace {
 
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-std::string RandomBytes(size_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string bytes(count, '\0');
-  for (char& each : bytes) each = static_cast<char>(random());
-  return bytes;
-}
 
 size_t PutBytes(const PiecePlan& plan) {
   size_t bytes = 0;
