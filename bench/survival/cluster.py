@@ -120,13 +120,19 @@ def tail(log: pathlib.Path) -> str:
 
 
 class Training:
-    """One run of examples/train_gpt.py, with a torchrun on each node. Started by the constructor."""
+    """One run of examples/train_gpt.py, with a torchrun on each node. Started by the constructor.
 
-    def __init__(self, root: pathlib.Path, cluster: Cluster, text: pathlib.Path, limit_s: float):
+    It does no more steps than `allow_steps` was last given, so that it is not over before what is to happen while it
+    trains, however slow the machine is."""
+
+    def __init__(self, cluster: Cluster, text: pathlib.Path, limit_s: float, allowed_steps: int):
         shape = cluster.shape
         self.deadline = time.monotonic() + limit_s
         self.summary = cluster.folder / "training.json"
-        program = [str(root / "examples/train_gpt.py"), "--backend", "shoal", "--text", str(text)]
+        self.gate = cluster.folder / "allowed_steps"
+        self.allow_steps(allowed_steps)
+        program = [str(pathlib.Path(__file__).with_name("gated_training.py")), str(self.gate)]
+        program += ["--backend", "shoal", "--text", str(text)]
         program += ["--steps", str(shape.steps), "--report-every", "1", *shape.model, "--summary", str(self.summary)]
         nodes = list(dict.fromkeys(cluster.network.workers))
         self.logs = [cluster.folder / f"training-{number}.log" for number in range(len(nodes))]
@@ -161,30 +167,35 @@ class Training:
             pipes = {"stdin": subprocess.DEVNULL, "stdout": sink, "stderr": subprocess.STDOUT}
             return cluster.processes.start(node, command, env, **pipes)
 
+    def allow_steps(self, steps: int) -> None:
+        """It does so many steps and then waits for the next call. Not fewer than it was allowed before."""
+        new = self.gate.with_name(self.gate.name + ".new")
+        new.write_text(str(steps))
+        new.replace(self.gate)
+
     def __enter__(self) -> "Training":
         return self
 
     def __exit__(self, *_exception) -> None:
         self.reader.close()
 
+    def read_steps_done(self) -> int:
+        """How many steps rank 0 has said to be done by now."""
+        *lines, self.unread = (self.unread + self.reader.read()).split("\n")
+        for line in lines:
+            if match := STEP_DONE.match(line):
+                self.steps_done = int(match.group(1))
+        return self.steps_done
+
     def wait_for_step(self, step: int) -> None:
         """Returns when so many are done. RigError if the training ends earlier or takes longer than its limit."""
-        while self.steps_done < step:
-            *lines, self.unread = (self.unread + self.reader.read()).split("\n")
-            for line in lines:
-                if match := STEP_DONE.match(line):
-                    self.steps_done = int(match.group(1))
-            if self.steps_done >= step:
-                return
+        while self.read_steps_done() < step:
             for process, log in zip(self.processes, self.logs):
                 if process.poll() is not None:
                     raise RigError(f"the training ended with {process.returncode} before step {step}:\n{tail(log)}")
             if time.monotonic() > self.deadline:
                 raise RigError(f"out of time at step {self.steps_done}:\n{tail(self.logs[0])}")
             time.sleep(POLL_S)
-
-    def is_over(self) -> bool:
-        return any(process.poll() is not None for process in self.processes)
 
     def finish(self) -> dict:
         """Its summary. RigError if an op failed, or the ranks' weights differ."""

@@ -47,7 +47,7 @@ class SchedulerAway:
     def strike(self, cluster: Cluster, training: Training) -> dict:
         began_at = cluster.kill_scheduler()
         time.sleep(max(0.0, began_at + self.seconds - time.monotonic()))
-        training.wait_for_step(training.steps_done + self.steps)
+        training.wait_for_step(training.read_steps_done() + self.steps)
         cluster.restart_scheduler()
         return {"kind": "scheduler away", "began_at": began_at, "ended_at": time.monotonic()}
 

@@ -1,21 +1,28 @@
 """The bench's part `survive`, in small: training goes on through kills, restarts and a scheduler that is away."""
 
+import dataclasses
 import os
 import pathlib
 import sys
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
+from rig.nodes import RigError
 from survival import findings
 from survival.cluster import Shape
 from survival.faults import Kill, RollingRestart, SchedulerAway, random_kills
-from survival.run import train
+from survival.run import steps_before_the_last_fault, train
 
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_BIN", ROOT / "build/bin"))
 LEASE_TTL_MS = 1500
+SMALL_MODEL = (
+    *("--width", "96", "--layers", "2", "--heads", "4", "--batch", "2", "--context", "32"),
+    *("--bucket-mib", "0.25"),
+)
 LIMIT_S = 300  # of a run that takes 15 s; a slow disk alone has 40 s to read PyTorch from
 
 
@@ -31,9 +38,7 @@ def needs_root() -> None:
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize(("nodes", "ranks"), [(1, 2), (2, 4)], ids=["one node", "rails"])
 def test_training_ends_with_the_same_weights_whatever_is_killed(needs_root: None, nodes: int, ranks: int):
-    small = ("--width", "96", "--layers", "2", "--heads", "4", "--batch", "2", "--context", "32")
-    model = (*small, "--bucket-mib", "0.25")
-    shape = Shape(nodes=nodes, ranks=ranks, servers=3, steps=320, model=model, lease_ttl_ms=LEASE_TTL_MS)
+    shape = Shape(nodes=nodes, ranks=ranks, servers=3, steps=320, model=SMALL_MODEL, lease_ttl_ms=LEASE_TTL_MS)
     undisturbed = train(ROOT, PROGRAMS, shape, [], LIMIT_S, print)
     faults = [
         *(Kill(10 + 10 * server, 0.005, server) for server in range(3)),
@@ -48,6 +53,35 @@ def test_training_ends_with_the_same_weights_whatever_is_killed(needs_root: None
     assert "rank-lost" not in disturbed["events"]
     # The scheduler that was started again saw nothing opened; the one of the undisturbed run says how ranks reduce.
     assert any("2 rails" in text for text in undisturbed["opened"]) == (nodes > 1), undisturbed["opened"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """Does nothing but see, after so many seconds, how far the training is."""
+
+    at_step: int
+    seconds: float = 0
+    steps: int = 0
+
+    def strike(self, _cluster, training) -> dict:
+        time.sleep(self.seconds)
+        return {"steps_done": training.read_steps_done()}
+
+
+@pytest.mark.timeout(400)
+def test_training_waits_for_a_last_fault_that_comes_late(needs_root: None):
+    shape = Shape(nodes=1, ranks=2, servers=1, steps=12, model=SMALL_MODEL, lease_ttl_ms=LEASE_TTL_MS)
+    faults = [Look(at_step=6, seconds=2), Look(at_step=3, steps=4)]  # without a gate it is over 0.1 s after step 6
+    record = train(ROOT, PROGRAMS, shape, faults, LIMIT_S, print)
+    assert record["faults"][0]["steps_done"] == 6
+    assert len(record["step_ended_at"]) == 12
+
+
+def test_a_fault_after_which_too_few_steps_are_left_is_refused():
+    shape = Shape(steps=320)
+    assert steps_before_the_last_fault(shape, [Look(at_step=10), Look(at_step=297, steps=20)]) == 298
+    with pytest.raises(RigError, match="a fault at step 298 needs 21 more steps"):
+        steps_before_the_last_fault(shape, [Look(at_step=298, steps=20)])
 
 
 def test_a_kill_is_charged_with_the_slower_step_of_two():
