@@ -48,9 +48,10 @@ def fairness(scenario: dict) -> list[str]:
 def machine_text(report: dict) -> str:
     machine = report["machine"]
     changed = f" with {machine['changed_files']} changed files" if machine["changed_files"] else ""
+    programs = f" The programs are of commit {machine['programs_commit']}." if "programs_commit" in machine else ""
     other = f" The other build is of commit {machine['other_commit']}." if "other_commit" in machine else ""
     return (
-        f"{report['started_at']}, commit {machine['commit']}{changed}.{other} {machine['cpu_model']},"
+        f"{report['started_at']}, commit {machine['commit']}{changed}.{programs}{other} {machine['cpu_model']},"
         f" {machine['cpu_count']}"
         f" cpus, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, UCX {machine['ucx']}, torch"
         f" {machine['torch']}, OpenMPI {machine['open_mpi']}. Load average before: {report['load_average_before']:.2f}."

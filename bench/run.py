@@ -130,6 +130,8 @@ def run_part(part: Part, arguments: argparse.Namespace) -> bool:
         "chart": f"{base.name}.svg",
         "scenarios": [],
     }
+    if arguments.programs.resolve() != (ROOT / "build/bin").resolve():
+        report["machine"]["programs_commit"] = machine.commit_of_programs(arguments.programs)
     if arguments.other_build is not None:
         report["machine"]["other_commit"] = machine.commit_of_programs(arguments.other_build)
     settings = make_settings(arguments)
