@@ -30,6 +30,12 @@ inline constexpr uint64_t kDefaultLeaseTtlNs = 5 * kNsPerS;
 inline constexpr uint64_t kHeartbeatsPerLease = 3;
 constexpr uint64_t HeartbeatPeriodNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / kHeartbeatsPerLease; }
 
+// A scheduler that passes its callers' calls on asks the leader this often whether it is there, and stops passing calls
+// on, and refuses them, when there was no answer for so long: within a quarter of a member's lease, so that the member
+// has the time to ask the other schedulers.
+constexpr uint64_t LeaderProbePeriodNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / 12; }
+constexpr uint64_t LeaderProbeTimeoutNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / 6; }
+
 // ---- a path that falls silent ----
 
 // The kernels of two nodes probe an idle connection. The side that made it (the rank) asks this often, the side that

@@ -45,6 +45,8 @@ namespace shoal {
     "Another scheduler leads; calls are passed on to it.") \
   X(kLeaderMissing, "leader-missing", kWarning, kScheduler, \
     "No scheduler leads at the moment.") \
+  X(kLeaderSilent, "leader-silent", kWarning, kScheduler, \
+    "Another scheduler leads and does not answer this one, which refuses calls meanwhile.") \
   X(kElectionFailed, "election-failed", kWarning, kScheduler, \
     "The store of the election could not be asked.") \
   X(kServerRegistered, "server-registered", kInfo, kScheduler, \

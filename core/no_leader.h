@@ -16,9 +16,13 @@ inline constexpr char kLeadsNoLonger[] = "this scheduler no longer leads; try ag
 // The lead has changed while the call was under way.
 inline constexpr char kAnotherLeads[] = "another scheduler leads now; try again";
 
+// It knows which one leads, and is cut off from that one.
+inline constexpr char kLeaderIsSilent[] = "the scheduler that leads does not answer this one; try again";
+
 inline bool IsRefusedByFollower(const absl::Status& status) {
   const absl::string_view text = status.message();
-  return absl::IsUnavailable(status) && (text == kNobodyLeads || text == kLeadsNoLonger || text == kAnotherLeads);
+  return absl::IsUnavailable(status) &&
+         (text == kNobodyLeads || text == kLeadsNoLonger || text == kAnotherLeads || text == kLeaderIsSilent);
 }
 
 }  // namespace shoal

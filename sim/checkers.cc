@@ -93,6 +93,22 @@ void Checkers::CheckHealing(uint32_t job, const Truth& truth, uint64_t worked_ns
                     " ms after all ranks had called it, the one before it had ended, and so had all faults (healing)"));
 }
 
+void Checkers::GroupCloseCalled(uint32_t job, const std::string& group) {
+  Closing& closing = closings_[{job, group}];
+  ++closing.called;
+  closing.called_ns = world_->now_ns();
+}
+
+void Checkers::GroupClosed(uint32_t job, const std::string& group, size_t ranks) {
+  const Closing& closing = closings_[{job, group}];
+  if (closing.called < ranks || failed_groups_.contains({job, group})) return;
+  if (IsExcused(ExcusableCheck::kHealing, job)) return;
+  const uint64_t since_ns = std::max(closing.called_ns, faults_->last_end_ns());
+  if (world_->now_ns() <= since_ns + healing_ns_) return;
+  Fail(absl::StrCat("job ", job, " group ", group, ": a rank left it ", (world_->now_ns() - since_ns) / kNsPerMs,
+                    " ms after all ranks had closed it, and all faults had ended (healing)"));
+}
+
 void Checkers::CheckCode(const std::string& where, const absl::Status& status) {
   const bool lacked_memory = absl::StrContains(status.message(), kNoMemory);
   if (absl::IsResourceExhausted(status) && !lacked_memory) {

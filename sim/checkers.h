@@ -19,8 +19,8 @@
 //   message       the error of an op that fails names the rank that a fault hit, or says what was done to it; want of
 //                 memory has the code for it on all ranks
 //   healing       when all faults have ended, a group works within a lease and a second (I10): an op that all ranks
-//   have
-//                 called ends within that time, or after the one before it
+//                 have called ends within that time, or after the one before it; a group that all ranks have closed
+//                 is left
 //   loans         what a server borrows is not written to, and is returned once
 //   liveness      every op ends, every process ends, and servers are empty when all workers have gone
 //
@@ -77,6 +77,9 @@ class Checkers {
 
   // A rank calls an op; of all ranks the last call counts.
   void OpCalled(uint32_t job, const std::string& group, uint64_t op);
+  // A rank closes the group, whose ops it has made; it has left it.
+  void GroupCloseCalled(uint32_t job, const std::string& group);
+  void GroupClosed(uint32_t job, const std::string& group, size_t ranks);
   // `rank` in the group, whose ranks in the job are `job_ranks`.
   void OpEnded(uint32_t job, const std::string& group, uint64_t op, uint64_t called_ns, uint32_t rank,
                const std::vector<uint32_t>& job_ranks, const SumOrder& order, const OpPlan& plan,
@@ -140,6 +143,10 @@ class Checkers {
     uint64_t called_ns = 0;    // by the last of them
     bool failed = false;       // on a rank, which does not take part any more
   };
+  struct Closing {
+    size_t called = 0;       // by ranks
+    uint64_t called_ns = 0;  // by the last of them
+  };
   struct Grave {
     std::string whose;
     std::vector<std::byte> memory;
@@ -163,6 +170,7 @@ class Checkers {
   std::set<std::pair<uint32_t, std::string>> failed_groups_;             // likewise
   std::function<void(uint32_t, const std::string&)> on_group_failed_ = [](uint32_t, const std::string&) {};
   std::map<std::tuple<uint32_t, std::string, uint32_t>, uint64_t> worked_ns_;  // by job, group and its rank
+  std::map<std::pair<uint32_t, std::string>, Closing> closings_;               // by job and group
   std::vector<Grave> graves_;
   uint64_t ops_ok_ = 0;
   uint64_t ops_failed_ = 0;

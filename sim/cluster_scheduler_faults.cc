@@ -60,6 +60,10 @@ bool Cluster::HitCandidate(const Fault& fault, uint64_t end_ns) {
       return true;
     case FaultKind::kFollowerStop:
       ExcuseJoinsUntil(end_ns);
+      if (fault.target % 5 > 2) {
+        hit.CutFromLeaderUntil(end_ns);
+        return true;
+      }
       if (fault.target % 5 > 0) {
         hit.PauseUntil(end_ns);
         return true;
@@ -122,6 +126,10 @@ bool Cluster::HitScheduler(const Fault& fault, uint64_t end_ns) {
       const size_t index = followers_.empty() ? 0 : fault.target % followers_.size();
       if (followers_.empty() || followers_[index] == nullptr) return false;
       ExcuseJoinsUntil(end_ns);
+      if (fault.target % 5 > 2) {
+        followers_[index]->CutFromLeaderUntil(end_ns);
+        return true;
+      }
       if (fault.target % 5 > 0) {
         followers_[index]->StandStillUntil(end_ns);
         return true;

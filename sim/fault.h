@@ -27,7 +27,7 @@ namespace shoal::sim {
   X(kSaveAnswersLost, "save-answers-lost")   /* saves take place, and the scheduler hears that they failed */        \
   X(kLeaderCut, "leader-cut")               /* the scheduler that leads does not reach the store */              \
   X(kLeaderChange, "leader-change")          /* another scheduler leads; what the old one began ends late */  \
-  X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, or ends and is back */ \
+  X(kFollowerStop, "follower-stop")          /* of several schedulers one that follows stands still, ends and is back, or is cut off from the leader */ \
   X(kRogueClient, "rogue-client")            /* somebody sends garbage and forged frames to a server */       \
   /* survivable */                                                                                            \
   X(kReset, "reset")                         /* a connection between a worker and a server breaks */          \

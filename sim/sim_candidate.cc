@@ -19,10 +19,11 @@ SimCandidate::SimCandidate(World* world, const Profile& profile, uint64_t number
       control_(control),
       disk_(disk),
       number_(number),
+      member_lease_ns_(profile.lease_ttl_ms * kNsPerMs),
       lease_ttl_ms_(profile.leader_lease_ms),
       start_term_(std::move(start_term)),
       host_of_(std::move(host_of)),
-      follower_(std::make_unique<SimFollower>(control, /*is_told=*/true)) {
+      follower_(std::make_unique<SimFollower>(control, profile.lease_ttl_ms * kNsPerMs, /*is_told=*/true)) {
   Wake();
 }
 
@@ -30,6 +31,10 @@ void SimCandidate::PauseUntil(uint64_t world_ns) {
   if (follower_ != nullptr) follower_->StandStillUntil(world_ns);
   if (term_ != nullptr) term_->PauseUntil(world_ns);
   SimProcess::PauseUntil(world_ns);
+}
+
+void SimCandidate::CutFromLeaderUntil(uint64_t world_ns) {
+  if (follower_ != nullptr) follower_->CutFromLeaderUntil(world_ns);
 }
 
 bool SimCandidate::HoldsLead() const {
@@ -149,7 +154,7 @@ void SimCandidate::RenewLease() {
 void SimCandidate::EndTerm() {
   world().TraceText(name(), " leads no longer");
   term_.reset();
-  follower_ = std::make_unique<SimFollower>(control_, /*is_told=*/true);
+  follower_ = std::make_unique<SimFollower>(control_, member_lease_ns_, /*is_told=*/true);
   leads_until_ns_ = 0;
   // The product gives its lease up at once, and then waits for the next election; this one does so as that begins.
   next_stand_ns_ = 0;

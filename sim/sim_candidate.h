@@ -38,6 +38,8 @@ class SimCandidate : public SimProcess {
   void PauseUntil(uint64_t world_ns);
   void CutFromStoreUntil(uint64_t world_ns) { way_->CutUntil(world_ns); }
 
+  // Nothing gets through between it, if it does not lead, and the leader.
+  void CutFromLeaderUntil(uint64_t world_ns);
   bool leads() const { return term_ != nullptr; }
   bool HoldsLead() const;
   // It would answer now, as far as it knows: nothing has ended its term.
@@ -68,7 +70,8 @@ class SimCandidate : public SimProcess {
   SimControl* const control_;
   SimDisk* const disk_;
   const uint64_t number_;
-  const uint64_t lease_ttl_ms_;
+  const uint64_t member_lease_ns_;
+  const uint64_t lease_ttl_ms_;  // of the leader
   const StartTerm start_term_;
   const HostOf host_of_;
   const std::shared_ptr<StoreWay> way_ = std::make_shared<StoreWay>();

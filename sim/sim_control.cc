@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure_detection.h"
 #include "core/no_leader.h"
 
 namespace shoal::sim {
@@ -94,15 +95,25 @@ void SimControl::Dispatch(const Caller& caller, const Arrive& arrive, const OnWa
 }
 
 void SimControl::PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse) {
-  Through(follower, [this, follower, arrive, refuse] {
+  WhenAwake(follower, [this, follower, arrive, refuse] {
+    if (followers_.at(follower)->TakesLeaderForSilent(world_->now_ns())) return refuse(kLeaderIsSilent);
     world_->After(Delay(), [this, follower, arrive, refuse] {
-      const auto found = followers_.find(follower);
-      if (found == followers_.end()) return refuse(kReset);
-      const auto host = hosts_.find(found->second->leader_);
-      if (host == hosts_.end()) return refuse(kNobodyLeads);
-      arrive(host->second, follower);
+      if (!followers_.contains(follower)) return refuse(kReset);
+      Through(follower, [this, follower, arrive, refuse] {
+        const auto host = hosts_.find(followers_.at(follower)->leader_);
+        if (host == hosts_.end()) return refuse(kNobodyLeads);
+        arrive(host->second, follower);
+      });
     });
   });
+}
+
+void SimControl::WhenAwake(uint64_t follower, std::function<void()> what) {
+  const auto found = followers_.find(follower);
+  if (found == followers_.end()) return;
+  const SimStillness& stillness = found->second->stillness_;
+  if (!stillness.At(world_->now_ns())) return what();
+  world_->At(stillness.until_ns(), [this, follower, what = std::move(what)] { WhenAwake(follower, what); });
 }
 
 void SimControl::Through(uint64_t follower, std::function<void()> what) {
@@ -111,9 +122,9 @@ void SimControl::Through(uint64_t follower, std::function<void()> what) {
     if (follower == 0) what();
     return;
   }
-  if (!found->second->stillness_.At(world_->now_ns())) return what();
-  world_->At(found->second->stillness_.until_ns(),
-             [this, follower, what = std::move(what)] { Through(follower, what); });
+  const uint64_t until_ns = std::max(found->second->stillness_.until_ns(), found->second->cut_until_ns_);
+  if (world_->now_ns() >= until_ns) return what();
+  world_->At(until_ns, [this, follower, what = std::move(what)] { Through(follower, what); });
 }
 
 RequestHandle SimControl::Call(Caller caller, scheduler::Request request, uint64_t timeout_ns, Answer answer) {
@@ -252,9 +263,16 @@ void SimControl::StreamEnded(WatcherId id, const absl::Status& status) {
   if (stream == streams_.end()) return;
   const Stream ended = std::move(stream->second);
   streams_.erase(stream);
-  // The follower that passed the stream on may be what is gone.
+  // The follower that passed the stream on may be what is gone; or it is cut off, and the host hears of the end later.
   const auto host = hosts_.find(ended.route.host);
-  if (host != hosts_.end()) host->second->Arrive(scheduler::StreamClosed{id});
+  if (host != hosts_.end() && followers_.contains(ended.route.follower)) {
+    Through(ended.route.follower, [this, id, number = ended.route.host] {
+      const auto later = hosts_.find(number);
+      if (later != hosts_.end()) later->second->Arrive(scheduler::StreamClosed{id});
+    });
+  } else if (host != hosts_.end()) {
+    host->second->Arrive(scheduler::StreamClosed{id});
+  }
   if (!ended.caller.alive.expired()) ended.ended(status);
 }
 
@@ -362,8 +380,8 @@ void SimControlHost::Execute(const scheduler::SendEvent& event) {
 
 void SimControlHost::Execute(const scheduler::CloseStream& close) { control_->EndStream(close.watcher, close.status); }
 
-SimFollower::SimFollower(SimControl* control, bool is_told)
-    : control_(control), is_told_(is_told), number_(control->next_number_++) {
+SimFollower::SimFollower(SimControl* control, uint64_t lease_ttl_ns, bool is_told)
+    : control_(control), lease_ttl_ns_(lease_ttl_ns), is_told_(is_told), number_(control->next_number_++) {
   control_->followers_[number_] = this;
   if (!is_told && !control_->hosts_.empty()) leader_ = control_->hosts_.rbegin()->first;
 }
@@ -377,11 +395,28 @@ SimFollower::~SimFollower() {
 void SimFollower::SetLeader(uint64_t host) {
   if (leader_ == host) return;
   leader_ = host;
+  cut_until_ns_ = silent_from_ns_ = silent_until_ns_ = 0;  // the new one is on another node
   control_->BreakAll(
       [&](const SimControl::Route& route) {
         return route.follower == number_ && route.host != 0 && route.host != host;
       },
       absl::UnavailableError(kAnotherLeads));
+}
+
+void SimFollower::CutFromLeaderUntil(uint64_t world_ns) {
+  World* const world = control_->world_;
+  cut_until_ns_ = std::max(cut_until_ns_, world_ns);
+  const uint64_t period_ns = LeaderProbePeriodNs(lease_ttl_ns_);
+  const uint64_t noticed_ns = world->now_ns() + world->random().Below(period_ns) + LeaderProbeTimeoutNs(lease_ttl_ns_);
+  if (noticed_ns >= cut_until_ns_) return;
+  world->At(noticed_ns, [this, alive = std::weak_ptr<bool>(alive_), period_ns] {
+    if (alive.expired() || cut_until_ns_ == 0) return;
+    silent_from_ns_ = control_->world_->now_ns();
+    // It asks over a new connection every time.
+    silent_until_ns_ = cut_until_ns_ + control_->world_->random().Below(period_ns);
+    control_->BreakAll([this](const SimControl::Route& route) { return route.follower == number_; },
+                       absl::UnavailableError(kLeaderIsSilent));
+  });
 }
 
 void SimFollower::StandStillUntil(uint64_t world_ns) { stillness_.StandStill(control_->world_->now_ns(), world_ns); }

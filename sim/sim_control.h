@@ -106,11 +106,14 @@ class SimControl {
   void Dispatch(const Caller& caller, const Arrive& arrive, const OnWay& on_way, const Refuse& refuse,
                 uint32_t attempts = 0);
   void PassOn(uint64_t follower, const Arrive& arrive, const Refuse& refuse);
+  // Does it when the follower does not stand still; not if it has gone.
+  void WhenAwake(uint64_t follower, std::function<void()> what);
   uint64_t ConnectedNs(const Caller& caller) const;
   // Whose turn of those that the caller's connections lead to: each in turn, the first one by chance (round_robin of
   // proto/scheduler_channel.cc).
   uint64_t TakeTurn(const Caller& caller);
-  // Does it when the follower does not stand still, at once if there is none; not if it has gone.
+  // Does it when the follower does not stand still, and something gets through between it and the leader; at once if
+  // there is no follower, and not if it has gone.
   void Through(uint64_t follower, std::function<void()> what);
   void End(scheduler::RequestHandle handle, const absl::StatusOr<scheduler::Response>& response);
   void Break(scheduler::RequestHandle handle, const absl::Status& why);
@@ -203,12 +206,14 @@ class SimControlHost : public scheduler::ControlHost {
 class SimFollower {
  public:
   // `is_told`: by SetLeader, and not by itself, who leads.
-  explicit SimFollower(SimControl* control, bool is_told = false);
+  explicit SimFollower(SimControl* control, uint64_t lease_ttl_ns, bool is_told = false);
   ~SimFollower();
   SimFollower(const SimFollower&) = delete;
   SimFollower& operator=(const SimFollower&) = delete;
 
   void StandStillUntil(uint64_t world_ns);
+  // Until then nothing gets through between it and the leader. It notices by and by (core/failure_detection.h).
+  void CutFromLeaderUntil(uint64_t world_ns);
   // The number of the leader's host, whose calls it passes on from now on; 0: nobody leads. Those that it has passed on
   // to another one break.
   void SetLeader(uint64_t host);
@@ -217,11 +222,19 @@ class SimFollower {
  private:
   friend class SimControl;
 
+  // Until when it takes the leader for silent, having noticed.
+  bool TakesLeaderForSilent(uint64_t now_ns) const { return silent_from_ns_ <= now_ns && now_ns < silent_until_ns_; }
+
   SimControl* control_;
+  const uint64_t lease_ttl_ns_;
   const bool is_told_;
   uint64_t number_;
   uint64_t leader_ = 0;  // the host that it passes calls on to; 0: knows of none
   SimStillness stillness_;
+  uint64_t cut_until_ns_ = 0;
+  uint64_t silent_from_ns_ = 0;
+  uint64_t silent_until_ns_ = 0;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace shoal::sim

@@ -74,7 +74,8 @@ scheduler::Request AsRequest(const CloseGroupsCall& call) {
                                 .incarnation = call.member.incarnation,
                                 .groups = call.groups,
                                 .given_up_requests = AsGivenUp(call.given_up_requests),
-                                .failures = AsFailures(call.failures)};
+                                .failures = AsFailures(call.failures),
+                                .committed_groups = call.committed_groups};
 }
 
 std::vector<scheduler::ServerWaitReport> AsReports(const HeartbeatCall& call) {
@@ -126,13 +127,14 @@ scheduler::Request AsRequest(const LeaveJobCall& call) {
                              .reason = call.reason,
                              .failed = call.failed,
                              .failures = AsFailures(call.failures),
-                             .given_up_requests = AsGivenUp(call.given_up_requests)};
+                             .given_up_requests = AsGivenUp(call.given_up_requests),
+                             .committed_groups = call.committed_groups};
 }
 
 void TakeGroup(const scheduler::GroupMap& group, std::vector<MoveGroupCommand>* moved,
                std::vector<GiveGroupUpCommand>* given_up) {
   if (group.failure.empty()) {
-    moved->push_back({.group = group.group, .map = group.map});
+    moved->push_back({.group = group.group, .map = group.map, .all_committed = group.all_committed});
   } else {
     const auto code = group.ends_with_aborted ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = group.group, .reason = absl::Status(code, group.failure)});

@@ -365,8 +365,10 @@ void WorkerProcess::Take(const WorkerOutcome& outcome) {
                              op.plan, done->status, op.memory);
     ports_.checkers->Bury(absl::StrCat(name(), " op ", op.number), std::move(op.memory));
   } else if (const auto* closed = std::get_if<GroupClosed>(&outcome)) {
-    groups_[closed->group.value()].closed = true;
-    membership_commands_.emplace_back(GroupEnded{groups_[closed->group.value()].id});
+    Group& group = groups_[closed->group.value()];
+    group.closed = true;
+    ports_.checkers->GroupClosed(place_.run, group.name, group.ranks.size());
+    membership_commands_.emplace_back(GroupEnded{group.id, closed->all_committed});
   } else if (const auto* trouble = std::get_if<ServerTrouble>(&outcome)) {
     world().TraceText(name(), " reports server ", trouble->server.value(), " in epoch ", trouble->epoch.value(),
                       trouble->reachable ? " as reachable: " : ": ", trouble->reason);
@@ -386,6 +388,7 @@ void WorkerProcess::CloseIfOver(Now now) {
     all_closed = all_closed && group.closed;
     if (!group.opened || !group.over || group.closed || group.ended < group.submitted) continue;
     group.opened = false;  // closing
+    ports_.checkers->GroupCloseCalled(place_.run, group.name);
     commands_.push_back(CloseGroupCommand{GroupHandle(static_cast<uint16_t>(index))});
   }
   if (all_closed) ShutDown(now);

@@ -49,7 +49,9 @@ def steps_before_the_last_fault(shape: Shape, faults: list) -> int:
     steps_after = 1 + getattr(last, "steps", 0)  # the step that is struck, and those the fault waits for
     allowed = shape.steps - 1 - steps_after
     if last.at_step >= allowed:
-        raise RigError(f"a fault at step {last.at_step} needs {steps_after} more steps, and the training has {shape.steps}")
+        raise RigError(
+            f"a fault at step {last.at_step} needs {steps_after} more steps, and the training has {shape.steps}"
+        )
     return allowed
 
 

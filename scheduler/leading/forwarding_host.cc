@@ -5,14 +5,19 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "core/no_leader.h"
 #include "process/listen_address.h"
+#include "process/start_thread.h"
 #include "proto/scheduler_channel.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
@@ -24,6 +29,9 @@ using grpc::ByteBuffer;
 
 constexpr char kForwardedKey[] = "shoal-forwarded";
 constexpr std::chrono::seconds kStopPatience{1};
+// gRPC's own health service (grpc.health.v1), which a scheduler serves as soon as it listens. An empty message asks for
+// the process as a whole.
+constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
 // One call: what arrives on one side is sent on the other. A message is read when the one before it has been sent.
 // Both sides keep the call until gRPC is done with them. Towards the leader the call is held open until the leader says
@@ -45,8 +53,11 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     return &caller_;
   }
 
-  // Any thread.
-  void GiveUp() { to_.TryCancel(); }
+  // The caller is told why. Any thread.
+  void GiveUp(const char* why) {
+    given_up_because_ = why;
+    to_.TryCancel();
+  }
 
  private:
   struct Caller : grpc::ServerGenericBidiReactor {
@@ -96,7 +107,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   void LeaderEnded(const grpc::Status& status) {
     // A caller that gave up does not hear this, so it was this scheduler that cancelled the call.
     caller_.Finish(status.error_code() == grpc::StatusCode::CANCELLED
-                       ? grpc::Status(grpc::StatusCode::UNAVAILABLE, kAnotherLeads)
+                       ? grpc::Status(grpc::StatusCode::UNAVAILABLE, given_up_because_.load())
                        : status);
   }
 
@@ -106,6 +117,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   ByteBuffer from_leader_;
   std::mutex mutex_;
   bool leader_is_silent_ = false;  // under mutex_
+  std::atomic<const char*> given_up_because_ = kAnotherLeads;
   Caller caller_;
   Callee callee_;
 };
@@ -116,10 +128,37 @@ class RefusedCall : public grpc::ServerGenericBidiReactor {
   void OnDone() override { delete this; }
 };
 
+// Whether the scheduler at the other end of the channel answers, asked at most for so long. Another thread can end the
+// wait with `context`.
+bool Answers(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext* context) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;
+  const auto call = stub.PrepareUnaryCall(context, kHealthCheck, ByteBuffer(&nothing, 1), &queue);
+  call->StartCall();
+  ByteBuffer health;
+  grpc::Status status;
+  call->Finish(&health, &status, &status);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status.ok();
+}
+
 }  // namespace
 
 class ForwardingHost::Service : public grpc::CallbackGenericService {
  public:
+  explicit Service(uint64_t lease_ttl_ms) : lease_ttl_ns_(lease_ttl_ms * kNsPerMs) {}
+
+  // ResourceExhausted: there is no further thread.
+  absl::Status StartProbing() {
+    absl::StatusOr<std::thread> started = StartThread("shoal-follow", [this] { ProbeLeader(); });
+    if (!started.ok()) return started.status();
+    prober_ = *std::move(started);
+    return absl::OkStatus();
+  }
+
   // The port that is listened on; 0 if it can't be.
   int Start(const std::string& listen) {
     grpc::EnableDefaultHealthCheckService(true);  // a setting of the whole process that gRPC offers no other way
@@ -139,13 +178,17 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
   }
 
   void Stop() {
-    if (server_ == nullptr) return;
-    if (auto* health = server_->GetHealthCheckService()) health->Shutdown();
     {
       const std::lock_guard lock(mutex_);
-      leader_.reset();
-      GiveCallsUp();
+      stopping_ = true;
+      leader_ = nullptr;
+      GiveCallsUp(kAnotherLeads);
+      if (probe_ != nullptr) probe_->TryCancel();
     }
+    changed_.notify_all();
+    if (prober_.joinable()) prober_.join();
+    if (server_ == nullptr) return;
+    if (auto* health = server_->GetHealthCheckService()) health->Shutdown();
     server_->Shutdown(std::chrono::system_clock::now() + kStopPatience);
     server_->Wait();
     server_.reset();
@@ -156,12 +199,16 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     if (address == leader_address_) return;
     leader_address_ = address;
     // A leader that was stopped, or cut off, would keep them.
-    GiveCallsUp();
-    if (address.empty()) {
-      leader_.reset();
-      return;
-    }
-    leader_ = std::make_shared<grpc::GenericStub>(OpenSchedulerChannel(address));
+    GiveCallsUp(kAnotherLeads);
+    leader_answers_ = true;
+    leader_ = address.empty() ? nullptr : OpenSchedulerChannel(address);
+    if (probe_ != nullptr) probe_->TryCancel();
+    changed_.notify_all();
+  }
+
+  bool leader_answers() const {
+    const std::lock_guard lock(mutex_);
+    return leader_answers_;
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
@@ -172,42 +219,86 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     if (context->client_metadata().contains(kForwardedKey)) {
       return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeadsNoLonger});
     }
+    if (!leader_answers_) return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeaderIsSilent});
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
-    const auto call = std::make_shared<ForwardedCall>(leader_);
+    const auto call = std::make_shared<ForwardedCall>(std::make_shared<grpc::GenericStub>(leader_));
     calls_.push_back(call);
     return call->Begin(context);
   }
 
  private:
   // With mutex_ held. The callers repeat their calls.
-  void GiveCallsUp() {
+  void GiveCallsUp(const char* why) {
     for (const std::weak_ptr<ForwardedCall>& each : calls_) {
-      if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp();
+      if (const std::shared_ptr<ForwardedCall> call = each.lock()) call->GiveUp(why);
     }
     calls_.clear();
   }
 
-  std::mutex mutex_;
+  void ProbeLeader() {
+    const std::chrono::nanoseconds period(LeaderProbePeriodNs(lease_ttl_ns_));
+    const std::chrono::nanoseconds timeout(LeaderProbeTimeoutNs(lease_ttl_ns_));
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      const std::shared_ptr<grpc::Channel> leader = leader_;
+      if (leader == nullptr) {
+        changed_.wait(lock);
+        continue;
+      }
+      grpc::ClientContext probe;
+      probe.set_deadline(std::chrono::system_clock::now() + timeout);
+      probe_ = &probe;
+      lock.unlock();
+      const bool answers = Answers(leader, &probe);
+      lock.lock();
+      probe_ = nullptr;
+      if (stopping_ || leader_ != leader) continue;
+      NoteLeader(answers);
+      const std::shared_ptr<grpc::Channel> next = leader_;
+      changed_.wait_for(lock, answers ? period : period / 4, [&] { return stopping_ || leader_ != next; });
+    }
+  }
+
+  // With mutex_ held.
+  void NoteLeader(bool answers) {
+    leader_answers_ = answers;
+    if (answers) return;
+    GiveCallsUp(kLeaderIsSilent);
+    // After a silence TCP would find out late that the path works again: the next question goes over a new connection.
+    leader_ = OpenSchedulerChannel(leader_address_);
+  }
+
+  const uint64_t lease_ttl_ns_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;                  // leader_ or stopping_
+  bool stopping_ = false;                            // under mutex_
   std::string leader_address_;                       // under mutex_
-  std::shared_ptr<grpc::GenericStub> leader_;        // under mutex_
+  std::shared_ptr<grpc::Channel> leader_;            // under mutex_
+  bool leader_answers_ = true;                       // under mutex_
+  grpc::ClientContext* probe_ = nullptr;             // under mutex_; the question that waits for its answer
   std::vector<std::weak_ptr<ForwardedCall>> calls_;  // under mutex_
   std::unique_ptr<grpc::Server> server_;
+  std::thread prober_;
 };
 
-absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std::string& listen) {
+absl::StatusOr<std::unique_ptr<ForwardingHost>> ForwardingHost::Listen(const std::string& listen,
+                                                                       uint64_t lease_ttl_ms) {
   if (absl::Status status = CheckListenAddress(listen); !status.ok()) return status;
-  std::unique_ptr<ForwardingHost> host(new ForwardingHost());
+  std::unique_ptr<ForwardingHost> host(new ForwardingHost(lease_ttl_ms));
+  if (absl::Status status = host->service_->StartProbing(); !status.ok()) return status;
   const int port = host->service_->Start(listen);
   if (port == 0) return CannotListen(listen);
   host->address_ = WithPort(listen, port);
   return host;
 }
 
-ForwardingHost::ForwardingHost() : service_(std::make_unique<Service>()) {}
+ForwardingHost::ForwardingHost(uint64_t lease_ttl_ms) : service_(std::make_unique<Service>(lease_ttl_ms)) {}
 
 ForwardingHost::~ForwardingHost() { Stop(); }
 
 void ForwardingHost::SetLeader(const std::string& address) { service_->SetLeader(address); }
+
+bool ForwardingHost::leader_answers() const { return service_->leader_answers(); }
 
 void ForwardingHost::Stop() { service_->Stop(); }
 

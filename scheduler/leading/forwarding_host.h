@@ -4,10 +4,15 @@
 // and streams alike, with the caller's deadline and cancellation. While no scheduler leads, a call is refused with
 // UNAVAILABLE. A call that was passed on once is not passed on again.
 //
-// Threads: any. Calls run on gRPC's own threads.
+// It asks the leader again and again whether it is there. Calls that were passed on to a leader that does not answer
+// end with UNAVAILABLE, and further ones are refused until it answers again: their callers can ask another scheduler,
+// but only if they are told while their leases last (docs/failover.md, F16).
+//
+// Threads: any. Calls run on gRPC's own threads; starts one thread, which asks the leader.
 #ifndef SHOAL_SCHEDULER_LEADING_FORWARDING_HOST_H_
 #define SHOAL_SCHEDULER_LEADING_FORWARDING_HOST_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,8 +22,9 @@ namespace shoal::scheduler {
 
 class ForwardingHost {
  public:
-  // `listen` and errors as those of GrpcControlHost::Listen.
-  static absl::StatusOr<std::unique_ptr<ForwardingHost>> Listen(const std::string& listen);
+  // `listen` and errors as those of GrpcControlHost::Listen; ResourceExhausted: the process can't have another thread.
+  // `lease_ttl_ms`: of members, which ask for an answer in that time.
+  static absl::StatusOr<std::unique_ptr<ForwardingHost>> Listen(const std::string& listen, uint64_t lease_ttl_ms);
   ~ForwardingHost();  // stops
   ForwardingHost(const ForwardingHost&) = delete;
   ForwardingHost& operator=(const ForwardingHost&) = delete;
@@ -28,6 +34,8 @@ class ForwardingHost {
 
   // "host:port"; "": no scheduler leads. Calls that were passed on to another leader end with UNAVAILABLE.
   void SetLeader(const std::string& address);
+  // False: it did not when it was asked last. True while no scheduler leads.
+  bool leader_answers() const;
 
   // Ends open calls with UNAVAILABLE and stops listening.
   void Stop();
@@ -35,7 +43,7 @@ class ForwardingHost {
  private:
   class Service;
 
-  ForwardingHost();
+  explicit ForwardingHost(uint64_t lease_ttl_ms);
 
   std::string address_;
   std::unique_ptr<Service> service_;

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<SchedulerRoles>> SchedulerRoles::Start(const Sche
                      " with several schedulers requires --advertise HOST:PORT, the address "
                      "at which the others reach this one"));
   }
-  auto forwarding = ForwardingHost::Listen(config.listen);
+  auto forwarding = ForwardingHost::Listen(config.listen, config.lease_ttl_ms);
   if (!forwarding.ok()) return forwarding.status();
   std::unique_ptr<SchedulerRoles> roles(new SchedulerRoles(config, *target, *std::move(forwarding), std::move(sinks)));
   absl::StatusOr<std::thread> started = StartThread("shoal-scheduler", [raw = roles.get()] { raw->Run(); });
@@ -62,6 +62,9 @@ void SchedulerRoles::Run() {
       forwarding_->SetLeader(standing->leader_address);
       if (standing->leader_address.empty()) {
         Log(EventKind::kLeaderMissing, "no scheduler leads");
+      } else if (!forwarding_->leader_answers()) {
+        Log(EventKind::kLeaderSilent,
+            absl::StrCat("follows ", standing->leader_address, ", which does not answer: refuses calls until it does"));
       } else {
         Log(EventKind::kLeaderFollowed, absl::StrCat("follows ", standing->leader_address));
       }
@@ -99,7 +102,7 @@ void SchedulerRoles::Lead(const Standing& standing) {
 
 bool SchedulerRoles::Follow() {
   while (!IsStopping()) {
-    absl::StatusOr<std::unique_ptr<ForwardingHost>> forwarding = ForwardingHost::Listen(address_);
+    absl::StatusOr<std::unique_ptr<ForwardingHost>> forwarding = ForwardingHost::Listen(address_, config_.lease_ttl_ms);
     if (forwarding.ok()) {
       forwarding_ = *std::move(forwarding);
       return true;

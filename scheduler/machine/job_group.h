@@ -27,6 +27,8 @@ class JobGroup {
   bool HasRank(JobRank rank) const;
   // The rank has closed it, or left the job. True when all have.
   bool Close(JobRank rank);
+  // A rank that closes it knows that all ranks have all results of its ops. True if that is news.
+  bool NoteAllCommitted() { return !std::exchange(state_.all_committed, true); }
   // Its ops end with that reason. False: it has failed before, and the first reason counts.
   bool Fail(std::string failure, bool ends_with_aborted);
 

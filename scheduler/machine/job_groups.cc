@@ -12,7 +12,8 @@ std::optional<GroupMap> MapOf(const GroupState& group) {
   if (!group.UsesServers() && group.failure.empty()) return std::nullopt;
   absl::StatusOr<ShardMap> map = ShardMap::Make(group.epoch, group.shards);
   if (!map.ok()) return std::nullopt;
-  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.ends_with_aborted};
+  return GroupMap{group.id, std::make_shared<const ShardMap>(*std::move(map)), group.failure, group.ends_with_aborted,
+                  group.all_committed};
 }
 
 void JobGroups::Restore(const std::vector<GroupState>& groups) {

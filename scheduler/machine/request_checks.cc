@@ -172,12 +172,13 @@ absl::Status CheckRequest(const JoinGroup& request, uint32_t world_size) {
 }
 
 absl::Status CheckRequest(const CloseGroups& request) {
-  return CheckGroupCount(request.rank,
-                         request.groups.size() + request.given_up_requests.size() + request.failures.size());
+  const size_t told = request.groups.size() + request.given_up_requests.size() + request.failures.size();
+  return CheckGroupCount(request.rank, std::max(told, request.committed_groups.size()));
 }
 
 absl::Status CheckRequest(const LeaveJob& request) {
-  return CheckGroupCount(request.rank, std::max(request.failures.size(), request.given_up_requests.size()));
+  return CheckGroupCount(request.rank, std::max({request.failures.size(), request.given_up_requests.size(),
+                                                 request.committed_groups.size()}));
 }
 
 std::string CleanText(const std::string& text) {

@@ -173,6 +173,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const CloseGroups& request, 
   if (!job.ok()) return Refuse(handle, job.status());
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
+  NoteAllCommitted(**job, request.rank, request.committed_groups);
   for (const GroupId group : request.groups) CloseGroup(**job, group, request.rank, now);
   GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
   AfterSave(Reply{handle, Response(Done())});
@@ -218,6 +219,22 @@ void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const 
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
     if (std::optional<GroupMap> map = MapOf(rail->state()); map.has_value()) {
+      AfterSave(PublishGroupMap{job.id, *std::move(map)});
+    }
+  }
+}
+
+// A rank that has closed the group is not there to tell the servers of its next map that it has all results. The ranks
+// that would wait for that learn from the scheduler that nothing is missing: with the next map, or at once if the group
+// has moved already, or can't.
+void SchedulerMachine::NoteAllCommitted(const Job& job, JobRank rank, const std::vector<GroupId>& groups) {
+  for (const GroupId id : groups) {
+    JobGroup* const group = jobs_.GroupsOf(job.id).Find(id);
+    if (group == nullptr || !group->HasRank(rank) || group->state().gone.contains(rank)) continue;
+    if (!group->NoteAllCommitted()) continue;
+    saves_.NoteChange();
+    if (group->state().epoch == group->state().opening.epoch && !group->WantsMove()) continue;
+    if (std::optional<GroupMap> map = MapOf(group->state()); map.has_value()) {
       AfterSave(PublishGroupMap{job.id, *std::move(map)});
     }
   }

@@ -182,6 +182,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const LeaveJob& request, Now
   if (absl::Status status = CheckRequest(request); !status.ok()) return ReplyNow(handle, status);
   GiveGroupsUp(**job, request.rank, request.failures, now);
   GiveRequestsUp(**job, request.rank, request.incarnation, request.given_up_requests, now);
+  NoteAllCommitted(**job, request.rank, request.committed_groups);
   const absl::StatusOr<JobRegistry::Gone> gone = jobs_.Leave(request, now);
   if (!gone.ok()) return Refuse(handle, gone.status());
   RankIsGone(*gone, now);

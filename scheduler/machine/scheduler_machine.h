@@ -132,6 +132,7 @@ class SchedulerMachine {
   void GiveRequestsUp(const Job& job, JobRank rank, Incarnation incarnation,
                       const std::vector<GivenUpRequest>& requests, Now now);
   // Notes why the rank has given groups up, and tells the others.
+  void NoteAllCommitted(const Job& job, JobRank rank, const std::vector<GroupId>& groups);
   void GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
   // Ends the group with that reason, and its other rails, which can't go on without it.
   void FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory, Now now);

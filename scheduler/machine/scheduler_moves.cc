@@ -124,7 +124,7 @@ void SchedulerMachine::MoveGroup(const Job& job, JobGroup* group, NextMap next, 
   group->MoveTo(*next.plan.map, std::move(next.excluded), now);
   const GroupState& state = group->state();
   saves_.NoteChange();
-  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .failure = ""}});
+  AfterSave(PublishGroupMap{job.id, {.group = state.id, .map = next.plan.map, .all_committed = state.all_committed}});
   Record(EventKind::kGroupMoved, job.Describe(state),
          absl::StrCat("to epoch ", state.epoch.value(), " with ", state.shards.size(), " shards: ", why), now,
          {.job = job.id, .group = state.id, .epoch = state.epoch});
@@ -169,7 +169,7 @@ void SchedulerMachine::Answer(RequestHandle handle, const ReportServer& request,
   }
   // The rank may have missed the news: it would go on reporting.
   ServerReported reply;
-  if (state.epoch > request.epoch || !state.failure.empty()) reply.newer = MapOf(state);
+  if (state.epoch > request.epoch || !state.failure.empty() || state.all_committed) reply.newer = MapOf(state);
   AfterSave(Reply{handle, Response(std::move(reply))});
 }
 

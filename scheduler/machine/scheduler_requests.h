@@ -159,6 +159,7 @@ struct CloseGroups {
   std::vector<GroupId> groups;
   std::vector<GivenUpRequest> given_up_requests;
   std::vector<GroupFailure> failures = {};
+  std::vector<GroupId> committed_groups = {};  // of `groups`: it knew that all ranks have all results of its ops
 };
 
 struct WorkerLoad {
@@ -199,6 +200,7 @@ struct LeaveJob {
   bool failed = false;
   std::vector<GroupFailure> failures = {};
   std::vector<GivenUpRequest> given_up_requests = {};
+  std::vector<GroupId> committed_groups = {};  // as in CloseGroups, of groups that no CloseGroups has told
 };
 
 struct ReportServer {

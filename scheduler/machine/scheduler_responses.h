@@ -96,10 +96,12 @@ struct GroupMap {
   std::shared_ptr<const ShardMap> map;
   std::string failure = "";        // not empty: the group is given up, and why
   bool ends_with_aborted = false;  // its ops, and not with RESOURCE_EXHAUSTED
+  bool all_committed = false;      // all ranks have all results of its ops
 };
 
 struct ServerReported {
-  std::optional<GroupMap> newer;  // the group's map, if it is newer than the report, or the group was given up
+  // The group's map, if it is newer than the report, or the group was given up, or all of it is committed.
+  std::optional<GroupMap> newer;
 };
 
 struct Done {};

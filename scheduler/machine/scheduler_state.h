@@ -134,6 +134,7 @@ struct GroupState {
   // RESOURCE_EXHAUSTED then, or with ABORTED.
   std::string failure;
   bool ends_with_aborted = false;
+  bool all_committed = false;  // a rank that has closed it knew that all ranks have all results of its ops
   NodeReduceMode node_reduce = NodeReduceMode::kFlat;
   std::optional<RailState> rail;  // of kRails alone
 

@@ -21,6 +21,13 @@ std::vector<GroupFailure> FailuresOf(const Message& message) {
 }
 
 template <typename Message>
+std::vector<GroupId> CommittedOf(const Message& message) {
+  std::vector<GroupId> groups;
+  for (const uint64_t group : message.committed_group_ids()) groups.emplace_back(group);
+  return groups;
+}
+
+template <typename Message>
 std::vector<GivenUpRequest> GivenUpOf(const Message& message) {
   std::vector<GivenUpRequest> requests;
   for (const v1::GivenUpRequest& request : message.given_up_requests()) {
@@ -203,7 +210,8 @@ CloseGroups FromMessage(const v1::CloseGroupsRequest& message) {
                       .incarnation = Incarnation(message.incarnation()),
                       .groups = {},
                       .given_up_requests = GivenUpOf(message),
-                      .failures = FailuresOf(message)};
+                      .failures = FailuresOf(message),
+                      .committed_groups = CommittedOf(message)};
   for (const uint64_t group : message.group_ids()) request.groups.emplace_back(group);
   return request;
 }
@@ -251,7 +259,8 @@ LeaveJob FromMessage(const v1::LeaveJobRequest& message) {
           .reason = message.reason(),
           .failed = message.failed(),
           .failures = FailuresOf(message),
-          .given_up_requests = GivenUpOf(message)};
+          .given_up_requests = GivenUpOf(message),
+          .committed_groups = CommittedOf(message)};
 }
 
 ReportServer FromMessage(const v1::ReportServerRequest& message) {
@@ -430,6 +439,7 @@ void ToMessage(const GroupMap& group, v1::GroupMap* message) {
   ToMessage(*group.map, message->mutable_map());
   message->set_failure(group.failure);
   message->set_ends_with_aborted(group.ends_with_aborted);
+  message->set_all_committed(group.all_committed);
 }
 
 void ToMessage(const ColocationRequest& request, v1::ColocationRequest* message) {

@@ -83,6 +83,7 @@ void Encode(const GroupState& group, v1::StoredGroup* stored) {
   stored->set_failure(group.failure);
   stored->set_node_reduce(static_cast<uint32_t>(group.node_reduce));
   stored->set_ends_with_aborted(group.ends_with_aborted);
+  stored->set_all_committed(group.all_committed);
   Encode(group.opening, stored->mutable_opening());
   if (group.rail.has_value()) Encode(*group.rail, stored->mutable_rail());
 }
@@ -213,6 +214,7 @@ absl::StatusOr<GroupState> Decode(const v1::StoredGroup& stored, const std::stri
   group.opening = Decode(stored.opening());
   group.failure = stored.failure();
   group.ends_with_aborted = stored.ends_with_aborted();
+  group.all_committed = stored.all_committed();
   if (stored.has_rail()) group.rail = Decode(stored.rail());
   if (!RailFits(group)) {
     return Contradiction(

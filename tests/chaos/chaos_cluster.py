@@ -14,6 +14,7 @@ import sys
 import time
 
 from chaos import links as chaos_links
+from chaos.memory import ETCD_SNAPSHOT_COUNT
 from chaos.paths import LIBRARY, PROGRAMS
 from chaos.progress import Progress
 from chaos.shape import Job, Shape
@@ -65,6 +66,7 @@ class ChaosCluster:
         self.links = chaos_links.Links(self.network, self.nodes, seed)
         self.running: dict[str, Running] = {}
         self.ended: list[Running] = []  # processes that were replaced; their output is kept for a report
+        self.sockets: list[str] = []  # of what stood still, for a report
         self.stopped: set[str] = set()
         self.ports_of_servers: dict[str, list[int]] = {}
         self.incarnations = {job.name: 0 for job in shape.jobs}
@@ -120,6 +122,7 @@ class ChaosCluster:
         command = ["etcd", "--data-dir", str(self.folder / name), "--name", name, "--log-level", "error"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--unsafe-no-fsync"]
+        command += ["--snapshot-count", str(ETCD_SNAPSHOT_COUNT)]
         cluster = ",".join(f"{each}=http://{where}:{ETCD_PEER_PORT}" for each, where in members)
         return self.start(name, node, [*command, "--initial-cluster", cluster])
 
@@ -248,9 +251,23 @@ class ChaosCluster:
         elif number == signal.SIGCONT:
             self.stopped.discard(name)
 
+    def record_sockets(self, job: Job) -> None:
+        """The TCP sockets of the job's nodes and of the servers' as they are now: what waits in their queues."""
+        names = sorted({*job.nodes, *(self.shape.node_of(server) for server in self.shape.server_names)})
+        self.sockets.append("\n".join(f"# {name}\n{self.sockets_of(name)}" for name in names))
+
+    def sockets_of(self, node: str) -> str:
+        done = subprocess.run(
+            ["ss", "--tcp", "--numeric", "--processes", "--info", "--options"],
+            preexec_fn=self.nodes[node].enter, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        return done.stdout or done.stderr
+
     def write_logs(self, folder: pathlib.Path) -> None:
-        """What every process said: NAME.1.log, NAME.2.log, ..."""
+        """What every process said: NAME.1.log, NAME.2.log, ...; and the sockets that were recorded: sockets.1.log, ..."""
         folder.mkdir(parents=True, exist_ok=True)
+        for number, sockets in enumerate(self.sockets, start=1):
+            (folder / f"sockets.{number}.log").write_text(sockets, encoding="utf-8")
         counts: dict[str, int] = {}
         for running in [*self.ended, *self.running.values()]:
             counts[running.name] = counts.get(running.name, 0) + 1

@@ -28,6 +28,7 @@ from rig.nodes import FOLDER_PREFIX, own_mark  # isort: skip
 
 TICK_S = 0.05
 MEMORY_INTERVAL_S = 2.0
+STARVATION_INTERVAL_S = 0.5
 READY_S = 90.0  # for a cluster and its jobs to begin, on a loaded machine
 END_S = 60.0
 MEND_S = 60.0  # a process that was ended is back by then
@@ -81,7 +82,7 @@ class Experiment:
         self.void = 0
         self.noise_s = self.worst_noise_s = 0.0
         self.leader, self.leader_since = "", 0.0
-        self.memory_at = 0.0
+        self.memory_at = self.starvation_at = 0.0
 
     def run(self) -> Outcome:
         began, cpu_before = time.monotonic(), cpu_seconds()
@@ -221,8 +222,12 @@ class Experiment:
             self.memory_at = now
             for name, running in self.cluster.running.items():
                 self.memory.sample(name, running.process.pid, now)
-                self.starvation.sample(running.process.pid, now)
-            self.starvation.forget_all_but({running.process.pid for running in self.cluster.running.values()})
+        if now - self.starvation_at > STARVATION_INTERVAL_S:
+            self.starvation_at = now
+            pids = {running.process.pid for running in self.cluster.running.values()}
+            for pid in pids:
+                self.starvation.sample(pid, now)
+            self.starvation.forget_all_but(pids)
         if self.stop_at_first and self.findings.violations:
             raise Stopped
 

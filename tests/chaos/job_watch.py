@@ -127,11 +127,11 @@ class JobWatch:
         verdict = judge(failure, self.world, others_gone | dict.fromkeys(self.told - {rank}, now))
         place = f"{self.job.rank_name(rank)}, {failure.where} of {failure.group or 'the job'}"
         place += f" after {failure.waited_s:.1f} s"
-        starved_s = 0.0 if verdict.allowed else self.starved_s(failure.began - self.world.shape.lease_s, now)
-        if starved_s > promises.harmless_silence_s(self.world.shape):
+        silenced_s = 0.0 if verdict.allowed else self.silenced_s(failure.began - self.world.shape.lease_s, now)
+        if silenced_s > promises.harmless_silence_s(self.world.shape):
             # A process that gets no processor sends no heartbeat. This is counted, and shown in the result.
             self.findings.count(NOT_JUDGED)
-            self.findings.note(f"not judged, a program waited {starved_s:.1f} s for a processor: {failure.text}", now)
+            self.findings.note(f"not judged, a program got no processor for {silenced_s:.1f} s: {failure.text}", now)
             verdict = Verdict(True, "not judged: no processor")
         elif not self.misjudged:
             self.findings.failure(first, verdict, f"{place}: {failure.text}", now)
@@ -189,11 +189,17 @@ class JobWatch:
 
     def starved_s(self, since: float, now: float) -> float:
         """What the machine kept this job's ranks and all services from running."""
-        running = self.cluster.running.items()
-        pids = [each.process.pid for name, each in running if "/" not in name or name.startswith(f"{self.name}/")]
-        starved_s = self.starvation.waited_s(pids, since, now)
+        starved_s = self.starvation.waited_s(self.pids(), since, now)
         self.findings.worst_starved_s = max(self.findings.worst_starved_s, starved_s)
         return starved_s
+
+    def silenced_s(self, since: float, now: float) -> float:
+        """For how long in a row it kept one of them from running at all."""
+        return self.starvation.silenced_s(self.pids(), since, now)
+
+    def pids(self) -> list[int]:
+        running = self.cluster.running.items()
+        return [each.process.pid for name, each in running if "/" not in name or name.startswith(f"{self.name}/")]
 
     def can_go_on(self, rank: int) -> bool:
         return self.process(rank).running() and self.job.rank_name(rank) not in self.cluster.stopped
@@ -218,6 +224,7 @@ class JobWatch:
             said = [line for line in last if line[:1] != "{"]
             lines.append(f"{self.job.rank_name(other)}: {', '.join(its)} {' | '.join(said)[-600:]}")
         self.findings.violation(kind, "\n".join(lines), now)
+        self.cluster.record_sockets(self.job)
 
     def must_restart(self, now: float) -> bool:
         """Ranks of a job that failed get the time to be told; a stuck one gets none."""

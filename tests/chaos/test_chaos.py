@@ -34,6 +34,7 @@ SURVIVED = [
     "group_made_while_a_path_is_cut",
     "many_closed_groups_then_server_dies",
     "servers_that_are_too_small",
+    "follower_cut_off_from_leader",
 ]
 
 

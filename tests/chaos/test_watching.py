@@ -8,17 +8,18 @@ import subprocess
 import sys
 import time
 
-from chaos import report
+import pytest
+from chaos import report, starvation
 from chaos.experiment import Outcome
 from chaos.fault import Fault
 from chaos.left_behind import Before
-from chaos.memory import MIB, POOL_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of
+from chaos.memory import ETCD_LOG_BYTES, MIB, POOL_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of
 from chaos.moves import MoveWatch
 from chaos.progress import Progress
 from chaos.promises import MOST_MOVES_IN_10_S
 from chaos.schedule import Schedule
 from chaos.shape import LEAST_PLANNED_CHUNK_BYTES, MOST_CREDIT_CHUNKS, SERVER_JOINS_LATER, SHAPES, Job, Shape
-from chaos.starvation import Starvation
+from chaos.starvation import Sample, Starvation
 from chaos.world import Incident
 
 
@@ -32,6 +33,17 @@ def test_memory_that_grows_after_warming_up_is_seen_and_a_peak_is_not():
     assert growth(peak) == 0
     warming = [(when, (100 if when > 20 else 10) * MIB) for when, _ in flat]
     assert growth(warming) == 0
+
+
+def test_an_etcd_may_fill_its_log_and_grow_no_more():
+    def named(own_bytes: int) -> list[str]:
+        watch = MemoryWatch(chunks_in_flight={})
+        for number in range(100):
+            watch.samples["etcd-1", 1].append((2.0 * number, Memory(40 * MIB + (number > 60) * own_bytes)))
+        return [line.split(" (")[0] for line in watch.grown()]
+
+    assert named(ETCD_LOG_BYTES + 40 * MIB) == []
+    assert named(ETCD_LOG_BYTES + 60 * MIB) == ["etcd-1"]
 
 
 def test_a_process_stays_flat_but_for_the_segments_of_what_is_in_flight():
@@ -104,22 +116,45 @@ def test_a_thread_that_waits_for_a_processor_is_seen():
     started = time.monotonic()
     busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
     try:
-        starvation = Starvation()
+        watched = Starvation()
         pids = [process.pid for process in busy]
         began = time.monotonic()
         for pid in pids:
-            starvation.sample(pid, began)
+            watched.sample(pid, began)
         deadline = began + 30
-        while (waited_s := starvation.waited_s(pids, began, time.monotonic())) < 0.3:
+        while (waited_s := watched.waited_s(pids, began, time.monotonic())) < 0.3:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert waited_s < time.monotonic() - started, "a wait counts when it ends, also if it began before"
-        starvation.forget_all_but({pids[0]})
-        assert set(starvation.samples) == {pids[0]}
+        assert watched.silenced_s(pids, began, time.monotonic()) == 0, "no wait was long"
+        watched.forget_all_but({pids[0]})
+        assert set(watched.samples) == {pids[0]}
     finally:
         for process in busy:
             process.kill()
             process.wait()
+
+
+def test_a_thread_that_gets_hardly_any_processor_is_silenced():
+    sample = Sample(10.0, {"1": 0.0, "2": 0.0}, {})
+    for tenths in range(1, 5):
+        sample = sample.next(10 + 0.5 * tenths, {"1": 0.45 * tenths, "2": 0.25 * tenths})
+    assert sample.stretch_s == {"1": pytest.approx(1.8)}, "the other one runs every now and then"
+    assert sample.next(12.5, {"1": 1.8, "2": 1.0}).stretch_s == {}
+    # One wait of three seconds, which counts when it ends.
+    waits = Sample(10.0, {"1": 1.0}, {}).next(10.5, {"1": 1.0}).next(13.0, {"1": 4.0})
+    assert waits.stretch_s == {"1": pytest.approx(3.0)}
+
+
+def test_what_silenced_a_process_that_has_ended_is_known(monkeypatch: pytest.MonkeyPatch):
+    waited = iter([{"1": 0.0}, {"1": 2.0}])
+    monkeypatch.setattr(starvation, "waited_by_thread", lambda pid: next(waited, {}))
+    watched = Starvation()
+    watched.sample(7, 10.0)
+    watched.sample(7, 12.0)
+    assert watched.silenced_s([7], 11.0, 13.0) == 2.0
+    assert watched.silenced_s([7], 12.5, 13.0) == 0.0, "it was before that"
+    assert watched.waited_s([7], 10.0, 14.0) == 2.0
 
 
 def test_a_folder_that_is_left_behind_is_named(tmp_path: pathlib.Path):

@@ -317,8 +317,8 @@ MUTATIONS = [
         "I3: nobody leaves before all ranks have their results",
         (
             "worker/machine/worker_group.cc",
-            "info().size() == 1 || flow_.commit_watermark() >= flow_.landed_watermark()) {",
-            "info().size() >= 1) {",
+            "info().size() == 1 || AllCommitted()) return true;",
+            "info().size() >= 1) return true;",
         ),
     ),
     mutation(
@@ -441,6 +441,15 @@ MUTATIONS = [
             "worker/machine/worker_group.cc",
             "  if (info().size() > 1) actions->push_back(",
             "  if (info().size() == 0) actions->push_back(",
+        ),
+    ),
+    mutation(
+        "what-a-rank-that-leaves-knows-is-not-told",
+        "F10: a rank that closes a group waits for none that has closed it, whichever servers it moves to",
+        (
+            "worker/machine/worker_group.cc",
+            "  closed_all_committed_ = !failed() && ",
+            "  closed_all_committed_ = false && !failed() && ",
         ),
     ),
     mutation(

@@ -333,7 +333,7 @@ void IoThread::Deliver(const GroupClosed& outcome) {
     const std::lock_guard lock(mutex_);
     handles_in_use_.reset(outcome.group.value());
   }
-  Tell(GroupEnded{group->info().id});
+  Tell(GroupEnded{group->info().id, outcome.all_committed});
   group->SetClosed();
   group.reset();
 }

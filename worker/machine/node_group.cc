@@ -310,7 +310,8 @@ void NodeGroup::CloseIfDone(Now now, WorkerActions* actions) {
   actions->push_back(LocalCloseAction{handle_});
   state_ = State::kClosed;
   if (!was_open_) actions->push_back(GroupOpened{handle_, failure_});
-  if (close_commanded_ || was_open_) actions->push_back(GroupClosed{handle_});
+  const bool all_committed = rail_ != nullptr && rail_->group().closed_all_committed();
+  if (close_commanded_ || was_open_) actions->push_back(GroupClosed{handle_, all_committed});
 }
 
 }  // namespace shoal

@@ -55,6 +55,8 @@ struct TensorReadyCommand {
 struct MoveGroupCommand {
   GroupId group;
   std::shared_ptr<const ShardMap> map;  // may be empty: no server is left
+  // A rank that has closed the group knew that all ranks have all results of its ops.
+  bool all_committed = false;
 };
 
 // The group can't go on, as the scheduler says. May come before the group is opened.

@@ -71,6 +71,12 @@ void WorkerGroup::MoveIfDue(Now now, WorkerActions* actions) {
   Open(now, actions);
 }
 
+void WorkerGroup::OnAllCommitted(Now now, WorkerActions* actions) {
+  if (failed()) return;
+  told_all_committed_ = true;
+  CloseIfDone(now, actions);
+}
+
 // ---- losing servers ----
 
 void WorkerGroup::OnDown(uint32_t connection, Now now, WorkerActions* actions) {
@@ -343,9 +349,7 @@ void WorkerGroup::Shutdown(uint64_t deadline_ns, Now now, WorkerActions* actions
 
 // A rank that has left can't hand a result over any more: it stays until every rank has all of them (invariant I3).
 bool WorkerGroup::MayLeave(Now now, WorkerActions* actions) {
-  if (!options_.survive_server_loss || info().size() == 1 || flow_.commit_watermark() >= flow_.landed_watermark()) {
-    return true;
-  }
+  if (!options_.survive_server_loss || info().size() == 1 || AllCommitted()) return true;
   waits_.Leave(now.monotonic_ns, now.monotonic_ns + options_.leave_patience_ns);
   if (now.monotonic_ns >= waits_.leave_by_ns()) {
     ReportWait(waits_.LeftWithoutTheOthers(Description(), now), actions);
@@ -360,8 +364,9 @@ void WorkerGroup::CloseIfDone(Now now, WorkerActions* actions) {
   if (!failed() && !(flow_.ops().empty() && MayLeave(now, actions))) return;
   if (!failed()) flow_.SendCommitNotes(actions);
   for (const ShardLink& link : flow_.links()) flow_.TellLeaving(link, actions);
+  closed_all_committed_ = !failed() && flow_.landed_watermark() > OpNumber(0) && AllCommitted();
   state_ = State::kClosed;
-  if (close_commanded_ || was_open_) Tell(GroupClosed{handle_}, actions);
+  if (close_commanded_ || was_open_) Tell(GroupClosed{handle_, closed_all_committed_}, actions);
 }
 
 }  // namespace shoal

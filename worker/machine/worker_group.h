@@ -46,6 +46,8 @@ class WorkerGroup final : public AnyGroup {
   // Or closed: in either case nothing starts any more.
   bool failed() const override { return state_ == State::kFailed || closed(); }
   bool closed() const override { return state_ == State::kClosed; }
+  // It is closed, and all ranks have all results of its ops, of which there were some.
+  bool closed_all_committed() const { return closed_all_committed_; }
   bool Uses(uint32_t connection) const { return flow_.links().FindShard(connection).has_value(); }
   // nullptr: not known (any more).
   const WorkerOp* FindOp(OpNumber number) const { return flow_.ops().Find(number); }
@@ -63,6 +65,8 @@ class WorkerGroup final : public AnyGroup {
   void OnTensorReady(const TensorReadyCommand& command, Now now, WorkerActions* actions);
   // Goes over to the map as soon as no result is being written to a tensor. Maps of older epochs are ignored.
   void MoveTo(std::shared_ptr<const ShardMap> map, Now now, WorkerActions* actions);
+  // A rank that has closed the group knew that all ranks have all results: this one need not wait for them to leave it.
+  void OnAllCommitted(Now now, WorkerActions* actions);
   void Fail(absl::Status why, Now now, WorkerActions* actions) override;
   void FailAsOthers(absl::Status why, Now now, WorkerActions* actions) override;
   void Close(Now now, WorkerActions* actions) override;
@@ -115,6 +119,9 @@ class WorkerGroup final : public AnyGroup {
   void FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions);
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
+  // (An op that ends here without the other ranks, for want of elements, has no results, and no other rank may have
+  // called it: the watermarks say nothing then of what was told.)
+  bool AllCommitted() const { return told_all_committed_ || flow_.commit_watermark() >= flow_.landed_watermark(); }
   void ReportWait(std::string line, WorkerActions* actions);
   void Tell(WorkerAction outcome, WorkerActions* actions) const;
 
@@ -125,6 +132,8 @@ class WorkerGroup final : public AnyGroup {
   WorkerTally& tally_;
   State state_ = State::kOpening;
   bool was_open_ = false;
+  bool told_all_committed_ = false;
+  bool closed_all_committed_ = false;
   bool close_requested_ = false;  // by whatever means
   bool close_commanded_ = false;  // by the caller, who waits for GroupClosed
   uint64_t epoch_began_ns_ = 0;

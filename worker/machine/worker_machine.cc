@@ -91,6 +91,8 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   WorkerGroup* const group = groups_[handle.value()].on_servers;
   if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
   group->MoveTo(command.map, now, actions);
+  if (command.all_committed) group->OnAllCommitted(now, actions);
+  DropClosed(handle);
   TryConnections(now, actions);
 }
 

@@ -28,6 +28,7 @@ struct OpDone {
 
 struct GroupClosed {
   GroupHandle group;
+  bool all_committed = false;  // it was closed with the knowledge that all ranks have all results of its ops
 };
 
 struct LinkMeasured {

@@ -25,6 +25,16 @@ void ClosedGroups::AddFailure(GroupFailure failure) {
   failures_.Add(std::move(failure));
 }
 
+std::vector<GroupId> ClosedGroups::UntoldCommitted() const { return CommittedOf(groups_.Newest(kMaxGroupsToldAtOnce)); }
+
+std::vector<GroupId> ClosedGroups::CommittedOf(const std::vector<Closed>& groups) {
+  std::vector<GroupId> committed;
+  for (const Closed& closed : groups) {
+    if (closed.all_committed) committed.push_back(closed.group);
+  }
+  return committed;
+}
+
 void ClosedGroups::OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now) {
   call_ = CallId();
   if (!refusals_.Note(status) && !status.ok()) {
@@ -51,10 +61,13 @@ void ClosedGroups::Stop(MembershipActions* actions) {
 
 void ClosedGroups::Tick(const MemberId& member, Now now, MembershipActions* actions) {
   if (nothing_to_say() || call_ != CallId() || now.monotonic_ns < retry_ns_) return;
+  const std::vector<Closed> closed = groups_.StartTelling(kMostAtOnce);
   CloseGroupsCall call{.member = member,
-                       .groups = groups_.StartTelling(kMostAtOnce),
+                       .groups = {},
                        .given_up_requests = given_up_.StartTelling(kMostAtOnce),
-                       .failures = failures_.StartTelling(kMostAtOnce)};
+                       .failures = failures_.StartTelling(kMostAtOnce),
+                       .committed_groups = CommittedOf(closed)};
+  for (const Closed& each : closed) call.groups.push_back(each.group);
   call_ = calls_->Start(CallOwner::kClosedGroups, std::move(call), now.monotonic_ns + kTimeoutNs, actions);
 }
 

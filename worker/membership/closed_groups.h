@@ -22,7 +22,8 @@ class ClosedGroups {
   // Both outlive it.
   ClosedGroups(CallBook* calls, Jitter* jitter) : calls_(calls), jitter_(jitter) {}
 
-  void Add(GroupId group) { groups_.Add(group); }
+  // `all_committed`: all ranks have all results of its ops.
+  void Add(GroupId group, bool all_committed) { groups_.Add({group, all_committed}); }
   // A reason may be a program's own text: what the scheduler could not read would be refused with all that is told.
   //
   // Requests for a group whose answer nobody waits for: they may have opened one.
@@ -30,6 +31,7 @@ class ClosedGroups {
   // A group that this process has given up, which it is not done with yet.
   void AddFailure(GroupFailure failure);
   // Those that the scheduler may not have heard, as far as it takes them with one call.
+  std::vector<GroupId> UntoldCommitted() const;
   std::vector<GroupFailure> UntoldFailures() const { return failures_.Newest(kMaxGroupsToldAtOnce); }
   std::vector<GivenUpRequest> UntoldGivenUp() const { return given_up_.Newest(kMaxGroupsToldAtOnce); }
   void OnAnswer(const absl::Status& status, uint64_t lease_ttl_ms, Now now);
@@ -40,11 +42,17 @@ class ClosedGroups {
   uint64_t NextDeadlineNs() const;
 
  private:
+  struct Closed {
+    GroupId group;
+    bool all_committed = false;
+  };
+
+  static std::vector<GroupId> CommittedOf(const std::vector<Closed>& groups);
   bool nothing_to_say() const { return groups_.empty() && given_up_.empty() && failures_.empty(); }
 
   CallBook* const calls_;
   Jitter* const jitter_;
-  Untold<GroupId> groups_;
+  Untold<Closed> groups_;
   Untold<GivenUpRequest> given_up_;
   Untold<GroupFailure> failures_;
   CallId call_;

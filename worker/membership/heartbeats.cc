@@ -18,6 +18,8 @@ constexpr uint64_t kShortPartsOfPeriod = 8;
 // Of a period: how soon one is repeated that a scheduler refused because it knows of no leader. Where none leads all
 // ranks do this for seconds.
 constexpr uint64_t kRefusedPartsOfPeriod = 4;
+// So many schedulers are asked in a row if each is cut off from the leader.
+constexpr uint32_t kSchedulersAskedAtOnce = 4;
 
 uint64_t PeriodNs(uint64_t lease_ttl_ms) { return HeartbeatPeriodNs(lease_ttl_ms * kNsPerMs); }
 
@@ -66,11 +68,12 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
   const auto* const renewed = answer.ok() ? std::get_if<HeartbeatAnswer>(&*answer) : nullptr;
   if (absl::IsUnavailable(answer.status())) {
     OnSilence(std::string(answer.status().message()), now);
-    if (IsRefusedByFollower(answer.status())) return Pause(now.monotonic_ns + period_ns_ / kRefusedPartsOfPeriod);
+    if (IsRefusedByFollower(answer.status())) return OnRefusedByFollower(answer.status(), now);
     const uint64_t soon_ns = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
     // A call that broke may be repeated at the usual pace. But silence takes the lease.
     return Pause(answer.status().message() == kNoAnswer ? soon_ns : std::max(sent_ns_ + period_ns_, soon_ns));
   }
+  refused_in_row_ = 0;
   ReportSchedulerIsBack(now, actions);
   if (absl::IsNotFound(answer.status())) return OnUnknown(answer.status(), now);
   // An answer that makes no sense is none.
@@ -95,6 +98,13 @@ void Heartbeats::OnSilence(std::string why, Now now) {
   if (!scheduler_wait_.has_value()) scheduler_wait_ = WaitReport(now.monotonic_ns, kNoDeadline);
   unanswered_in_row_ = why == kNoAnswer ? unanswered_in_row_ + 1 : 0;
   scheduler_wait_reason_ = std::move(why);
+}
+
+// Calls take turns with the schedulers. A later heartbeat may meet the same one again and again, when the worker's
+// other calls come in the same rhythm; one that follows at once goes to the next.
+void Heartbeats::OnRefusedByFollower(const absl::Status& why, Now now) {
+  const bool others_may_answer = why.message() == kLeaderIsSilent && ++refused_in_row_ % kSchedulersAskedAtOnce != 0;
+  Pause(others_may_answer ? now.monotonic_ns : now.monotonic_ns + period_ns_ / kRefusedPartsOfPeriod);
 }
 
 void Heartbeats::OnUnknown(const absl::Status& why, Now now) {

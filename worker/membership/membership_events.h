@@ -28,6 +28,7 @@ struct JoinGroupCommand {
 // This process is done with a group that it joined.
 struct GroupEnded {
   GroupId group;
+  bool all_committed = false;  // as in GroupClosed
 };
 
 // The worker is being closed: calls that wait for a group, or to join, end with Cancelled. The lease is renewed, and

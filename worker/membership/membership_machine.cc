@@ -64,7 +64,7 @@ void MembershipMachine::OnEvent(const JoinGroupCommand& command, Now now, Member
 
 void MembershipMachine::OnEvent(const GroupEnded& event, Now, MembershipActions*) {
   groups_.OnEnded(event.group);
-  closed_groups_.Add(event.group);
+  closed_groups_.Add(event.group, event.all_committed);
   reports_.OnEnded(event.group);
 }
 
@@ -86,7 +86,8 @@ void MembershipMachine::OnEvent(const LeaveCommand& command, Now now, Membership
                     .reason = command.reason,
                     .failed = command.failed,
                     .failures = closed_groups_.UntoldFailures(),
-                    .given_up_requests = closed_groups_.UntoldGivenUp()};
+                    .given_up_requests = closed_groups_.UntoldGivenUp(),
+                    .committed_groups = closed_groups_.UntoldCommitted()};
   StopWorking(actions);
   leave_asked_ = true;
   if (leaving_.under_way()) return;

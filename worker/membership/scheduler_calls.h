@@ -93,7 +93,8 @@ struct CloseGroupsCall {
   MemberId member;
   std::vector<GroupId> groups;
   std::vector<GivenUpRequest> given_up_requests;
-  std::vector<GroupFailure> failures = {};  // the other ranks are told
+  std::vector<GroupFailure> failures = {};     // the other ranks are told
+  std::vector<GroupId> committed_groups = {};  // of `groups`: all ranks have all results of its ops
 };
 
 struct HeartbeatCall {
@@ -114,6 +115,7 @@ struct LeaveJobCall {
   // What no CloseGroupsCall has told yet.
   std::vector<GroupFailure> failures = {};
   std::vector<GivenUpRequest> given_up_requests = {};
+  std::vector<GroupId> committed_groups = {};
 };
 
 using SchedulerCall =

@@ -45,6 +45,11 @@ void AddFailures(const std::vector<GroupFailure>& failures, Message* message) {
 }
 
 template <typename Message>
+void AddCommitted(const std::vector<GroupId>& groups, Message* message) {
+  for (const GroupId group : groups) message->add_committed_group_ids(group.value());
+}
+
+template <typename Message>
 void AddGivenUp(const std::vector<GivenUpRequest>& requests, Message* message) {
   for (const GivenUpRequest& request : requests) {
     v1::GivenUpRequest* added = message->add_given_up_requests();
@@ -60,7 +65,7 @@ void TakeGroup(const v1::GroupMap& group, std::vector<MoveGroupCommand>* moved,
     const auto code = group.ends_with_aborted() ? absl::StatusCode::kAborted : absl::StatusCode::kResourceExhausted;
     given_up->push_back({.group = id, .reason = absl::Status(code, group.failure())});
   } else if (absl::StatusOr<std::shared_ptr<const ShardMap>> map = FromMessage(group.map()); map.ok()) {
-    moved->push_back({.group = id, .map = *std::move(map)});
+    moved->push_back({.group = id, .map = *std::move(map), .all_committed = group.all_committed()});
   }
 }
 
@@ -106,6 +111,7 @@ v1::CloseGroupsRequest ToMessage(const CloseGroupsCall& call) {
   for (const GroupId group : call.groups) message.add_group_ids(group.value());
   AddGivenUp(call.given_up_requests, &message);
   AddFailures(call.failures, &message);
+  AddCommitted(call.committed_groups, &message);
   return message;
 }
 
@@ -159,6 +165,7 @@ v1::LeaveJobRequest ToMessage(const LeaveJobCall& call) {
   message.set_reason(call.reason);
   message.set_failed(call.failed);
   AddFailures(call.failures, &message);
+  AddCommitted(call.committed_groups, &message);
   AddGivenUp(call.given_up_requests, &message);
   return message;
 }

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "core/version.h"
 #include "process/clock.h"
 #include "scheduler/scheduler.h"
+#include "shoal/v1/scheduler.grpc.pb.h"
 #include "tests/conformance/scheduler_port/scheduler_port_suite.h"
 #include "tests/conformance/scheduler_port/tcp_door.h"
 
@@ -37,6 +39,21 @@ class GrpcHarness : public SchedulerPortHarness {
     ASSERT_TRUE(scheduler.ok()) << scheduler.status();
     scheduler_ = *std::move(scheduler);
     config_.listen = scheduler_->address();
+  }
+  void AddServer() override {
+    v1::RegisterServerRequest request;
+    request.set_control_version(kControlVersion);
+    request.set_oldest_control_version(kOldestControlVersion);
+    request.set_name("a");
+    request.set_incarnation(1);
+    request.add_addresses("10.0.0.1:1");
+    request.set_node("node of a");
+    grpc::ClientContext context;
+    v1::RegisterServerResponse response;
+    const auto stub =
+        v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
+    const grpc::Status status = stub->RegisterServer(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
   }
   void SilenceConnections() override { door_->Silence(); }
 

@@ -34,6 +34,8 @@ class SchedulerPortHarness {
   // It is up at first. A scheduler that was started again has another state.
   virtual void StopScheduler() = 0;
   virtual void StartScheduler() = 0;
+  // A server registers, at whichever scheduler answers.
+  virtual void AddServer() = 0;
   // From now on nothing comes back over the connections that there are, and they stay; over new ones a scheduler
   // answers.
   virtual void SilenceConnections() = 0;
@@ -366,6 +368,38 @@ TEST_P(SchedulerPortSuite, AGroupThatARankGivesUpIsToldWithItsReasonAndCode) {
             absl::AbortedError("rank 1 on node: it gave its request for the group up: too late"));
   EXPECT_EQ(given_up().at(closed_meanwhile),
             absl::AbortedError("rank 1 on node: it gave its request for the group up: closed"));
+}
+
+TEST_P(SchedulerPortSuite, ThatAllRanksHaveAllResultsOfAClosedGroupIsTold) {
+  Join(0);
+  Join(1);
+  harness_->AddServer();
+  std::vector<GroupId> groups;
+  for (const std::string name : {"closed", "left"}) {
+    JoinGroupCall call = GroupOfTwo(/*wait_ms=*/15'000);
+    call.request_number = 1 + groups.size();
+    call.group.name = name;
+    const CallId first = Start(call);
+    call.member = Id(1);
+    const Answer second = Ask(call);
+    ASSERT_TRUE(End(first).ok() && second.ok()) << second.status();
+    groups.push_back(std::get<JoinedGroup>(*second).id);
+  }
+  EXPECT_TRUE(Ask(CloseGroupsCall{
+                      .member = Id(1), .groups = {groups[0]}, .given_up_requests = {}, .committed_groups = {groups[0]}})
+                  .ok());
+  EXPECT_TRUE(Ask(LeaveJobCall{.member = Id(1), .reason = "done", .committed_groups = {groups[1]}}).ok());
+  const WatchId watch = Watch();
+  std::map<GroupId, bool> committed;
+  Until(
+      [&] {
+        for (const WatchNews& news : news_[watch]) {
+          for (const MoveGroupCommand& group : news.moved_groups) committed[group.group] = group.all_committed;
+        }
+        return committed.size() == 2;
+      },
+      "both groups are told");
+  for (const GroupId group : groups) EXPECT_TRUE(committed[group]) << group.value();
 }
 
 TEST_P(SchedulerPortSuite, AWatchEndsOnceWhenTheSchedulerGoes) {

@@ -1,6 +1,7 @@
 // The worker's control port under virtual time, at a simulated scheduler.
 #include "sim/sim_scheduler_port.h"
 
+#include "core/version.h"
 #include "sim/scheduler_process.h"
 #include "tests/conformance/scheduler_port/scheduler_port_suite.h"
 
@@ -27,8 +28,20 @@ class SimHarness : public SchedulerPortHarness {
   void StartScheduler() override {
     disk_.LoseState();
     scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
-    for (auto& follower : followers_) follower = std::make_unique<SimFollower>(&control_);
+    for (auto& follower : followers_)
+      follower = std::make_unique<SimFollower>(&control_, profile_.lease_ttl_ms * kNsPerMs);
     world_.RunUntil(world_.now_ns() + 50 * kNsPerMs);
+  }
+  void AddServer() override {
+    bool registered = false;
+    scheduler::RegisterServer server{
+        .name = "a", .incarnation = Incarnation(1), .addresses = {"10.0.0.1:1"}, .node = "node of a"};
+    server.control_version = kControlVersion;
+    server.oldest_control_version = kOldestControlVersion;
+    control_.Call({alive_, "server"}, server, kNsPerS,
+                  [&](const absl::StatusOr<scheduler::Response>& answer) { registered = answer.ok(); });
+    world_.RunUntil(world_.now_ns() + kNsPerS);
+    EXPECT_TRUE(registered);
   }
   // All schedulers stand still, and another one takes the lead.
   void SilenceConnections() override {
@@ -40,6 +53,7 @@ class SimHarness : public SchedulerPortHarness {
   }
 
  private:
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   Profile profile_;
   World world_;
   SimControl control_;

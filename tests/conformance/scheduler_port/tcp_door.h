@@ -1,5 +1,6 @@
 // A door between programs and an address on this node: passes TCP connections on, until told to keep silent on those
-// that there are. They stay then, as those to a node that is gone without a word.
+// that there are. They stay then, as those to a node that is gone without a word. Further connections are passed on, or
+// are taken and silent as well for as long as the path is cut.
 #ifndef SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_TCP_DOOR_H_
 #define SHOAL_TESTS_CONFORMANCE_SCHEDULER_PORT_TCP_DOOR_H_
 
@@ -49,6 +50,11 @@ class TcpDoor {
     for (Pair& pair : pairs_) pair.silent = true;
     Wake();
   }
+  void Cut() {
+    cut_ = true;
+    Silence();
+  }
+  void Mend() { cut_ = false; }
 
  private:
   struct Pair {
@@ -110,7 +116,7 @@ class TcpDoor {
     return bytes > 0 && send(to, data, static_cast<size_t>(bytes), MSG_NOSIGNAL) == bytes;
   }
   void Accept() {
-    Pair pair;
+    Pair pair{.silent = cut_};
     pair.outer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     pair.inner = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in behind = Loopback(behind_);
@@ -126,6 +132,7 @@ class TcpDoor {
   int listener_ = -1;
   int wake_ = -1;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> cut_ = false;
   std::mutex mutex_;
   std::vector<Pair> pairs_;  // under mutex_
   std::thread thread_;

@@ -9,15 +9,20 @@
 #include <thread>
 #include <vector>
 
+#include "core/failure_detection.h"
+#include "core/no_leader.h"
 #include "gtest/gtest.h"
+#include "process/clock.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
+#include "tests/conformance/scheduler_port/tcp_door.h"
 
 namespace shoal::scheduler {
 namespace {
 
 constexpr std::chrono::seconds kPatience{60};
+constexpr uint64_t kLeaseTtlMs = 5000;
 
 class ForwardingHostTest : public ::testing::Test {
  protected:
@@ -25,7 +30,7 @@ class ForwardingHostTest : public ::testing::Test {
     SchedulerConfig config;
     config.listen = "127.0.0.1:0";
     leader_ = *Scheduler::Start(config);
-    follower_ = *ForwardingHost::Listen("127.0.0.1:0");
+    follower_ = *ForwardingHost::Listen("127.0.0.1:0", kLeaseTtlMs);
     follower_->SetLeader(leader_->address());
   }
 
@@ -96,6 +101,77 @@ TEST_F(ForwardingHostTest, AStreamLastsUntilTheLeaderIsAnother) {
   follower_->SetLeader("");
   EXPECT_FALSE(stream->Read(&news));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// A follower and its leader, between which nothing may get through for a while (docs/failover.md, F16).
+class CutOffFollowerTest : public ForwardingHostTest {
+ protected:
+  static constexpr uint64_t kLeaseNs = kLeaseTtlMs * kNsPerMs;
+  // What a busy machine adds; a call that is not told anything ends after kPatience.
+  static constexpr uint64_t kSlackNs = 10 * kNsPerS;
+
+  CutOffFollowerTest()
+      : door_(static_cast<uint16_t>(std::stoi(leader_->address().substr(leader_->address().rfind(':') + 1)))) {
+    follower_->SetLeader(door_.address());
+    EXPECT_TRUE(Ask().ok());
+  }
+
+  grpc::Status Ask() const {
+    const auto status = v1::Status::NewStub(Channel());
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1::Cluster cluster;
+    return status->GetCluster(&context, v1::GetClusterRequest(), &cluster);
+  }
+  static void ExpectLeaderIsSilent(const grpc::Status& status) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(status.error_message(), kLeaderIsSilent);
+  }
+
+  TcpDoor door_;
+};
+
+TEST_F(CutOffFollowerTest, CallsThatWaitForALeaderThatFellSilentEndWhileTheirCallersHaveTimeLeft) {
+  const auto stub = v1::Scheduler::NewStub(Channel());
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  const auto stream = stub->Watch(&context, v1::WatchRequest());
+  v1::WatchResponse news;
+  ASSERT_TRUE(stream->Read(&news));
+  door_.Cut();
+  const uint64_t cut_ns = MonotonicNs();
+  ExpectLeaderIsSilent(Ask());
+  EXPECT_LT(MonotonicNs() - cut_ns, kLeaseNs / 4 + kSlackNs);
+  EXPECT_FALSE(stream->Read(&news)) << "a stream that is silent would tell of no loss and no map";
+  ExpectLeaderIsSilent(stream->Finish());
+  EXPECT_FALSE(follower_->leader_answers());
+  // From now on callers do not wait at all.
+  const uint64_t refused_ns = MonotonicNs();
+  for (int i = 0; i < 20; ++i) ExpectLeaderIsSilent(Ask());
+  EXPECT_LT(MonotonicNs() - refused_ns, 20 * LeaderProbeTimeoutNs(kLeaseNs));
+}
+
+TEST_F(CutOffFollowerTest, ItPassesCallsOnAgainWhenTheLeaderAnswers) {
+  for (const bool path_is_mended : {true, false}) {
+    path_is_mended ? door_.Cut() : door_.Silence();  // or new connections work
+    ExpectLeaderIsSilent(Ask());
+    door_.Mend();
+    const uint64_t mended_ns = MonotonicNs();
+    grpc::Status answer = Ask();
+    while (!answer.ok() && MonotonicNs() - mended_ns < kLeaseNs + kSlackNs) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      answer = Ask();
+    }
+    EXPECT_TRUE(answer.ok()) << answer.error_message();
+    EXPECT_TRUE(follower_->leader_answers());
+  }
+}
+
+TEST_F(CutOffFollowerTest, AnotherLeaderIsAskedAtOnce) {
+  door_.Cut();
+  ExpectLeaderIsSilent(Ask());
+  follower_->SetLeader(leader_->address());
+  EXPECT_TRUE(Ask().ok());
 }
 
 }  // namespace

@@ -60,6 +60,15 @@ class MachineClosedGroupsTest : public ::testing::Test {
     harness->watched(watcher).clear();
     return failures;
   }
+  // How often the watcher was told that all ranks have all results of the group.
+  static int CommittedTold(MachineHarness* harness, WatcherId watcher, GroupId group) {
+    int told = 0;
+    for (const SendWatch& update : harness->watched(watcher)) {
+      for (const GroupMap& map : update.groups) told += map.group == group && map.all_committed ? 1 : 0;
+    }
+    harness->watched(watcher).clear();
+    return told;
+  }
   static std::vector<std::string> GroupsOf(MachineHarness* harness) {
     std::vector<std::string> names;
     for (const JobView& job : harness->Ask<std::vector<JobView>>(ListJobs())) {
@@ -109,6 +118,74 @@ TEST_F(MachineClosedGroupsTest, ItStaysForARankThatHasNotClosedItYet) {
   EXPECT_TRUE(moved) << "rank 1 still works with it";
   harness_.Ask<Done>(Closing(1, {group}));
   EXPECT_THAT(GroupsOf(&harness_), IsEmpty());
+}
+
+// The rank that closed it is not there to tell the servers of its next map, and another waits for that.
+TEST_F(MachineClosedGroupsTest, ThatAllHaveAllResultsIsToldWithTheNextMap) {
+  const GroupId group = Make("world");
+  const GroupId other = Make("other");
+  const WatcherId watcher = harness_.Watch(job_);
+  CloseGroups closing = Closing(0, {group, other});
+  closing.committed_groups = {group};
+  harness_.Ask<Done>(closing);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, group), 0) << "its servers are there, and tell it themselves";
+  MachineHarness after(harness_.last_saved());
+  const WatcherId later = after.Watch(job_);
+  EXPECT_EQ(CommittedTold(&after, later, group), 1) << "a stream begins with it, also after a restart";
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
+  harness_.Ask<Done>(closing);
+  const std::vector<SendWatch> updates = harness_.watched(watcher);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, group), 1);
+  for (const SendWatch& update : updates) {
+    for (const GroupMap& map : update.groups) EXPECT_EQ(map.all_committed, map.group == group);
+  }
+}
+
+TEST_F(MachineClosedGroupsTest, ThatAllHaveAllResultsIsToldAtOnceOfAGroupThatHasMoved) {
+  const GroupId group = Make("world");
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
+  EXPECT_EQ(CommittedTold(&harness_, watcher, group), 0);
+  LeaveJob leaving = Leave(job_, 0, 100);
+  leaving.committed_groups = {group};
+  harness_.Ask<Done>(leaving);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, group), 1);
+}
+
+TEST_F(MachineClosedGroupsTest, ARankThatLostAServerHearsThatAllHaveAllResults) {
+  for (const std::string name : {"a", "b"}) {
+    harness_.Ask<Done>(DeregisterServer{ServerId(name == "a" ? 1 : 2), Incarnation(1), "gone"});
+  }
+  harness_.Ask<ServerRegistered>(Server("c", 1, 'c'));
+  const GroupId group = Make("world");
+  const Epoch epoch = harness_.Ask<ClusterView>(GetCluster()).epoch;
+  CloseGroups closing = Closing(0, {group});
+  closing.committed_groups = {group};
+  harness_.Ask<Done>(closing);
+  const auto reported = harness_.Ask<ServerReported>(ReportServer{.job = job_,
+                                                                  .rank = JobRank(1),
+                                                                  .incarnation = Incarnation(101),
+                                                                  .group = group,
+                                                                  .epoch = epoch,
+                                                                  .server = ServerId(3),
+                                                                  .server_incarnation = Incarnation(1),
+                                                                  .reason = "cut"});
+  ASSERT_TRUE(reported.newer.has_value());
+  EXPECT_TRUE(reported.newer->all_committed);
+}
+
+// Nor may a rank that has closed a group say more of it.
+TEST_F(MachineClosedGroupsTest, AStrangerDoesNotSayThatAllHaveAllResults) {
+  const GroupId group = Make("world");
+  const WatcherId watcher = harness_.Watch(job_);
+  harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
+  harness_.Ask<Done>(Closing(0, {group}));
+  CloseGroups late = Closing(0, {group});
+  late.committed_groups = {group, GroupId(99)};
+  harness_.Ask<Done>(late);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, group), 0);
+  late.committed_groups.assign(kMaxGroupsClosedAtOnce + 1, group);
+  EXPECT_TRUE(absl::IsInvalidArgument(harness_.Try(late)));
 }
 
 TEST_F(MachineClosedGroupsTest, WhoHasClosedItIsKnownAfterARestart) {

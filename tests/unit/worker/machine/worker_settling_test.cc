@@ -466,31 +466,5 @@ TEST(WorkerSettling, WithNoServerLeftOpsWaitAndSaySo) {
   EXPECT_THAT(std::string(worker.done[0].status.message()), HasSubstr("no reduction server is left"));
 }
 
-TEST(WorkerSettling, NobodyLeavesBeforeAllRanksHaveAllResults) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
-  worker.Submit(1, 100);
-  worker.AnswerAll(2);
-  worker.Clear();
-  worker.Command(CloseGroupCommand{GroupHandle(0)});
-  EXPECT_THAT(worker.closed, IsEmpty());
-  const std::vector<SentNote> commits = worker.NotesOf(FrameType::kCommit);
-  ASSERT_EQ(commits.size(), 1u);
-  EXPECT_EQ(commits[0].header.op, OpNumber(1)) << "the server is asked to say when";
-  worker.GiveNote(0, MakeNote(Commit(1)));
-  EXPECT_EQ(worker.closed.size(), 1u);
-  EXPECT_EQ(worker.NotesOf(FrameType::kLeaveGroup).size(), 1u);
-}
-
-TEST(WorkerSettling, LeavingHasItsDeadline) {
-  WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
-  worker.Submit(1, 100);
-  worker.AnswerAll(2);
-  worker.Command(CloseGroupCommand{GroupHandle(0)});
-  worker.TickAt(worker.now.monotonic_ns + 30 * kNsPerS);
-  EXPECT_EQ(worker.closed.size(), 1u);
-}
-
 }  // namespace
 }  // namespace shoal

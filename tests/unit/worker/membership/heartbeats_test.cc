@@ -144,6 +144,32 @@ TEST(Heartbeats, F16OneThatASchedulerWithoutALeaderRefusedIsRepeatedSoonAndAsksT
   }
 }
 
+// Calls take turns with the schedulers: a heartbeat that comes later may meet the same one again, if the worker makes
+// two other calls in between every time.
+TEST(Heartbeats, F16OneThatASchedulerRefusedThatIsCutOffFromTheLeaderAsksTheNextOneAtOnce) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  const absl::Status cut_off = absl::UnavailableError(kLeaderIsSilent);
+  driver.AnswerNext<HeartbeatCall>(cut_off);
+  for (int round = 0; round < 2; ++round) {
+    const uint64_t refused_ns = driver.now_ns();
+    for (int i = 0; i < 3; ++i) {
+      const std::optional<Call> again = driver.Find<HeartbeatCall>();
+      ASSERT_TRUE(again.has_value()) << "nothing is waited for, and another call might take the next one's turn";
+      driver.Answer(*again, cut_off);
+    }
+    EXPECT_FALSE(driver.Find<HeartbeatCall>().has_value()) << "all schedulers may be cut off";
+    const Call again = driver.Await<HeartbeatCall>(kLeaseNs);
+    EXPECT_EQ(driver.now_ns() - refused_ns, kPeriodNs / 4);
+    driver.Answer(again, cut_off);
+  }
+  EXPECT_THAT(driver.All<UseNewConnectionsAction>(), IsEmpty());
+  driver.Answer(*driver.Find<HeartbeatCall>(), driver.Renewed());
+  const uint64_t renewed_ns = driver.now_ns();
+  driver.Await<HeartbeatCall>(kLeaseNs);
+  EXPECT_EQ(driver.now_ns() - renewed_ns, kPeriodNs);
+}
+
 TEST(Heartbeats, AfterOneThatBrokeASlowSchedulerHasItsTime) {
   MembershipDriver driver;
   driver.JoinJob();

@@ -321,6 +321,21 @@ TEST_F(MembershipTest, AProcessThatLeavesSaysNoMoreThanTheSchedulerTakes) {
   EXPECT_EQ(failures.back().group, GroupId(kFailed));
 }
 
+TEST_F(MembershipTest, OfAClosedGroupItIsToldWhetherAllHaveItsResults) {
+  driver_.Do(GroupEnded{GroupId(50), /*all_committed=*/true});
+  const Call first = *driver_.Find<CloseGroupsCall>();
+  EXPECT_THAT(std::get<CloseGroupsCall>(first.what).committed_groups, ElementsAre(GroupId(50)));
+  driver_.Do(GroupEnded{GroupId(51)});
+  driver_.Do(GroupEnded{GroupId(52), /*all_committed=*/true});
+  driver_.Answer(first, CallDone{});
+  const Call second = *driver_.Find<CloseGroupsCall>();
+  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).groups, ElementsAre(GroupId(51), GroupId(52)));
+  EXPECT_THAT(std::get<CloseGroupsCall>(second.what).committed_groups, ElementsAre(GroupId(52)));
+  // Other ranks may wait for it, and nobody has answered that call.
+  driver_.Do(LeaveCommand{.reason = "done"});
+  EXPECT_THAT(LeaveCall().committed_groups, ElementsAre(GroupId(52)));
+}
+
 TEST_F(MembershipTest, AProcessThatLeavesHasNoMoreToSayOfItsGroups) {
   driver_.Do(GroupEnded{GroupId(50)});
   driver_.Do(LeaveCommand{.reason = "done"});

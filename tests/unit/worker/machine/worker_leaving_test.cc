@@ -1,0 +1,80 @@
+// A rank that closes a group stays until all ranks have all their results (docs/failover.md, F10).
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/machine/worker_driver.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::IsEmpty;
+
+FrameHeader AllHaveThoseUpTo(uint64_t op) {
+  FrameHeader commit = WorkerDriver::Header(FrameType::kCommit, 0, 1, /*epoch=*/3);
+  commit.commit_watermark = OpNumber(op);
+  return commit;
+}
+
+TEST(WorkerLeaving, NobodyLeavesBeforeAllRanksHaveAllResults) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 100);
+  worker.AnswerAll(2);
+  worker.Clear();
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  EXPECT_THAT(worker.closed, IsEmpty());
+  const std::vector<SentNote> commits = worker.NotesOf(FrameType::kCommit);
+  ASSERT_EQ(commits.size(), 1u);
+  EXPECT_EQ(commits[0].header.op, OpNumber(1)) << "the server is asked to say when";
+  worker.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
+  EXPECT_EQ(worker.closed.size(), 1u);
+  EXPECT_EQ(worker.NotesOf(FrameType::kLeaveGroup).size(), 1u);
+}
+
+TEST(WorkerLeaving, ARankThatLeavesKnowingThatAllHaveAllResultsSaysSo) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 100);
+  worker.AnswerAll(2);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  worker.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
+  ASSERT_EQ(worker.closed.size(), 1u);
+  EXPECT_TRUE(worker.closed[0].all_committed);
+}
+
+// The rank that closed it first is gone: it does not tell the servers of a new map that it has its results.
+TEST(WorkerLeaving, ARankLeavesOnceTheSchedulerSaysThatAllHaveAllResults) {
+  for (const bool closes_first : {true, false}) {
+    WorkerDriver worker;
+    worker.OpenAll(2, 1, 2);
+    worker.Submit(1, 100);
+    worker.AnswerAll(2);
+    const auto move = [&](bool all_committed) {
+      worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 5), all_committed});
+    };
+    if (!closes_first) move(true);
+    worker.Command(CloseGroupCommand{GroupHandle(0)});
+    if (closes_first) {
+      move(false);
+      ASSERT_THAT(worker.closed, IsEmpty()) << "another rank may lack its result";
+      move(true);
+    }
+    ASSERT_EQ(worker.closed.size(), 1u) << closes_first;
+    EXPECT_TRUE(worker.closed[0].all_committed);
+  }
+}
+
+TEST(WorkerLeaving, LeavingHasItsDeadline) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 100);
+  worker.AnswerAll(2);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  worker.TickAt(worker.now.monotonic_ns + 30 * kNsPerS);
+  ASSERT_EQ(worker.closed.size(), 1u);
+  EXPECT_FALSE(worker.closed[0].all_committed) << "it does not know that";
+}
+
+}  // namespace
+}  // namespace shoal
