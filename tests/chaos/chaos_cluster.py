@@ -264,7 +264,7 @@ class ChaosCluster:
         return done.stdout or done.stderr
 
     def write_logs(self, folder: pathlib.Path) -> None:
-        """What every process said: NAME.1.log, NAME.2.log, ...; and the sockets that were recorded: sockets.1.log, ..."""
+        """What every process said: NAME.1.log, NAME.2.log, ...; the sockets that were recorded: sockets.1.log, ..."""
         folder.mkdir(parents=True, exist_ok=True)
         for number, sockets in enumerate(self.sockets, start=1):
             (folder / f"sockets.{number}.log").write_text(sockets, encoding="utf-8")

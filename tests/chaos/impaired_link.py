@@ -71,7 +71,11 @@ class Impairment:
 
     def changed_bit(self, frame: bytes) -> bytes:
         """Anywhere behind the addresses of the cards. The checksums of IP and TCP see it: the sender's card is set to
-        put whole ones into every frame."""
+        put whole ones into every frame. Those that still come without one, as the card is set one way or the other,
+        stay as they are."""
+        flags, *_ = VNET_HEADER.unpack_from(frame)
+        if flags & NEEDS_CHECKSUM:
+            return frame
         changed = bytearray(frame)
         place = self.source.randrange(VNET_HEADER.size + ETHERNET_BYTES, len(frame))
         changed[place] ^= 1 << self.source.randrange(8)

@@ -16,9 +16,10 @@ MOST_GROWTH_BYTES = 48 * MIB
 LEAST_SAMPLES = 20
 # UCX takes a message into a segment of its pool (docs/adr/0017), and a pool keeps its pages: it comes to hold as many
 # segments as there ever were chunks in flight, and large chunks fill them one by one. So it is looked at by itself, and
-# may hold that much. It is an anonymous mapping of 256 segments; nothing else of a rank or server is as large.
+# may hold that much. It is of anonymous mappings of 128 segments, which the kernel shows as one where they are
+# neighbours; nothing else of a rank or server is as large.
 SEGMENT_BYTES = 576 << 10
-POOL_BYTES = 256 * SEGMENT_BYTES
+POOL_BYTES = 128 * SEGMENT_BYTES
 # etcd keeps its newest writes in memory (docs/operating.md): up to so many, and 5000 more, until it takes a snapshot.
 # 8500 saves of the schedulers made one grow by 68 MiB, its garbage included.
 ETCD_SNAPSHOT_COUNT = 1000

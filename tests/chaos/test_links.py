@@ -1,5 +1,6 @@
 """Links break and mend as they are told, also when faults overlap; the impaired link does what it says. Needs root."""
 
+import concurrent.futures
 import contextlib
 import os
 import socket
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.impaired_link import Impairment
+from chaos.impaired_link import NEEDS_CHECKSUM, VNET_HEADER, Impairment
 from chaos.links import Links, make_network
 
 NODES = ["one", "two", "three"]
@@ -169,9 +170,32 @@ def test_the_impairment_loses_and_doubles_as_often_as_it_was_told():
     assert delays == {0.15, 0.16}
 
 
+def test_a_frame_whose_checksum_is_still_to_be_made_is_not_corrupted():
+    """The receiver would not see it: as the sender's card is told to make whole ones, some come without."""
+    impairment = Impairment(1)
+    impairment.wrongs = [{"kind": "link-corrupt", "amount": 100.0}]
+    whole = bytes(VNET_HEADER.size) + bytes(100)
+    unfinished = bytes([NEEDS_CHECKSUM]) + whole[1:]
+    assert impairment.copies(unfinished) == [(0.0, unfinished)]
+    assert impairment.copies(whole) != [(0.0, whole)]
+
+
+def test_tcp_sees_all_that_is_corrupted_while_that_begins_and_ends(links: Links):
+    wrong = {"kind": "link-corrupt", "amount": 2.0}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
+        under_way = pool.submit(transfer, links, 200 << 20)
+        switched = 0
+        while not under_way.done():
+            for on in (True, False):
+                links.impair("one", wrong, on)
+                switched += 1
+        got, sent = under_way.result()
+    assert got == sent and switched >= 2
+
+
 def test_the_same_seed_impairs_alike():
     one, other = Impairment(7), Impairment(7)
     for impairment in (one, other):
         impairment.wrongs = [{"kind": "link-corrupt", "amount": 30.0}]
-    frames = [bytes([number]) * 200 for number in range(50)]
+    frames = [bytes(VNET_HEADER.size) + bytes([number]) * 200 for number in range(50)]
     assert [one.copies(frame) for frame in frames] == [other.copies(frame) for frame in frames]

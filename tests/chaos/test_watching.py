@@ -126,7 +126,6 @@ def test_a_thread_that_waits_for_a_processor_is_seen():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert waited_s < time.monotonic() - started, "a wait counts when it ends, also if it began before"
-        assert watched.silenced_s(pids, began, time.monotonic()) == 0, "no wait was long"
         watched.forget_all_but({pids[0]})
         assert set(watched.samples) == {pids[0]}
     finally:
