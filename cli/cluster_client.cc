@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/no_leader.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 
@@ -33,8 +34,10 @@ ClusterClient::ClusterClient(const std::string& scheduler, uint64_t timeout_ms)
 absl::Status ClusterClient::Explain(const grpc::Status& status) const {
   std::string text = status.error_message();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && absl::StrContains(text, "leads")) {
-    text = absl::StrCat("the schedulers at ", scheduler_, ": ", text,
-                        " in a few seconds; if this persists, check that etcd is running");
+    const bool is_cut_off = text == kLeaderIsSilent;
+    text = absl::StrCat(absl::StrContains(scheduler_, ',') ? "the schedulers at " : "the scheduler at ", scheduler_,
+                        ": ", text, " in a few seconds; if this persists, check ",
+                        is_cut_off ? "the network between the schedulers" : "that etcd is running");
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     text = absl::StrCat("can't reach a scheduler at ", scheduler_, " (", text,
                         "); check that shoal-scheduler runs there, or give another address with --scheduler HOST:PORT");

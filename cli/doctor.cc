@@ -7,12 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/tables.h"
 #include "core/json_text.h"
+#include "core/no_leader.h"
 #include "core/version.h"
+#include "process/scheduler_address.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {
@@ -68,6 +71,24 @@ bool JudgeScheduler(const Examination& seen, Findings* findings) {
                    "install one release everywhere, unless an upgrade is under way");
   }
   return true;
+}
+
+// A job needs one that answers; each further one is there for the day when that one is not.
+void JudgeEachScheduler(const Examination& seen, Findings* findings) {
+  if (seen.schedulers.empty()) return;
+  size_t answering = 0;
+  for (const AskedScheduler& asked : seen.schedulers) {
+    if (asked.answer.ok()) {
+      ++answering;
+      continue;
+    }
+    const bool is_cut_off = absl::StrContains(asked.answer.message(), kLeaderIsSilent);
+    findings->Warn("scheduler", std::string(asked.answer.message()),
+                   is_cut_off
+                       ? "see the network between that scheduler and the one that leads"
+                       : "see that it runs and that this node reaches it: others answer in its place until they fail");
+  }
+  if (answering == seen.schedulers.size()) findings->Good("scheduler", absl::StrCat("all ", answering, " answer"));
 }
 
 void JudgeClock(const Examination& seen, Findings* findings) {
@@ -256,9 +277,20 @@ uint64_t UnixMs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-Examination Look(ClusterClient* client, uint64_t timeout_ms) {
+std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeout_ms) {
+  std::vector<AskedScheduler> asked;
+  const std::vector<std::string> each = EachSchedulerAddress(scheduler);
+  if (each.size() < 2) return asked;
+  for (const std::string& address : each) {
+    asked.push_back({address, ClusterClient(address, timeout_ms).GetCluster().status()});
+  }
+  return asked;
+}
+
+Examination Look(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms) {
   Examination seen;
   seen.node = ReadNodeSettings("/");
+  seen.schedulers = AskEach(scheduler, timeout_ms);
   seen.asked_unix_ms = UnixMs();
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
   seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);
@@ -285,7 +317,9 @@ bool IsToBeTried(const v1::ServerStatus& server) {
 
 std::vector<Finding> Judge(const Examination& examination) {
   Findings findings;
-  if (JudgeScheduler(examination, &findings)) {
+  const bool is_known = JudgeScheduler(examination, &findings);
+  JudgeEachScheduler(examination, &findings);
+  if (is_known) {
     JudgeClock(examination, &findings);
     JudgeServers(examination, &findings);
     JudgeDevices(examination.ways, &findings);
@@ -328,8 +362,9 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
                       ",\"warnings\":", CountOf(findings, Verdict::kWarning), "}");
 }
 
-absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out) {
-  const std::vector<Finding> findings = Judge(Look(client, timeout_ms));
+absl::Status Examine(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms, bool json,
+                     std::ostream& out) {
+  const std::vector<Finding> findings = Judge(Look(scheduler, client, timeout_ms));
   out << (json ? FindingsJson(findings) + "\n" : FindingsText(findings));
   const size_t problems = CountOf(findings, Verdict::kProblem);
   if (problems == 0) return absl::OkStatus();

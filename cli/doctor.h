@@ -27,9 +27,16 @@ struct Finding {
   std::string fix;   // what to do; empty: nothing
 };
 
+// One of several schedulers, asked by itself.
+struct AskedScheduler {
+  std::string address;
+  absl::Status answer;
+};
+
 // What was looked at. `asked` and `answered`: the clock of this node before and after the scheduler gave its own.
 struct Examination {
-  absl::Status scheduler;  // not OK: why the cluster is not known
+  absl::Status scheduler;                  // not OK: why the cluster is not known
+  std::vector<AskedScheduler> schedulers;  // none: there is only one address
   v1::Cluster cluster;
   v1::ListServersResponse servers;
   std::vector<Way> ways;  // to each address of each server that is to be tried, in that order
@@ -51,7 +58,9 @@ std::string FindingsJson(const std::vector<Finding>& findings);
 
 // Looks, and writes what it found, also where no scheduler answers. FAILED_PRECONDITION: there is a problem. Waits for
 // `timeout_ms` at most for each call, and for kMostAtATime servers' ports.
-absl::Status Examine(ClusterClient* client, uint64_t timeout_ms, bool json, std::ostream& out);
+// `scheduler`: the address that the client has.
+absl::Status Examine(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms, bool json,
+                     std::ostream& out);
 
 }  // namespace shoal::cli
 

@@ -189,7 +189,8 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 }
 
 absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostream& out) {
-  return Examine(client, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()), command.json, out);
+  const auto timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count());
+  return Examine(command.scheduler, client, timeout_ms, command.json, out);
 }
 
 absl::Status RunTop(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -235,7 +236,7 @@ constexpr CommandKind kCommands[] = {
     {"map", "", "the shard map: which server owns which share", ShowMap},
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
     {"doctor", "",
-     "looks from this node at what a job here would need: the scheduler and every server's port, versions, clock, MTU, "
+     "looks from this node at what a job here would need: every scheduler, every server's port, versions, clock, MTU, "
      "TCP, limits and RDMA; with a fix for each finding. The exit code is 3 if there is a problem",
      RunDoctor},
     {"drain", "SERVER",

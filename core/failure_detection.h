@@ -30,11 +30,19 @@ inline constexpr uint64_t kDefaultLeaseTtlNs = 5 * kNsPerS;
 inline constexpr uint64_t kHeartbeatsPerLease = 3;
 constexpr uint64_t HeartbeatPeriodNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / kHeartbeatsPerLease; }
 
-// A scheduler that passes its callers' calls on asks the leader this often whether it is there, and stops passing calls
-// on, and refuses them, when there was no answer for so long: within a quarter of a member's lease, so that the member
-// has the time to ask the other schedulers.
+// gRPC's timers wait by the wall clock: where that is set back, deadlines come late by as much. A call to a scheduler
+// that is open so much longer than its deadline is ended by its caller's own clock.
+inline constexpr uint64_t kCallOverdueNs = 100 * kNsPerMs;
+
+// A scheduler that passes its callers' calls on asks the leader this often whether it is there. When it has not
+// answered for so long, neither that nor a call that was passed on meanwhile, calls are refused: within a third of a
+// member's lease, so that the member has the time to ask the other schedulers.
 constexpr uint64_t LeaderProbePeriodNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / 12; }
-constexpr uint64_t LeaderProbeTimeoutNs(uint64_t lease_ttl_ns) { return lease_ttl_ns / 6; }
+constexpr uint64_t LeaderProbeTimeoutNs(uint64_t lease_ttl_ns) {
+  // Below that, a leader that is only busy would be taken for silent.
+  constexpr uint64_t kLeastNs = 250 * kNsPerMs;
+  return lease_ttl_ns / 6 > kLeastNs ? lease_ttl_ns / 6 : kLeastNs;
+}
 
 // ---- a path that falls silent ----
 

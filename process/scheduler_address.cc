@@ -1,7 +1,12 @@
 #include "process/scheduler_address.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -37,6 +42,28 @@ bool IsIpv4(const std::string& address) {
 
 bool IsIpv6(const std::string& address) { return address.front() == '[' && HostOf(address).back() == ']'; }
 
+std::string AddressText(const addrinfo& found) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (found.ai_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(found.ai_addr)->sin_addr, text, sizeof(text));
+    return text;
+  }
+  inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(found.ai_addr)->sin6_addr, text, sizeof(text));
+  return absl::StrCat("[", text, "]");
+}
+
+// Of one family.
+std::vector<std::string> AddressesOf(const std::string& host, int family) {
+  const addrinfo wanted = {.ai_family = family, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  std::vector<std::string> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) addresses.push_back(AddressText(*each));
+  std::sort(addresses.begin(), addresses.end());
+  return addresses;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
@@ -53,6 +80,17 @@ absl::StatusOr<std::string> SchedulerTarget(const std::string& address) {
   return absl::InvalidArgumentError(
       absl::StrCat("the schedulers' addresses are \"", address,
                    "\"; a list must have IP addresses of one kind (or give one name that resolves to all of them)"));
+}
+
+std::vector<std::string> EachSchedulerAddress(const std::string& address) {
+  std::vector<std::string> each = absl::StrSplit(address, ',');
+  if (each.size() > 1 || IsIpv4(address) || IsIpv6(address)) return each;
+  const std::string host = HostOf(address);
+  std::vector<std::string> found = AddressesOf(host, AF_INET);
+  if (found.empty()) found = AddressesOf(host, AF_INET6);
+  if (found.empty()) return each;
+  for (std::string& one : found) absl::StrAppend(&one, address.substr(host.size()));
+  return found;
 }
 
 }  // namespace shoal

@@ -3,6 +3,7 @@
 #define SHOAL_PROCESS_SCHEDULER_ADDRESS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -11,6 +12,10 @@ namespace shoal {
 // What gRPC is given to connect to. InvalidArgument says what is wrong with `address`. gRPC takes a list of IP
 // addresses of one kind, but not of names; one name may have several addresses.
 absl::StatusOr<std::string> SchedulerTarget(const std::string& address);
+
+// "HOST:PORT" of each scheduler that is reached there: a list's addresses, or those that one name has, IPv4 if it has
+// any. One that has none is returned as it is. Asks the name service, which may take seconds.
+std::vector<std::string> EachSchedulerAddress(const std::string& address);
 
 }  // namespace shoal
 

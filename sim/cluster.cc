@@ -139,8 +139,8 @@ bool Cluster::LeadIsSettled() const {
 }
 
 void Cluster::StartFollower(size_t index) {
-  if (followers_[index] == nullptr)
-    followers_[index] = std::make_unique<SimFollower>(&control_, profile_.lease_ttl_ms * kNsPerMs);
+  if (followers_[index] != nullptr) return;
+  followers_[index] = std::make_unique<SimFollower>(&control_, profile_.lease_ttl_ms * kNsPerMs);
 }
 
 void Cluster::StartServer(size_t index) {

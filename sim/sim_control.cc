@@ -265,8 +265,9 @@ void SimControl::StreamEnded(WatcherId id, const absl::Status& status) {
   streams_.erase(stream);
   // The follower that passed the stream on may be what is gone; or it is cut off, and the host hears of the end later.
   const auto host = hosts_.find(ended.route.host);
-  if (host != hosts_.end() && followers_.contains(ended.route.follower)) {
-    Through(ended.route.follower, [this, id, number = ended.route.host] {
+  const auto follower = followers_.find(ended.route.follower);
+  if (host != hosts_.end() && follower != followers_.end() && follower->second->cut_until_ns_ > world_->now_ns()) {
+    world_->At(follower->second->cut_until_ns_, [this, id, number = ended.route.host] {
       const auto later = hosts_.find(number);
       if (later != hosts_.end()) later->second->Arrive(scheduler::StreamClosed{id});
     });
@@ -289,7 +290,7 @@ void SimControl::BreakAll(const Concerns& concerns, const absl::Status& why) {
 void SimControl::HostCame(uint64_t host) {
   for (const auto& [number, follower] : followers_) {
     world_->After(world_->random().Below(kLeaderIsKnownNs), [this, number = number, host] {
-      Through(number, [this, number, host] {
+      WhenAwake(number, [this, number, host] {
         const auto found = followers_.find(number);
         if (found == followers_.end() || found->second->is_told_ || found->second->leader_ >= host) return;
         found->second->SetLeader(host);
@@ -395,19 +396,17 @@ SimFollower::~SimFollower() {
 void SimFollower::SetLeader(uint64_t host) {
   if (leader_ == host) return;
   leader_ = host;
-  cut_until_ns_ = silent_from_ns_ = silent_until_ns_ = 0;  // the new one is on another node
-  control_->BreakAll(
-      [&](const SimControl::Route& route) {
-        return route.follower == number_ && route.host != 0 && route.host != host;
-      },
-      absl::UnavailableError(kAnotherLeads));
+  cut_until_ns_ = silent_from_ns_ = silent_until_ns_ = 0;  // nothing is between it and the new one
+  control_->BreakAll([&](const SimControl::Route& route) { return route.follower == number_ && route.host != host; },
+                     absl::UnavailableError(kAnotherLeads));
 }
 
 void SimFollower::CutFromLeaderUntil(uint64_t world_ns) {
   World* const world = control_->world_;
   cut_until_ns_ = std::max(cut_until_ns_, world_ns);
   const uint64_t period_ns = LeaderProbePeriodNs(lease_ttl_ns_);
-  const uint64_t noticed_ns = world->now_ns() + world->random().Below(period_ns) + LeaderProbeTimeoutNs(lease_ttl_ns_);
+  const uint64_t timeout_ns = LeaderProbeTimeoutNs(lease_ttl_ns_);
+  const uint64_t noticed_ns = world->now_ns() + timeout_ns + world->random().Below(timeout_ns);
   if (noticed_ns >= cut_until_ns_) return;
   world->At(noticed_ns, [this, alive = std::weak_ptr<bool>(alive_), period_ns] {
     if (alive.expired() || cut_until_ns_ == 0) return;

@@ -46,18 +46,20 @@ def steps_before_the_last_fault(shape: Shape, faults: list) -> int:
     if not faults:
         return shape.steps
     last = faults[-1]
+    if any(getattr(fault, "steps", 0) for fault in faults[:-1]):
+        raise RigError("only the last fault may wait for steps: the training may be held until that one begins")
     steps_after = 1 + getattr(last, "steps", 0)  # the step that is struck, and those the fault waits for
     allowed = shape.steps - 1 - steps_after
-    if last.at_step >= allowed:
-        raise RigError(
-            f"a fault at step {last.at_step} needs {steps_after} more steps, and the training has {shape.steps}"
-        )
+    if max(fault.at_step for fault in faults) > allowed:
+        at_step = max(fault.at_step for fault in faults)
+        raise RigError(f"a fault at step {at_step} needs {steps_after} more steps, and the training has {shape.steps}")
     return allowed
 
 
 def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list, limit_s: float, say) -> dict:
     """Trains on a cluster of its own and strikes it with the faults, one after the other. On a machine where the faults
-    take longer than the steps, the training waits near its end until the last fault is over.
+    take longer than the steps, the training is held near its end until the last fault is over; `held` says whether it
+    was.
 
     RigError if the training fails, or a fault comes too late for it."""
     text = find_text(root)
@@ -66,13 +68,16 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
         cluster = Cluster(programs, network, processes, shape)
         with Training(cluster, text, limit_s, allowed_steps) as training:
             struck = []
+            held = False
             for number, fault in enumerate(faults, start=1):
                 training.wait_for_step(fault.at_step)
                 if number == len(faults):
+                    held = training.read_steps_done() >= allowed_steps
                     training.allow_steps(shape.steps - 1)
                 struck.append({"at_step": fault.at_step} | fault.strike(cluster, training))
                 if number % 10 == 0 or number == len(faults):
                     say(f"  {number} of {len(faults)} faults, step {training.steps_done} of {shape.steps}")
+            held = held or bool(faults) and training.read_steps_done() >= shape.steps - 1
             training.allow_steps(shape.steps)
             summary = training.finish()
         events = cluster.events()
@@ -81,7 +86,12 @@ def train(root: pathlib.Path, programs: pathlib.Path, shape: Shape, faults: list
     for event in events:
         counts[event["kind"]] = counts.get(event["kind"], 0) + 1
     opened = [event["reason"] for event in events if event["kind"] == "group-opened"]
-    return {name: summary[name] for name in kept} | {"faults": struck, "events": counts, "opened": opened}
+    return {name: summary[name] for name in kept} | {
+        "faults": struck,
+        "held": held,
+        "events": counts,
+        "opened": opened,
+    }
 
 
 def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wanted, keep, say) -> dict:
@@ -91,6 +101,8 @@ def measure(root: pathlib.Path, programs: pathlib.Path, shape: Shape, wanted: Wa
     def run_one(name: str, faults: list) -> None:
         say(f"{NAME}: {name}")
         runs[name] = train(root, programs, shape, faults, wanted.limit_s, say)
+        if runs[name]["held"]:  # and would be charged with what this machine took for the faults
+            raise RigError(f"the training waited for its faults ({name}): give it more --steps")
         keep(runs)
         took_s = sum(findings.step_times_s(runs[name]))
         same = runs[name]["digests"] == runs["undisturbed"]["digests"]

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/failure_detection.h"
 #include "core/no_leader.h"
+#include "process/clock.h"
 #include "process/listen_address.h"
 #include "process/start_thread.h"
 #include "proto/scheduler_channel.h"
@@ -33,19 +34,34 @@ constexpr std::chrono::seconds kStopPatience{1};
 // the process as a whole.
 constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
+// When the newest call began to which the leader has said anything: it is there, also if it is slow to answer the
+// question whether it is. Any thread.
+class LeaderSigns {
+ public:
+  void NoteAnswered(uint64_t begun_ns) {
+    uint64_t known_ns = answered_begun_ns_;
+    while (known_ns < begun_ns && !answered_begun_ns_.compare_exchange_weak(known_ns, begun_ns)) continue;
+  }
+  bool HasAnsweredOneSince(uint64_t ns) const { return answered_begun_ns_ >= ns; }
+
+ private:
+  std::atomic<uint64_t> answered_begun_ns_ = 0;
+};
+
 // One call: what arrives on one side is sent on the other. A message is read when the one before it has been sent.
 // Both sides keep the call until gRPC is done with them. Towards the leader the call is held open until the leader says
 // no more: until then a message of either side may still come, and gRPC must not have ended the call when it does.
 class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
  public:
-  explicit ForwardedCall(std::shared_ptr<grpc::GenericStub> leader) : leader_(std::move(leader)) {}
+  ForwardedCall(const std::shared_ptr<grpc::Channel>& leader, std::shared_ptr<LeaderSigns> signs)
+      : leader_(leader), signs_(std::move(signs)), begun_ns_(MonotonicNs()) {}
 
   grpc::ServerGenericBidiReactor* Begin(grpc::GenericCallbackServerContext* from) {
     caller_.call = shared_from_this();
     callee_.call = shared_from_this();
     to_.set_deadline(from->deadline());
     to_.AddMetadata(kForwardedKey, "1");
-    leader_->PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
+    leader_.PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
     callee_.AddHold();  // until LeaderIsSilent
     callee_.StartCall();
@@ -89,6 +105,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     if (ok && !leader_is_silent_) caller_.StartRead(&from_caller_);
   }
   void LeaderSaid(bool ok) {
+    if (ok) signs_->NoteAnswered(begun_ns_);
     const std::lock_guard lock(mutex_);
     ok ? caller_.StartWrite(&from_leader_) : LeaderIsSilent();
   }
@@ -111,7 +128,9 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
                        : status);
   }
 
-  const std::shared_ptr<grpc::GenericStub> leader_;
+  grpc::GenericStub leader_;
+  const std::shared_ptr<LeaderSigns> signs_;
+  const uint64_t begun_ns_;
   grpc::ClientContext to_;
   ByteBuffer from_caller_;
   ByteBuffer from_leader_;
@@ -141,8 +160,14 @@ bool Answers(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext*
   call->Finish(&health, &status, &status);
   void* tag = nullptr;
   bool ok = false;
-  queue.Next(&tag, &ok);
-  return status.ok();
+  const auto overdue = context->deadline() + std::chrono::nanoseconds(kCallOverdueNs);
+  if (queue.AsyncNext(&tag, &ok, overdue) != grpc::CompletionQueue::GOT_EVENT) {
+    context->TryCancel();
+    queue.Next(&tag, &ok);
+  }
+  // Anything else comes from a scheduler.
+  return status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
+         status.error_code() != grpc::StatusCode::UNAVAILABLE && status.error_code() != grpc::StatusCode::CANCELLED;
 }
 
 }  // namespace
@@ -221,7 +246,7 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
     }
     if (!leader_answers_) return new RefusedCall({grpc::StatusCode::UNAVAILABLE, kLeaderIsSilent});
     std::erase_if(calls_, [](const std::weak_ptr<ForwardedCall>& call) { return call.expired(); });
-    const auto call = std::make_shared<ForwardedCall>(std::make_shared<grpc::GenericStub>(leader_));
+    const auto call = std::make_shared<ForwardedCall>(leader_, signs_);
     calls_.push_back(call);
     return call->Begin(context);
   }
@@ -245,30 +270,35 @@ class ForwardingHost::Service : public grpc::CallbackGenericService {
         changed_.wait(lock);
         continue;
       }
+      const uint64_t asked_ns = MonotonicNs();
       grpc::ClientContext probe;
       probe.set_deadline(std::chrono::system_clock::now() + timeout);
       probe_ = &probe;
       lock.unlock();
       const bool answers = Answers(leader, &probe);
+      const bool is_there = answers || signs_->HasAnsweredOneSince(asked_ns);
       lock.lock();
       probe_ = nullptr;
       if (stopping_ || leader_ != leader) continue;
-      NoteLeader(answers);
+      NoteLeader(is_there);
       const std::shared_ptr<grpc::Channel> next = leader_;
-      changed_.wait_for(lock, answers ? period : period / 4, [&] { return stopping_ || leader_ != next; });
+      // One that has not answered the question is asked again soon.
+      const std::chrono::nanoseconds pause = answers ? period : is_there ? std::chrono::nanoseconds(0) : period / 4;
+      changed_.wait_for(lock, pause, [&] { return stopping_ || leader_ != next; });
     }
   }
 
   // With mutex_ held.
-  void NoteLeader(bool answers) {
-    leader_answers_ = answers;
-    if (answers) return;
+  void NoteLeader(bool is_there) {
+    leader_answers_ = is_there;
+    if (is_there) return;
     GiveCallsUp(kLeaderIsSilent);
     // After a silence TCP would find out late that the path works again: the next question goes over a new connection.
     leader_ = OpenSchedulerChannel(leader_address_);
   }
 
   const uint64_t lease_ttl_ns_;
+  const std::shared_ptr<LeaderSigns> signs_ = std::make_shared<LeaderSigns>();
   mutable std::mutex mutex_;
   std::condition_variable changed_;                  // leader_ or stopping_
   bool stopping_ = false;                            // under mutex_

@@ -23,7 +23,7 @@ namespace shoal::scheduler {
 class ForwardingHost {
  public:
   // `listen` and errors as those of GrpcControlHost::Listen; ResourceExhausted: the process can't have another thread.
-  // `lease_ttl_ms`: of members, which ask for an answer in that time.
+  // `lease_ttl_ms`: of members, which need an answer within that time.
   static absl::StatusOr<std::unique_ptr<ForwardingHost>> Listen(const std::string& listen, uint64_t lease_ttl_ms);
   ~ForwardingHost();  // stops
   ForwardingHost(const ForwardingHost&) = delete;

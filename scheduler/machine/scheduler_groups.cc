@@ -231,7 +231,7 @@ void SchedulerMachine::NoteAllCommitted(const Job& job, JobRank rank, const std:
   for (const GroupId id : groups) {
     JobGroup* const group = jobs_.GroupsOf(job.id).Find(id);
     if (group == nullptr || !group->HasRank(rank) || group->state().gone.contains(rank)) continue;
-    if (!group->NoteAllCommitted()) continue;
+    if (!group->state().failure.empty() || !group->NoteAllCommitted()) continue;
     saves_.NoteChange();
     if (group->state().epoch == group->state().opening.epoch && !group->WantsMove()) continue;
     if (std::optional<GroupMap> map = MapOf(group->state()); map.has_value()) {

@@ -52,8 +52,10 @@ bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
   return true;
 }
 
-LeaseCallId RegistrationMachine::NextCall() {
+LeaseCallId RegistrationMachine::NextCall(uint64_t timeout_ms, Now now) {
   call_ = LeaseCallId(++calls_);
+  call_overdue_ns_ = now.monotonic_ns + timeout_ms * kNsPerMs + kCallOverdueNs;
+  call_was_overdue_ = false;
   return *call_;
 }
 
@@ -173,10 +175,11 @@ void RegistrationMachine::OnEvent(const RankBecameAbsent&, Now, RegistrationActi
 }
 
 void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
-  if (left_ || call_.has_value()) return;
+  if (left_) return;
+  if (call_.has_value()) return EndOverdueCall(now, actions);
   if (deregister_reason_.has_value()) {
     if (!was_registered_) return Leave(actions);
-    actions->push_back(DeregisterCall{.call = NextCall(),
+    actions->push_back(DeregisterCall{.call = NextCall(kDeregisterTimeoutMs, now),
                                       .server = lease_.server,
                                       .incarnation = options_.registration.incarnation,
                                       .reason = *deregister_reason_,
@@ -196,27 +199,36 @@ void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
   if (now.monotonic_ns >= next_call_ns_) Call(now, actions);
 }
 
+void RegistrationMachine::EndOverdueCall(Now now, RegistrationActions* actions) {
+  if (now.monotonic_ns < call_overdue_ns_) return;
+  call_overdue_ns_ = kNoDeadline;
+  call_was_overdue_ = true;
+  actions->push_back(CancelLeaseCall{*call_});
+}
+
 void RegistrationMachine::Call(Now now, RegistrationActions* actions) {
   if (holds_lease_) {
     last_renewal_ns_ = now.monotonic_ns;
     rank_became_absent_ = false;
-    actions->push_back(
-        RenewCall{.call = NextCall(),
-                  .server = lease_.server,
-                  .incarnation = options_.registration.incarnation,
-                  .asked_at_ns = now.monotonic_ns,
-                  .timeout_ms = std::clamp(RenewalIntervalNs() / kNsPerMs, kMinCallTimeoutMs, kMaxCallTimeoutMs)});
+    const uint64_t timeout_ms = std::clamp(RenewalIntervalNs() / kNsPerMs, kMinCallTimeoutMs, kMaxCallTimeoutMs);
+    actions->push_back(RenewCall{.call = NextCall(timeout_ms, now),
+                                 .server = lease_.server,
+                                 .incarnation = options_.registration.incarnation,
+                                 .asked_at_ns = now.monotonic_ns,
+                                 .timeout_ms = timeout_ms});
     return;
   }
   uint64_t timeout_ms = kRegisterTimeoutMs;
   if (!was_registered_) {
     timeout_ms = std::min(timeout_ms, (start_deadline_ns_ - now.monotonic_ns + kNsPerMs - 1) / kNsPerMs);
   }
-  actions->push_back(RegisterCall{.call = NextCall(), .registration = options_.registration, .timeout_ms = timeout_ms});
+  actions->push_back(
+      RegisterCall{.call = NextCall(timeout_ms, now), .registration = options_.registration, .timeout_ms = timeout_ms});
 }
 
 uint64_t RegistrationMachine::NextDeadlineNs() const {
-  if (left_ || call_.has_value()) return kNoDeadline;
+  if (left_) return kNoDeadline;
+  if (call_.has_value()) return call_overdue_ns_;
   if (deregister_reason_.has_value()) return 0;
   if (gave_up_ || groups_ended_) return kNoDeadline;
   if (asked_to_drain_ && !holds_lease_) return 0;
@@ -224,9 +236,9 @@ uint64_t RegistrationMachine::NextDeadlineNs() const {
 }
 
 void RegistrationMachine::OnFailure(const absl::Status& status, Now now, RegistrationActions* actions) {
-  last_failure_ = status;
+  last_failure_ = call_was_overdue_ ? absl::DeadlineExceededError("no answer in time") : status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
-  ReportOutage(status, now, actions);
+  ReportOutage(last_failure_, now, actions);
   // A scheduler that was started again grants its known servers one lease to show up, however short that is.
   const uint64_t longest_ns = was_registered_ ? RenewalIntervalNs() : kNoDeadline;
   next_call_ns_ = now.monotonic_ns + std::min(retry_pace_.Next(&jitter_), longest_ns);

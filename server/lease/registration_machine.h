@@ -48,7 +48,8 @@ class RegistrationMachine {
  private:
   // Whether this ends the call under way.
   bool TakeAnswer(LeaseCallId call);
-  LeaseCallId NextCall();
+  LeaseCallId NextCall(uint64_t timeout_ms, Now now);
+  void EndOverdueCall(Now now, RegistrationActions* actions);
   void Call(Now now, RegistrationActions* actions);
   void OnFailure(const absl::Status& status, Now now, RegistrationActions* actions);
   void ReportOutage(const absl::Status& status, Now now, RegistrationActions* actions);
@@ -69,8 +70,10 @@ class RegistrationMachine {
   std::optional<std::string> deregister_reason_;  // it is to be deregistered
   bool left_ = false;
   ServerLease lease_;
-  std::optional<LeaseCallId> call_;  // under way
-  uint64_t calls_ = 0;               // so far
+  std::optional<LeaseCallId> call_;         // under way
+  uint64_t call_overdue_ns_ = kNoDeadline;  // when to cancel it
+  bool call_was_overdue_ = false;           // it was cancelled for that
+  uint64_t calls_ = 0;                      // so far
   uint64_t next_call_ns_ = 0;
   uint64_t last_renewal_ns_ = 0;     // asked for
   bool rank_became_absent_ = false;  // since then

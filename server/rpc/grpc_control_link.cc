@@ -232,7 +232,9 @@ class GrpcControlLink : public ControlLink {
             const auto code = static_cast<absl::StatusCode>(status.error_code());
             const absl::Status outcome(code, status.ok() ? "" : ShortText(status, timeout_ms));
             const std::lock_guard lock(mutex_);
-            const bool connection_failed = absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome);
+            // One that was cancelled may have been so for want of an answer.
+            const bool connection_failed =
+                absl::IsDeadlineExceeded(outcome) || absl::IsUnavailable(outcome) || absl::IsCancelled(outcome);
             if (connection_failed && stub_ == call->stub) stub_.reset();
             Push(answer(outcome, call->response));
             ended_.push_back(std::move(calls_.extract(id).mapped()));

@@ -73,15 +73,19 @@ def test_training_waits_for_a_last_fault_that_comes_late(needs_root: None):
     shape = Shape(nodes=1, ranks=2, servers=1, steps=12, model=SMALL_MODEL, lease_ttl_ms=LEASE_TTL_MS)
     faults = [Look(at_step=6, seconds=2), Look(at_step=3, steps=4)]  # without a gate it is over 0.1 s after step 6
     record = train(ROOT, PROGRAMS, shape, faults, LIMIT_S, print)
-    assert record["faults"][0]["steps_done"] == 6
+    assert record["faults"][0]["steps_done"] == 6 and record["held"]
     assert len(record["step_ended_at"]) == 12
 
 
 def test_a_fault_after_which_too_few_steps_are_left_is_refused():
     shape = Shape(steps=320)
     assert steps_before_the_last_fault(shape, [Look(at_step=10), Look(at_step=297, steps=20)]) == 298
-    with pytest.raises(RigError, match="a fault at step 298 needs 21 more steps"):
-        steps_before_the_last_fault(shape, [Look(at_step=298, steps=20)])
+    with pytest.raises(RigError, match="a fault at step 299 needs 21 more steps"):
+        steps_before_the_last_fault(shape, [Look(at_step=299, steps=20)])
+    with pytest.raises(RigError, match="needs 1 more steps"):
+        steps_before_the_last_fault(shape, [Look(at_step=319), Look(at_step=10)])
+    with pytest.raises(RigError, match="only the last fault may wait for steps"):
+        steps_before_the_last_fault(shape, [Look(at_step=10, steps=1), Look(at_step=20)])
 
 
 def test_a_kill_is_charged_with_the_slower_step_of_two():

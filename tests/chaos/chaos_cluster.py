@@ -257,10 +257,13 @@ class ChaosCluster:
         self.sockets.append("\n".join(f"# {name}\n{self.sockets_of(name)}" for name in names))
 
     def sockets_of(self, node: str) -> str:
-        done = subprocess.run(
-            ["ss", "--tcp", "--numeric", "--processes", "--info", "--options"],
-            preexec_fn=self.nodes[node].enter, capture_output=True, text=True, timeout=30, check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                ["ss", "--tcp", "--numeric", "--processes", "--info", "--options"],
+                preexec_fn=self.nodes[node].enter, capture_output=True, text=True, timeout=5, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"not known: {error}"
         return done.stdout or done.stderr
 
     def write_logs(self, folder: pathlib.Path) -> None:

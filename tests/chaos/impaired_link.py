@@ -71,8 +71,8 @@ class Impairment:
 
     def changed_bit(self, frame: bytes) -> bytes:
         """Anywhere behind the addresses of the cards. The checksums of IP and TCP see it: the sender's card is set to
-        put whole ones into every frame. Those that still come without one, as the card is set one way or the other,
-        stay as they are."""
+        put whole ones into every frame. Those that still come without one, while the card is being switched, stay
+        as they are."""
         flags, *_ = VNET_HEADER.unpack_from(frame)
         if flags & NEEDS_CHECKSUM:
             return frame

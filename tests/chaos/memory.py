@@ -16,14 +16,16 @@ MOST_GROWTH_BYTES = 48 * MIB
 LEAST_SAMPLES = 20
 # UCX takes a message into a segment of its pool (docs/adr/0017), and a pool keeps its pages: it comes to hold as many
 # segments as there ever were chunks in flight, and large chunks fill them one by one. So it is looked at by itself, and
-# may hold that much. It is of anonymous mappings of 128 segments, which the kernel shows as one where they are
-# neighbours; nothing else of a rank or server is as large.
+# may hold that much. It consists of anonymous mappings of 128 segments each, which the kernel shows as one where they
+# are neighbours; nothing else of a rank or server is as large.
 SEGMENT_BYTES = 576 << 10
 POOL_BYTES = 128 * SEGMENT_BYTES
 # etcd keeps its newest writes in memory (docs/operating.md): up to so many, and 5000 more, until it takes a snapshot.
 # 8500 saves of the schedulers made one grow by 68 MiB, its garbage included.
 ETCD_SNAPSHOT_COUNT = 1000
 ETCD_LOG_BYTES = (ETCD_SNAPSHOT_COUNT + 5000) * (8 << 10)
+# Each connection has a segment that is being filled, and the first page of every segment holds its place in the list.
+POOL_SLACK_BYTES = 16 * SEGMENT_BYTES
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p 0+ 00:00 0\s*$")
 
 
@@ -95,7 +97,7 @@ class MemoryWatch:
             most_bytes = MOST_GROWTH_BYTES + (ETCD_LOG_BYTES if name.startswith("etcd-") else 0)
             if more is not None and more > most_bytes:
                 found.append(f"{name} (pid {pid}) grew by {more / MIB:.0f} MiB, to {last.own_bytes / MIB:.0f} MiB")
-            most_pool_bytes = self.chunks_in_flight.get(name, 0) * SEGMENT_BYTES
+            most_pool_bytes = self.chunks_in_flight.get(name, 0) * SEGMENT_BYTES + POOL_SLACK_BYTES
             if last.pool_bytes > most_pool_bytes:
                 found.append(
                     f"UCX's pool of {name} (pid {pid}) holds {last.pool_bytes / MIB:.0f} MiB, and all that may be in"

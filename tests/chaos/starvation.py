@@ -12,6 +12,8 @@ from collections import defaultdict, deque
 KEPT_S = 120.0
 # Of the time between two samples. A wait counts when it ends, so a long one may show as more than all of that time.
 HARDLY_ANY_PROCESSOR = 0.8
+# What a thread has waited in less time than that says nothing of a stretch.
+LEAST_BETWEEN_SAMPLES_S = 0.2
 
 
 def waited_by_thread(pid: int) -> dict[str, float]:
@@ -41,12 +43,16 @@ class Sample:
 
 
 class Starvation:
-    """Sampled a few times a second; asked when somebody seems to stand still. Knows also those that have ended."""
+    """Sampled a few times a second; asked when somebody seems to stand still. Knows also those that have ended, until
+    they are forgotten."""
 
     def __init__(self) -> None:
         self.samples: dict[int, deque[Sample]] = defaultdict(deque)
 
     def sample(self, pid: int, now: float) -> None:
+        last = self.samples[pid][-1] if pid in self.samples else None
+        if last is not None and now - last.at < LEAST_BETWEEN_SAMPLES_S:
+            return
         waited_s = waited_by_thread(pid)
         if not waited_s:
             return

@@ -1,6 +1,5 @@
 """Links break and mend as they are told, also when faults overlap; the impaired link does what it says. Needs root."""
 
-import concurrent.futures
 import contextlib
 import os
 import socket
@@ -13,6 +12,8 @@ import pytest
 
 from chaos.impaired_link import NEEDS_CHECKSUM, VNET_HEADER, Impairment
 from chaos.links import Links, make_network
+
+from rig.network import run_in  # isort: skip
 
 NODES = ["one", "two", "three"]
 RECEIVER = """
@@ -32,6 +33,19 @@ data = random.Random(1).randbytes(int(sys.argv[2]))
 with socket.create_connection((sys.argv[1], 5000), timeout=30) as connection:
     connection.sendall(data)
 print(len(data), hashlib.sha256(data).hexdigest(), flush=True)
+"""
+
+# Until its input says enough.
+ENDLESS_SENDER = """
+import hashlib, random, select, socket, sys
+data, digest, size = random.Random(1).randbytes(1 << 20), hashlib.sha256(), 0
+with socket.create_connection((sys.argv[1], 5000), timeout=30) as connection:
+    connection.settimeout(None)
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        connection.sendall(data)
+        digest.update(data)
+        size += len(data)
+print(size, digest.hexdigest(), flush=True)
 """
 
 
@@ -182,15 +196,26 @@ def test_a_frame_whose_checksum_is_still_to_be_made_is_not_corrupted():
 
 def test_tcp_sees_all_that_is_corrupted_while_that_begins_and_ends(links: Links):
     wrong = {"kind": "link-corrupt", "amount": 2.0}
-    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
-        under_way = pool.submit(transfer, links, 200 << 20)
-        switched = 0
-        while not under_way.done():
-            for on in (True, False):
-                links.impair("one", wrong, on)
-                switched += 1
-        got, sent = under_way.result()
-    assert got == sent and switched >= 2
+    address = links.nodes["two"].address
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    receiver = subprocess.Popen([sys.executable, "-c", RECEIVER, address], preexec_fn=links.nodes["two"].enter, **pipes)
+    assert receiver.stdout.readline() == "ready\n"
+    sender = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS_SENDER, address], preexec_fn=links.nodes["one"].enter, **pipes
+    )
+    for _ in range(12):
+        for on in (True, False):
+            links.impair("one", wrong, on)
+    sent, _ = sender.communicate("enough\n", timeout=60)
+    got, _ = receiver.communicate(timeout=60)
+    assert got == sent
+    assert checksum_errors(links, "one") + checksum_errors(links, "two") > 0, "nothing was corrupted"
+
+
+def checksum_errors(links: Links, node: str) -> int:
+    """How many segments the node's TCP refused for their checksum."""
+    names, values = run_in(links.nodes[node].namespace, ["grep", "^Tcp:", "/proc/net/snmp"]).splitlines()
+    return int(dict(zip(names.split(), values.split()))["InCsumErrors"])
 
 
 def test_the_same_seed_impairs_alike():

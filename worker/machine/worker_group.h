@@ -119,8 +119,8 @@ class WorkerGroup final : public AnyGroup {
   void FailOrGoOn(const absl::Status& status, Now now, WorkerActions* actions);
   void CloseIfDone(Now now, WorkerActions* actions);
   bool MayLeave(Now now, WorkerActions* actions);
-  // (An op that ends here without the other ranks, for want of elements, has no results, and no other rank may have
-  // called it: the watermarks say nothing then of what was told.)
+  // What was told is not a watermark: an op without elements ends on each rank by itself, so this rank may have ended
+  // one that the others never called.
   bool AllCommitted() const { return told_all_committed_ || flow_.commit_watermark() >= flow_.landed_watermark(); }
   void ReportWait(std::string line, WorkerActions* actions);
   void Tell(WorkerAction outcome, WorkerActions* actions) const;

@@ -83,6 +83,7 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   if (!options_.survive_server_loss) return;
   GroupHandle handle;
   if (FindGroup(command.group, &handle) == nullptr) {
+    if (command.all_committed) return;  // it has been open here, and is closed
     // The scheduler tells of a group as soon as it has answered all ranks: perhaps before this one's answer is here.
     if (early_moves_.size() >= kMaxEarlyNews) early_moves_.pop_front();
     early_moves_.push_back(command);
@@ -90,8 +91,9 @@ void WorkerMachine::OnEvent(const MoveGroupCommand& command, Now now, WorkerActi
   }
   WorkerGroup* const group = groups_[handle.value()].on_servers;
   if (group == nullptr) return;  // it has no servers: a scheduler of an older version says so
-  group->MoveTo(command.map, now, actions);
+  // One that only waits to leave need not greet new servers first.
   if (command.all_committed) group->OnAllCommitted(now, actions);
+  group->MoveTo(command.map, now, actions);
   DropClosed(handle);
   TryConnections(now, actions);
 }

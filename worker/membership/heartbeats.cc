@@ -30,6 +30,7 @@ void Heartbeats::Start(const MemberId& member, const std::string& job_name, uint
   calls_->Cancel(&call_, actions);
   ReportSchedulerIsBack(now, actions);  // its answer to the join is why this is called
   is_unknown_ = false;
+  refused_in_row_ = 0;
   end_ = absl::OkStatus();
   member_ = member;
   job_name_ = job_name;
@@ -69,6 +70,7 @@ void Heartbeats::OnAnswer(const absl::StatusOr<SchedulerAnswer>& answer, Now now
   if (absl::IsUnavailable(answer.status())) {
     OnSilence(std::string(answer.status().message()), now);
     if (IsRefusedByFollower(answer.status())) return OnRefusedByFollower(answer.status(), now);
+    refused_in_row_ = 0;
     const uint64_t soon_ns = now.monotonic_ns + period_ns_ / kShortPartsOfPeriod;
     // A call that broke may be repeated at the usual pace. But silence takes the lease.
     return Pause(answer.status().message() == kNoAnswer ? soon_ns : std::max(sent_ns_ + period_ns_, soon_ns));
@@ -101,9 +103,10 @@ void Heartbeats::OnSilence(std::string why, Now now) {
 }
 
 // Calls take turns with the schedulers. A later heartbeat may meet the same one again and again, when the worker's
-// other calls come in the same rhythm; one that follows at once goes to the next.
+// other calls come in the same rhythm; one that follows at once goes to the next, unless another call comes in between.
 void Heartbeats::OnRefusedByFollower(const absl::Status& why, Now now) {
-  const bool others_may_answer = why.message() == kLeaderIsSilent && ++refused_in_row_ % kSchedulersAskedAtOnce != 0;
+  refused_in_row_ = why.message() == kLeaderIsSilent ? refused_in_row_ + 1 : 0;
+  const bool others_may_answer = refused_in_row_ % kSchedulersAskedAtOnce != 0;
   Pause(others_may_answer ? now.monotonic_ns : now.monotonic_ns + period_ns_ / kRefusedPartsOfPeriod);
 }
 

@@ -2,10 +2,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "core/overloaded.h"
 #include "process/clock.h"
 #include "process/scheduler_address.h"
@@ -69,6 +71,8 @@ class GrpcSchedulerPort::Operation {
     cancelled_ = true;
     context_.TryCancel();
   }
+  // As if its deadline had passed.
+  void EndWithoutAnswer() { context_.TryCancel(); }
 
  protected:
   explicit Operation(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
@@ -173,7 +177,7 @@ template <typename Request, typename Response, typename Begin>
 void GrpcSchedulerPort::StartUnary(CallId call, const Request& request, uint64_t deadline_ns, Begin begin) {
   auto operation = std::make_unique<UnaryCall<Response>>(connection_, call, &address_);
   UnaryCall<Response>* const raw = operation.get();
-  calls_[call] = raw;
+  calls_[call] = {raw, deadline_ns == kNoDeadline ? kNoDeadline : deadline_ns + kCallOverdueNs};
   operations_[raw] = std::move(operation);
   raw->Start(deadline_ns, [&](Connection& connection, grpc::ClientContext* context) {
     return begin(connection, context, request, &queue_);
@@ -230,7 +234,20 @@ void GrpcSchedulerPort::StartCall(CallId call, const SchedulerCall& what, uint64
 
 void GrpcSchedulerPort::CancelCall(CallId call) {
   const auto found = calls_.find(call);
-  if (found != calls_.end()) found->second->Cancel();
+  if (found != calls_.end()) found->second.operation->Cancel();
+}
+
+uint64_t GrpcSchedulerPort::EndOverdueCalls() {
+  uint64_t next_ns = kNoDeadline;
+  const uint64_t now_ns = MonotonicNs();
+  for (auto& [id, call] : calls_) {
+    if (call.overdue_ns <= now_ns) {
+      call.overdue_ns = kNoDeadline;
+      call.operation->EndWithoutAnswer();
+    }
+    next_ns = std::min(next_ns, call.overdue_ns);
+  }
+  return next_ns;
 }
 
 void GrpcSchedulerPort::OpenWatch(WatchId watch, const MemberId& member) {
@@ -266,7 +283,7 @@ std::span<const SchedulerPortEvent> GrpcSchedulerPort::Poll() {
 }
 
 void GrpcSchedulerPort::SleepUntil(uint64_t deadline_ns) {
-  if (arrived_.empty() && !woken_) TakeOne(deadline_ns);
+  if (arrived_.empty() && !woken_) TakeOne(std::min(deadline_ns, EndOverdueCalls()));
   woken_ = false;
 }
 

@@ -49,6 +49,8 @@ class GrpcSchedulerPort : public SchedulerPort {
 
   template <typename Request, typename Response, typename Begin>
   void StartUnary(CallId call, const Request& request, uint64_t deadline_ns, Begin begin);
+  // Calls whose deadline gRPC has let pass end without an answer. Returns when the next one is to.
+  uint64_t EndOverdueCalls();
   // Takes one thing from the queue, waiting until the deadline. False: nothing came.
   bool TakeOne(uint64_t deadline_ns);
 
@@ -58,7 +60,11 @@ class GrpcSchedulerPort : public SchedulerPort {
   grpc::Alarm alarm_;
   std::atomic<bool> alarm_is_set_ = false;
   std::shared_ptr<Connection> connection_;
-  std::map<CallId, Operation*> calls_;                           // of operations_
+  struct OpenCall {
+    Operation* operation;  // of operations_
+    uint64_t overdue_ns;   // kNoDeadline: it was ended
+  };
+  std::map<CallId, OpenCall> calls_;
   std::map<WatchId, WatchStream*> watches_;                      // of operations_, those not closed
   std::map<Operation*, std::unique_ptr<Operation>> operations_;  // that gRPC still works on
   bool woken_ = false;                                           // since the last SleepUntil

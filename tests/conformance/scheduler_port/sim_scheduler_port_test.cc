@@ -28,8 +28,9 @@ class SimHarness : public SchedulerPortHarness {
   void StartScheduler() override {
     disk_.LoseState();
     scheduler_ = std::make_unique<SchedulerProcess>(&world_, profile_, &control_, &disk_);
-    for (auto& follower : followers_)
+    for (auto& follower : followers_) {
       follower = std::make_unique<SimFollower>(&control_, profile_.lease_ttl_ms * kNsPerMs);
+    }
     world_.RunUntil(world_.now_ns() + 50 * kNsPerMs);
   }
   void AddServer() override {

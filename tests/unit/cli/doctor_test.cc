@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/shoalctl.h"
+#include "core/no_leader.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -163,6 +164,24 @@ TEST(DoctorTest, WithoutASchedulerThisNodeIsStillLookedAt) {
   seen.node.open_files = 64;
   EXPECT_THAT(Judge(seen), ElementsAre(Is("scheduler", Verdict::kProblem, "can't reach a scheduler at h:1", "reaches"),
                                        Is("limits", Verdict::kWarning, "64 files")));
+}
+
+TEST(DoctorTest, EachOfSeveralSchedulersIsToAnswer) {
+  Examination seen = Healthy();
+  EXPECT_THAT(Judge(seen), Not(Contains(Is("scheduler", Verdict::kGood, "all "))));
+  seen.schedulers = {{"10.0.0.1:7070", absl::OkStatus()}, {"10.0.0.2:7070", absl::OkStatus()}};
+  EXPECT_THAT(Judge(seen), Contains(Is("scheduler", Verdict::kGood, "all 2 answer")));
+  seen.schedulers[1].answer = absl::UnavailableError("can't reach a scheduler at 10.0.0.2:7070 (Connection refused)");
+  EXPECT_THAT(Judge(seen), AllOf(Contains(Is("scheduler", Verdict::kWarning, "10.0.0.2:7070", "see that it runs")),
+                                 Not(Contains(Is("scheduler", Verdict::kGood, "all ")))));
+  EXPECT_EQ(CountOf(Judge(seen), Verdict::kProblem), 0u) << "the other one is enough for a job";
+  seen.schedulers[1].answer =
+      absl::UnavailableError(absl::StrCat("the scheduler at 10.0.0.2:7070: ", kLeaderIsSilent, " in a few seconds"));
+  EXPECT_THAT(Judge(seen), Contains(Is("scheduler", Verdict::kWarning, "does not answer this one",
+                                       "the network between that scheduler and the one that leads")));
+  seen.scheduler = absl::UnavailableError("can't reach a scheduler");
+  EXPECT_THAT(Judge(seen), AllOf(Contains(Is("scheduler", Verdict::kProblem, "can't reach a scheduler")),
+                                 Contains(Is("scheduler", Verdict::kWarning, "10.0.0.2:7070"))));
 }
 
 TEST(DoctorTest, VersionsAndClocksThatDifferAreWarnedOf) {
@@ -355,6 +374,18 @@ TEST_F(DoctorCommandTest, EndsWellWhereTheServerIsReached) {
   EXPECT_EQ(Run(), kExitOk) << out_.str() << err_.str();
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("shoal-0 on rack1: 1 port reached"), HasSubstr("0 problems")));
   EXPECT_THAT(out_.str(), HasSubstr("ms of the scheduler's")) << "it says what time the scheduler has";
+}
+
+TEST_F(DoctorCommandTest, NamesTheSchedulerThatDoesNotAnswer) {
+  const LoopbackSocket silent(-1);
+  const LoopbackSocket server(4);
+  AddServer(server.address());
+  const auto no_environment = [](const std::string&) -> std::optional<std::string> { return std::nullopt; };
+  const std::string both = absl::StrCat(scheduler_->address(), ",", silent.address());
+  const int code = RunShoalctl({"doctor", "--scheduler", both, "--timeout", "20"}, no_environment, out_, err_);
+  EXPECT_EQ(code, kExitOk) << err_.str();
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("warning  scheduler  can't reach a scheduler at " + silent.address()),
+                                HasSubstr("0 problems, 1 warning.")));
 }
 
 TEST_F(DoctorCommandTest, FailsWhereItIsNot) {

@@ -6,6 +6,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(SchedulerTarget, OneAddressStaysAsItIs) {
@@ -32,6 +33,14 @@ TEST(SchedulerTarget, WhatIsWrongIsSaid) {
     EXPECT_THAT(std::string(target.status().message()), HasSubstr("a list must have IP addresses of one kind"))
         << address;
   }
+}
+
+TEST(EachSchedulerAddress, IsThoseOfAListOrThoseThatANameHas) {
+  EXPECT_THAT(EachSchedulerAddress("10.0.0.1:7070"), ElementsAre("10.0.0.1:7070"));
+  EXPECT_THAT(EachSchedulerAddress("[fd00::1]:7070"), ElementsAre("[fd00::1]:7070"));
+  EXPECT_THAT(EachSchedulerAddress("10.0.0.1:7070,10.0.0.2:7071"), ElementsAre("10.0.0.1:7070", "10.0.0.2:7071"));
+  EXPECT_THAT(EachSchedulerAddress("localhost:7070"), ElementsAre("127.0.0.1:7070"));
+  EXPECT_THAT(EachSchedulerAddress("no-such-name.invalid:7070"), ElementsAre("no-such-name.invalid:7070"));
 }
 
 }  // namespace

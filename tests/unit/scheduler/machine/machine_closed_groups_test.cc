@@ -153,9 +153,7 @@ TEST_F(MachineClosedGroupsTest, ThatAllHaveAllResultsIsToldAtOnceOfAGroupThatHas
 }
 
 TEST_F(MachineClosedGroupsTest, ARankThatLostAServerHearsThatAllHaveAllResults) {
-  for (const std::string name : {"a", "b"}) {
-    harness_.Ask<Done>(DeregisterServer{ServerId(name == "a" ? 1 : 2), Incarnation(1), "gone"});
-  }
+  for (const uint64_t id : {1, 2}) harness_.Ask<Done>(DeregisterServer{ServerId(id), Incarnation(1), "gone"});
   harness_.Ask<ServerRegistered>(Server("c", 1, 'c'));
   const GroupId group = Make("world");
   const Epoch epoch = harness_.Ask<ClusterView>(GetCluster()).epoch;
@@ -174,8 +172,7 @@ TEST_F(MachineClosedGroupsTest, ARankThatLostAServerHearsThatAllHaveAllResults) 
   EXPECT_TRUE(reported.newer->all_committed);
 }
 
-// Nor may a rank that has closed a group say more of it.
-TEST_F(MachineClosedGroupsTest, AStrangerDoesNotSayThatAllHaveAllResults) {
+TEST_F(MachineClosedGroupsTest, OnlyARankThatIsStillInTheGroupSaysThatAllHaveAllResults) {
   const GroupId group = Make("world");
   const WatcherId watcher = harness_.Watch(job_);
   harness_.Ask<Done>(DeregisterServer{ServerId(1), Incarnation(1), "drained"});
@@ -184,6 +181,19 @@ TEST_F(MachineClosedGroupsTest, AStrangerDoesNotSayThatAllHaveAllResults) {
   late.committed_groups = {group, GroupId(99)};
   harness_.Ask<Done>(late);
   EXPECT_EQ(CommittedTold(&harness_, watcher, group), 0);
+  JoinGroup alone = Group(job_, 1, 101, {1});
+  alone.group_name = "alone";
+  const GroupId of_another = harness_.Get<GroupJoined>(harness_.Send(alone)).group;
+  harness_.Ask<Done>(DeregisterServer{ServerId(2), Incarnation(1), "drained"});
+  late.committed_groups = {of_another};
+  harness_.Ask<Done>(late);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, of_another), 0);
+  harness_.Ask<Done>(GivingUp(1, of_another, "enough"));
+  harness_.watched(watcher).clear();
+  CloseGroups failed = Closing(1, {of_another});
+  failed.committed_groups = {of_another};
+  harness_.Ask<Done>(failed);
+  EXPECT_EQ(CommittedTold(&harness_, watcher, of_another), 0) << "its ranks have been told how it ended";
   late.committed_groups.assign(kMaxGroupsClosedAtOnce + 1, group);
   EXPECT_TRUE(absl::IsInvalidArgument(harness_.Try(late)));
 }

@@ -100,7 +100,8 @@ TEST_F(RegistrationMachineTest, RegistersWithWhatItWasGivenAndRenewsAtAThirdOfTh
   const RegisterCall call = TakeCall<RegisterCall>();
   EXPECT_EQ(call.registration.name, "a");
   EXPECT_THAT(call.registration.addresses, ElementsAre("10.0.0.1:5"));
-  EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline) << "the answer comes by itself";
+  EXPECT_EQ(machine_.NextDeadlineNs(), now_.monotonic_ns + call.timeout_ms * kNsPerMs + kCallOverdueNs)
+      << "the answer comes by itself, as a rule";
   Give(RegisterAnswered{call.call, Lease()});
   const std::vector<LeaseGranted> granted = Take<LeaseGranted>();
   ASSERT_EQ(granted.size(), 1u);
@@ -122,12 +123,35 @@ TEST_F(RegistrationMachineTest, OneCallIsUnderWayAtATimeAndOldAnswersDoNotCount)
   Register();
   AdvanceToNextCall();
   const RenewCall renewal = TakeCall<RenewCall>();
-  now_.monotonic_ns += 60 * kNsPerS;
+  now_.monotonic_ns += kNsPerS;
   Tick();
   EXPECT_THAT(actions_, testing::SizeIs(1)) << "the grant alone: no second call";
   Give(RenewAnswered{LeaseCallId(renewal.call.value() - 1), absl::AbortedError("of an earlier call")});
   EXPECT_THAT(Take<LeaseGivenUp>(), IsEmpty());
+  EXPECT_TRUE(machine_.is_calling());
+}
+
+// gRPC's deadlines come late where the wall clock is set back, by as much.
+TEST_F(RegistrationMachineTest, ACallThatIsOpenBeyondItsDeadlineIsCancelledAndMadeAgain) {
+  Register();
+  AdvanceToNextCall();
+  const RenewCall renewal = TakeCall<RenewCall>();
+  now_.monotonic_ns += renewal.timeout_ms * kNsPerMs + kCallOverdueNs - 1;
+  Tick();
+  EXPECT_THAT(Take<CancelLeaseCall>(), IsEmpty());
+  now_.monotonic_ns += 1;
+  Tick();
+  const std::vector<CancelLeaseCall> cancelled = Take<CancelLeaseCall>();
+  ASSERT_EQ(cancelled.size(), 1u);
+  EXPECT_EQ(cancelled[0].call, renewal.call);
+  Tick();
+  EXPECT_THAT(Take<CancelLeaseCall>(), IsEmpty()) << "once";
   EXPECT_EQ(machine_.NextDeadlineNs(), kNoDeadline);
+  Give(RenewAnswered{renewal.call, absl::CancelledError("")});
+  EXPECT_THAT(TakeReports(), ElementsAre(HasSubstr("no answer in time")));
+  AdvanceToNextCall();
+  Renew();
+  EXPECT_THAT(Take<LeaseRenewed>(), testing::SizeIs(1));
 }
 
 TEST_F(RegistrationMachineTest, EachRenewalIsToldToTheThreads) {

@@ -249,9 +249,25 @@ TEST_F(RailsFailureTest, ClosingWaitsUntilTheRailHasItsResults) {
   FrameHeader commit = WorkerDriver::Header(FrameType::kCommit);
   commit.commit_watermark = OpNumber(1);
   worker.GiveNote(0, MakeNote(commit));
-  EXPECT_THAT(worker.closed, SizeIs(1));
+  ASSERT_THAT(worker.closed, SizeIs(1));
+  EXPECT_TRUE(worker.closed[0].all_committed);
   EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
   EXPECT_THAT(worker.NotesOf(FrameType::kLeaveGroup), SizeIs(1));
+}
+
+TEST_F(RailsFailureTest, ItIsClosedWhenTheSchedulerSaysThatTheRailHasItsResults) {
+  OpenAll();
+  worker.Submit(1, kElements);
+  ReduceAndAnswer(1);
+  worker.Command(CloseGroupCommand{kGroup});
+  EndOp(1);
+  ASSERT_THAT(worker.closed, IsEmpty());
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 5), /*all_committed=*/true});
+  EXPECT_THAT(worker.NotesOf(FrameType::kHello), IsEmpty()) << "it leaves, so the servers of the new map need not know";
+  worker.TickAt(worker.now.monotonic_ns);
+  ASSERT_THAT(worker.closed, SizeIs(1));
+  EXPECT_TRUE(worker.closed[0].all_committed);
+  EXPECT_THAT(worker.local_closes, ElementsAre(kGroup));
 }
 
 TEST_F(RailsFailureTest, AFailureWhileItClosesEndsItAtOnce) {

@@ -65,6 +65,34 @@ TEST(WorkerLeaving, ARankLeavesOnceTheSchedulerSaysThatAllHaveAllResults) {
   }
 }
 
+TEST(WorkerLeaving, ARankThatIsToldStaysUntilItsOwnOpHasEnded) {
+  WorkerDriver worker;
+  worker.OpenAll(2, 1, 2);
+  worker.Submit(1, 100);
+  worker.Command(CloseGroupCommand{GroupHandle(0)});
+  worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 3), /*all_committed=*/true});
+  EXPECT_THAT(worker.closed, IsEmpty());
+  worker.AnswerAll(2);
+  EXPECT_EQ(worker.closed.size(), 1u);
+}
+
+TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
+  WorkerDriver unused;
+  unused.OpenAll(2, 1, 2);
+  unused.Command(CloseGroupCommand{GroupHandle(0)});
+  ASSERT_EQ(unused.closed.size(), 1u);
+  EXPECT_FALSE(unused.closed[0].all_committed);
+  WorkerDriver failed;
+  failed.OpenAll(2, 1, 2);
+  failed.Submit(1, 100);
+  failed.AnswerAll(2);
+  failed.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
+  failed.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "enough"});
+  failed.Command(CloseGroupCommand{GroupHandle(0)});
+  ASSERT_EQ(failed.closed.size(), 1u);
+  EXPECT_FALSE(failed.closed[0].all_committed);
+}
+
 TEST(WorkerLeaving, LeavingHasItsDeadline) {
   WorkerDriver worker;
   worker.OpenAll(2, 1, 2);
