@@ -1,17 +1,17 @@
 #include "process/scheduler_address.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "process/socket_address.h"
 
 namespace shoal {
 namespace {
@@ -42,24 +42,18 @@ bool IsIpv4(const std::string& address) {
 
 bool IsIpv6(const std::string& address) { return address.front() == '[' && HostOf(address).back() == ']'; }
 
-std::string AddressText(const addrinfo& found) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (found.ai_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(found.ai_addr)->sin_addr, text, sizeof(text));
-    return text;
-  }
-  inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(found.ai_addr)->sin6_addr, text, sizeof(text));
-  return absl::StrCat("[", text, "]");
-}
-
-// Of one family.
-std::vector<std::string> AddressesOf(const std::string& host, int family) {
-  const addrinfo wanted = {.ai_family = family, .ai_socktype = SOCK_STREAM};
+// "IP:PORT" of each that the name has in this family.
+std::vector<std::string> AddressesOf(const std::string& host, const std::string& port, int family) {
+  const addrinfo wanted = {.ai_flags = AI_NUMERICSERV, .ai_family = family, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return {};
+  if (getaddrinfo(host.c_str(), port.c_str(), &wanted, &found) != 0) return {};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   std::vector<std::string> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) addresses.push_back(AddressText(*each));
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    SocketAddress address;
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    addresses.push_back(FormatSocketAddress(address.storage));
+  }
   std::sort(addresses.begin(), addresses.end());
   return addresses;
 }
@@ -86,11 +80,10 @@ std::vector<std::string> EachSchedulerAddress(const std::string& address) {
   std::vector<std::string> each = absl::StrSplit(address, ',');
   if (each.size() > 1 || IsIpv4(address) || IsIpv6(address)) return each;
   const std::string host = HostOf(address);
-  std::vector<std::string> found = AddressesOf(host, AF_INET);
-  if (found.empty()) found = AddressesOf(host, AF_INET6);
-  if (found.empty()) return each;
-  for (std::string& one : found) absl::StrAppend(&one, address.substr(host.size()));
-  return found;
+  const std::string port = address.substr(host.size() + 1);
+  std::vector<std::string> found = AddressesOf(host, port, AF_INET);
+  if (found.empty()) found = AddressesOf(host, port, AF_INET6);
+  return found.empty() ? each : found;
 }
 
 }  // namespace shoal

@@ -50,8 +50,8 @@ def steps_before_the_last_fault(shape: Shape, faults: list) -> int:
         raise RigError("only the last fault may wait for steps: the training may be held until that one begins")
     steps_after = 1 + getattr(last, "steps", 0)  # the step that is struck, and those the fault waits for
     allowed = shape.steps - 1 - steps_after
-    if max(fault.at_step for fault in faults) > allowed:
-        at_step = max(fault.at_step for fault in faults)
+    at_step = max(fault.at_step for fault in faults)
+    if at_step > allowed:
         raise RigError(f"a fault at step {at_step} needs {steps_after} more steps, and the training has {shape.steps}")
     return allowed
 

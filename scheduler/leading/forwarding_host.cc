@@ -63,7 +63,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
     to_.AddMetadata(kForwardedKey, "1");
     leader_.PrepareBidiStreamingCall(&to_, from->method(), grpc::StubOptions(), &callee_);
     callee_.StartRead(&from_leader_);
-    callee_.AddHold();  // until LeaderIsSilent
+    callee_.AddHold();  // until LeaderHasEnded
     callee_.StartCall();
     caller_.StartRead(&from_caller_);
     return &caller_;
@@ -97,27 +97,27 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
 
   void CallerSaid(bool ok) {
     const std::lock_guard lock(mutex_);
-    if (leader_is_silent_) return;  // it has ended the call
+    if (leader_has_ended_) return;  // it has ended the call
     ok ? callee_.StartWrite(&from_caller_) : callee_.StartWritesDone();
   }
   void LeaderHeard(bool ok) {
     const std::lock_guard lock(mutex_);
-    if (ok && !leader_is_silent_) caller_.StartRead(&from_caller_);
+    if (ok && !leader_has_ended_) caller_.StartRead(&from_caller_);
   }
   void LeaderSaid(bool ok) {
     if (ok) signs_->NoteAnswered(begun_ns_);
     const std::lock_guard lock(mutex_);
-    ok ? caller_.StartWrite(&from_leader_) : LeaderIsSilent();
+    ok ? caller_.StartWrite(&from_leader_) : LeaderHasEnded();
   }
   void CallerHeard(bool ok) {
     const std::lock_guard lock(mutex_);
     if (ok) return callee_.StartRead(&from_leader_);
     to_.TryCancel();
-    LeaderIsSilent();
+    LeaderHasEnded();
   }
   // With mutex_ held; once, since one read or one write to the caller is under way until then.
-  void LeaderIsSilent() {
-    leader_is_silent_ = true;
+  void LeaderHasEnded() {
+    leader_has_ended_ = true;
     callee_.RemoveHold();
   }
   // Nothing is under way in either direction any more but what the caller may still say.
@@ -135,7 +135,7 @@ class ForwardedCall : public std::enable_shared_from_this<ForwardedCall> {
   ByteBuffer from_caller_;
   ByteBuffer from_leader_;
   std::mutex mutex_;
-  bool leader_is_silent_ = false;  // under mutex_
+  bool leader_has_ended_ = false;  // under mutex_
   std::atomic<const char*> given_up_because_ = kAnotherLeads;
   Caller caller_;
   Callee callee_;

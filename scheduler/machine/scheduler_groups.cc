@@ -218,10 +218,12 @@ void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const 
   Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
-    if (std::optional<GroupMap> map = MapOf(rail->state()); map.has_value()) {
-      AfterSave(PublishGroupMap{job.id, *std::move(map)});
-    }
+    PublishMapOf(job, rail->state());
   }
+}
+
+void SchedulerMachine::PublishMapOf(const Job& job, const GroupState& group) {
+  if (std::optional<GroupMap> map = MapOf(group); map.has_value()) AfterSave(PublishGroupMap{job.id, *std::move(map)});
 }
 
 // A rank that has closed the group is not there to tell the servers of its next map that it has all results. The ranks
@@ -234,9 +236,7 @@ void SchedulerMachine::NoteAllCommitted(const Job& job, JobRank rank, const std:
     if (!group->state().failure.empty() || !group->NoteAllCommitted()) continue;
     saves_.NoteChange();
     if (group->state().epoch == group->state().opening.epoch && !group->WantsMove()) continue;
-    if (std::optional<GroupMap> map = MapOf(group->state()); map.has_value()) {
-      AfterSave(PublishGroupMap{job.id, *std::move(map)});
-    }
+    PublishMapOf(job, group->state());
   }
 }
 

@@ -137,6 +137,8 @@ class SchedulerMachine {
   void GiveGroupsUp(const Job& job, JobRank rank, const std::vector<GroupFailure>& failures, Now now);
   // Ends the group with that reason, and its other rails, which can't go on without it.
   void FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory, Now now);
+  // Tells the ranks what there is to be told of the group, if anything.
+  void PublishMapOf(const Job& job, const GroupState& group);
   void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);

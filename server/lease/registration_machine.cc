@@ -55,7 +55,6 @@ bool RegistrationMachine::TakeAnswer(LeaseCallId call) {
 LeaseCallId RegistrationMachine::NextCall(uint64_t timeout_ms, Now now) {
   call_ = LeaseCallId(++calls_);
   call_overdue_ns_ = now.monotonic_ns + timeout_ms * kNsPerMs + kCallOverdueNs;
-  call_was_overdue_ = false;
   return *call_;
 }
 
@@ -202,7 +201,6 @@ void RegistrationMachine::Tick(Now now, RegistrationActions* actions) {
 void RegistrationMachine::EndOverdueCall(Now now, RegistrationActions* actions) {
   if (now.monotonic_ns < call_overdue_ns_) return;
   call_overdue_ns_ = kNoDeadline;
-  call_was_overdue_ = true;
   actions->push_back(CancelLeaseCall{*call_});
 }
 
@@ -236,7 +234,8 @@ uint64_t RegistrationMachine::NextDeadlineNs() const {
 }
 
 void RegistrationMachine::OnFailure(const absl::Status& status, Now now, RegistrationActions* actions) {
-  last_failure_ = call_was_overdue_ ? absl::DeadlineExceededError("no answer in time") : status;
+  const bool was_cancelled_as_overdue = call_overdue_ns_ == kNoDeadline;
+  last_failure_ = was_cancelled_as_overdue ? absl::DeadlineExceededError("no answer in time") : status;
   if (failures_in_row_++ == 0) outage_since_ns_ = now.monotonic_ns;
   ReportOutage(last_failure_, now, actions);
   // A scheduler that was started again grants its known servers one lease to show up, however short that is.

@@ -71,8 +71,7 @@ class RegistrationMachine {
   bool left_ = false;
   ServerLease lease_;
   std::optional<LeaseCallId> call_;         // under way
-  uint64_t call_overdue_ns_ = kNoDeadline;  // when to cancel it
-  bool call_was_overdue_ = false;           // it was cancelled for that
+  uint64_t call_overdue_ns_ = kNoDeadline;  // when to cancel it; kNoDeadline: it was cancelled for that
   uint64_t calls_ = 0;                      // so far
   uint64_t next_call_ns_ = 0;
   uint64_t last_renewal_ns_ = 0;     // asked for

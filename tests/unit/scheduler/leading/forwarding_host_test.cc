@@ -45,6 +45,20 @@ class ForwardingHostTest : public ::testing::Test {
     context->set_deadline(std::chrono::system_clock::now() + kPatience);
   }
 
+  struct OpenWatch {
+    explicit OpenWatch(const std::shared_ptr<grpc::Channel>& channel) : stub(v1::Scheduler::NewStub(channel)) {
+      SetDeadline(&context);
+      stream = stub->Watch(&context, v1::WatchRequest());
+    }
+    // False: the stream has ended.
+    bool Reads() { return stream->Read(&news); }
+
+    const std::unique_ptr<v1::Scheduler::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::WatchResponse>> stream;
+    v1::WatchResponse news;
+  };
+
   std::unique_ptr<Scheduler> leader_;
   std::unique_ptr<ForwardingHost> follower_;
 };
@@ -92,16 +106,12 @@ TEST_F(ForwardingHostTest, PassesARefusalOnWithItsReason) {
 }
 
 TEST_F(ForwardingHostTest, AStreamLastsUntilTheLeaderIsAnother) {
-  const auto stub = v1::Scheduler::NewStub(Channel());
-  grpc::ClientContext context;
-  SetDeadline(&context);
-  const auto stream = stub->Watch(&context, v1::WatchRequest());
-  v1::WatchResponse news;
-  ASSERT_TRUE(stream->Read(&news));
-  EXPECT_TRUE(news.has_map());
+  OpenWatch watch(Channel());
+  ASSERT_TRUE(watch.Reads());
+  EXPECT_TRUE(watch.news.has_map());
   follower_->SetLeader("");
-  EXPECT_FALSE(stream->Read(&news));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(watch.Reads());
+  EXPECT_EQ(watch.stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // A follower and its leader, between which nothing may get through for a while (docs/failover.md, F16).
@@ -144,18 +154,14 @@ class CutOffFollowerTest : public ForwardingHostTest {
 };
 
 TEST_F(CutOffFollowerTest, CallsThatWaitForALeaderThatFellSilentEndWhileTheirCallersHaveTimeLeft) {
-  const auto stub = v1::Scheduler::NewStub(Channel());
-  grpc::ClientContext context;
-  SetDeadline(&context);
-  const auto stream = stub->Watch(&context, v1::WatchRequest());
-  v1::WatchResponse news;
-  ASSERT_TRUE(stream->Read(&news));
+  OpenWatch watch(Channel());
+  ASSERT_TRUE(watch.Reads());
   door_.Cut();
   const uint64_t cut_ns = MonotonicNs();
   ExpectLeaderIsSilent(Ask());
   EXPECT_LT(MonotonicNs() - cut_ns, kLeaseNs / 3 + kSlackNs);
-  EXPECT_FALSE(stream->Read(&news)) << "a stream that is silent would tell of no loss and no map";
-  ExpectLeaderIsSilent(stream->Finish());
+  EXPECT_FALSE(watch.Reads()) << "a stream that is silent would tell of no loss and no map";
+  ExpectLeaderIsSilent(watch.stream->Finish());
   EXPECT_FALSE(follower_->leader_answers());
   // From now on callers do not wait at all.
   const uint64_t refused_ns = MonotonicNs();
@@ -171,15 +177,11 @@ TEST_F(CutOffFollowerTest, ItPassesCallsOnAgainWhenTheLeaderAnswers) {
 }
 
 TEST_F(CutOffFollowerTest, ItIsNotHeldUpByAnOldConnectionThatIsSilent) {
-  const auto stub = v1::Scheduler::NewStub(Channel());
-  grpc::ClientContext context;
-  SetDeadline(&context);
-  const auto stream = stub->Watch(&context, v1::WatchRequest());
-  v1::WatchResponse news;
-  ASSERT_TRUE(stream->Read(&news));
+  OpenWatch watch(Channel());
+  ASSERT_TRUE(watch.Reads());
   door_.Silence();
-  EXPECT_FALSE(stream->Read(&news));
-  ExpectLeaderIsSilent(stream->Finish());
+  EXPECT_FALSE(watch.Reads());
+  ExpectLeaderIsSilent(watch.stream->Finish());
   ExpectAnswerBeforeLong();  // over a new one
 }
 

@@ -16,7 +16,17 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-using RailsFailureTest = RailsTest;
+class RailsFailureTest : public RailsTest {
+ protected:
+  // It waits then for the other node, which may lack a result of this one.
+  void CloseAfterOneOp() {
+    OpenAll();
+    worker.Submit(1, kElements);
+    ReduceAndAnswer(1);
+    worker.Command(CloseGroupCommand{kGroup});
+    EndOp(1);
+  }
+};
 
 // ---- failures ----
 
@@ -238,11 +248,7 @@ TEST_F(RailsFailureTest, ALineIsAboutTheHalfThatTheOpWaitsFor) {
 // ---- the end ----
 
 TEST_F(RailsFailureTest, ClosingWaitsUntilTheRailHasItsResults) {
-  OpenAll();
-  worker.Submit(1, kElements);
-  ReduceAndAnswer(1);
-  worker.Command(CloseGroupCommand{kGroup});
-  EndOp(1);
+  CloseAfterOneOp();
   ASSERT_THAT(worker.done, SizeIs(1));
   EXPECT_THAT(worker.closed, IsEmpty()) << "the other node may need a result of this one";
   EXPECT_THAT(worker.local_closes, IsEmpty());
@@ -256,11 +262,7 @@ TEST_F(RailsFailureTest, ClosingWaitsUntilTheRailHasItsResults) {
 }
 
 TEST_F(RailsFailureTest, ItIsClosedWhenTheSchedulerSaysThatTheRailHasItsResults) {
-  OpenAll();
-  worker.Submit(1, kElements);
-  ReduceAndAnswer(1);
-  worker.Command(CloseGroupCommand{kGroup});
-  EndOp(1);
+  CloseAfterOneOp();
   ASSERT_THAT(worker.closed, IsEmpty());
   worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 5), /*all_committed=*/true});
   EXPECT_THAT(worker.NotesOf(FrameType::kHello), IsEmpty()) << "it leaves, so the servers of the new map need not know";

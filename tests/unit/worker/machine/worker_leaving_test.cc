@@ -16,11 +16,16 @@ FrameHeader AllHaveThoseUpTo(uint64_t op) {
   return commit;
 }
 
+// In a group of two ranks, of which the other one may still lack the result.
+void DoOneOp(WorkerDriver* worker) {
+  worker->OpenAll(2, 1, 2);
+  worker->Submit(1, 100);
+  worker->AnswerAll(2);
+}
+
 TEST(WorkerLeaving, NobodyLeavesBeforeAllRanksHaveAllResults) {
   WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
-  worker.Submit(1, 100);
-  worker.AnswerAll(2);
+  DoOneOp(&worker);
   worker.Clear();
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   EXPECT_THAT(worker.closed, IsEmpty());
@@ -34,9 +39,7 @@ TEST(WorkerLeaving, NobodyLeavesBeforeAllRanksHaveAllResults) {
 
 TEST(WorkerLeaving, ARankThatLeavesKnowingThatAllHaveAllResultsSaysSo) {
   WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
-  worker.Submit(1, 100);
-  worker.AnswerAll(2);
+  DoOneOp(&worker);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   worker.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
   ASSERT_EQ(worker.closed.size(), 1u);
@@ -47,9 +50,7 @@ TEST(WorkerLeaving, ARankThatLeavesKnowingThatAllHaveAllResultsSaysSo) {
 TEST(WorkerLeaving, ARankLeavesOnceTheSchedulerSaysThatAllHaveAllResults) {
   for (const bool closes_first : {true, false}) {
     WorkerDriver worker;
-    worker.OpenAll(2, 1, 2);
-    worker.Submit(1, 100);
-    worker.AnswerAll(2);
+    DoOneOp(&worker);
     const auto move = [&](bool all_committed) {
       worker.Command(MoveGroupCommand{GroupId(1), WorkerDriver::Map(1, 5), all_committed});
     };
@@ -83,9 +84,7 @@ TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
   ASSERT_EQ(unused.closed.size(), 1u);
   EXPECT_FALSE(unused.closed[0].all_committed);
   WorkerDriver failed;
-  failed.OpenAll(2, 1, 2);
-  failed.Submit(1, 100);
-  failed.AnswerAll(2);
+  DoOneOp(&failed);
   failed.GiveNote(0, MakeNote(AllHaveThoseUpTo(1)));
   failed.Command(AbortGroupCommand{.group = GroupHandle(0), .reason = "enough"});
   failed.Command(CloseGroupCommand{GroupHandle(0)});
@@ -95,9 +94,7 @@ TEST(WorkerLeaving, AGroupThatFailedOrHadNoOpsSaysNothingOfResults) {
 
 TEST(WorkerLeaving, LeavingHasItsDeadline) {
   WorkerDriver worker;
-  worker.OpenAll(2, 1, 2);
-  worker.Submit(1, 100);
-  worker.AnswerAll(2);
+  DoOneOp(&worker);
   worker.Command(CloseGroupCommand{GroupHandle(0)});
   worker.TickAt(worker.now.monotonic_ns + 30 * kNsPerS);
   ASSERT_EQ(worker.closed.size(), 1u);
