@@ -109,6 +109,20 @@ absl::StatusOr<v1::AbortJobResponse> ClusterClient::AbortJob(const std::string& 
   return Call<v1::AbortJobResponse>(admin_.get(), &v1::Admin::Stub::AbortJob, request);
 }
 
+absl::StatusOr<v1::TraceJobResponse> ClusterClient::TraceJob(const std::string& name, uint64_t duration_ms) {
+  v1::TraceJobRequest request;
+  request.set_name(name);
+  request.set_duration_ms(duration_ms);
+  return Call<v1::TraceJobResponse>(admin_.get(), &v1::Admin::Stub::TraceJob, request);
+}
+
+absl::StatusOr<v1::Trace> ClusterClient::GetTrace(uint64_t trace, uint32_t member) {
+  v1::GetTraceRequest request;
+  request.set_trace_id(trace);
+  request.set_member(member);
+  return Call<v1::Trace>(status_.get(), &v1::Status::Stub::GetTrace, request);
+}
+
 absl::Status ClusterClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
   // A stream that is followed has no deadline, so check first that a scheduler answers.
   const absl::StatusOr<v1::Cluster> cluster = GetCluster();

@@ -29,6 +29,9 @@ class ClusterClient {
   absl::StatusOr<v1::UndrainServerResponse> UndrainServer(const std::string& name);
   absl::StatusOr<v1::EvictServerResponse> EvictServer(const std::string& name);
   absl::StatusOr<v1::AbortJobResponse> AbortJob(const std::string& name, const std::string& reason);
+  absl::StatusOr<v1::TraceJobResponse> TraceJob(const std::string& name, uint64_t duration_ms);
+  // With the record of that member, counted from 1; 0: of none. NOT_FOUND: see status.proto.
+  absl::StatusOr<v1::Trace> GetTrace(uint64_t trace, uint32_t member);
 
   // Calls `take` for each event. With `follow` it continues until the scheduler ends the stream or `take` returns
   // false.

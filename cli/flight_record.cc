@@ -4,12 +4,14 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,8 +22,14 @@
 namespace shoal::cli {
 namespace {
 
-constexpr absl::string_view kGroup = "(group=";
-constexpr absl::string_view kFailed = ") failed: ";
+// How a record begins, after the member's name: of a group that failed, and of a trace.
+struct Head {
+  absl::string_view number;
+  absl::string_view why;
+  bool is_trace;
+};
+constexpr Head kHeads[] = {{"(group=", ") failed: ", false}, {"(trace=", ") ended: ", true}};
+constexpr absl::string_view kLast = "The last ";
 constexpr absl::string_view kUntil = "unix_ms=";
 constexpr uint64_t kMostUnixMs = 4'000'000'000'000;  // in the year 2096
 constexpr double kLongestS = 1e7;
@@ -33,27 +41,44 @@ absl::Status NotARecord(size_t line, absl::string_view text) {
                                                  std::string(text.substr(0, kShown)), "\""));
 }
 
-// "rank 0 of job "gpt" on node-1, group "ddp" (group=12) failed: ABORTED: ...".
-bool ParseHead(absl::string_view line, FlightRecord* record) {
-  const size_t group = line.find(kGroup);
-  if (group == absl::string_view::npos) return false;
-  const size_t failed = line.find(kFailed, group);
-  if (failed == absl::string_view::npos) return false;
-  const absl::string_view before = line.substr(0, group);
-  const size_t comma = std::min(before.find(", group \""), before.find(", a group "));
+// "rank 0 of job "gpt" on node-1, group "ddp" (group=12) failed: ABORTED: ...", or
+// "rank 0 of job "gpt" on node-1, a trace (trace=1795530702869) ended: after 2.003 s".
+bool ParseHead(absl::string_view line, const Head& head, FlightRecord* record) {
+  const size_t number = line.find(head.number);
+  if (number == absl::string_view::npos) return false;
+  const size_t why = line.find(head.why, number);
+  if (why == absl::string_view::npos) return false;
+  const absl::string_view before = line.substr(0, number);
+  const size_t comma = std::min({before.find(", group \""), before.find(", a group "), before.find(", a trace ")});
   if (comma == absl::string_view::npos) return false;
   record->member = std::string(before.substr(0, comma));
-  record->why = std::string(line.substr(failed + kFailed.size()));
-  const size_t digits = group + kGroup.size();
-  return absl::SimpleAtoi(line.substr(digits, failed - digits), &record->group);
+  record->why = std::string(line.substr(why + head.why.size()));
+  record->is_trace = head.is_trace;
+  const size_t digits = number + head.number.size();
+  uint64_t value = 0;
+  if (!absl::SimpleAtoi(line.substr(digits, why - digits), &value)) return false;
+  if (!head.is_trace) record->group = value;
+  return true;
+}
+
+bool ParseHead(absl::string_view line, FlightRecord* record) {
+  return std::any_of(std::begin(kHeads), std::end(kHeads),
+                     [&](const Head& head) { return ParseHead(line, head, record); });
 }
 
 // "The last 1024 of 14050 events of the transport, in seconds before unix_ms=1795530702869:".
 bool ParseTime(absl::string_view line, FlightRecord* record) {
   const size_t until = line.find(kUntil);
   if (until == absl::string_view::npos || !absl::ConsumeSuffix(&line, ":")) return false;
-  return absl::SimpleAtoi(line.substr(until + kUntil.size()), &record->failed_unix_ms) &&
-         record->failed_unix_ms <= kMostUnixMs;
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+  uint64_t kept = 0;
+  uint64_t all = 0;
+  if (absl::StartsWith(line, kLast) && words.size() > 4 && absl::SimpleAtoi(words[2], &kept) &&
+      absl::SimpleAtoi(words[4], &all)) {
+    record->older_events = all - std::min(all, kept);
+  }
+  return absl::SimpleAtoi(line.substr(until + kUntil.size()), &record->ended_unix_ms) &&
+         record->ended_unix_ms <= kMostUnixMs;
 }
 
 // A word with "=" in it. Words that a newer recorder may add are passed over.
@@ -167,7 +192,7 @@ absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::
                      "; ranks write them with SHOAL_FLIGHT_RECORDER, servers with --flight-recorder"));
   }
   const auto is_older = [](const FlightRecord& left, const FlightRecord& right) {
-    return left.failed_unix_ms < right.failed_unix_ms;
+    return left.ended_unix_ms < right.ended_unix_ms;
   };
   const uint64_t wanted = group.value_or(std::max_element(all->begin(), all->end(), is_older)->group);
   std::set<uint64_t> groups;
@@ -178,13 +203,13 @@ absl::StatusOr<FlightRecords> LoadFlightRecords(const std::string& folder, std::
                                             absl::StrJoin(groups, ", ")));
   }
   std::stable_sort(all->begin(), all->end(), is_older);
-  const uint64_t newest_unix_ms = all->back().failed_unix_ms;
+  const uint64_t newest_unix_ms = all->back().ended_unix_ms;
   FlightRecords found;
   std::map<std::string, FlightRecord> of_members;
   for (FlightRecord& record : *all) {
-    if (record.failed_unix_ms + kOneFailureMs < newest_unix_ms) {
+    if (record.ended_unix_ms + kOneFailureMs < newest_unix_ms) {
       found.remarks.push_back(absl::StrCat(record.path, " is left out: it is of ",
-                                           (newest_unix_ms - record.failed_unix_ms) / 60'000,
+                                           (newest_unix_ms - record.ended_unix_ms) / 60'000,
                                            " minutes before the newest of this group."));
       continue;
     }

@@ -1,4 +1,5 @@
-// What a member of a group wrote down when the group failed (net/flight_recorder.h), read back from its text.
+// What a member of a group wrote down when the group failed, or sent for a trace (net/flight_recorder.h), read back
+// from its text.
 //
 // Pure but for LoadFlightRecords; any thread.
 #ifndef SHOAL_CLI_FLIGHT_RECORD_H_
@@ -26,7 +27,7 @@ struct ChunkName {
 
 // An event or a call of the member's transport.
 struct FlightEntry {
-  int64_t at_ns = 0;  // before the failure: never above 0
+  int64_t at_ns = 0;  // before the end of the record: never above 0
   std::string what;   // "send", "sent", "offered", "accept", "landed", "note", "send note", ...
   std::string frame;  // "push", "result", ...; empty: it carried none that can be read
   uint64_t peer = 0;  // 0: not said
@@ -41,11 +42,13 @@ struct FlightEntry {
 
 struct FlightRecord {
   std::string path;
-  std::string member;  // "rank 0 of job \"gpt\" on node-1", "I/O thread 0 of server alpha"
-  uint64_t group = 0;  // that failed
-  std::string why;
-  uint64_t failed_unix_ms = 0;  // by the member's clock
-  bool is_cut_off = false;      // its last line has no end, and is left out: the disk was full, or it is being written
+  std::string member;          // "rank 0 of job \"gpt\" on node-1", "I/O thread 0 of server alpha"
+  uint64_t group = 0;          // that failed
+  bool is_trace = false;       // no group failed: an operator asked for it
+  std::string why;             // the group failed; of a trace: how long it was
+  uint64_t ended_unix_ms = 0;  // by the member's clock: the failure, or the end of the trace
+  uint64_t older_events = 0;   // that had no room
+  bool is_cut_off = false;     // its last line has no end, and is left out: the disk was full, or it is being written
   std::vector<FlightEntry> entries;
 };
 

@@ -24,6 +24,7 @@
 #include "cli/tables.h"
 #include "cli/timeline.h"
 #include "cli/top.h"
+#include "cli/trace.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
@@ -48,6 +49,7 @@ struct Command {
   PlanOptions plan;
   uint64_t group = 0;
   std::string output;
+  double seconds = 2;
   double interval_s = 2;
   uint64_t rounds = 0;
   bool to_terminal = false;
@@ -80,7 +82,8 @@ void DeclareOptions(Command* command, OptionTable* table) {
                 &command->plan.message_us);
   table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
                 &command->group);
-  table->String("output,o", "", "FILE", "With timeline: the file to write instead of standard output.",
+  table->Double("seconds", "", "S", "With trace: how long to record.", &command->seconds);
+  table->String("output,o", "", "FILE", "With timeline and trace: the file to write instead of standard output.",
                 &command->output);
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
   table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
@@ -219,6 +222,22 @@ absl::Status RunAbort(const Command& command, ClusterClient* client, std::ostrea
   return Abort(command.argument, command.reason, command.json, client, out);
 }
 
+// To the file, with a summary for standard output; without a file the picture itself.
+absl::StatusOr<std::string> Deliver(const Command& command, const Timeline& timeline) {
+  if (command.output.empty()) return timeline.json;
+  if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
+  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
+}
+
+absl::Status RunTrace(const Command& command, ClusterClient* client, std::ostream& out) {
+  const absl::StatusOr<Timeline> timeline = TraceJob(command.argument, command.seconds, client);
+  if (!timeline.ok()) return timeline.status();
+  const absl::StatusOr<std::string> text = Deliver(command, *timeline);
+  if (!text.ok()) return text.status();
+  out << *text;
+  return absl::OkStatus();
+}
+
 struct CommandKind {
   std::string_view name;
   std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "FOLDER" or "SHELL"; empty: nothing
@@ -249,6 +268,10 @@ constexpr CommandKind kCommands[] = {
      "takes SERVER out at once, without its help, as if it had died; its process ends with exit code 1. Use it for a "
      "server that renews its lease but does no work",
      RunEvict},
+    {"trace", "JOB",
+     "records for --seconds what JOB's ranks and servers do, and draws it on one clock for ui.perfetto.dev: each chunk "
+     "from the push to its result, who came last, what waited for whom. The job goes on undisturbed",
+     RunTrace},
     {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that contains --reason",
      RunAbort},
     {"plan", "",
@@ -316,10 +339,7 @@ absl::StatusOr<std::string> DrawFailure(const Command& command) {
   const absl::StatusOr<FlightRecords> found =
       LoadFlightRecords(command.argument, command.group == 0 ? std::nullopt : std::optional<uint64_t>(command.group));
   if (!found.ok()) return found.status();
-  const Timeline timeline = DrawTimeline(found->records, found->remarks);
-  if (command.output.empty()) return timeline.json;
-  if (absl::Status status = WriteFile(command.output, timeline.json); !status.ok()) return status;
-  return absl::StrCat(timeline.summary, "Open ", command.output, " in ui.perfetto.dev.\n");
+  return Deliver(command, DrawTimeline(found->records, found->remarks));
 }
 
 // Of a command that asks no cluster: what it prints. InvalidArgument: wrong usage.
@@ -368,7 +388,8 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
       CheckGoesWith(command->plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, *command),
       CheckGoesWith(command->plan.message_us != defaults.plan.message_us, "--message", {"plan"}, *command),
       CheckGoesWith(command->group != defaults.group, "--group", {"timeline"}, *command),
-      CheckGoesWith(!command->output.empty(), "--output", {"timeline"}, *command),
+      CheckGoesWith(!command->output.empty(), "--output", {"timeline", "trace"}, *command),
+      CheckGoesWith(command->seconds != defaults.seconds, "--seconds", {"trace"}, *command),
       CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
@@ -388,6 +409,9 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
   }
   if (!(command->timeout_s >= 0.001 && command->timeout_s <= kMostSeconds)) {
     return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
+  }
+  if (!(command->seconds >= 0.001 && command->seconds <= kMostTraceSeconds)) {
+    return absl::InvalidArgumentError("--seconds takes 0.001 to 60 seconds");
   }
   if (kind->run == nullptr) return absl::OkStatus();
   if (command->scheduler.empty()) {

@@ -106,13 +106,14 @@ class TraceWriter {
     }
   }
 
-  std::string Finish(const std::string& summary) {
+  std::string Finish(const std::string& summary, int64_t begins_at_unix_us) {
     // An arrow has two ends: a result may have come for a push that the record does not reach back to.
     for (const auto& [name, ends] : arrow_ends_) {
       if (ends.size() == 2) events_.insert(events_.end(), ends.begin(), ends.end());
     }
-    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"summary\":", QuoteJson(summary),
-                        "},\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"), "\n]}\n");
+    return absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":{\"begins_at_unix_us\":", begins_at_unix_us,
+                        ",\"summary\":", QuoteJson(summary), "},\"traceEvents\":[\n", absl::StrJoin(events_, ",\n"),
+                        "\n]}\n");
   }
 
  private:
@@ -172,8 +173,8 @@ void DrawMarks(size_t process, const FlightRecord& record, int64_t offset_ns, Tr
                               ",\"op\":", entry.chunk.op, ",\"chunk\":", entry.chunk.chunk),
                  't');
   }
-  writer->Mark(process, kMarksTrack, absl::StrCat("failed: ", record.why), offset_ns,
-               absl::StrCat("\"why\":", QuoteJson(record.why)), 'p');
+  writer->Mark(process, kMarksTrack, record.is_trace ? "the trace has ended" : absl::StrCat("failed: ", record.why),
+               offset_ns, absl::StrCat("\"why\":", QuoteJson(record.why)), 'p');
 }
 
 std::string Microseconds(int64_t ns) { return absl::StrFormat("%.1f us", static_cast<double>(ns) / 1e3); }
@@ -182,8 +183,8 @@ std::string Microseconds(int64_t ns) { return absl::StrFormat("%.1f us", static_
 std::vector<AlignedClock> OnOneClock(const std::vector<FlightRecord>& records, std::vector<AlignedClock> clocks) {
   const size_t first = clocks[0].reference;
   for (AlignedClock& clock : clocks) {
-    const auto later_ms = static_cast<int64_t>(records[clock.reference].failed_unix_ms) -
-                          static_cast<int64_t>(records[first].failed_unix_ms);
+    const auto later_ms = static_cast<int64_t>(records[clock.reference].ended_unix_ms) -
+                          static_cast<int64_t>(records[first].ended_unix_ms);
     clock.offset_ns += later_ms * 1'000'000;
   }
   return clocks;
@@ -217,9 +218,9 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vecto
   }
   const auto members_of_peers = frames.MembersOfPeers();
   TraceWriter writer(frames);
-  std::string summary =
-      absl::StrCat(records.size(), records.size() == 1 ? " member" : " members", " of group ", records[0].group, ", ",
-                   frames.sent.size(), " pushes and results with both ends:\n");
+  std::string summary = absl::StrCat(records.size(), records.size() == 1 ? " member" : " members",
+                                     records[0].is_trace ? "" : absl::StrCat(" of group ", records[0].group), ", ",
+                                     frames.sent.size(), " pushes and results with both ends:\n");
   for (size_t i = 0; i < records.size(); ++i) {
     const size_t process = i + 1;
     const int64_t offset_ns = clocks[i].offset_ns - begin_ns;
@@ -237,7 +238,9 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vecto
     }
   }
   for (const std::string& remark : remarks) absl::StrAppend(&summary, remark, "\n");
-  return {.json = writer.Finish(summary), .summary = summary};
+  // Of the first clock, which is 0 at the end of its record.
+  const int64_t begins_at_unix_us = static_cast<int64_t>(records[first].ended_unix_ms) * 1000 + begin_ns / 1000;
+  return {.json = writer.Finish(summary, begins_at_unix_us), .summary = summary};
 }
 
 }  // namespace shoal::cli

@@ -1,5 +1,7 @@
-// `shoalctl timeline`: the flight records of a failure, of all members, as one picture on one clock, in the Trace Event
-// Format that ui.perfetto.dev and chrome://tracing read ("Trace Event Format", Google, 2016).
+// `shoalctl timeline` and `shoalctl trace`: the records of a failure, or of a trace, of all members as one picture on
+// one clock, in the Trace Event Format that ui.perfetto.dev and chrome://tracing read ("Trace Event Format", Google,
+// 2016). Its time 0 is told as `otherData.begins_at_unix_us`, by which it can be laid beside a profile of the same
+// seconds.
 //
 // A member is a process there. A rank has tracks for each server that it pushed to, with a slice for each chunk from
 // the push until its result has landed; in it what went out, the wait and what came back. A server's I/O thread has
@@ -21,7 +23,7 @@ struct Timeline {
   std::string summary;  // lines for a person: who is in it, and how well the clocks agree
 };
 
-// Of records of one failure, at least one. `remarks` on them become part of the summary.
+// Of records of one failure or of one trace, at least one. `remarks` on them become part of the summary.
 Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vector<std::string>& remarks = {});
 
 }  // namespace shoal::cli

@@ -81,6 +81,8 @@ namespace shoal {
     "A job has lost a rank.") \
   X(kJobAborted, "job-aborted", kWarning, kScheduler, \
     "An operator has ended a job; its ranks are told why.") \
+  X(kJobTraced, "job-traced", kInfo, kScheduler, \
+    "An operator has a job's ranks and servers record what their connections do, for some seconds.") \
   X(kJobEnded, "job-ended", kInfo, kScheduler, \
     "All ranks of a job have left.") \
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
@@ -143,6 +145,8 @@ namespace shoal {
     "A group failed on an I/O thread; its ranks are told why.") \
   X(kFlightRecorded, "flight-recorded", kInfo, kServer, \
     "The file in which the last events of the connections are, after a group has failed (--flight-recorder).") \
+  X(kTraceUnsent, "trace-unsent", kWarning, kServer, \
+    "What was recorded for an operator's trace could not be sent to the scheduler.") \
   X(kShardGroupClosed, "shard-group-closed", kInfo, kServer, \
     "A group is over on an I/O thread, and its slots are free again.") \
   X(kRankAbsent, "rank-absent", kWarning, kServer, \

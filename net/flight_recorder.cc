@@ -1,6 +1,7 @@
 #include "net/flight_recorder.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -156,7 +157,7 @@ class RecordedTransport final : public ForwardingTransport {
 
 void FlightRecorder::Add(What what, uint64_t peer, Numbers numbers, uint64_t payload_bytes, bool failed,
                          std::span<const std::byte> frame) {
-  Entry& entry = entries_[added_++ % kEntries];
+  Entry& entry = newest_.Next();
   entry.at_ns = now_ns_;
   entry.peer = peer;
   entry.numbers = numbers;
@@ -165,23 +166,59 @@ void FlightRecorder::Add(What what, uint64_t peer, Numbers numbers, uint64_t pay
   entry.failed = failed;
   entry.has_frame = frame.size() >= entry.frame.size();
   if (entry.has_frame) std::copy_n(frame.begin(), entry.frame.size(), entry.frame.begin());
+  if (!is_traced_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(trace_mutex_);
+  if (trace_ != nullptr) trace_->Next() = entry;
 }
 
-std::string FlightRecorder::Text(Now now) const {
-  const uint64_t kept = std::min<uint64_t>(added_, kEntries);
-  std::string text = absl::StrCat("The last ", kept, " of ", added_,
-                                  " events of the transport, in seconds before unix_ms=", now.unix_ms, ":\n");
-  for (uint64_t i = added_ - kept; i < added_; ++i) {
-    const Entry& entry = entries_[i % kEntries];
-    const double ago_s = now.monotonic_ns > entry.at_ns ? static_cast<double>(now.monotonic_ns - entry.at_ns) / 1e9 : 0;
-    absl::StrAppendFormat(&text, "-%.6f %s", ago_s, NameOf(entry.what));
-    if (entry.peer != 0) absl::StrAppend(&text, " peer=", entry.peer);
-    if (entry.numbers.offer != 0) absl::StrAppend(&text, " offer=", entry.numbers.offer);
-    if (entry.numbers.token != 0) absl::StrAppend(&text, " token=", entry.numbers.token);
-    if (entry.has_frame) absl::StrAppend(&text, FrameText(entry.frame));
-    if (entry.payload_bytes != 0) absl::StrAppend(&text, " payload=", entry.payload_bytes);
-    absl::StrAppend(&text, entry.failed ? " FAILED\n" : "\n");
+std::string FlightRecorder::Text(Now now) const { return newest_.Text(now, std::numeric_limits<size_t>::max()); }
+
+void FlightRecorder::StartTrace() {
+  auto ring = std::make_unique<Ring>(kTraceEntries);
+  const std::lock_guard lock(trace_mutex_);
+  trace_ = std::move(ring);
+  is_traced_.store(true, std::memory_order_relaxed);
+}
+
+std::string FlightRecorder::StopTrace(Now now, size_t most_bytes) {
+  std::unique_ptr<Ring> ring;
+  {
+    const std::lock_guard lock(trace_mutex_);
+    ring = std::move(trace_);
+    is_traced_.store(false, std::memory_order_relaxed);
   }
+  return ring == nullptr ? "" : ring->Text(now, most_bytes);
+}
+
+std::string FlightRecorder::Line(const Entry& entry, Now now) {
+  const double ago_s = now.monotonic_ns > entry.at_ns ? static_cast<double>(now.monotonic_ns - entry.at_ns) / 1e9 : 0;
+  std::string line = absl::StrFormat("-%.6f %s", ago_s, NameOf(entry.what));
+  if (entry.peer != 0) absl::StrAppend(&line, " peer=", entry.peer);
+  if (entry.numbers.offer != 0) absl::StrAppend(&line, " offer=", entry.numbers.offer);
+  if (entry.numbers.token != 0) absl::StrAppend(&line, " token=", entry.numbers.token);
+  if (entry.has_frame) absl::StrAppend(&line, FrameText(entry.frame));
+  if (entry.payload_bytes != 0) absl::StrAppend(&line, " payload=", entry.payload_bytes);
+  absl::StrAppend(&line, entry.failed ? " FAILED\n" : "\n");
+  return line;
+}
+
+std::string FlightRecorder::Ring::Text(Now now, size_t most_bytes) const {
+  const auto head = [&](uint64_t kept) {
+    return absl::StrCat("The last ", kept, " of ", added_,
+                        " events of the transport, in seconds before unix_ms=", now.unix_ms, ":\n");
+  };
+  const uint64_t held = std::min<uint64_t>(added_, entries_.size());
+  size_t bytes = head(held).size();
+  std::vector<std::string> lines;  // the newest first
+  for (uint64_t i = added_; i > added_ - held; --i) {
+    lines.push_back(Line(entries_[(i - 1) % entries_.size()], now));
+    bytes += lines.back().size();
+    if (bytes <= most_bytes) continue;
+    lines.pop_back();
+    break;
+  }
+  std::string text = head(lines.size());
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) text += *line;
   return text;
 }
 

@@ -5,16 +5,18 @@
 // theirs. It keeps headers and sizes, and neither payloads nor the tokens of greetings. An entry costs a copy of about
 // 150 bytes; the clock is read for the first one after a Poll, and before each payload of some size is sent. So an
 // arrival has a time at which it was there, and a departure one at which it had not begun (cli/clock_alignment.h relies
-// on that).
+// on that). While an operator traces the job (docs/operating.md), a second and larger ring keeps the same.
 //
-// Thread: the transport's.
+// Thread: the transport's, but for StartTrace and StopTrace.
 #ifndef SHOAL_NET_FLIGHT_RECORDER_H_
 #define SHOAL_NET_FLIGHT_RECORDER_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +30,7 @@ namespace shoal {
 class FlightRecorder {
  public:
   static constexpr size_t kEntries = 1024;
+  static constexpr size_t kTraceEntries = 32768;  // 5 MB, while a trace lasts
 
   enum class What : uint8_t {
     kConnect,  // a call, as those below
@@ -44,7 +47,9 @@ class FlightRecorder {
     kSent,
   };
 
-  FlightRecorder() : entries_(kEntries) {}
+  FlightRecorder() : newest_(kEntries) {}
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   void SetTime(uint64_t now_ns) { now_ns_ = now_ns; }
   // Of the transport; 0: it has none.
@@ -59,6 +64,12 @@ class FlightRecorder {
   // A line that says when that was, then one for each entry, the oldest first; times are seconds before `now`.
   std::string Text(Now now) const;
 
+  // Of any thread, one at a time: also keeps the newest kTraceEntries of what comes from now on.
+  void StartTrace();
+  // Ends that, and returns the text of those, or of as many of the newest as fit in so many bytes. A trace that was not
+  // started has none.
+  std::string StopTrace(Now now, size_t most_bytes);
+
  private:
   struct Entry {
     uint64_t at_ns = 0;
@@ -71,9 +82,25 @@ class FlightRecorder {
     FrameHeaderBytes frame{};
   };
 
-  std::vector<Entry> entries_;
-  uint64_t added_ = 0;  // the next entry is at added_ % kEntries
+  class Ring {
+   public:
+    explicit Ring(size_t entries) : entries_(entries) {}
+    // The next entry, to be filled in.
+    Entry& Next() { return entries_[added_++ % entries_.size()]; }
+    std::string Text(Now now, size_t most_bytes) const;
+
+   private:
+    std::vector<Entry> entries_;
+    uint64_t added_ = 0;  // the next entry is at added_ % entries_.size()
+  };
+
+  static std::string Line(const Entry& entry, Now now);
+
+  Ring newest_;
   uint64_t now_ns_ = 0;
+  std::atomic<bool> is_traced_ = false;  // trace_ has a ring
+  std::mutex trace_mutex_;               // nobody waits for it but at the start and the end of a trace
+  std::unique_ptr<Ring> trace_;          // under trace_mutex_
 };
 
 // `recorder` outlives the transport.

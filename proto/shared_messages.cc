@@ -46,6 +46,12 @@ absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& 
   return std::make_shared<const ShardMap>(*std::move(map));
 }
 
+void ToMessage(const TraceRequest& trace, v1::TraceRequest* message) {
+  message->set_trace_id(trace.id);
+  message->set_left_ms(trace.left_ms);
+  message->set_most_bytes(trace.most_bytes);
+}
+
 void ToMessage(const ShardMap& map, v1::ShardMap* message) {
   message->set_epoch(map.epoch().value());
   for (const Shard& shard : map.shards()) ToMessage(shard, message->add_shards());

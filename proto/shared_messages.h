@@ -3,10 +3,12 @@
 #define SHOAL_PROTO_SHARED_MESSAGES_H_
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "core/flow_plan.h"
 #include "core/shard_map.h"
+#include "core/trace_request.h"
 #include "shoal/v1/scheduler.pb.h"
 
 namespace shoal {
@@ -16,6 +18,16 @@ LinkFacts FromMessage(const v1::LinkFacts& message);
 // Internal: the scheduler sent a map that ShardMap::Make refuses; the text says why.
 absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& message);
 
+// Of the answer to a heartbeat; nullopt: no trace is asked for.
+template <typename Response>
+std::optional<TraceRequest> TraceOf(const Response& message) {
+  if (message.trace().trace_id() == 0) return std::nullopt;
+  return TraceRequest{.id = message.trace().trace_id(),
+                      .left_ms = message.trace().left_ms(),
+                      .most_bytes = message.trace().most_bytes()};
+}
+
+void ToMessage(const TraceRequest& trace, v1::TraceRequest* message);
 void ToMessage(const Shard& shard, v1::Shard* message);
 void ToMessage(const LinkFacts& link, v1::LinkFacts* message);
 void ToMessage(const ShardMap& map, v1::ShardMap* message);

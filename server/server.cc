@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/overloaded.h"
@@ -18,6 +19,7 @@
 #include "process/node_name.h"
 #include "process/socket_address.h"
 #include "process/start_thread.h"
+#include "proto/trace_sender.h"
 #include "server/loop/lease_loop.h"
 #include "server/rpc/grpc_control_link.h"
 #include "server/thread/memory_nodes.h"
@@ -105,6 +107,9 @@ class Server::Parts {
   void LeaveCluster(std::string_view reason);
   void SetDraining(bool drain);
   ServerCounters CountersForRenewal();
+  // "I/O thread 0 of server alpha".
+  std::string Describe(uint32_t io_thread) const;
+  TraceSource SourceOfTraces(uint32_t io_thread);
   // Of any I/O thread.
   void SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder);
   void Log(EventKind kind, std::string text) const { log_({.kind = kind, .text = std::move(text)}); }
@@ -116,6 +121,7 @@ class Server::Parts {
   ServerRegistration registration_;
   std::unique_ptr<FlightFolder> flights_;  // null: no folder. Outlives the threads
   std::vector<std::unique_ptr<ServerThread>> threads_;
+  std::optional<TraceSender> traces_;  // once all threads listen
   // Of the starting thread until control_thread_ runs, then of that, as are the next ones.
   std::unique_ptr<ControlLink> control_link_;
   std::optional<LeaseLoop> lease_loop_;
@@ -133,12 +139,23 @@ class Server::Parts {
   std::vector<LeaseCommand> commands_;  // under mutex_
 };
 
+std::string Server::Parts::Describe(uint32_t io_thread) const {
+  return absl::StrCat("I/O thread ", io_thread, " of server ", registration_.name);
+}
+
+TraceSource Server::Parts::SourceOfTraces(uint32_t io_thread) {
+  FlightRecorder* const recorder = &threads_[io_thread]->recorder();
+  return {.name = Describe(io_thread),
+          .start = [recorder] { recorder->StartTrace(); },
+          .stop = [recorder](size_t most_bytes) { return recorder->StopTrace(ReadNow(), most_bytes); }};
+}
+
 void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder) {
   if (!flights_->HasRoom()) return;
   const uint64_t group = failure.ids.group.value();
   flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
-                 absl::StrCat("I/O thread ", io_thread, " of server ", registration_.name, ", a group (group=", group,
-                              ") failed: ", failure.text, "\n", recorder.Text(ReadNow())));
+                 absl::StrCat(Describe(io_thread), ", a group (group=", group, ") failed: ", failure.text, "\n",
+                              recorder.Text(ReadNow())));
 }
 
 absl::Status Server::Parts::Listen() {
@@ -194,6 +211,10 @@ absl::Status Server::Parts::Listen() {
 }
 
 absl::Status Server::Parts::Register(int cancel_fd) {
+  std::vector<TraceSource> sources;
+  for (uint32_t i = 0; i < threads_.size(); ++i) sources.push_back(SourceOfTraces(i));
+  traces_.emplace(config_.scheduler, std::move(sources),
+                  [this](std::string sentence) { Log(EventKind::kTraceUnsent, std::move(sentence)); });
   control_link_ = MakeGrpcControlLink(config_.scheduler);
   control_link_->SetWake([this] { lease_wake_up_->Signal(); });
   lease_loop_.emplace(RegistrationOptions{.scheduler = config_.scheduler,
@@ -271,6 +292,9 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
           [this](const LeaseRenewed& renewed) {
             NoteScheduler({.lease_ttl_ns = renewed.ttl_ms * kNsPerMs, .is_colocated = renewed.scheduler_is_colocated});
           },
+          [this](const ServerTraceAsked& asked) {
+            traces_->Begin(asked.trace, {.server = asked.server, .incarnation = registration_.incarnation});
+          },
           [this](const DrainAsked&) {
             SetDraining(true);
             asked_to_drain_ = true;
@@ -346,6 +370,7 @@ std::string Server::Parts::open_groups() const {
 }
 
 void Server::Parts::Stop(std::string_view reason) {
+  if (traces_.has_value()) traces_->Stop();
   LeaveCluster(reason);
   threads_.clear();
 }

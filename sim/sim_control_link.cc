@@ -76,7 +76,8 @@ void SimControlLink::Start(const RenewCall& call, const ServerCounters& load) {
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RenewAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRenewed>(*outcome);
-    return RenewAnswered{id, LeaseRenewal{granted.lease_ttl_ms, granted.epoch, granted.drain, granted.is_colocated}};
+    return RenewAnswered{
+        id, LeaseRenewal{granted.lease_ttl_ms, granted.epoch, granted.drain, granted.is_colocated, granted.trace}};
   });
 }
 

@@ -161,7 +161,7 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .rail_ranks = group->rail_ranks};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
-    return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits, renewed->news};
+    return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits, renewed->news, renewed->trace};
   }
   if (const auto* reported = std::get_if<scheduler::ServerReported>(&*response)) {
     ReportAnswer answer;

@@ -386,21 +386,28 @@ void JobRegistry::GrantLease(Worker* worker, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
 }
 
-absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::string& reason) {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) {
+absl::StatusOr<const Job*> JobRegistry::FindOpen(const std::string& name, std::string_view verb) const {
+  const Job* const job = FindByName(name);
+  if (job == nullptr) {
     std::vector<std::string> open;
-    for (const auto& [id, job] : jobs_) {
-      if (job.open()) open.push_back(job.name);
+    for (const auto& [id, each] : jobs_) {
+      if (each.open()) open.push_back(each.name);
     }
     return absl::NotFoundError(
         absl::StrCat("no job is named \"", CleanText(name), "\"; open jobs: ", open.empty() ? "none" : NameList(open)));
   }
-  Job& job = jobs_.at(found->second);
-  if (!job.open()) {
-    const std::string how = job.phase == JobPhase::kFailed ? absl::StrCat("has failed: ", job.failure) : "has ended";
-    return absl::FailedPreconditionError(absl::StrCat("job \"", name, "\" ", how, "; there is nothing to abort"));
+  if (!job->open()) {
+    const std::string how = job->phase == JobPhase::kFailed ? absl::StrCat("has failed: ", job->failure) : "has ended";
+    return absl::FailedPreconditionError(
+        absl::StrCat("job \"", name, "\" ", how, "; there is nothing to ", std::string(verb)));
   }
+  return job;
+}
+
+absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::string& reason) {
+  const absl::StatusOr<const Job*> found = FindOpen(name, "abort");
+  if (!found.ok()) return found.status();
+  Job& job = jobs_.at((*found)->id);
   job.phase = JobPhase::kFailed;
   job.failure = absl::StrCat("an operator aborted job \"", name, "\"", reason.empty() ? "" : ": ", CleanText(reason));
   return job.id;

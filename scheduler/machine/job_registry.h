@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -186,6 +187,8 @@ class JobRegistry {
   const std::map<JobId, Job>& jobs() const { return jobs_; }
   // The newest job of that name; nullptr: there is none.
   const Job* FindByName(const std::string& name) const;
+  // NotFound: no job has the name. FailedPrecondition: it has ended or failed, so there is nothing to `verb`.
+  absl::StatusOr<const Job*> FindOpen(const std::string& name, std::string_view verb) const;
   uint32_t live_job_count() const;
   uint32_t live_worker_count() const { return static_cast<uint32_t>(live_workers_); }
   uint64_t next_job_id() const { return next_job_id_; }

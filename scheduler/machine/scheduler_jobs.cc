@@ -99,6 +99,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatWorker& reque
   WorkerRenewed renewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                         .waits = rounds_.LongWaits(request, servers_, jobs_, now)};
   if (request.rank == JobRank(0)) renewed.news = jobs_.TakeNews(request.job);
+  renewed.trace =
+      traces_.RequestFor({.job = request.job, .rank = request.rank, .incarnation = request.incarnation}, now);
   ReplyNow(handle, Response(std::move(renewed)));
   RefuseHeldJoins(request.job, request.rank, now);
 }

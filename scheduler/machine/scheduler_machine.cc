@@ -70,13 +70,14 @@ void SchedulerMachine::Tick(Now now, SchedulerActions* actions) {
     TakeOverRanks(now);
   }
   MoveGroupsThatWaited(now);
+  traces_.Tick(now);
   ReplyNow(rounds_.Expire(now, servers_, jobs_));
   HandOut(now, actions);
 }
 
 uint64_t SchedulerMachine::NextDeadlineNs() const {
   return std::min({servers_.next_expiry_ns(), jobs_.next_expiry_ns(), NextTakeOverNs(), rounds_.next_deadline_ns(),
-                   saves_.NextSaveNs(), next_move_ns_});
+                   saves_.NextSaveNs(), next_move_ns_, traces_.NextDeadlineNs()});
 }
 
 void SchedulerMachine::RenewAllLeases(Now now) {

@@ -28,6 +28,7 @@
 #include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/server_registry.h"
+#include "scheduler/machine/traces.h"
 #include "scheduler/machine/watchers.h"
 
 namespace shoal::scheduler {
@@ -165,6 +166,12 @@ class SchedulerMachine {
   // Open groups that need servers, whose map has this life of the server.
   uint32_t GroupsWith(const ServerState& server) const;
 
+  // scheduler_traces.cc
+  void Answer(RequestHandle handle, const TraceJob& request, Now now);
+  void Answer(RequestHandle handle, const SendTrace& request, Now now);
+  void Answer(RequestHandle handle, const GetTrace& request, Now now);
+  std::vector<TracedMember> MembersToTrace(const Job& job) const;
+
   // scheduler_colocation.cc
   // The ranks of a job without servers that would run a colocated one; nullopt: none is to.
   std::optional<ColocationRequest> ColocationWanted(const Job& job) const;
@@ -212,6 +219,7 @@ class SchedulerMachine {
   HeldJoins held_joins_;
   Watchers watchers_;
   SaveQueue saves_;
+  Traces traces_;
   std::optional<uint64_t> heard_at_ns_;        // of any member; none since the start
   bool cut_off_ = false;                       // as far as the journal says
   std::shared_ptr<const ShardMap> map_;        // with all changes

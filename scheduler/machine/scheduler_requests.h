@@ -13,6 +13,7 @@
 #include "core/flow_plan.h"
 #include "core/ids.h"
 #include "core/server_wait.h"
+#include "core/trace_request.h"
 
 namespace shoal::scheduler {
 
@@ -231,6 +232,22 @@ struct AbortJob {
   std::string reason;  // in the operator's words; may be empty
 };
 
+struct TraceJob {
+  std::string name;
+  uint64_t duration_ms = 0;
+};
+// What a member has recorded.
+struct SendTrace {
+  uint64_t trace = 0;
+  TraceMemberId member;
+  uint32_t io_thread = 0;  // of a server
+  std::string record;
+};
+struct GetTrace {
+  uint64_t trace = 0;
+  uint32_t member = 0;  // whose record is wanted, counted from 1; 0: none
+};
+
 struct GetCluster {};
 struct ListServers {};
 struct ListJobs {};
@@ -238,7 +255,7 @@ struct GetShardMap {};
 
 using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups,
                              HeartbeatWorker, LeaveJob, ReportServer, DrainServer, UndrainServer, EvictServer, AbortJob,
-                             GetCluster, ListServers, ListJobs, GetShardMap>;
+                             TraceJob, SendTrace, GetTrace, GetCluster, ListServers, ListJobs, GetShardMap>;
 
 }  // namespace shoal::scheduler
 

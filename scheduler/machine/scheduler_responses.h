@@ -17,6 +17,7 @@
 #include "core/node_reduce.h"
 #include "core/shard_map.h"
 #include "core/token.h"
+#include "core/trace_request.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/slow_ranks.h"
@@ -36,6 +37,7 @@ struct ServerRenewed {
   Epoch epoch;
   bool drain = false;         // an operator wants it to leave
   bool is_colocated = false;  // this scheduler runs inside a worker
+  std::optional<TraceRequest> trace = std::nullopt;
 };
 
 struct ServerDraining {
@@ -59,6 +61,27 @@ struct JobAborted {
   JobId job;
   uint32_t groups_failed = 0;
   uint32_t live_ranks = 0;  // that are told
+};
+
+struct TraceStarted {
+  uint64_t trace = 0;
+  uint64_t ends_in_ms = 0;
+  uint32_t members = 0;   // records that are to come
+  uint32_t left_out = 0;  // members beyond kMostTraceMembers
+};
+
+struct TraceView {
+  struct Member {
+    std::string name;
+    bool has_sent = false;
+    bool is_gone = false;  // its process has left or is lost
+  };
+
+  uint64_t trace = 0;
+  std::string job_name;
+  uint64_t ends_in_ms = 0;  // 0: it has ended
+  std::vector<Member> members = {};
+  std::string record = "";  // of the member that was asked for; empty: it has not come
 };
 
 struct JobJoined {
@@ -89,6 +112,7 @@ struct WorkerRenewed {
   uint64_t lease_ttl_ms = 0;
   std::vector<std::string> waits;      // a line for each of its group requests that has waited for a while
   std::vector<std::string> news = {};  // for rank 0: of its job, not told yet
+  std::optional<TraceRequest> trace = std::nullopt;
 };
 
 struct GroupMap {
@@ -153,9 +177,10 @@ struct JobView {
   std::vector<SlowServer> slow_servers;
 };
 
-using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted,
-                              JobAborted, JobJoined, GroupJoined, WorkerRenewed, ServerReported, ClusterView,
-                              std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+using Response =
+    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted, JobAborted,
+                 TraceStarted, TraceView, JobJoined, GroupJoined, WorkerRenewed, ServerReported, ClusterView,
+                 std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

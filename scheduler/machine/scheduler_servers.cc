@@ -71,7 +71,9 @@ void SchedulerMachine::Answer(RequestHandle handle, const HeartbeatServer& reque
   ReplyNow(handle, Response(ServerRenewed{.lease_ttl_ms = settings_.lease_ttl_ms,
                                           .epoch = published_->epoch(),
                                           .drain = servers_.Find(request.server)->draining,
-                                          .is_colocated = settings_.is_colocated}));
+                                          .is_colocated = settings_.is_colocated,
+                                          .trace = traces_.RequestFor(
+                                              {.server = request.server, .incarnation = request.incarnation}, now)}));
   if (!*is_back) return;
   RebuildMap(now);
   CompleteGroups(now);

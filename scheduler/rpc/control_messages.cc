@@ -282,6 +282,21 @@ EvictServer FromMessage(const v1::EvictServerRequest& message) { return {.name =
 AbortJob FromMessage(const v1::AbortJobRequest& message) {
   return {.name = message.name(), .reason = message.reason()};
 }
+TraceJob FromMessage(const v1::TraceJobRequest& message) {
+  return {.name = message.name(), .duration_ms = message.duration_ms()};
+}
+SendTrace FromMessage(const v1::SendTraceRequest& message) {
+  return {.trace = message.trace_id(),
+          .member = {.job = JobId(message.job_id()),
+                     .rank = JobRank(message.rank()),
+                     .server = ServerId(message.server_id()),
+                     .incarnation = Incarnation(message.incarnation())},
+          .io_thread = message.io_thread(),
+          .record = message.record()};
+}
+GetTrace FromMessage(const v1::GetTraceRequest& message) {
+  return {.trace = message.trace_id(), .member = message.member()};
+}
 GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
 ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
 ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
@@ -299,6 +314,7 @@ void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* messa
   message->set_epoch(response.epoch.value());
   message->set_drain(response.drain);
   message->set_scheduler_is_colocated(response.is_colocated);
+  if (response.trace.has_value()) ToMessage(*response.trace, message->mutable_trace());
 }
 
 void ToMessage(const ServerDraining& response, v1::DrainServerResponse* message) {
@@ -332,6 +348,28 @@ void ToMessage(const ServerReported& response, v1::ReportServerResponse* message
   if (response.newer.has_value()) ToMessage(*response.newer, message->mutable_group());
 }
 
+void ToMessage(const TraceStarted& response, v1::TraceJobResponse* message) {
+  message->set_trace_id(response.trace);
+  message->set_ends_in_ms(response.ends_in_ms);
+  message->set_members(response.members);
+  message->set_left_out(response.left_out);
+}
+
+void ToMessage(const Done&, v1::SendTraceResponse*) {}
+
+void ToMessage(const TraceView& response, v1::Trace* message) {
+  message->set_trace_id(response.trace);
+  message->set_job_name(response.job_name);
+  message->set_ends_in_ms(response.ends_in_ms);
+  for (const TraceView::Member& member : response.members) {
+    v1::TraceMember* const added = message->add_members();
+    added->set_name(member.name);
+    added->set_has_sent(member.has_sent);
+    added->set_is_gone(member.is_gone);
+  }
+  message->set_record(response.record);
+}
+
 void ToMessage(const JobJoined& response, v1::JoinJobResponse* message) {
   message->set_job_id(response.job.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
@@ -359,6 +397,7 @@ void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* messa
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   for (const std::string& wait : response.waits) message->add_waits(wait);
   for (const std::string& line : response.news) message->add_news(line);
+  if (response.trace.has_value()) ToMessage(*response.trace, message->mutable_trace());
 }
 
 void ToMessage(const ClusterView& response, v1::Cluster* message) {

@@ -72,6 +72,10 @@ class SchedulerService : public v1::Scheduler::CallbackService {
                                          v1::ReportServerResponse* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* SendTrace(CallbackServerContext*, const v1::SendTraceRequest* request,
+                                      v1::SendTraceResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerWriteReactor<v1::WatchResponse>* Watch(CallbackServerContext*, const v1::WatchRequest* request) override {
     const auto stream = std::make_shared<WatchStream>(calls_);
     stream->Begin(WatchOpened{WatcherId(), JobId(request->job_id()), JobRank(request->rank()),
@@ -103,6 +107,10 @@ class StatusService : public v1::Status::CallbackService {
                                         v1::ShardMap* response) override {
     return BeginCall(calls_, request, response);
   }
+  grpc::ServerUnaryReactor* GetTrace(CallbackServerContext*, const v1::GetTraceRequest* request,
+                                     v1::Trace* response) override {
+    return BeginCall(calls_, request, response);
+  }
   grpc::ServerWriteReactor<v1::Event>* ListEvents(CallbackServerContext*,
                                                   const v1::ListEventsRequest* request) override {
     const auto stream = std::make_shared<EventStream>(calls_);
@@ -132,6 +140,10 @@ class AdminService : public v1::Admin::CallbackService {
   }
   grpc::ServerUnaryReactor* AbortJob(CallbackServerContext*, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override {
+    return BeginCall(calls_, request, response);
+  }
+  grpc::ServerUnaryReactor* TraceJob(CallbackServerContext*, const v1::TraceJobRequest* request,
+                                     v1::TraceJobResponse* response) override {
     return BeginCall(calls_, request, response);
   }
 

@@ -59,6 +59,11 @@ struct LeaseRenewed {
   uint64_t ttl_ms = 0;
   bool scheduler_is_colocated = false;
 };
+// An operator traces a job of the server; said again by each renewal until the trace has ended.
+struct ServerTraceAsked {
+  ServerId server;
+  TraceRequest trace;
+};
 // An operator wants the server to leave: it is to open no new group, and GroupsEnded is to come when none is open.
 struct DrainAsked {};
 // After DrainAsked, and before GroupsEnded: an operator wants the server to stay after all.
@@ -72,13 +77,13 @@ struct LeaseGivenUp {
 // The server has left the cluster; nothing follows.
 struct LeftCluster {};
 
-using LeaseOutcome =
-    std::variant<LeaseReport, LeaseGranted, LeaseRenewed, DrainAsked, DrainWithdrawn, LeaseGivenUp, LeftCluster>;
+using LeaseOutcome = std::variant<LeaseReport, LeaseGranted, LeaseRenewed, ServerTraceAsked, DrainAsked, DrainWithdrawn,
+                                  LeaseGivenUp, LeftCluster>;
 using LeaseOutcomes = std::vector<LeaseOutcome>;
 
 using RegistrationAction =
     std::variant<RegisterCall, RenewCall, DeregisterCall, CancelLeaseCall, LeaseReport, LeaseGranted, LeaseRenewed,
-                 DrainAsked, DrainWithdrawn, LeaseGivenUp, LeftCluster>;
+                 ServerTraceAsked, DrainAsked, DrainWithdrawn, LeaseGivenUp, LeftCluster>;
 using RegistrationActions = std::vector<RegistrationAction>;
 
 }  // namespace shoal

@@ -3,11 +3,13 @@
 #define SHOAL_SERVER_LEASE_SERVER_LEASE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/ids.h"
 #include "core/token.h"
+#include "core/trace_request.h"
 
 namespace shoal {
 
@@ -34,6 +36,7 @@ struct LeaseRenewal {
   Epoch epoch;
   bool drain = false;                   // an operator wants the server to leave
   bool scheduler_is_colocated = false;  // it runs inside a worker, and ends with a rank
+  std::optional<TraceRequest> trace = std::nullopt;
 };
 
 }  // namespace shoal

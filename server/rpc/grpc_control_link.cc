@@ -18,6 +18,7 @@
 #include "core/version.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
+#include "proto/shared_messages.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
@@ -86,7 +87,8 @@ absl::StatusOr<LeaseRenewal> RenewalOf(const v1::HeartbeatServerResponse& respon
   return LeaseRenewal{.ttl_ms = response.lease_ttl_ms(),
                       .epoch = Epoch(response.epoch()),
                       .drain = response.drain(),
-                      .scheduler_is_colocated = response.scheduler_is_colocated()};
+                      .scheduler_is_colocated = response.scheduler_is_colocated(),
+                      .trace = TraceOf(response)};
 }
 
 // gRPC makes the calls on threads of its own, which only convert and queue the answers. Calls are destroyed by the

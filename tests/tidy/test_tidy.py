@@ -50,7 +50,7 @@ MAY_INCLUDE = {
     "reduce": {"core"},
     "process": {"core"},
     "metrics": {"core", "process"},
-    "proto": {"core"},
+    "proto": {"core", "process"},
     "net": {"core", "process"},
     "net/loopback": {"core", "net", "process"},
     "net/shm": {"core", "net", "process"},
@@ -63,7 +63,7 @@ MAY_INCLUDE = {
     "server/rpc": {"core", "proto", "process", "server/machine", "server/lease"},
     "server/thread": {"core", "net", "net/data_plane", "process", "server/machine", "server/loop"},
     "server": {
-        "core", "metrics", "net", "net/data_plane", "net/ucx", "process", "server/machine", "server/lease",
+        "core", "metrics", "net", "net/data_plane", "net/ucx", "process", "proto", "server/machine", "server/lease",
         "server/loop", "server/rpc", "server/thread",
     },
     "scheduler/machine": {"core"},
@@ -92,7 +92,7 @@ MAY_INCLUDE = {
     # A worker process can have a scheduler and a server of its own (the set-up with nothing else running).
     "worker/colocated": {"core", "process", "server", "server/thread", "scheduler"},
     "worker/library": {
-        "core", "reduce", "net", "net/data_plane", "process", "worker/device", "worker/include",
+        "core", "reduce", "net", "net/data_plane", "process", "proto", "worker/device", "worker/include",
         "worker/local_reduce", "worker/machine", "worker/membership", "worker/loop", "worker/rpc",
         "worker/colocated",
     },

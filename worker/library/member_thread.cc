@@ -15,19 +15,20 @@ absl::Status Closed() { return absl::CancelledError("the worker is closed"); }
 }  // namespace
 
 MemberThread::MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated,
-                           MemberQueue* queue, IoThread* io, NoticeLog* notices)
+                           MemberQueue* queue, IoThread* io, NoticeLog* notices, TraceSender* traces)
     : colocated_(colocated),
       queue_(queue),
       io_(io),
       notices_(notices),
+      traces_(traces),
       port_(options.scheduler),
       loop_(options, &port_) {}
 
 absl::StatusOr<std::unique_ptr<MemberThread>> MemberThread::Start(const MembershipOptions& options,
                                                                   const ColocatedServerOptions& colocated,
-                                                                  MemberQueue* queue, IoThread* io,
-                                                                  NoticeLog* notices) {
-  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, notices));
+                                                                  MemberQueue* queue, IoThread* io, NoticeLog* notices,
+                                                                  TraceSender* traces) {
+  std::unique_ptr<MemberThread> member(new MemberThread(options, colocated, queue, io, notices, traces));
   queue->SetWake([raw = member.get()] { raw->port_.Wake(); });
   absl::StatusOr<std::thread> thread = StartThread("shoal-member", [raw = member.get()] { raw->Run(); });
   if (!thread.ok()) {
@@ -196,6 +197,11 @@ void MemberThread::Deliver(RunColocatedServer& outcome) {
 void MemberThread::Deliver(Left&) {
   const std::lock_guard lock(mutex_);
   ended_ = true;
+}
+
+void MemberThread::Deliver(TraceAsked& outcome) {
+  traces_->Begin(outcome.trace,
+                 {.job = outcome.member.job, .rank = outcome.member.rank, .incarnation = outcome.member.incarnation});
 }
 
 void MemberThread::Deliver(MembershipNotice& outcome) { notices_->Say(std::move(outcome.line)); }

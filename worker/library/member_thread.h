@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "process/notice_log.h"
+#include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/io_thread.h"
 #include "worker/library/member_queue.h"
@@ -28,11 +29,13 @@ namespace shoal {
 
 class MemberThread {
  public:
-  // `queue`, `io` and `notices` outlive it; it is the only reader of `queue`. `colocated`: how to run a colocated
-  // server, but for the job and the time that it may take. ResourceExhausted: the process can't have another thread.
+  // `queue`, `io`, `notices` and `traces` outlive it; it is the only reader of `queue`. `colocated`: how to run a
+  // colocated server, but for the job and the time that it may take. ResourceExhausted: the process can't have another
+  // thread.
   static absl::StatusOr<std::unique_ptr<MemberThread>> Start(const MembershipOptions& options,
                                                              const ColocatedServerOptions& colocated,
-                                                             MemberQueue* queue, IoThread* io, NoticeLog* notices);
+                                                             MemberQueue* queue, IoThread* io, NoticeLog* notices,
+                                                             TraceSender* traces);
   ~MemberThread();  // stops, without leaving the job
   MemberThread(const MemberThread&) = delete;
   MemberThread& operator=(const MemberThread&) = delete;
@@ -63,7 +66,7 @@ class MemberThread {
   };
 
   MemberThread(const MembershipOptions& options, const ColocatedServerOptions& colocated, MemberQueue* queue,
-               IoThread* io, NoticeLog* notices);
+               IoThread* io, NoticeLog* notices, TraceSender* traces);
 
   void Run();
   void Stop();
@@ -74,6 +77,7 @@ class MemberThread {
   void Deliver(ReadStatistics& outcome);
   void Deliver(RunColocatedServer& outcome);
   void Deliver(Left& outcome);
+  void Deliver(TraceAsked& outcome);
   void Deliver(MembershipNotice& outcome);
   void Deliver(RankLostCommand& outcome);
   void Deliver(MoveGroupCommand& outcome);
@@ -84,6 +88,7 @@ class MemberThread {
   MemberQueue* const queue_;
   IoThread* const io_;
   NoticeLog* const notices_;
+  TraceSender* const traces_;
   GrpcSchedulerPort port_;  // of the thread, but for Wake
   MembershipLoop loop_;     // of the thread
 

@@ -79,7 +79,11 @@ absl::StatusOr<std::unique_ptr<CudaStager>> MakeStager(const WorkerClientOptions
 
 WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
                            std::unique_ptr<FlightFolder> flights)
-    : options_(options), notices_(std::move(notices)), flights_(std::move(flights)) {}
+    : options_(options),
+      notices_(std::move(notices)),
+      flights_(std::move(flights)),
+      traces_(options.scheduler, {SourceOfTraces()},
+              [this](std::string sentence) { notices_->Say(std::move(sentence)); }) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
   const std::string prefix = absl::StrCat("shoal: rank ", options.rank, " of job \"", options.job_name, "\": ");
@@ -127,7 +131,7 @@ absl::Status WorkerClient::Start() {
       .timeout_ms = options_.timeout_ms,
       .jitter_seed = incarnation->value()};
   absl::StatusOr<std::unique_ptr<MemberThread>> member =
-      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get());
+      MemberThread::Start(membership, ServerOptions(), &member_queue_, io->get(), notices_.get(), &traces_);
   if (!member.ok()) return member.status();
   if (absl::Status status = (*member)->Join(DeadlineIn(options_.timeout_ms)); !status.ok()) return status;
   io_ = *std::move(io);
@@ -135,11 +139,20 @@ absl::Status WorkerClient::Start() {
   return absl::OkStatus();
 }
 
+std::string WorkerClient::Describe() const {
+  return absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name);
+}
+
+TraceSource WorkerClient::SourceOfTraces() {
+  return {.name = Describe(),
+          .start = [this] { recorder_.StartTrace(); },
+          .stop = [this](size_t most_bytes) { return recorder_.StopTrace(ReadNow(), most_bytes); }};
+}
+
 void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why) {
   if (flights_ == nullptr || !flights_->HasRoom()) return;
   const std::string who =
-      absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name, ", group \"",
-                   group.info().name, "\" (group=", group.info().id.value(), ")");
+      absl::StrCat(Describe(), ", group \"", group.info().name, "\" (group=", group.info().id.value(), ")");
   flights_->Save(absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
                  absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(ReadNow())));
 }
@@ -161,6 +174,7 @@ void WorkerClient::Close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_) return;
   closed_ = true;
+  traces_.Stop();
   if (io_ == nullptr) return;  // never joined
   member_->Close();
   const absl::StatusOr<WorkerCounters> before = io_->Counters();

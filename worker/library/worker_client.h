@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "net/flight_recorder.h"
 #include "process/flight_folder.h"
+#include "proto/trace_sender.h"
 #include "worker/colocated/colocated_server.h"
 #include "worker/library/caller_records.h"
 #include "worker/library/io_thread.h"
@@ -128,6 +129,9 @@ class WorkerClient {
   WorkerClient(const WorkerClientOptions& options, std::unique_ptr<NoticeLog> notices,
                std::unique_ptr<FlightFolder> flights);
 
+  // "rank 0 of job "gpt" on node-1".
+  std::string Describe() const;
+  TraceSource SourceOfTraces();
   void SaveFlight(const CallerGroup& group, const absl::Status& why);
   absl::Status Start();
   // But for the job, and the time that it may take.
@@ -141,10 +145,11 @@ class WorkerClient {
   const std::unique_ptr<NoticeLog> notices_;
   CompletionQueue completions_;
   MemberQueue member_queue_;
-  FlightRecorder recorder_;                      // of the I/O thread's turn
+  FlightRecorder recorder_;                      // of the I/O thread's turn, but for traces
   const std::unique_ptr<FlightFolder> flights_;  // null: no folder
-  bool can_node_reduce_ = false;                 // set by Start
-  std::unique_ptr<IoThread> io_;                 // null: never joined
+  TraceSender traces_;
+  bool can_node_reduce_ = false;  // set by Start
+  std::unique_ptr<IoThread> io_;  // null: never joined
   std::unique_ptr<MemberThread> member_;
   std::atomic<uint64_t> next_ticket_ = 1;
 

@@ -76,6 +76,12 @@ struct Left {
   absl::Status status;
 };
 
+// An operator traces the job; said again by each heartbeat until the trace has ended.
+struct TraceAsked {
+  MemberId member;
+  TraceRequest trace;
+};
+
 // A line for the program's standard error.
 struct MembershipNotice {
   std::string line;
@@ -84,13 +90,13 @@ struct MembershipNotice {
 // RankLostCommand, MoveGroupCommand and GiveGroupUpCommand are for the WorkerMachine.
 using MembershipOutcome =
     std::variant<JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
+                 TraceAsked, MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipOutcomes = std::vector<MembershipOutcome>;
 
 using MembershipAction =
     std::variant<StartCallAction, CancelCallAction, OpenWatchAction, CloseWatchAction, UseNewConnectionsAction,
                  JoinEnded, GroupJoinEnded, MembershipEnded, MapPublished, ReadStatistics, RunColocatedServer, Left,
-                 MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
+                 TraceAsked, MembershipNotice, RankLostCommand, MoveGroupCommand, GiveGroupUpCommand>;
 using MembershipActions = std::vector<MembershipAction>;
 
 }  // namespace shoal

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/ids.h"
 #include "core/node_reduce.h"
 #include "core/shard_map.h"
+#include "core/trace_request.h"
 #include "core/wire_format.h"
 #include "worker/machine/group_info.h"
 #include "worker/machine/worker_commands.h"
@@ -150,6 +152,7 @@ struct HeartbeatAnswer {
   uint64_t lease_ttl_ms = 0;
   std::vector<std::string> waits;  // groups that this rank waits for already some time, and for whom; human-readable
   std::vector<std::string> news = {};  // of the job, for its rank 0; human-readable
+  std::optional<TraceRequest> trace = std::nullopt;
 };
 
 // To ReportServerCall: what the group's ranks were told since the report's epoch, if anything.

@@ -208,7 +208,8 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::HeartbeatWorkerResponse& message) {
   return HeartbeatAnswer{.lease_ttl_ms = message.lease_ttl_ms(),
                          .waits = {message.waits().begin(), message.waits().end()},
-                         .news = {message.news().begin(), message.news().end()}};
+                         .news = {message.news().begin(), message.news().end()},
+                         .trace = TraceOf(message)};
 }
 
 absl::StatusOr<SchedulerAnswer> FromMessage(const v1::CloseGroupsResponse&) { return CallDone{}; }

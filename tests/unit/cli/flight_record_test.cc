@@ -30,6 +30,26 @@ std::string Record(const std::string& member, uint64_t group, uint64_t unix_ms, 
       member, group, unix_ms, events);
 }
 
+TEST(FlightRecord, ReadsWhatIsSentForATrace) {
+  FlightRecorder recorder;
+  recorder.StartTrace();
+  for (uint64_t i = 1; i <= FlightRecorder::kTraceEntries + 5; ++i) {
+    recorder.SetTime(i * 1000);
+    recorder.Add(FlightRecorder::What::kClose, i, {}, 0, false, {});
+  }
+  const absl::StatusOr<FlightRecord> record = ParseFlightRecord(
+      absl::StrCat("I/O thread 1 of server alpha, a trace (trace=1700000000001) ended: after 2.003 s\n",
+                   recorder.StopTrace({.monotonic_ns = 100'000'000, .unix_ms = 1'700'000'000'123}, 3 << 20)));
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->is_trace);
+  EXPECT_EQ(record->member, "I/O thread 1 of server alpha");
+  EXPECT_EQ(record->why, "after 2.003 s");
+  EXPECT_EQ(record->ended_unix_ms, 1'700'000'000'123u);
+  EXPECT_EQ(record->older_events, 5u);
+  ASSERT_THAT(record->entries, SizeIs(FlightRecorder::kTraceEntries));
+  EXPECT_EQ(record->entries[0].peer, 6u);
+}
+
 TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   FlightRecorder recorder;
   recorder.SetTime(1'000'000'000);
@@ -58,8 +78,10 @@ TEST(FlightRecord, ReadsWhatTheRecorderWrites) {
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_EQ(record->member, "rank 0 of job \"gpt\" on node-1");
   EXPECT_EQ(record->group, 12u);
+  EXPECT_FALSE(record->is_trace);
+  EXPECT_EQ(record->older_events, 0u);
   EXPECT_EQ(record->why, "ABORTED: it was lost");
-  EXPECT_EQ(record->failed_unix_ms, 1'700'000'000'123u);
+  EXPECT_EQ(record->ended_unix_ms, 1'700'000'000'123u);
   ASSERT_THAT(record->entries, SizeIs(6));
   const FlightEntry& send = record->entries[0];
   EXPECT_EQ(send.at_ns, -1'000'000'000);
@@ -142,11 +164,11 @@ TEST_F(FlightRecordsTest, TheNewestOfEachMemberOfTheLastFailure) {
   const auto records = Load();
   ASSERT_TRUE(records.ok()) << records.status();
   EXPECT_THAT(records->records,
-              ElementsAre(AllOf(Field(&FlightRecord::member, "rank 0"), Field(&FlightRecord::failed_unix_ms, 300u)),
+              ElementsAre(AllOf(Field(&FlightRecord::member, "rank 0"), Field(&FlightRecord::ended_unix_ms, 300u)),
                           Field(&FlightRecord::member, "rank 1")));
   ASSERT_TRUE(Load(1).ok());
   EXPECT_THAT(records->remarks, IsEmpty());
-  EXPECT_THAT(Load(1)->records, ElementsAre(Field(&FlightRecord::failed_unix_ms, 100u)));
+  EXPECT_THAT(Load(1)->records, ElementsAre(Field(&FlightRecord::ended_unix_ms, 100u)));
 }
 
 TEST_F(FlightRecordsTest, AnEarlierJobWhoseGroupHasTheSameNumberIsLeftOutAndSaidToBe) {

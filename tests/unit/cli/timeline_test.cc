@@ -15,11 +15,13 @@
 namespace shoal::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr uint64_t kGroup = 12;
 constexpr int64_t kUs = 1000;
@@ -88,7 +90,7 @@ class Drawn {
 class Member {
  public:
   Member(const std::string& name, int64_t later_us) : later_us_(later_us) {
-    record_ = {.member = name, .group = kGroup, .why = "rank 2 was lost", .failed_unix_ms = 1000};
+    record_ = {.member = name, .group = kGroup, .why = "rank 2 was lost", .ended_unix_ms = 1000};
   }
 
   Member& Add(int64_t true_us, FlightEntry entry) {
@@ -135,6 +137,23 @@ std::vector<FlightRecord> OneChunkAndAHalf() {
       .Ends(-710, "sent", 94)
       .Frame(-480, "offered", "push", 0, 2, 95, 5);
   return {rank.record(), server.record()};
+}
+
+TEST(Timeline, ATraceHasNoFailureAndSaysWhenItsTimeBegins) {
+  std::vector<FlightRecord> records = OneChunkAndAHalf();
+  for (FlightRecord& record : records) {
+    record.is_trace = true;
+    record.ended_unix_ms = 1'700'000'000'000;
+  }
+  const Timeline timeline = DrawTimeline(records, {"No record came from rank 1."});
+  EXPECT_THAT(timeline.summary, StartsWith("2 members, "));
+  EXPECT_THAT(timeline.summary, HasSubstr("No record came from rank 1.\n"));
+  const Drawn drawn(timeline.json);
+  EXPECT_THAT(drawn.marks, Contains("the trace has ended").Times(2));
+  // Rank 0 is the reference, whose record begins 1 ms before its end, and that of the server 20 us after.
+  const JsonValue document = ReadJson(timeline.json);
+  EXPECT_EQ(document.fields.at("otherData").fields.at("begins_at_unix_us").number, 1'700'000'000'000'000.0 - 1000);
+  EXPECT_NEAR(drawn.Find("rank 0", "op 1 chunk 0").begin_us, 0, 1e-6);
 }
 
 TEST(Timeline, AChunkIsDrawnOnTheRankAndOnTheServerOnOneClock) {

@@ -167,6 +167,20 @@ TEST_F(RegistrationMachineTest, EachRenewalIsToldToTheThreads) {
   EXPECT_EQ(renewed[0].ttl_ms, kTtlMs);
 }
 
+TEST_F(RegistrationMachineTest, ATraceThatTheSchedulerAsksForIsToldToTheProcess) {
+  Register();
+  AdvanceToNextCall();
+  const TraceRequest trace{.id = 5, .left_ms = 900, .most_bytes = 1000};
+  AnswerRenew(LeaseRenewal{.ttl_ms = kTtlMs, .epoch = Epoch(4), .trace = trace});
+  const std::vector<ServerTraceAsked> asked = Take<ServerTraceAsked>();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].trace, trace);
+  EXPECT_EQ(asked[0].server, Lease(1).server);
+  AdvanceToNextCall();
+  Renew();
+  EXPECT_THAT(Take<ServerTraceAsked>(), IsEmpty());
+}
+
 TEST_F(RegistrationMachineTest, ARankThatBecameAbsentIsToldAtOnceButNotWithoutAPause) {
   Register();
   now_.monotonic_ns += kNsPerS / 10;

@@ -37,6 +37,21 @@ TEST(Heartbeats, FollowTheLeaseThatTheSchedulerGrants) {
   EXPECT_EQ(driver.now_ns() - before_ns, 200 * kNsPerMs);
 }
 
+TEST(Heartbeats, TellTheProgramOfATrace) {
+  MembershipDriver driver;
+  driver.JoinJob();
+  const TraceRequest trace{.id = 5, .left_ms = 900, .most_bytes = 1000};
+  driver.AnswerNext<HeartbeatCall>(HeartbeatAnswer{.lease_ttl_ms = kLeaseMs, .trace = trace});
+  const std::vector<TraceAsked> asked = driver.All<TraceAsked>();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].trace, trace);
+  EXPECT_EQ(asked[0].member.job, JobId(9));
+  EXPECT_EQ(asked[0].member.rank, JobRank(2));
+  EXPECT_EQ(asked[0].member.incarnation, Incarnation(77));
+  driver.AnswerNext<HeartbeatCall>(driver.Renewed());
+  EXPECT_EQ(driver.All<TraceAsked>().size(), 1u);
+}
+
 TEST(Heartbeats, CarryTheNewestStatistics) {
   MembershipDriver driver;
   driver.JoinJob();

@@ -1,0 +1,115 @@
+"""`shoalctl trace` draws what a running job's ranks and servers do, and the job does not notice."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+from cluster import LOOPBACK, PATIENCE_S, Cluster, Process, free_ports, program
+from held_job import ROUNDS, WORLD_SIZE, start_held_job, undisturbed_digest
+from job_runs import digests, let_go_on, wait_for_line_of_all
+
+LEASE_TTL_MS = 1500
+IO_THREADS = 2
+
+
+def begin_trace(cluster: Cluster, job: str, *options: str) -> subprocess.Popen[str]:
+    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "trace", job, *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def end_trace(trace: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it wrote to standard output and error."""
+    return trace.communicate(timeout=PATIENCE_S)
+
+
+def start_perf(cluster: Cluster, rank: int) -> Process:
+    command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
+    command += ["--world-size", str(WORLD_SIZE), "--rank", str(rank), "--node-reduce", "off"]
+    return cluster.start([*command, "-b", "1M", "-n", "1000000", "-c", "0"])
+
+
+def ops_completed(cluster: Cluster) -> int:
+    [job] = cluster.shoalctl("job", "perf")
+    return min(int(rank.get("load", {}).get("ops_completed", 0)) for rank in job["ranks"])
+
+
+def test_a_running_job_is_drawn_on_one_clock_again_and_again(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    cluster.start_server("alpha", "--io-threads", str(IO_THREADS))
+    ranks = [start_perf(cluster, rank) for rank in range(WORLD_SIZE)]
+    cluster.wait_for_event("group-opened", "perf")
+    for number in range(2):
+        file = tmp_path / f"trace-{number}.json"
+        before_us = time.time_ns() // 1000
+        out, err = end_trace(begin_trace(cluster, "perf", "--seconds", "0.5", "-o", str(file)))
+        assert err == ""
+        assert f"{WORLD_SIZE + IO_THREADS} members, " in out and str(file) in out, out
+        assert "No record came" not in out, out
+        check_picture(json.loads(file.read_text(encoding="utf-8")), before_us)
+    done = ops_completed(cluster)
+    cluster.wait_until(lambda: ops_completed(cluster) > done, "the job goes on")
+    assert all(rank.running() for rank in ranks)
+
+
+def check_picture(picture: dict, before_us: int) -> None:
+    events = picture["traceEvents"]
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert sorted(re.sub(" on .*", "", name) for name in processes.values()) == [
+        *(f"I/O thread {thread} of server alpha" for thread in range(IO_THREADS)),
+        *(f'rank {rank} of job "perf"' for rank in range(WORLD_SIZE)),
+    ]
+    chunks = {name: 0 for name in processes.values()}
+    for event in events:
+        if event["ph"] == "X" and re.fullmatch(r"op \d+ chunk \d+", event["name"]):
+            chunks[processes[event["pid"]]] += 1
+    assert min(chunks.values()) > 10, chunks
+    assert sum(event["ph"] == "f" for event in events) > 40, "arrows"
+    assert sum(event["ph"] == "i" and event["name"] == "the trace has ended" for event in events) == len(processes)
+    # Its time is the node's.
+    begins_us = picture["otherData"]["begins_at_unix_us"]
+    last_us = begins_us + max(event["ts"] for event in events if event["ph"] == "X")
+    assert before_us < last_us < time.time_ns() // 1000 + 1000
+
+
+def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster, tmp_path: pathlib.Path):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    cluster.start_server("alpha")
+    expected = undisturbed_digest(cluster)
+    ranks = start_held_job(cluster, "traced")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    trace = begin_trace(cluster, "traced", "--seconds", "1", "-o", str(tmp_path / "trace.json"))
+    cluster.wait_for_event("job-traced", "traced")
+    second = begin_trace(cluster, "traced")
+    assert 'a trace of job "traced" is under way, for at most' in end_trace(second)[1]
+    assert second.returncode == 1
+    let_go_on(ranks, ROUNDS)
+    assert digests(ranks) == expected
+    out, _ = end_trace(trace)
+    assert "1 member, " in out, "the server alone is left"
+    for rank in range(WORLD_SIZE):
+        assert re.search(rf"No record came from rank {rank} on .*, which has left the job or was lost\.", out), out
+    assert '"ph":"X"' in (tmp_path / "trace.json").read_text(encoding="utf-8")
+
+
+def test_what_can_not_be_traced_is_told(cluster: Cluster, tmp_path: pathlib.Path):
+    listen = f"{LOOPBACK}:{free_ports(1)[0]}"
+    scheduler = cluster.start_scheduler(listen=listen, lease_ttl_ms=LEASE_TTL_MS)
+    trace = begin_trace(cluster, "nobody")
+    assert end_trace(trace) == ("", 'shoalctl: no job is named "nobody"; open jobs: none\n')
+    assert trace.returncode == 1
+    cluster.start_server("alpha")
+    start_held_job(cluster, "traced")
+    cluster.wait_for_event("group-opened", "traced")
+    full = begin_trace(cluster, "traced", "--seconds", "0.1", "-o", "/dev/full")
+    assert "can't write /dev/full: No space left on device" in end_trace(full)[1]
+    # The scheduler is started again in the middle: it knows nothing of the trace.
+    lost = begin_trace(cluster, "traced", "--seconds", "3", "-o", str(tmp_path / "trace.json"))
+    cluster.wait_for_event("job-traced", "traced")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    cluster.start_scheduler(listen=listen, lease_ttl_ms=LEASE_TTL_MS)
+    assert "the scheduler was started again" in end_trace(lost)[1]
+    assert lost.returncode == 1
