@@ -109,10 +109,12 @@ absl::StatusOr<v1::AbortJobResponse> ClusterClient::AbortJob(const std::string& 
   return Call<v1::AbortJobResponse>(admin_.get(), &v1::Admin::Stub::AbortJob, request);
 }
 
-absl::StatusOr<v1::TraceJobResponse> ClusterClient::TraceJob(const std::string& name, uint64_t duration_ms) {
+absl::StatusOr<v1::TraceJobResponse> ClusterClient::TraceJob(const std::string& name, TraceKind kind,
+                                                             uint64_t duration_ms) {
   v1::TraceJobRequest request;
   request.set_name(name);
   request.set_duration_ms(duration_ms);
+  request.set_kind(static_cast<uint32_t>(kind));
   return Call<v1::TraceJobResponse>(admin_.get(), &v1::Admin::Stub::TraceJob, request);
 }
 

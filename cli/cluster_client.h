@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/trace_request.h"
 #include "shoal/v1/admin.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
 
@@ -29,7 +30,7 @@ class ClusterClient {
   absl::StatusOr<v1::UndrainServerResponse> UndrainServer(const std::string& name);
   absl::StatusOr<v1::EvictServerResponse> EvictServer(const std::string& name);
   absl::StatusOr<v1::AbortJobResponse> AbortJob(const std::string& name, const std::string& reason);
-  absl::StatusOr<v1::TraceJobResponse> TraceJob(const std::string& name, uint64_t duration_ms);
+  absl::StatusOr<v1::TraceJobResponse> TraceJob(const std::string& name, TraceKind kind, uint64_t duration_ms);
   // With the record of that member, counted from 1; 0: of none. NOT_FOUND: see status.proto.
   absl::StatusOr<v1::Trace> GetTrace(uint64_t trace, uint32_t member);
 

@@ -25,6 +25,7 @@
 #include "cli/timeline.h"
 #include "cli/top.h"
 #include "cli/trace.h"
+#include "cli/verify.h"
 #include "core/version.h"
 #include "process/scheduler_address.h"
 #include "process/write_file.h"
@@ -82,7 +83,7 @@ void DeclareOptions(Command* command, OptionTable* table) {
                 &command->plan.message_us);
   table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
                 &command->group);
-  table->Double("seconds", "", "S", "With trace: how long to record.", &command->seconds);
+  table->Double("seconds", "", "S", "With trace and verify: how long to record.", &command->seconds);
   table->String("output,o", "", "FILE", "With timeline and trace: the file to write instead of standard output.",
                 &command->output);
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
@@ -238,6 +239,15 @@ absl::Status RunTrace(const Command& command, ClusterClient* client, std::ostrea
   return absl::OkStatus();
 }
 
+// DataLoss: results differ, and the output says which.
+absl::Status RunVerify(const Command& command, ClusterClient* client, std::ostream& out) {
+  const absl::StatusOr<Verification> verification = VerifyJob(command.argument, command.seconds, client);
+  if (!verification.ok()) return verification.status();
+  out << (command.json ? VerificationJson(*verification) : VerificationText(*verification));
+  if (verification->differences.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("ranks of job \"", command.argument, "\" have different results"));
+}
+
 struct CommandKind {
   std::string_view name;
   std::string_view argument;  // what it takes the name of: "SERVER", "JOB", "FOLDER" or "SHELL"; empty: nothing
@@ -272,6 +282,10 @@ constexpr CommandKind kCommands[] = {
      "records for --seconds what JOB's ranks and servers do, and draws it on one clock for ui.perfetto.dev: each chunk "
      "from the push to its result, who came last, what waited for whom. The job goes on undisturbed",
      RunTrace},
+    {"verify", "JOB",
+     "compares for --seconds the results of JOB's all-reduces over all of its ranks, bit for bit. The exit code is 3 "
+     "if there is a difference",
+     RunVerify},
     {"abort", "JOB", "ends JOB: its groups fail, and its ranks' ops end with an error that contains --reason",
      RunAbort},
     {"plan", "",
@@ -389,7 +403,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
       CheckGoesWith(command->plan.message_us != defaults.plan.message_us, "--message", {"plan"}, *command),
       CheckGoesWith(command->group != defaults.group, "--group", {"timeline"}, *command),
       CheckGoesWith(!command->output.empty(), "--output", {"timeline", "trace"}, *command),
-      CheckGoesWith(command->seconds != defaults.seconds, "--seconds", {"trace"}, *command),
+      CheckGoesWith(command->seconds != defaults.seconds, "--seconds", {"trace", "verify"}, *command),
       CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
@@ -456,7 +470,8 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
   ClusterClient client(command.scheduler, static_cast<uint64_t>(Milliseconds(command.timeout_s).count()));
   status = FindCommand(command.name)->run(command, &client, out);
   out.flush();
-  const bool found_problem = command.name == "doctor" && absl::IsFailedPrecondition(status);
+  const bool found_problem = (command.name == "doctor" && absl::IsFailedPrecondition(status)) ||
+                             (command.name == "verify" && absl::IsDataLoss(status));
   if ((status.ok() || found_problem) && !out.good()) {
     status = absl::DataLossError("the output could not be written: a full disk, or the reader has gone");
   }

@@ -53,43 +53,55 @@ std::string ShortRecord(const FlightRecord& record) {
 
 }  // namespace
 
-absl::StatusOr<Timeline> TraceJob(const std::string& job, double seconds, ClusterClient* client) {
+absl::StatusOr<TraceRecords> FetchRecords(const std::string& job, TraceKind kind, double seconds,
+                                          ClusterClient* client) {
   const absl::StatusOr<v1::TraceJobResponse> started =
-      client->TraceJob(job, static_cast<uint64_t>(std::llround(seconds * 1000)));
+      client->TraceJob(job, kind, static_cast<uint64_t>(std::llround(seconds * 1000)));
   if (!started.ok()) return started.status();
   const absl::StatusOr<v1::Trace> trace = WaitForRecords(started->trace_id(), client);
   if (!trace.ok()) return trace.status();
-  std::vector<FlightRecord> records;
-  std::vector<std::string> remarks;
+  TraceRecords fetched;
   if (started->left_out() > 0) {
-    remarks.push_back(absl::StrCat("A trace has at most ", started->members(), " members; ", started->left_out(),
-                                   " ranks are left out."));
+    fetched.remarks.push_back(absl::StrCat("A trace has at most ", started->members(), " members; ",
+                                           started->left_out(), " ranks are left out."));
   }
   for (int i = 0; i < trace->members_size(); ++i) {
-    const std::string& name = trace->members(i).name();
-    if (!trace->members(i).has_sent()) {
-      remarks.push_back(absl::StrCat(
-          "No record came from ", name,
-          trace->members(i).is_gone() ? ", which has left the job or was lost."
-                                      : ": it can't reach the scheduler, or its version of Shoal has no traces yet."));
+    const v1::TraceMember& member = trace->members(i);
+    if (!member.has_sent()) {
+      fetched.remarks.push_back(absl::StrCat(
+          "No record came from ", member.name(),
+          member.is_gone() ? ", which has left the job or was lost."
+                           : ": it can't reach the scheduler, or its version of Shoal has no traces yet."));
       continue;
     }
     const absl::StatusOr<v1::Trace> with_record = client->GetTrace(trace->trace_id(), static_cast<uint32_t>(i + 1));
     if (!with_record.ok()) return with_record.status();
-    absl::StatusOr<FlightRecord> record = ParseFlightRecord(with_record->record());
+    fetched.records.push_back({.member = member.name(), .text = with_record->record()});
+  }
+  return fetched;
+}
+
+absl::Status NothingCame(const std::string& job, const std::vector<std::string>& remarks) {
+  std::string why = absl::StrCat("no member of job \"", job, "\" has sent anything that can be read");
+  for (const std::string& remark : remarks) absl::StrAppend(&why, "\n  ", remark);
+  return absl::UnavailableError(why);
+}
+
+absl::StatusOr<Timeline> TraceJob(const std::string& job, double seconds, ClusterClient* client) {
+  absl::StatusOr<TraceRecords> fetched = FetchRecords(job, TraceKind::kConnections, seconds, client);
+  if (!fetched.ok()) return fetched.status();
+  std::vector<FlightRecord> records;
+  for (const TraceRecords::Record& each : fetched->records) {
+    absl::StatusOr<FlightRecord> record = ParseFlightRecord(each.text);
     if (!record.ok()) {
-      remarks.push_back(absl::StrCat("What ", name, " sent ", record.status().message(), "."));
+      fetched->remarks.push_back(absl::StrCat("What ", each.member, " sent ", record.status().message(), "."));
       continue;
     }
-    if (record->older_events > 0) remarks.push_back(ShortRecord(*record));
+    if (record->older_events > 0) fetched->remarks.push_back(ShortRecord(*record));
     records.push_back(*std::move(record));
   }
-  if (records.empty()) {
-    std::string why = absl::StrCat("no member of job \"", job, "\" has sent a record");
-    for (const std::string& remark : remarks) absl::StrAppend(&why, "\n  ", remark);
-    return absl::UnavailableError(why);
-  }
-  return DrawTimeline(records, remarks);
+  if (records.empty()) return NothingCame(job, fetched->remarks);
+  return DrawTimeline(records, fetched->remarks);
 }
 
 }  // namespace shoal::cli

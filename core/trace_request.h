@@ -1,5 +1,5 @@
-// An operator's trace of a job, as its members are asked for it: record what the connections do for some time, then
-// send that (docs/operating.md). Plain values.
+// An operator's trace of a job, as its members are asked for it: record something for some time, then send that
+// (docs/operating.md). Plain values.
 #ifndef SHOAL_CORE_TRACE_REQUEST_H_
 #define SHOAL_CORE_TRACE_REQUEST_H_
 
@@ -9,8 +9,16 @@
 
 namespace shoal {
 
+// What is recorded. The numbers are those of the control plane's messages.
+enum class TraceKind : uint8_t {
+  kConnections = 0,  // what ranks and servers send and get: net/flight_recorder.h
+  kDigests = 1,      // of the results of each rank's ops: worker/library/result_digests.h
+};
+inline constexpr uint32_t kTraceKinds = 2;
+
 struct TraceRequest {
-  uint64_t id = 0;          // of the trace; never 0
+  uint64_t id = 0;  // of the trace; never 0
+  TraceKind kind = TraceKind::kConnections;
   uint64_t left_ms = 0;     // until it ends
   uint64_t most_bytes = 0;  // of a record: the newest events count
 

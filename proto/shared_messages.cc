@@ -50,6 +50,7 @@ void ToMessage(const TraceRequest& trace, v1::TraceRequest* message) {
   message->set_trace_id(trace.id);
   message->set_left_ms(trace.left_ms);
   message->set_most_bytes(trace.most_bytes);
+  message->set_kind(static_cast<uint32_t>(trace.kind));
 }
 
 void ToMessage(const ShardMap& map, v1::ShardMap* message) {

@@ -18,11 +18,12 @@ LinkFacts FromMessage(const v1::LinkFacts& message);
 // Internal: the scheduler sent a map that ShardMap::Make refuses; the text says why.
 absl::StatusOr<std::shared_ptr<const ShardMap>> FromMessage(const v1::ShardMap& message);
 
-// Of the answer to a heartbeat; nullopt: no trace is asked for.
+// Of the answer to a heartbeat; nullopt: no trace is asked for, or one of a kind that is not known here.
 template <typename Response>
 std::optional<TraceRequest> TraceOf(const Response& message) {
-  if (message.trace().trace_id() == 0) return std::nullopt;
+  if (message.trace().trace_id() == 0 || message.trace().kind() >= kTraceKinds) return std::nullopt;
   return TraceRequest{.id = message.trace().trace_id(),
+                      .kind = static_cast<TraceKind>(message.trace().kind()),
                       .left_ms = message.trace().left_ms(),
                       .most_bytes = message.trace().most_bytes()};
 }

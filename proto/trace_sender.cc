@@ -34,14 +34,18 @@ void TraceSender::Begin(const TraceRequest& trace, const TraceMemberId& member) 
   EndLast();
   last_trace_ = trace.id;
   const uint64_t end_ns = DeadlineIn(std::min(trace.left_ms, 2 * kMostTraceMs));
-  for (const TraceSource& source : sources_) source.start();
+  Sources sources;
+  for (const TraceSource& source : sources_) {
+    if (source.kind == trace.kind) sources.push_back(&source);
+  }
+  for (const TraceSource* const source : sources) source->start();
   absl::StatusOr<std::thread> started =
-      StartThread("shoal-trace", [this, trace, member, end_ns] { Run(trace, member, end_ns); });
+      StartThread("shoal-trace", [this, trace, sources, member, end_ns] { Run(trace, sources, member, end_ns); });
   if (started.ok()) {
     thread_ = *std::move(started);
     return;
   }
-  for (const TraceSource& source : sources_) source.stop(0);
+  for (const TraceSource* const source : sources) source->stop(0);
   report_(absl::StrCat("takes no part in an operator's trace: ", started.status().message()));
 }
 
@@ -68,7 +72,7 @@ bool TraceSender::WaitUntil(uint64_t deadline_ns) {
   return !changed_.wait_until(lock, AsTimePoint(deadline_ns), [this] { return stopping_; });
 }
 
-void TraceSender::Run(const TraceRequest& trace, const TraceMemberId& member, uint64_t end_ns) {
+void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const TraceMemberId& member, uint64_t end_ns) {
   const uint64_t began_ns = MonotonicNs();
   WaitUntil(end_ns);
   v1::SendTraceRequest request;
@@ -79,10 +83,10 @@ void TraceSender::Run(const TraceRequest& trace, const TraceMemberId& member, ui
   request.set_incarnation(member.incarnation.value());
   const double recorded_s = static_cast<double>(MonotonicNs() - began_ns) / 1e9;
   std::vector<std::string> records;
-  for (const TraceSource& source : sources_) {
-    std::string record = absl::StrCat(source.name, ", a trace (trace=", trace.id,
+  for (const TraceSource* const source : sources) {
+    std::string record = absl::StrCat(source->name, ", a trace (trace=", trace.id,
                                       absl::StrFormat(") ended: after %.3f s\n", recorded_s));
-    record += source.stop(trace.most_bytes - std::min<uint64_t>(trace.most_bytes, record.size()));
+    record += source->stop(trace.most_bytes - std::min<uint64_t>(trace.most_bytes, record.size()));
     records.push_back(std::move(record));
   }
   for (size_t i = 0; i < records.size(); ++i) {

@@ -1,5 +1,5 @@
-// How a member takes part in an operator's trace (docs/operating.md): when the scheduler asks, its connections are
-// recorded at once, and when the time is over the records are sent.
+// How a member takes part in an operator's trace (docs/operating.md): when the scheduler asks, it begins to record at
+// once, and when the time is over the records are sent.
 //
 // Thread: Begin from one at a time, Stop from any. A trace has a thread of its own, `shoal-trace`, which waits for the
 // end, makes the text and the calls, so that nobody else waits for them; nothing else depends on them either.
@@ -22,8 +22,10 @@
 
 namespace shoal {
 
-// One of the member's transports. The functions are called by any thread, one at a time.
+// What the member can record: one of its transports, or its results. The functions are called by any thread, one at a
+// time.
 struct TraceSource {
+  TraceKind kind = TraceKind::kConnections;
   std::string name;  // whose it is: "rank 0 of job "gpt" on node-1"; heads the record
   std::function<void()> start;
   std::function<std::string(size_t most_bytes)> stop;  // the text of what came since, at most so long
@@ -31,8 +33,9 @@ struct TraceSource {
 
 class TraceSender {
  public:
-  // `scheduler` is an address that SchedulerTarget takes. `sources`, which outlive it, are numbered as the I/O threads
-  // of a server are. `report` is called by any thread with a sentence when a record could not be sent.
+  // `scheduler` is an address that SchedulerTarget takes. Those of one kind in `sources`, which outlive it, are
+  // numbered as the I/O threads of a server are. `report` is called by any thread with a sentence when a record could
+  // not be sent.
   TraceSender(std::string scheduler, std::vector<TraceSource> sources, std::function<void(std::string)> report);
   ~TraceSender();  // stops
   TraceSender(const TraceSender&) = delete;
@@ -45,7 +48,9 @@ class TraceSender {
   void Stop();
 
  private:
-  void Run(const TraceRequest& trace, const TraceMemberId& member, uint64_t end_ns);
+  using Sources = std::vector<const TraceSource*>;
+
+  void Run(const TraceRequest& trace, const Sources& sources, const TraceMemberId& member, uint64_t end_ns);
   // False: stopped before.
   bool WaitUntil(uint64_t deadline_ns);
   absl::Status Send(const v1::SendTraceRequest& request, uint64_t deadline_ns);

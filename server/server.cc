@@ -145,7 +145,8 @@ std::string Server::Parts::Describe(uint32_t io_thread) const {
 
 TraceSource Server::Parts::SourceOfTraces(uint32_t io_thread) {
   FlightRecorder* const recorder = &threads_[io_thread]->recorder();
-  return {.name = Describe(io_thread),
+  return {.kind = TraceKind::kConnections,
+          .name = Describe(io_thread),
           .start = [recorder] { recorder->StartTrace(); },
           .stop = [recorder](size_t most_bytes) { return recorder->StopTrace(ReadNow(), most_bytes); }};
 }

@@ -158,7 +158,8 @@ absl::StatusOr<SchedulerAnswer> AsAnswer(const absl::StatusOr<scheduler::Respons
                        .node_reduce = group->node_reduce,
                        .meeting_name = group->meeting_name,
                        .local_ranks = group->local_ranks,
-                       .rail_ranks = group->rail_ranks};
+                       .rail_ranks = group->rail_ranks,
+                       .whole_group = group->whole_group};
   }
   if (const auto* renewed = std::get_if<scheduler::WorkerRenewed>(&*response)) {
     return HeartbeatAnswer{renewed->lease_ttl_ms, renewed->waits, renewed->news, renewed->trace};

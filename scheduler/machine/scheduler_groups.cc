@@ -17,9 +17,12 @@ namespace {
 // Ids of groups are not used twice in a cluster, and clusters draw theirs: no two groups that are open anywhere on a
 // node have the same.
 // With rails the ranks of each node meet apart from others: `rank` of the group, or of the rail, says on which node.
+// The same for all rails of a group.
+GroupId WholeGroup(const GroupState& group) { return group.rail.has_value() ? group.rail->first_rail : group.id; }
+
 std::string MeetingName(const std::string& cluster_id, const Job& job, const GroupState& group, Rank rank) {
   if (group.node_reduce == NodeReduceMode::kFlat) return "";
-  const GroupId id = group.rail.has_value() ? group.rail->first_rail : group.id;
+  const GroupId id = WholeGroup(group);
   const std::string node = group.rail.has_value() ? absl::StrCat("-", rank.value()) : "";
   return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", id.value(), node);
 }
@@ -280,7 +283,8 @@ void SchedulerMachine::TellOpened(RequestHandle handle, const Job& job, const Gr
                      .link = opening.link,
                      .busiest_port = opening.busiest_port,
                      .node_reduce = group.node_reduce,
-                     .meeting_name = MeetingName(cluster_id_, job, group, rank)};
+                     .meeting_name = MeetingName(cluster_id_, job, group, rank),
+                     .whole_group = WholeGroup(group)};
   if (group.rail.has_value()) {
     answer.local_ranks = group.rail->layout.RanksOfNode(rank.value());
     answer.rail_ranks = group.rail->layout.RanksOfRail(group.rail->index);

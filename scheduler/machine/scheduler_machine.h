@@ -170,7 +170,7 @@ class SchedulerMachine {
   void Answer(RequestHandle handle, const TraceJob& request, Now now);
   void Answer(RequestHandle handle, const SendTrace& request, Now now);
   void Answer(RequestHandle handle, const GetTrace& request, Now now);
-  std::vector<TracedMember> MembersToTrace(const Job& job) const;
+  std::vector<TracedMember> MembersToTrace(const Job& job, TraceKind kind) const;
 
   // scheduler_colocation.cc
   // The ranks of a job without servers that would run a colocated one; nullopt: none is to.

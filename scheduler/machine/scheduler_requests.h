@@ -235,6 +235,7 @@ struct AbortJob {
 struct TraceJob {
   std::string name;
   uint64_t duration_ms = 0;
+  uint32_t kind = 0;  // number of a TraceKind
 };
 // What a member has recorded.
 struct SendTrace {

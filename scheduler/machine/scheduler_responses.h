@@ -106,6 +106,7 @@ struct GroupJoined {
   // All the above is of the rail then, but for `nodes` and the meeting name.
   std::vector<Rank> local_ranks = {};
   std::vector<Rank> rail_ranks = {};
+  GroupId whole_group = {};  // the same on all ranks of the group
 };
 
 struct WorkerRenewed {

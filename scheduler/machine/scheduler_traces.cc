@@ -16,9 +16,10 @@
 namespace shoal::scheduler {
 
 // A large job may have more members than take part: its servers come first, as there are few of them.
-std::vector<TracedMember> SchedulerMachine::MembersToTrace(const Job& job) const {
+std::vector<TracedMember> SchedulerMachine::MembersToTrace(const Job& job, TraceKind kind) const {
   std::set<ServerId> used;
   for (const auto& [id, group] : job.groups.all()) {
+    if (kind == TraceKind::kDigests) break;  // servers have no results
     for (const Shard& shard : group.state().shards) used.insert(shard.server);
   }
   std::vector<TracedMember> members;
@@ -42,14 +43,21 @@ std::vector<TracedMember> SchedulerMachine::MembersToTrace(const Job& job) const
 void SchedulerMachine::Answer(RequestHandle handle, const TraceJob& request, Now now) {
   const absl::StatusOr<const Job*> job = jobs_.FindOpen(request.name, "trace");
   if (!job.ok()) return ReplyNow(handle, job.status());
+  if (request.kind >= kTraceKinds) {
+    return ReplyNow(handle, absl::InvalidArgumentError(absl::StrCat("this scheduler does not know traces of kind ",
+                                                                    request.kind, "; update it")));
+  }
+  const auto kind = static_cast<TraceKind>(request.kind);
   // A heartbeat may be a little late.
   const uint64_t begun_in_ms = HeartbeatPeriodNs(lease_ttl_ns()) * 5 / 4 / kNsPerMs;
   const absl::StatusOr<TraceStarted> started =
-      traces_.Start((*job)->id, (*job)->name, MembersToTrace(**job), request.duration_ms, begun_in_ms, now);
+      traces_.Start(**job, kind, MembersToTrace(**job, kind), request.duration_ms, begun_in_ms, now);
   if (!started.ok()) return ReplyNow(handle, started.status());
   Record(EventKind::kJobTraced, absl::StrCat("job \"", (*job)->name, "\""),
-         absl::StrCat("an operator has it recorded for ", Seconds(request.duration_ms * kNsPerMs)), now,
-         {.job = (*job)->id});
+         absl::StrCat(kind == TraceKind::kDigests ? "an operator has the results of its ranks compared for "
+                                                  : "an operator has it recorded for ",
+                      Seconds(request.duration_ms * kNsPerMs)),
+         now, {.job = (*job)->id});
   ReplyNow(handle, Response(*started));
 }
 

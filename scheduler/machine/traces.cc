@@ -8,7 +8,7 @@
 
 namespace shoal::scheduler {
 
-absl::StatusOr<TraceStarted> Traces::Start(JobId job, const std::string& job_name, std::vector<TracedMember> members,
+absl::StatusOr<TraceStarted> Traces::Start(const Job& job, TraceKind kind, std::vector<TracedMember> members,
                                            uint64_t duration_ms, uint64_t begun_in_ms, Now now) {
   if (duration_ms < 1 || duration_ms > kMostTraceMs) {
     return absl::InvalidArgumentError(
@@ -23,7 +23,7 @@ absl::StatusOr<TraceStarted> Traces::Start(JobId job, const std::string& job_nam
   const size_t taking_part = std::min(members.size(), kMostTraceMembers);
   // No two schedulers of a cluster give the same id, as they do not lead at the same time.
   last_id_ = std::max(last_id_ + 1, now.unix_ms);
-  trace_ = Trace{.id = last_id_, .job = job, .job_name = job_name};
+  trace_ = Trace{.id = last_id_, .kind = kind, .job_name = job.name};
   trace_->most_bytes = std::min(kMostBytesOfTraceRecord, kMostBytesOfTrace / std::max<uint64_t>(taking_part, 1));
   trace_->ends_ns = now.monotonic_ns + (begun_in_ms + duration_ms) * kNsPerMs;
   for (size_t i = 0; i < taking_part; ++i) trace_->members.push_back({.who = std::move(members[i])});
@@ -55,8 +55,10 @@ std::optional<TraceRequest> Traces::RequestFor(const TraceMemberId& member, Now 
   const bool takes_part = std::any_of(trace_->members.begin(), trace_->members.end(),
                                       [&](const Member& each) { return IsSame(each.who.id, member); });
   if (!takes_part) return std::nullopt;
-  return TraceRequest{
-      .id = trace_->id, .left_ms = (trace_->ends_ns - now.monotonic_ns) / kNsPerMs, .most_bytes = trace_->most_bytes};
+  return TraceRequest{.id = trace_->id,
+                      .kind = trace_->kind,
+                      .left_ms = (trace_->ends_ns - now.monotonic_ns) / kNsPerMs,
+                      .most_bytes = trace_->most_bytes};
 }
 
 absl::Status Traces::Take(const SendTrace& sent) {

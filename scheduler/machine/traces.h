@@ -18,6 +18,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/trace_request.h"
+#include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_responses.h"
 
@@ -39,7 +40,7 @@ class Traces {
  public:
   // A trace of these members, of which the first kMostTraceMembers take part. `begun_in_ms`: by then all have heard of
   // it. InvalidArgument: the duration. FailedPrecondition: one is under way; says of which job and for how long.
-  absl::StatusOr<TraceStarted> Start(JobId job, const std::string& job_name, std::vector<TracedMember> members,
+  absl::StatusOr<TraceStarted> Start(const Job& job, TraceKind kind, std::vector<TracedMember> members,
                                      uint64_t duration_ms, uint64_t begun_in_ms, Now now);
 
   // For the answer to a heartbeat; nullopt: there is nothing to record. A server is `member.job` 0.
@@ -63,8 +64,8 @@ class Traces {
   };
   struct Trace {
     uint64_t id = 0;
-    JobId job;
-    std::string job_name;
+    TraceKind kind = TraceKind::kConnections;
+    std::string job_name = "";
     std::vector<Member> members = {};
     uint64_t most_bytes = 0;  // of a record
     uint64_t ends_ns = 0;

@@ -283,7 +283,7 @@ AbortJob FromMessage(const v1::AbortJobRequest& message) {
   return {.name = message.name(), .reason = message.reason()};
 }
 TraceJob FromMessage(const v1::TraceJobRequest& message) {
-  return {.name = message.name(), .duration_ms = message.duration_ms()};
+  return {.name = message.name(), .duration_ms = message.duration_ms(), .kind = message.kind()};
 }
 SendTrace FromMessage(const v1::SendTraceRequest& message) {
   return {.trace = message.trace_id(),
@@ -391,6 +391,7 @@ void ToMessage(const GroupJoined& response, v1::JoinGroupResponse* message) {
   node_reduce->set_meeting_name(response.meeting_name);
   for (const Rank rank : response.local_ranks) node_reduce->add_local_ranks(rank.value());
   for (const Rank rank : response.rail_ranks) node_reduce->add_rail_ranks(rank.value());
+  message->set_whole_group_id(response.whole_group.value());
 }
 
 void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* message) {

@@ -11,7 +11,7 @@ import time
 import numpy
 import pytest
 
-from cluster import Process
+from cluster import Process, program
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 from linked_cluster import LinkedCluster, linked_cluster
 from rank_program import TYPES, make_input
@@ -100,6 +100,20 @@ def test_f2_a_server_is_killed_in_the_middle_of_an_op_of_rails_and_none_fails():
         # Each rail has moved by itself.
         moves = cluster.wait_for_move("killed", RANKS_PER_NODE)
         assert {re.match(r"rail (\d+) of ", move["subject"]).group(1) for move in moves} == {"0", "1"}
+
+
+def test_the_results_of_ranks_on_different_rails_are_compared():
+    with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_servers()
+        ranks = start_held_job(cluster, "compared")
+        command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "verify", "compared"]
+        comparison = cluster.start([*command, "--seconds", "1"])
+        cluster.wait_for_event("job-traced", "compared")
+        time.sleep(LEASE_TTL_MS / 3 / 1000)  # by then all have heard of it
+        let_go_on(ranks, 2)
+        comparison.wait_for_line("^2 all-reduces of 1 group compared over 4 ranks: each has the same bits")
+        assert comparison.wait() == 0
 
 
 @pytest.mark.parametrize("victim", [0, 3])

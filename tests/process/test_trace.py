@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from cluster import LOOPBACK, PATIENCE_S, Cluster, Process, free_ports, program
 from held_job import ROUNDS, WORLD_SIZE, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, wait_for_line_of_all
@@ -92,6 +94,29 @@ def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster,
     for rank in range(WORLD_SIZE):
         assert re.search(rf"No record came from rank {rank} on .*, which has left the job or was lost\.", out), out
     assert '"ph":"X"' in (tmp_path / "trace.json").read_text(encoding="utf-8")
+
+
+def verify(cluster: Cluster, job: str) -> subprocess.Popen[str]:
+    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "verify", job, "--seconds", "0.5"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("node_reduce", ["off", "host"])
+def test_the_results_of_all_ranks_are_compared(cluster: Cluster, node_reduce: str):
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    cluster.start_server("alpha")
+    ranks = start_held_job(cluster, "compared", "--node-reduce", node_reduce)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    comparison = verify(cluster, "compared")
+    cluster.wait_for_event("job-traced", "compared")
+    time.sleep(LEASE_TTL_MS / 3 / 1000)  # by then all have heard of it
+    let_go_on(ranks, 3)
+    out, err = end_trace(comparison)
+    assert comparison.returncode == 0, err
+    compared = re.match(r"(\d+) all-reduces of 1 group compared over 4 ranks: each has the same bits", out)
+    assert compared and int(compared.group(1)) == 3, out
+    let_go_on(ranks, ROUNDS)
+    assert len(digests(ranks)) == 1
 
 
 def test_what_can_not_be_traced_is_told(cluster: Cluster, tmp_path: pathlib.Path):

@@ -75,6 +75,7 @@ struct HostTensor {
   const std::byte* data = nullptr;
   uint64_t element_count = 0;
   DataType dtype = DataType::kFloat32;
+  uint64_t op_number = 0;  // of the op in its group
 };
 
 class CallerOp {
@@ -94,7 +95,7 @@ class CallerOp {
   // nullptr: its tensor is in host memory. Set before anybody else sees the op.
   const std::shared_ptr<DeviceOp>& device_op() const { return device_op_; }
   void SetDeviceOp(std::shared_ptr<DeviceOp> device_op) { device_op_ = std::move(device_op); }
-  // The tensor whose squares are to be summed when the op is done. Set before anybody else sees the op.
+  // The tensor that is to be looked at when the op is done. Set before anybody else sees the op.
   void SetCountedTensor(const HostTensor& tensor) { counted_tensor_ = tensor; }
   // Of an op that is done: calls `count` with the tensor, once. Returns when that is over, also in other threads: their
   // callers may free the tensor then.

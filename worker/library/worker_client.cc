@@ -82,7 +82,7 @@ WorkerClient::WorkerClient(const WorkerClientOptions& options, std::unique_ptr<N
     : options_(options),
       notices_(std::move(notices)),
       flights_(std::move(flights)),
-      traces_(options.scheduler, {SourceOfTraces()},
+      traces_(options.scheduler, SourcesOfTraces(),
               [this](std::string sentence) { notices_->Say(std::move(sentence)); }) {}
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> WorkerClient::Connect(const WorkerClientOptions& options) {
@@ -143,10 +143,15 @@ std::string WorkerClient::Describe() const {
   return absl::StrCat("rank ", options_.rank, " of job \"", options_.job_name, "\" on ", options_.node_name);
 }
 
-TraceSource WorkerClient::SourceOfTraces() {
-  return {.name = Describe(),
-          .start = [this] { recorder_.StartTrace(); },
-          .stop = [this](size_t most_bytes) { return recorder_.StopTrace(ReadNow(), most_bytes); }};
+std::vector<TraceSource> WorkerClient::SourcesOfTraces() {
+  return {{.kind = TraceKind::kConnections,
+           .name = Describe(),
+           .start = [this] { recorder_.StartTrace(); },
+           .stop = [this](size_t most_bytes) { return recorder_.StopTrace(ReadNow(), most_bytes); }},
+          {.kind = TraceKind::kDigests,
+           .name = Describe(),
+           .start = [this] { digests_.Start(); },
+           .stop = [this](size_t most_bytes) { return digests_.Stop(most_bytes); }}};
 }
 
 void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why) {
@@ -251,13 +256,15 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
       return finite;
     }
   }
+  const uint64_t op_number = group->next_op_number();
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
   const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
   auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
                                        call.notify, call.user_data);
-  if (options_.check_finite && !call.device.has_value()) {
-    op->SetCountedTensor({.data = call.data, .element_count = call.element_count, .dtype = call.dtype});
+  if ((options_.check_finite || digests_.is_on()) && !call.device.has_value()) {
+    op->SetCountedTensor(
+        {.data = call.data, .element_count = call.element_count, .dtype = call.dtype, .op_number = op_number});
   }
   const SubmitCommand command = {.group = group->handle(),
                                  .ticket = ticket,
@@ -293,6 +300,8 @@ bool WorkerClient::Wait(CallerOp* op, uint64_t deadline_ns) {
 void WorkerClient::CountResult(CallerOp* op) {
   op->CountTensorOnce([&](const HostTensor& tensor) {
     if (!op->status().ok()) return;
+    digests_.Add(op->group().info(), tensor);
+    if (!options_.check_finite) return;
     const double square_sum = SquareSum(tensor.dtype, tensor.data, tensor.element_count);
     // One that is not finite would hide all that come after it.
     if (!std::isfinite(square_sum)) return;

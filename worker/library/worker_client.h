@@ -22,6 +22,7 @@
 #include "worker/library/io_thread.h"
 #include "worker/library/member_queue.h"
 #include "worker/library/member_thread.h"
+#include "worker/library/result_digests.h"
 
 namespace shoal {
 
@@ -107,7 +108,8 @@ class WorkerClient {
   absl::Status WaitOnStream(const CallerOp& op, DeviceStream stream);
   // False: not complete by then.
   bool Wait(CallerOp* op, uint64_t deadline_ns);
-  // With check_finite: counts the squares of a complete op's result, once, before its caller may change it.
+  // Looks at a complete op's result, once, before its caller may change it: with check_finite its squares are counted,
+  // while an operator compares results its digest is taken.
   void CountResult(CallerOp* op);
 
   // The op's completion is fetched from completions(). FailedPrecondition: that was asked for before.
@@ -131,7 +133,7 @@ class WorkerClient {
 
   // "rank 0 of job "gpt" on node-1".
   std::string Describe() const;
-  TraceSource SourceOfTraces();
+  std::vector<TraceSource> SourcesOfTraces();
   void SaveFlight(const CallerGroup& group, const absl::Status& why);
   absl::Status Start();
   // But for the job, and the time that it may take.
@@ -147,6 +149,7 @@ class WorkerClient {
   MemberQueue member_queue_;
   FlightRecorder recorder_;                      // of the I/O thread's turn, but for traces
   const std::unique_ptr<FlightFolder> flights_;  // null: no folder
+  ResultDigests digests_;
   TraceSender traces_;
   bool can_node_reduce_ = false;  // set by Start
   std::unique_ptr<IoThread> io_;  // null: never joined

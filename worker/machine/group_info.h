@@ -44,6 +44,8 @@ struct GroupInfo {
   std::vector<Rank> local_ranks;          // of the own node, as ranks of the group; the own place is the local rank
   std::shared_ptr<const GroupInfo> rail;  // null if there are no rails
 
+  GroupId whole_group = {};  // names the group on all of its ranks, though each rail has an id of its own
+
   // A part of a group with rails, and not the group that callers know.
   bool is_rail() const { return node_reduce == NodeReduceMode::kRails && rail == nullptr; }
   uint32_t size() const { return static_cast<uint32_t>(job_ranks.size()); }

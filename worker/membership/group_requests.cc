@@ -57,6 +57,7 @@ absl::StatusOr<GroupInfo> MakeGroupInfo(const JoinedGroup& joined, const GroupRe
   if (!token.ok()) return absl::InternalError(absl::StrCat("the scheduler's token: ", token.status().message()));
   GroupInfo info;
   info.id = joined.id;
+  info.whole_group = joined.whole_group == GroupId() ? joined.id : joined.whole_group;
   info.name = request.name;
   info.rank = token->rank;
   info.job_ranks = std::vector<JobRank>(request.ranks.begin(), request.ranks.end());

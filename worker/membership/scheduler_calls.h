@@ -146,6 +146,7 @@ struct JoinedGroup {
   // With rails alone, as ranks of the group: those of the own node in local order, and of the own rail, node by node.
   std::vector<Rank> local_ranks;
   std::vector<Rank> rail_ranks;
+  GroupId whole_group = {};  // the same on all ranks; 0: `id` is that
 };
 
 struct HeartbeatAnswer {

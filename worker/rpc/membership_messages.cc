@@ -196,7 +196,8 @@ absl::StatusOr<SchedulerAnswer> FromMessage(const v1::JoinGroupResponse& message
                     .node_reduce = *node_reduce,
                     .meeting_name = message.node_reduce().meeting_name(),
                     .local_ranks = {},
-                    .rail_ranks = {}};
+                    .rail_ranks = {},
+                    .whole_group = GroupId(message.whole_group_id())};
   const v1::NodeReduce& rails = message.node_reduce();
   group.local_ranks = std::vector<Rank>(rails.local_ranks().begin(), rails.local_ranks().end());
   group.rail_ranks = std::vector<Rank>(rails.rail_ranks().begin(), rails.rail_ranks().end());

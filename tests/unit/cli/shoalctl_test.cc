@@ -338,7 +338,7 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"status", "--group", "7"}, "--group only goes with timeline"},
       {{"status", "-o", "file"}, "--output only goes with timeline, trace"},
       {{"trace", "--scheduler", "h:1"}, "trace takes the name of one job"},
-      {{"abort", "a", "--seconds", "3", "--scheduler", "h:1"}, "--seconds only goes with trace"},
+      {{"abort", "a", "--seconds", "3", "--scheduler", "h:1"}, "--seconds only goes with trace, verify"},
       {{"trace", "a", "--seconds", "0", "--scheduler", "h:1"}, "--seconds takes 0.001 to 60"},
       {{"trace", "a", "--seconds", "61", "--scheduler", "h:1"}, "--seconds takes 0.001 to 60"},
       {{"status", "jobs", "--scheduler", "h:1"}, "give one command at a time"},

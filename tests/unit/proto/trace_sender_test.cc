@@ -76,13 +76,14 @@ class FakeScheduler : public v1::Scheduler::Service {
   bool silent_ = false;
 };
 
-// Two transports, which say what they were asked for.
+// Two transports and the results, which say what they were asked for.
 class TraceSenderTest : public ::testing::Test {
  protected:
   std::vector<TraceSource> Sources() {
     std::vector<TraceSource> sources;
-    for (const std::string name : {"first", "second"}) {
-      sources.push_back({.name = name,
+    for (const std::string name : {"first", "second", "third"}) {
+      sources.push_back({.kind = name == "third" ? TraceKind::kDigests : TraceKind::kConnections,
+                         .name = name,
                          .start = [this, name] { Note(absl::StrCat(name, " starts")); },
                          .stop =
                              [this, name](size_t most_bytes) {
@@ -97,6 +98,10 @@ class TraceSenderTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     notes_.push_back(what);
   }
+  void AwaitReport() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(reported_.wait_for(lock, kPatience, [&] { return !reports_.empty(); }));
+  }
   std::vector<std::string> notes() {
     const std::lock_guard lock(mutex_);
     return notes_;
@@ -104,12 +109,14 @@ class TraceSenderTest : public ::testing::Test {
 
   FakeScheduler scheduler_;
   std::mutex mutex_;
-  std::vector<std::string> notes_;  // under mutex_
-  size_t most_bytes_ = 0;           // of the trace's thread; then of who has stopped the sender
-  std::vector<std::string> reports_;
+  std::vector<std::string> notes_;    // under mutex_
+  size_t most_bytes_ = 0;             // of the trace's thread; then of who has stopped the sender
+  std::vector<std::string> reports_;  // under mutex_
+  std::condition_variable reported_;
   TraceSender sender_{scheduler_.address(), Sources(), [this](std::string text) {
                         const std::lock_guard lock(mutex_);
                         reports_.push_back(std::move(text));
+                        reported_.notify_all();
                       }};
   const TraceMemberId rank_{.job = JobId(3), .rank = JobRank(2), .incarnation = Incarnation(77)};
 };
@@ -135,6 +142,16 @@ TEST_F(TraceSenderTest, RecordsUntilTheEndAndSendsWhatEachTransportDid) {
   EXPECT_LT(most_bytes_, 1000u) << "the first line counts as well";
   EXPECT_GT(most_bytes_, 900u);
   EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(TraceSenderTest, RecordsWhatIsAskedFor) {
+  sender_.Begin({.id = 9, .kind = TraceKind::kDigests, .left_ms = 10, .most_bytes = 1000}, rank_);
+  const std::vector<v1::SendTraceRequest> sent = scheduler_.Await(1);
+  sender_.Stop();
+  EXPECT_THAT(notes(), ElementsAre("third starts", "third stops"));
+  ASSERT_THAT(scheduler_.Await(1), SizeIs(1));
+  EXPECT_EQ(sent[0].io_thread(), 0u) << "the first of its kind";
+  EXPECT_THAT(sent[0].record(), testing::EndsWith("text of third\n"));
 }
 
 TEST_F(TraceSenderTest, BeginsOnceAlthoughEachHeartbeatSaysItAgain) {
@@ -165,7 +182,7 @@ TEST_F(TraceSenderTest, TriesAgainWhileNoSchedulerCanTakeIt) {
 TEST_F(TraceSenderTest, ReportsARefusalAndSendsNoMore) {
   scheduler_.Answer({{grpc::StatusCode::NOT_FOUND, "there is no trace 9 here"}});
   sender_.Begin({.id = 9, .left_ms = 10, .most_bytes = 1000}, rank_);
-  scheduler_.Await(1);
+  AwaitReport();
   sender_.Begin({.id = 10, .left_ms = 10, .most_bytes = 1000}, rank_);
   EXPECT_THAT(scheduler_.Await(3), SizeIs(3)) << "the next trace is another matter";
   sender_.Stop();

@@ -94,6 +94,7 @@ TEST_F(MachineRailsTest, TwoNodesOfTwoRanksAreTwoRailsOfTwo) {
   EXPECT_EQ(answers[0].group, answers[1].group);
   EXPECT_EQ(answers[2].group, answers[3].group);
   EXPECT_NE(answers[0].group, answers[2].group);
+  for (const GroupJoined& answer : answers) EXPECT_EQ(answer.whole_group, answers[0].whole_group);
   const std::vector<uint32_t> place_in_rail = {0, 1, 0, 1};
   for (uint32_t rank = 0; rank < 4; ++rank) {
     const GroupJoined& answer = answers[rank];

@@ -90,6 +90,16 @@ TEST_F(MachineTracesTest, TheRanksAndTheServersOfTheJobsGroupsAreAskedUntilItEnd
   EXPECT_THAT(harness_.EventKinds(), Contains("job-traced"));
 }
 
+TEST_F(MachineTracesTest, DigestsAreAskedOfRanksAlone) {
+  const TraceStarted started = harness_.Ask<TraceStarted>(
+      TraceJob{.name = "gpt", .duration_ms = 100, .kind = static_cast<uint32_t>(TraceKind::kDigests)});
+  EXPECT_EQ(started.members, 2u);
+  EXPECT_EQ(AskedOfServer(1), std::nullopt);
+  const std::optional<TraceRequest> asked = AskedOfRank(1, 101);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->kind, TraceKind::kDigests);
+}
+
 TEST_F(MachineTracesTest, EachRecordIsKeptForTheOperator) {
   const uint64_t trace = Start().trace;
   TraceView view = harness_.Ask<TraceView>(GetTrace{trace, 0});
@@ -170,6 +180,9 @@ TEST_F(MachineTracesTest, WhatCannotBeTracedIsRefusedWithTheReason) {
   EXPECT_EQ(harness_.Try(TraceJob{.name = "gpt", .duration_ms = 0}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(harness_.Try(TraceJob{.name = "gpt", .duration_ms = kMostTraceMs + 1}).code(),
             absl::StatusCode::kInvalidArgument);
+  const absl::Status newer = harness_.Try(TraceJob{.name = "gpt", .duration_ms = 100, .kind = kTraceKinds});
+  EXPECT_EQ(newer.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(newer.message()), HasSubstr("does not know traces of kind 2; update it"));
   const absl::Status unknown = harness_.Try(TraceJob{.name = "t5\n", .duration_ms = 100});
   EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("no job is named \"t5?\"; open jobs: gpt, bert"));
@@ -186,7 +199,8 @@ TEST(Traces, ALargeJobHasShortRecordsAndAtMostSoManyMembers) {
   for (uint32_t rank = 0; rank < 1500; ++rank) {
     members.push_back({.name = "a rank", .id = {.job = JobId(1), .rank = JobRank(rank)}});
   }
-  const absl::StatusOr<TraceStarted> started = traces.Start(JobId(1), "large", members, 100, 1000, now);
+  const absl::StatusOr<TraceStarted> started = traces.Start(
+      {.id = JobId(1), .name = "large", .workers = {}, .groups = {}}, TraceKind::kConnections, members, 100, 1000, now);
   ASSERT_TRUE(started.ok()) << started.status();
   EXPECT_EQ(started->members, kMostTraceMembers);
   EXPECT_EQ(started->left_out, 1500 - kMostTraceMembers);

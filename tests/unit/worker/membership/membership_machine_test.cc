@@ -84,6 +84,7 @@ JoinedGroup WithRails() {
   group.meeting_name = "shoal-1-9-50-0";
   group.local_ranks = {Rank(0), Rank(2)};
   group.rail_ranks = {Rank(2), Rank(3)};
+  group.whole_group = GroupId(41);
   return group;
 }
 
@@ -97,6 +98,7 @@ TEST_F(MembershipTest, AGroupOfRailsHasItsNodesRanksAndTheRailToOpen) {
   EXPECT_EQ(group.rank, Rank(2));
   EXPECT_EQ(group.meeting_name, "shoal-1-9-50-0");
   EXPECT_THAT(group.local_ranks, ElementsAre(Rank(0), Rank(2)));
+  EXPECT_EQ(group.whole_group, GroupId(41));
   ASSERT_NE(group.rail, nullptr);
   EXPECT_EQ(group.rail->id, group.id);
   EXPECT_EQ(group.rail->rank, Rank(0));

@@ -1,0 +1,51 @@
+#include "worker/library/result_digests.h"
+
+#include <isa-l/crc64.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace shoal {
+
+void ResultDigests::Start() {
+  const std::lock_guard lock(mutex_);
+  lines_.clear();
+  is_on_.store(true, std::memory_order_relaxed);
+}
+
+void ResultDigests::Add(const GroupInfo& group, const HostTensor& tensor) {
+  if (!is_on()) return;
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(tensor.data);
+  const uint64_t digest = crc64_ecma_refl(0, bytes, tensor.element_count * DataTypeSize(tensor.dtype));
+  // The name comes last, as it may have anything in it but the end of a line.
+  std::string name = group.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char each) { return each == '\n' || each == '\r'; }, '?');
+  std::string line =
+      absl::StrFormat("group=%d op=%d elements=%d dtype=%s crc64=%016x name=%s\n", group.whole_group.value(),
+                      tensor.op_number, tensor.element_count, DataTypeName(tensor.dtype), digest, name);
+  const std::lock_guard lock(mutex_);
+  if (!is_on()) return;
+  lines_.push_back(std::move(line));
+  if (lines_.size() > kMost) lines_.pop_front();
+}
+
+std::string ResultDigests::Stop(size_t most_bytes) {
+  std::deque<std::string> lines;
+  {
+    const std::lock_guard lock(mutex_);
+    is_on_.store(false, std::memory_order_relaxed);
+    lines.swap(lines_);
+  }
+  size_t bytes = 0;
+  auto first = lines.end();
+  while (first != lines.begin() && bytes + std::prev(first)->size() <= most_bytes) bytes += (--first)->size();
+  std::string text;
+  text.reserve(bytes);
+  for (; first != lines.end(); ++first) text += *first;
+  return text;
+}
+
+}  // namespace shoal

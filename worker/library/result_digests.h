@@ -1,0 +1,40 @@
+// What the results of a rank's ops were, as digests, while an operator compares those of all ranks (`shoalctl verify`).
+//
+// Thread: any. Without a comparison nothing is computed or kept. A digest is a CRC of 64 bits (ECMA-182, reflected)
+// over the bytes of the tensor: it tells two results apart that are different by chance, and is no protection against
+// anybody.
+#ifndef SHOAL_WORKER_LIBRARY_RESULT_DIGESTS_H_
+#define SHOAL_WORKER_LIBRARY_RESULT_DIGESTS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "worker/library/caller_records.h"
+
+namespace shoal {
+
+class ResultDigests {
+ public:
+  static constexpr size_t kMost = 16384;  // the newest are kept
+
+  // Looks at results from now on.
+  void Start();
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+  // The op has succeeded with this tensor, which nobody changes now.
+  void Add(const GroupInfo& group, const HostTensor& tensor);
+  // A line for each result since Start, the oldest first: as many of the newest as fit in so many bytes.
+  std::string Stop(size_t most_bytes);
+
+ private:
+  std::atomic<bool> is_on_ = false;
+  std::mutex mutex_;
+  std::deque<std::string> lines_;  // under mutex_
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_LIBRARY_RESULT_DIGESTS_H_
