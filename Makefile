@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers demo bench bench-kernels soak mutants chaos upgrade-check format clean
+.PHONY: help setup build test test-sanitizers demo dist bench bench-kernels soak mutants chaos upgrade-check format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,9 @@ test-sanitizers: setup  ## build with address, undefined and thread sanitizers a
 demo:  ## install and build what it needs, minutes; then train through reduction servers, beside Gloo, and kill a server
 	@scripts/build.sh demo
 	@build/venv/bin/python examples/demo.py
+
+dist: build  ## build, then pack programs, plugin sources and GPU checks for a machine without a network: build/dist/
+	@scripts/dist.py
 
 bench: build  ## build, then measure beside Gloo and OpenMPI (as root, hours): bench/results/; PART=links for one part
 	@bench/setup.sh

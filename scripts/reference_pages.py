@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the pages of docs/ that are made from the code: events, metrics and errors from its tables, and settings from
-what the programs that were built say with --help.
+"""Writes the pages of docs/ that are made from the code: events, metrics, errors and checks on GPUs from its tables,
+and settings from what the programs that were built say with --help.
 
 Usage: scripts/reference_pages.py [--check]     (--check: only says which page is not as the code has it)
 """
@@ -175,11 +175,7 @@ def flags_table(name: str) -> str:
 
 
 def plugin_table() -> str:
-    path = ROOT / "pytorch/shoal/config.py"
-    spec = importlib.util.spec_from_file_location("shoal_config", path)
-    config = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = config  # dataclasses look their module up
-    spec.loader.exec_module(config)
+    config = load("pytorch/shoal/config.py", "shoal_config")
     rows = []
     for setting in config.SETTINGS:
         has_default = setting.default is not None and setting.default is not False and setting.default != ""
@@ -198,7 +194,68 @@ def settings_page() -> str:
     return SETTINGS_HEAD + plugin_table() + "".join(map(flags_table, names))
 
 
-PAGES = {"docs/events.md": events_page, "docs/metrics.md": metrics_page, "docs/errors.md": errors_page}
+GPU_CHECKS_HEAD = """# Checks on a GPU
+
+No GPU has run them yet. This page is made by `scripts/reference_pages.py` from the table in
+`tests/gpu/gpu_checks.py`. On a node with one CUDA device or more, after `make build`, one command runs all that the
+node can run and writes the result to `build/gpu_checks/`:
+
+    build/venv/bin/python tests/gpu/run_checks.py
+
+For a node without a network, `make dist` packs programs, libraries, sources of the plugin and the checks into one file
+of some 10 MB in `build/dist/`. Unpack it there and run `python3 tests/gpu/run_checks.py` in it, with a python that has
+torch: that compiles the plugin first. The bundle has no RDMA.
+
+The CUDA path of the plugin (`pytorch/src/staged_tensor.cc`, by way of pinned memory for each tensor) compiles on nodes
+without a GPU, and `make test` does not run it. It runs the checks of the library on a simulated driver
+([tests/simulated_cuda](../tests/simulated_cuda/README.md)).
+
+`python` is the one with torch and the plugin, FILE any text of 100 KB or more, OUT a folder.
+"""
+
+GPU_CHECKS_END = """
+The `cuda` tests of the plugin check what a test on a CPU cannot show:
+- The copy to the host waits for the caller's current stream: the tensor is written by a long kernel just before.
+- `wait()` and the future order the caller's stream behind the copy back: the tensor is read at once, without a device
+  synchronisation.
+- Work on a side stream (`torch.cuda.stream`), with the default stream busy.
+- A tensor that is dropped right after the call keeps its memory until both copies are done (allocator reuse).
+- CPU and CUDA all-reduces mixed in one group keep their order.
+- DistributedDataParallel on CUDA gives the weights that it gives on the CPU with the same inputs.
+
+Two ranks may share one GPU in all of them except the one of DistributedDataParallel: an all-reduce on the servers needs
+no NCCL, but DDP's set-up does, and NCCL needs one GPU per rank.
+"""
+
+
+def load(path: str, name: str) -> object:
+    """The module at that path from the root."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+def gpu_checks_page() -> str:
+    text = GPU_CHECKS_HEAD
+    checks = load("tests/gpu/gpu_checks.py", "gpu_checks").CHECKS
+    for part, title in {"library": "The worker library", "plugin": "The PyTorch backend"}.items():
+        text += f"\n## {title}\n\n| command | devices | expected |\n| --- | --- | --- |\n"
+        for check in checks:
+            if check.part == part:
+                settings = "".join(f"{name}={value} " for name, value in check.environment.items())
+                command = settings + check.command.format(python="python", text="FILE", out="OUT")
+                text += f"| `{command}` | {check.devices} | {check.expected} |\n"
+    return text + GPU_CHECKS_END
+
+
+PAGES = {
+    "docs/events.md": events_page,
+    "docs/metrics.md": metrics_page,
+    "docs/errors.md": errors_page,
+    "docs/gpu_checks.md": gpu_checks_page,
+}
 PAGES_OF_PROGRAMS = {"docs/settings.md": settings_page}
 
 

@@ -1,0 +1,93 @@
+"""The checks that want a CUDA device. docs/gpu_checks.md is made from this table, and run_checks.py runs it."""
+
+import dataclasses
+from collections.abc import Mapping
+
+DRIVER = {"SHOAL_TEST_CUDA_LIBRARY": "libcuda.so.1"}
+TRAINING = (
+    "{python} -m torch.distributed.run --nproc-per-node 2 examples/train_gpt.py --device cuda --text {text} --steps 50"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    part: str  # "library" or "plugin"
+    command: str  # from the root; {python}: the one with torch and the plugin, {text}: a text file, {out}: a folder
+    expected: str  # for the reader
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    devices: int = 1
+    skipped: int = 0  # tests that are skipped on a real device, as they are of the simulated driver
+    output: str = ""  # that must be in what it prints
+    timeout_s: int = 300
+
+
+CHECKS = (
+    Check(
+        "library",
+        "build/tests/cuda_stager_test",
+        "all pass: the kernel copies every byte, and rounds as the host does",
+        DRIVER,
+    ),
+    Check("library", "build/tests/cuda_driver_test", "all pass but one, which is skipped", DRIVER, skipped=1),
+    Check(
+        "library",
+        "build/tests/worker_c_api_device_test",
+        "all pass but one, which is skipped: order by stream, several groups, a lost server, a kernel without an end",
+        DRIVER,
+        skipped=1,
+    ),
+    Check(
+        "library",
+        "build/tests/worker_c_api_device_test",
+        "as before: streams that share a hardware queue do not hold each other up",
+        {**DRIVER, "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+        skipped=1,
+    ),
+    Check(
+        "library",
+        "compute-sanitizer --tool racecheck --error-exitcode 1 build/tests/cuda_stager_test",
+        "no hazard is reported",
+        DRIVER,
+    ),
+    Check(
+        "library",
+        "compute-sanitizer --tool racecheck --error-exitcode 1 build/tests/worker_c_api_device_test",
+        "no hazard is reported",
+        DRIVER,
+        skipped=1,
+    ),
+    Check("plugin", "{python} -m shoal.info", "`inner backends: cpu gloo, cuda nccl`", output="cuda nccl"),
+    Check(
+        "plugin",
+        "{python} -m pytest tests/pytorch -k cuda -rA",
+        "every `cuda` test passes and none is skipped",
+        timeout_s=600,
+    ),
+    Check(
+        "plugin",
+        "{python} -m pytest tests/pytorch -k cuda -rA",
+        "as before, with each kernel waited for",
+        {"CUDA_LAUNCH_BLOCKING": "1"},
+        timeout_s=600,
+    ),
+    Check(
+        "plugin",
+        "{python} bench/gpu/all_reduce_rates.py --device cuda --output {out}/rates.json",
+        "a table: all-reduces of two ranks that share a device, beside NCCL's if it takes them",
+        timeout_s=300,
+    ),
+    Check(
+        "plugin",
+        TRAINING + " --backend shoal --summary {out}/shoal.json",
+        "the loss falls, and the digests are equal",
+        devices=2,
+        timeout_s=600,
+    ),
+    Check("plugin", TRAINING + " --backend nccl --summary {out}/nccl.json", "as before", devices=2, timeout_s=600),
+    Check(
+        "plugin",
+        "{python} tests/gpu/compare_losses.py {out}/shoal.json {out}/nccl.json",
+        "the losses of the two agree within 1e-3",
+        devices=2,
+    ),
+)
