@@ -24,6 +24,14 @@ inline Now ReadNow() {
           .unix_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count())};
 }
 
+// When the next millisecond of the wall clock begins, on both clocks. For records whose times count from a wall time:
+// unix_ms alone would be up to a millisecond off.
+inline Now ReadNowAtNextMillisecond() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const auto unix_ns = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count());
+  return {.monotonic_ns = MonotonicNs() + kNsPerMs - unix_ns % kNsPerMs, .unix_ms = unix_ns / kNsPerMs + 1};
+}
+
 // For a loop that waits actively, once in each round: one reading of the processor's counter instead of two. The wall
 // clock is that of the kernel's last tick, at most 10 ms ago.
 inline Now ReadNowOfRound() {

@@ -145,10 +145,11 @@ std::string Server::Parts::Describe(uint32_t io_thread) const {
 
 TraceSource Server::Parts::SourceOfTraces(uint32_t io_thread) {
   FlightRecorder* const recorder = &threads_[io_thread]->recorder();
-  return {.kind = TraceKind::kConnections,
-          .name = Describe(io_thread),
-          .start = [recorder] { recorder->StartTrace(); },
-          .stop = [recorder](size_t most_bytes) { return recorder->StopTrace(ReadNow(), most_bytes); }};
+  return {
+      .kind = TraceKind::kConnections,
+      .name = Describe(io_thread),
+      .start = [recorder] { recorder->StartTrace(); },
+      .stop = [recorder](size_t most_bytes) { return recorder->StopTrace(ReadNowAtNextMillisecond(), most_bytes); }};
 }
 
 void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, const FlightRecorder& recorder) {
@@ -156,7 +157,7 @@ void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, cons
   const uint64_t group = failure.ids.group.value();
   flights_->Save(absl::StrCat("shoal-server-", registration_.name, "-group-", group),
                  absl::StrCat(Describe(io_thread), ", a group (group=", group, ") failed: ", failure.text, "\n",
-                              recorder.Text(ReadNow())));
+                              recorder.Text(ReadNowAtNextMillisecond())));
 }
 
 absl::Status Server::Parts::Listen() {

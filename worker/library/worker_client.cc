@@ -147,7 +147,7 @@ std::vector<TraceSource> WorkerClient::SourcesOfTraces() {
   return {{.kind = TraceKind::kConnections,
            .name = Describe(),
            .start = [this] { recorder_.StartTrace(); },
-           .stop = [this](size_t most_bytes) { return recorder_.StopTrace(ReadNow(), most_bytes); }},
+           .stop = [this](size_t most_bytes) { return recorder_.StopTrace(ReadNowAtNextMillisecond(), most_bytes); }},
           {.kind = TraceKind::kDigests,
            .name = Describe(),
            .start = [this] { digests_.Start(); },
@@ -159,7 +159,7 @@ void WorkerClient::SaveFlight(const CallerGroup& group, const absl::Status& why)
   const std::string who =
       absl::StrCat(Describe(), ", group \"", group.info().name, "\" (group=", group.info().id.value(), ")");
   flights_->Save(absl::StrCat("shoal-", options_.job_name, "-rank-", options_.rank),
-                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(ReadNow())));
+                 absl::StrCat(who, " failed: ", why.ToString(), "\n", recorder_.Text(ReadNowAtNextMillisecond())));
 }
 
 ColocatedServerOptions WorkerClient::ServerOptions() const {
