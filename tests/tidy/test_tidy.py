@@ -255,7 +255,7 @@ def test_images_are_built_from_all_folders_that_their_programs_include():
         more = folders.union(*(MAY_INCLUDE[folder] for folder in folders))
         return folders if more == folders else reach(more)
 
-    programs = {folder for folder in MAY_INCLUDE if folder.split("/")[0] in {"server", "scheduler", "cli"}}
+    programs = {folder for folder in MAY_INCLUDE if folder.split("/")[0] in {"server", "scheduler", "cli", "perf"}}
     needed = {folder.split("/")[0] for folder in reach(programs)}
     named = {line[1:].strip() for line in read(pathlib.Path(".dockerignore")).splitlines() if line.startswith("!")}
     fail_with(sorted(needed - named), "Name these folders in .dockerignore, or no image can be built:")
