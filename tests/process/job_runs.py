@@ -1,5 +1,8 @@
 """How ranks of a job run (rank_program.py): they say what they have done, go on when told to, and end well or not."""
 
+import itertools
+from collections.abc import Callable
+
 from cluster import Process
 
 
@@ -13,6 +16,15 @@ def let_go_on(ranks: list[Process], rounds: int = 1) -> None:
     for rank in ranks:
         for _ in range(rounds):
             rank.say()
+
+
+def reduce_until(ranks: list[Process], is_enough: Callable[[], bool]) -> None:
+    """Of ranks that were started with --hold, and have done round 0: one round after the other."""
+    for number in itertools.count(1):
+        let_go_on(ranks)
+        wait_for_line_of_all(ranks, f"^round {number} done$")
+        if is_enough():
+            return
 
 
 def digests(ranks: list[Process]) -> set[str]:

@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from cluster import Process, program
-from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
+from job_runs import digests, let_go_on, reduce_until, refusal, wait_for_line_of_all
 from linked_cluster import LinkedCluster, linked_cluster
 from rank_program import TYPES, make_input
 
@@ -46,10 +46,9 @@ def how_it_opened(cluster: LinkedCluster, job: str) -> str:
     return cluster.wait_for_event("group-opened", f'job "{job}"')["reason"]
 
 
-def start_held_job(cluster: LinkedCluster, job: str) -> list[Process]:
-    ranks = cluster.start_ranks_within(
-        cluster.network.workers, "--job", job, "--min-servers", "2", "--chunk-bytes", "65536", "--hold", *OPTIONS
-    )
+def start_held_job(cluster: LinkedCluster, job: str, *options: str) -> list[Process]:
+    held = ["--job", job, "--min-servers", "2", "--chunk-bytes", "65536", "--hold", *OPTIONS, *options]
+    ranks = cluster.start_ranks_within(cluster.network.workers, *held)
     wait_for_line_of_all(ranks, "^round 0 done$")
     assert RAILS in how_it_opened(cluster, job)
     return ranks
@@ -106,14 +105,13 @@ def test_the_results_of_ranks_on_different_rails_are_compared():
     with linked_cluster(NODES, 2, RANKS_PER_NODE) as cluster:
         cluster.start_scheduler_on_control(LEASE_TTL_MS)
         cluster.start_servers()
-        ranks = start_held_job(cluster, "compared")
+        ranks = start_held_job(cluster, "compared", "--rounds", "1000000")
         command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "verify", "compared"]
-        comparison = cluster.start([*command, "--seconds", "1"])
-        cluster.wait_for_event("job-traced", "compared")
-        time.sleep(LEASE_TTL_MS / 3 / 1000)  # by then all have heard of it
-        let_go_on(ranks, 2)
-        comparison.wait_for_line("^2 all-reduces of 1 group compared over 4 ranks: each has the same bits")
+        comparison = cluster.start([*command, "--seconds", "0.5"])
+        reduce_until(ranks, lambda: not comparison.running())
         assert comparison.wait() == 0
+        said = r"[1-9]\d* all-reduces of 1 group compared over 4 ranks: each has the same bits"
+        assert re.match(said, comparison.output), comparison.output
 
 
 @pytest.mark.parametrize("victim", [0, 3])
