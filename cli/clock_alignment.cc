@@ -18,10 +18,28 @@ struct Comparison {
   int64_t error_ns = 0;
 };
 
+// Two clocks may run apart so fast: what processors' and nodes' clocks keep (RFC 5905 takes 15 ppm for one of them).
+constexpr int64_t kMostDriftPpm = 30;
+
+// In which a member saw frames, by its own clock.
+struct Span {
+  int64_t first_ns = kNever;
+  int64_t last_ns = -kNever;
+
+  void Add(int64_t at_ns) {
+    first_ns = std::min(first_ns, at_ns);
+    last_ns = std::max(last_ns, at_ns);
+  }
+  int64_t length_ns() const { return last_ns - first_ns; }
+};
+
 // By member, of those that sent it something and were sent something by it.
 std::vector<std::vector<Comparison>> Compare(size_t members, const std::vector<SeenFrame>& frames) {
   std::map<std::pair<size_t, size_t>, int64_t> fastest_ns;  // from, to: arrival less departure
+  std::vector<Span> spans(members);
   for (const SeenFrame& frame : frames) {
+    spans[frame.from].Add(frame.sent_ns);
+    spans[frame.to].Add(frame.arrived_ns);
     int64_t& of_way_ns = fastest_ns.try_emplace({frame.from, frame.to}, kNever).first->second;
     of_way_ns = std::min(of_way_ns, frame.arrived_ns - frame.sent_ns);
   }
@@ -32,7 +50,10 @@ std::vector<std::vector<Comparison>> Compare(size_t members, const std::vector<S
     // `there_ns` is the delay there plus what the other clock is ahead, and `back_ns` the delay back less that.
     const int64_t back_ns = back->second;
     const int64_t ahead_ns = (there_ns - back_ns) / 2;
-    const int64_t error_ns = std::max<int64_t>(0, (there_ns + back_ns) / 2);
+    // The fastest frames there and back may be from the two ends of the time, in which the clocks have moved apart.
+    const int64_t span_ns = std::max(spans[way.first].length_ns(), spans[way.second].length_ns());
+    const int64_t drift_ns = span_ns / 1000 * kMostDriftPpm / 1000;
+    const int64_t error_ns = std::max<int64_t>(0, (there_ns + back_ns) / 2) + drift_ns;
     compared[way.first].push_back({way.second, ahead_ns, error_ns});
     compared[way.second].push_back({way.first, -ahead_ns, error_ns});
   }

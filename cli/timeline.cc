@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -238,8 +239,12 @@ Timeline DrawTimeline(const std::vector<FlightRecord>& records, const std::vecto
     }
   }
   for (const std::string& remark : remarks) absl::StrAppend(&summary, remark, "\n");
-  // Of the first clock, which is 0 at the end of its record.
-  const int64_t begins_at_unix_us = static_cast<int64_t>(records[first].ended_unix_ms) * 1000 + begin_ns / 1000;
+  // By the clock of the first rank, whose profile it may be laid beside: its record ends at 0 of its own time.
+  size_t of_rank = 0;
+  while (of_rank + 1 < records.size() && !absl::StartsWith(records[of_rank].member, "rank ")) ++of_rank;
+  if (!absl::StartsWith(records[of_rank].member, "rank ")) of_rank = first;
+  const int64_t begins_at_unix_us =
+      static_cast<int64_t>(records[of_rank].ended_unix_ms) * 1000 + (begin_ns - clocks[of_rank].offset_ns) / 1000;
   return {.json = writer.Finish(summary, begins_at_unix_us), .summary = summary};
 }
 

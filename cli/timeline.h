@@ -1,7 +1,7 @@
 // `shoalctl timeline` and `shoalctl trace`: the records of a failure, or of a trace, of all members as one picture on
 // one clock, in the Trace Event Format that ui.perfetto.dev and chrome://tracing read ("Trace Event Format", Google,
-// 2016). Its time 0 is told as `otherData.begins_at_unix_us`, by which it can be laid beside a profile of the same
-// seconds.
+// 2016). Its time 0 is told as `otherData.begins_at_unix_us`, by the wall clock of the first rank's node: by that
+// it can be laid beside that rank's profile of the same seconds.
 //
 // A member is a process there. A rank has tracks for each server that it pushed to, with a slice for each chunk from
 // the push until its result has landed; in it what went out, the wait and what came back. A server's I/O thread has

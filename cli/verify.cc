@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/json_text.h"
 
 namespace shoal::cli {
@@ -28,40 +29,57 @@ struct OpName {
 
 struct Result {
   OpName name;
+  uint64_t ranks = 0;  // of the group
   std::string group_name;
   std::string what;  // "crc64 0123456789abcdef of 1000 float32"
 };
 
-// "group=12 op=650 elements=1000 dtype=float32 crc64=0123456789abcdef name=ddp".
+// "group=12 ranks=4 op=650 elements=1000 dtype=float32 crc64=0123456789abcdef name=ddp".
 std::optional<Result> ParseResult(absl::string_view line) {
-  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 5));
-  constexpr absl::string_view kKeys[] = {"group=", "op=", "elements=", "dtype=", "crc64=", "name="};
+  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 6));
+  constexpr absl::string_view kKeys[] = {"group=", "ranks=", "op=", "elements=", "dtype=", "crc64=", "name="};
   if (words.size() != std::size(kKeys)) return std::nullopt;
   std::vector<std::string> values;
   for (size_t i = 0; i < words.size(); ++i) {
     if (!absl::StartsWith(words[i], kKeys[i])) return std::nullopt;
     values.emplace_back(words[i].substr(kKeys[i].size()));
   }
-  Result result{.group_name = values[5], .what = absl::StrCat("crc64 ", values[4], " of ", values[2], " ", values[3])};
-  if (!absl::SimpleAtoi(values[0], &result.name.group) || !absl::SimpleAtoi(values[1], &result.name.op)) {
+  Result result{.group_name = values[6], .what = absl::StrCat("crc64 ", values[5], " of ", values[3], " ", values[4])};
+  if (!absl::SimpleAtoi(values[0], &result.name.group) || !absl::SimpleAtoi(values[1], &result.ranks) ||
+      !absl::SimpleAtoi(values[2], &result.name.op)) {
     return std::nullopt;
   }
   return result;
 }
 
-// nullopt: the record can't be read.
-std::optional<std::vector<Result>> ParseRecord(absl::string_view text) {
-  std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
-  if (lines.size() < 2 || !lines.back().empty()) return std::nullopt;
-  lines.pop_back();
+struct Record {
+  uint64_t left_out = 0;  // results that had no room
   std::vector<Result> results;
-  for (size_t i = 1; i < lines.size(); ++i) {  // the first says whose it is
+};
+
+// nullopt: it can't be read.
+std::optional<Record> ParseRecord(absl::string_view text) {
+  std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  if (lines.size() < 3 || !lines.back().empty()) return std::nullopt;
+  lines.pop_back();
+  Record record;
+  // The first line says whose it is.
+  absl::string_view left_out = lines[1];
+  if (!absl::ConsumePrefix(&left_out, "left_out=") || !absl::SimpleAtoi(left_out, &record.left_out))
+    return std::nullopt;
+  for (size_t i = 2; i < lines.size(); ++i) {
     std::optional<Result> result = ParseResult(lines[i]);
     if (!result.has_value()) return std::nullopt;
-    results.push_back(*std::move(result));
+    record.results.push_back(*std::move(result));
   }
-  return results;
+  return record;
 }
+
+struct ComparedOp {
+  Verification::Difference results;
+  std::set<std::string> members;
+  uint64_t ranks = 0;
+};
 
 std::string GroupText(const Verification::Difference& difference) {
   return absl::StrCat("all-reduce ", difference.op, " of group \"", difference.group, "\"");
@@ -71,29 +89,33 @@ std::string GroupText(const Verification::Difference& difference) {
 
 Verification CompareDigests(const TraceRecords& fetched) {
   Verification verification{.remarks = fetched.remarks};
-  std::map<OpName, Verification::Difference> ops;
-  for (const TraceRecords::Record& record : fetched.records) {
-    const std::optional<std::vector<Result>> results = ParseRecord(record.text);
-    if (!results.has_value()) {
-      verification.remarks.push_back(absl::StrCat("What ", record.member, " sent can't be read."));
+  std::map<OpName, ComparedOp> ops;
+  for (const TraceRecords::Record& sent : fetched.records) {
+    const std::optional<Record> record = ParseRecord(sent.text);
+    if (!record.has_value()) {
+      verification.remarks.push_back(absl::StrCat("What ", sent.member, " sent can't be read."));
       continue;
     }
     ++verification.members;
-    for (const Result& result : *results) {
-      Verification::Difference& op = ops[result.name];
-      op.group = result.group_name;
-      op.op = result.name.op;
-      op.members[result.what].push_back(record.member);
+    if (record->left_out > 0) {
+      verification.remarks.push_back(
+          absl::StrCat(record->left_out, " results of ", sent.member, " had no room and are not compared."));
+    }
+    for (const Result& result : record->results) {
+      ComparedOp& op = ops[result.name];
+      if (!op.members.insert(sent.member).second) continue;
+      op.ranks = std::max(op.ranks, result.ranks);
+      op.results.group = result.group_name;
+      op.results.op = result.name.op;
+      op.results.members[result.what].push_back(sent.member);
     }
   }
   std::set<uint64_t> groups;
   for (auto& [name, op] : ops) {
-    size_t members = 0;
-    for (const auto& [what, who] : op.members) members += who.size();
-    if (members < 2) continue;
-    ++verification.compared;
+    if (op.members.size() < 2) continue;
+    ++(op.members.size() >= op.ranks ? verification.compared : verification.compared_in_part);
     groups.insert(name.group);
-    if (op.members.size() > 1) verification.differences.push_back(std::move(op));
+    if (op.results.members.size() > 1) verification.differences.push_back(std::move(op.results));
   }
   verification.groups = groups.size();
   return verification;
@@ -104,7 +126,7 @@ absl::StatusOr<Verification> VerifyJob(const std::string& job, double seconds, C
   if (!fetched.ok()) return fetched.status();
   Verification verification = CompareDigests(*fetched);
   if (verification.members == 0) return NothingCame(job, verification.remarks);
-  if (verification.compared == 0) {
+  if (verification.compared + verification.compared_in_part == 0) {
     std::string why =
         absl::StrCat("no all-reduce of job \"", job,
                      "\" has ended on two ranks in that time; record longer with --seconds. Those of tensors "
@@ -116,13 +138,20 @@ absl::StatusOr<Verification> VerifyJob(const std::string& job, double seconds, C
 }
 
 std::string VerificationText(const Verification& verification) {
-  std::string text = absl::StrCat(verification.compared, " all-reduces of ", verification.groups,
-                                  verification.groups == 1 ? " group" : " groups", " compared over ",
-                                  verification.members, " ranks: ");
+  const size_t compared = verification.compared + verification.compared_in_part;
+  std::string text =
+      absl::StrCat(compared, " all-reduces of ", verification.groups, verification.groups == 1 ? " group" : " groups",
+                   " compared over ", verification.members, " ranks: ");
   if (verification.differences.empty()) {
-    absl::StrAppend(&text, "each has the same bits on all of its ranks.\n");
+    absl::StrAppend(&text, "each has the same bits on all ranks that were compared.\n");
   } else {
     absl::StrAppend(&text, verification.differences.size(), " differ.\n");
+  }
+  if (verification.compared_in_part > 0) {
+    absl::StrAppend(
+        &text, "Of ", verification.compared_in_part,
+        " all-reduces only some ranks of the group have sent their result: those at the ends of the time, and "
+        "what is said below.\n");
   }
   const size_t shown = std::min(verification.differences.size(), kDifferencesShown);
   for (size_t i = 0; i < shown; ++i) {
@@ -151,9 +180,10 @@ std::string VerificationJson(const Verification& verification) {
     differences.push_back(absl::StrCat("{\"group\":", QuoteJson(difference.group), ",\"op\":", difference.op,
                                        ",\"results\":[", absl::StrJoin(results, ","), "]}"));
   }
-  return absl::StrCat("{\"compared\":", verification.compared, ",\"groups\":", verification.groups,
-                      ",\"members\":", verification.members, ",\"differences\":[", absl::StrJoin(differences, ","),
-                      "],\"remarks\":[", absl::StrJoin(verification.remarks, ",", quoted), "]}\n");
+  return absl::StrCat("{\"compared\":", verification.compared, ",\"compared_in_part\":", verification.compared_in_part,
+                      ",\"groups\":", verification.groups, ",\"members\":", verification.members, ",\"differences\":[",
+                      absl::StrJoin(differences, ","), "],\"remarks\":[",
+                      absl::StrJoin(verification.remarks, ",", quoted), "]}\n");
 }
 
 }  // namespace shoal::cli

@@ -24,9 +24,10 @@ struct Verification {
     std::map<std::string, std::vector<std::string>> members;  // by what they have: the digest, elements, type
   };
 
-  size_t members = 0;   // that took part
-  size_t groups = 0;    // of which ops were compared
-  size_t compared = 0;  // ops that at least two members have finished
+  size_t members = 0;           // that took part
+  size_t groups = 0;            // of which ops were compared
+  size_t compared = 0;          // ops of which all ranks of the group have sent their result
+  size_t compared_in_part = 0;  // and of which at least two have, but not all
   std::vector<Difference> differences;
   std::vector<std::string> remarks;  // sentences
 };

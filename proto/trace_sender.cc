@@ -18,6 +18,8 @@ namespace shoal {
 namespace {
 
 constexpr std::chrono::seconds kCallTimeout{5};
+// Of a trace of the longest duration, under the longest lease.
+constexpr uint64_t kLongestLeftMs = kMostTraceMs + 600'000;
 constexpr uint64_t kRetryNs = 500 * kNsPerMs;
 
 }  // namespace
@@ -33,7 +35,7 @@ void TraceSender::Begin(const TraceRequest& trace, const TraceMemberId& member) 
   if (!takes_part_ || trace.id == last_trace_) return;
   EndLast();
   last_trace_ = trace.id;
-  const uint64_t end_ns = DeadlineIn(std::min(trace.left_ms, 2 * kMostTraceMs));
+  const uint64_t end_ns = DeadlineIn(std::min(trace.left_ms, kLongestLeftMs));
   Sources sources;
   for (const TraceSource& source : sources_) {
     if (source.kind == trace.kind) sources.push_back(&source);
@@ -74,7 +76,10 @@ bool TraceSender::WaitUntil(uint64_t deadline_ns) {
 
 void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const TraceMemberId& member, uint64_t end_ns) {
   const uint64_t began_ns = MonotonicNs();
-  WaitUntil(end_ns);
+  if (!WaitUntil(end_ns)) {
+    for (const TraceSource* const source : sources) source->stop(0);
+    return;
+  }
   v1::SendTraceRequest request;
   request.set_trace_id(trace.id);
   request.set_job_id(member.job.value());
@@ -106,7 +111,8 @@ absl::Status TraceSender::Send(const v1::SendTraceRequest& request, uint64_t dea
       v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler_)));
   while (true) {
     absl::Status sent = SendOnce(stub.get(), request);
-    if (!absl::IsUnavailable(sent) || MonotonicNs() + kRetryNs >= deadline_ns) return sent;
+    const bool may_pass = absl::IsUnavailable(sent) || absl::IsDeadlineExceeded(sent);
+    if (!may_pass || MonotonicNs() + kRetryNs >= deadline_ns) return sent;
     if (!WaitUntil(MonotonicNs() + kRetryNs)) return absl::CancelledError("stopped");
   }
 }

@@ -42,6 +42,7 @@ Programs, library and plugin sources for a machine without a network. To compile
 The result is in `build/gpu_checks/`. `docs/gpu_checks.md` explains the checks. To use the plugin afterwards:
 
     export PYTHONPATH=$PWD/build/site SHOAL_LIBRARY=$PWD/build/lib/libshoal.so SHOAL_BIN=$PWD/build/bin
+    export UCX_MODULE_DIR=$PWD/build/no-ucx-modules    # there is none: the system's fit another UCX
 
 It needs x86-64, glibc {glibc} and the libstdc++ of GCC 12, or newer ones; for the plugin a C++ compiler.
 """

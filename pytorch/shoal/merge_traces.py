@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 
+ARROWS_APART = 10**12
 PROCESSES_APART = 10_000_000  # more than a process has as its number
 
 
@@ -18,7 +19,7 @@ def begins_at_us(document: dict) -> float:
         return float(drawn)
     if "baseTimeNanoseconds" in document:
         return document["baseTimeNanoseconds"] / 1000
-    raise ValueError("does not say when it begins: it is not of `shoalctl trace`, nor of torch.profiler (2.2 or newer)")
+    raise ValueError("does not say when it begins: it is not of `shoalctl trace`, nor of torch.profiler (2.4 or newer)")
 
 
 def moved(event: dict, later_us: float, number: int) -> dict:
@@ -31,6 +32,9 @@ def moved(event: dict, later_us: float, number: int) -> dict:
         event["pid"] = process + number * PROCESSES_APART
     elif isinstance(process, str) and number > 0:
         event["pid"] = f"{process} ({number})"
+    for name in ("id", "bind_id"):  # of arrows
+        if isinstance(event.get(name), int):
+            event[name] += number * ARROWS_APART
     return event
 
 
@@ -54,6 +58,8 @@ def main() -> int:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             begins_at_us(document)
+            if not isinstance(document.get("traceEvents"), list):
+                raise ValueError("has no list of events")
             documents.append(document)
         except (OSError, ValueError, AttributeError) as error:
             print(f"{path}: {error}", file=sys.stderr)

@@ -14,12 +14,12 @@
 namespace shoal::scheduler {
 namespace {
 
-// Ids of groups are not used twice in a cluster, and clusters draw theirs: no two groups that are open anywhere on a
-// node have the same.
-// With rails the ranks of each node meet apart from others: `rank` of the group, or of the rail, says on which node.
 // The same for all rails of a group.
 GroupId WholeGroup(const GroupState& group) { return group.rail.has_value() ? group.rail->first_rail : group.id; }
 
+// Ids of groups are not used twice in a cluster, and clusters draw theirs: no two groups that are open anywhere on a
+// node have the same.
+// With rails the ranks of each node meet apart from others: `rank` of the group, or of the rail, says on which node.
 std::string MeetingName(const std::string& cluster_id, const Job& job, const GroupState& group, Rank rank) {
   if (group.node_reduce == NodeReduceMode::kFlat) return "";
   const GroupId id = WholeGroup(group);

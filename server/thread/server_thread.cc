@@ -111,10 +111,11 @@ OpenGroups ServerThread::open_groups() const {
 void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   // Before anything is allocated here.
   const absl::Status moved = options_.place.has_value() ? MoveThisThread(*options_.place) : absl::OkStatus();
+  recorder_.emplace();
   absl::StatusOr<std::unique_ptr<Transport>> made = MakeDataPlaneTransport({.network = options_.transport,
                                                                             .same_node = options_.same_node,
                                                                             .region = memory_.get(),
-                                                                            .recorder = &recorder_});
+                                                                            .recorder = &*recorder_});
   if (!made.ok()) return listening->set_value(made.status());
   const std::unique_ptr<Transport> transport = *std::move(made);
   listening->set_value(Listening{
@@ -126,7 +127,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   const EventSink log = [this](const LogEvent& event) {
     if (options_.log) options_.log(event);
     if (event.kind == EventKind::kShardGroupFailed && options_.on_group_failed) {
-      options_.on_group_failed(event, recorder_);
+      options_.on_group_failed(event, *recorder_);
     }
   };
   ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes(), log);

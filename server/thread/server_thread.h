@@ -55,7 +55,7 @@ class ServerThread {
   // Whether thread and slots are at the place that was given; an error costs speed only.
   const absl::Status& placed() const { return placed_; }
   // What the transport does; its traces are for any thread.
-  FlightRecorder& recorder() { return recorder_; }
+  FlightRecorder& recorder() { return *recorder_; }
 
   // Starts the loop. options.slot_memory_bytes is set by this thread. Once.
   void Serve(const ServerMachineOptions& options);
@@ -104,7 +104,7 @@ class ServerThread {
   const ServerThreadOptions options_;
   const std::unique_ptr<OwnedMemory> memory_;
   const std::unique_ptr<WakeUp> wake_up_;
-  FlightRecorder recorder_;  // of the thread, but for traces
+  std::optional<FlightRecorder> recorder_;  // of the thread, which makes it where it runs; but for traces
   std::string address_;
   std::string transport_name_;
   absl::Status placed_;

@@ -46,6 +46,8 @@ void RequireConverts(const Response& response) {
                  [](const ServerUndrained& answer) { RequireConverts<v1::UndrainServerResponse>(answer); },
                  [](const ServerEvicted& answer) { RequireConverts<v1::EvictServerResponse>(answer); },
                  [](const JobAborted& answer) { RequireConverts<v1::AbortJobResponse>(answer); },
+                 [](const TraceStarted& answer) { RequireConverts<v1::TraceJobResponse>(answer); },
+                 [](const TraceView& answer) { RequireConverts<v1::Trace>(answer); },
                  [](const JobJoined& answer) { RequireConverts<v1::JoinJobResponse>(answer); },
                  [](const GroupJoined& answer) { RequireConverts<v1::JoinGroupResponse>(answer); },
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
@@ -78,7 +80,7 @@ class SchedulerUnderFuzz {
   static constexpr uint64_t kMaxGroupWaitNs = 3600 * kNsPerS;
 
   void Step() {
-    switch (input_.TakeBelow(22)) {
+    switch (input_.TakeBelow(25)) {
       case 0:
         return Call<v1::RegisterServerRequest>();
       case 1:
@@ -126,6 +128,12 @@ class SchedulerUnderFuzz {
         return Call<v1::EvictServerRequest>();
       case 21:
         return Call<v1::AbortJobRequest>();
+      case 22:
+        return Call<v1::TraceJobRequest>();
+      case 23:
+        return Call<v1::SendTraceRequest>();
+      case 24:
+        return Call<v1::GetTraceRequest>();
     }
   }
 

@@ -20,6 +20,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -71,6 +72,8 @@ class Runner:
         self.python = str(VENV_PYTHON) if self._in_checkout else sys.executable
         self._environment = os.environ | {"SHOAL_BIN": str(ROOT / "build/bin"), "SHOAL_LIBRARY": str(LIBRARY)}
         if not self._in_checkout:
+            # The system's UCX has modules for itself alone.
+            self._environment["UCX_MODULE_DIR"] = str(ROOT / "build/no-ucx-modules")
             paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
             self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._text = out / "text.txt"
@@ -78,6 +81,8 @@ class Runner:
     def prepare(self) -> Outcome:
         """The plugin, in the bundle; a text to train on."""
         texts = sorted(path for folder in ("pytorch", "tests", "examples") for path in (ROOT / folder).rglob("*.py"))
+        for name in ("rates.json", "shoal.json", "nccl.json"):  # of an earlier run
+            (self._out / name).unlink(missing_ok=True)
         self._text.write_text("".join(path.read_text(encoding="utf-8") for path in texts), encoding="utf-8")
         if self._in_checkout:
             return Outcome("make build", "the plugin is in build/venv", "passed")
@@ -88,7 +93,7 @@ class Runner:
         return self.run(Check("plugin", command, "the plugin compiles", jobs, 0, timeout_s=PREPARATION_SECONDS))
 
     def facts(self) -> dict:
-        found = {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+        found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
         found |= {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
         asked = subprocess.run([self.python, "-c", FACTS], capture_output=True, text=True, check=False)
         if asked.returncode != 0:
@@ -104,19 +109,21 @@ class Runner:
         return found
 
     def run(self, check: Check) -> Outcome:
-        command = check.command.format(python=self.python, text=self._text, out=self._out)
+        paths = {"python": self.python, "text": self._text, "out": self._out}
+        command = check.command.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
         shown = check.command.format(python="python", text="FILE", out="OUT")
         outcome = Outcome(shown, check.expected, "failed")
         begun = time.monotonic()
+        process = subprocess.Popen(
+            shlex.split(command), cwd=ROOT, env=self._environment | dict(check.environment), text=True,
+            errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
         try:
-            done = subprocess.run(
-                shlex.split(command), cwd=ROOT, env=self._environment | dict(check.environment), text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=check.timeout_s, check=False,
-            )  # fmt: skip
-            output = done.stdout
-            outcome.why = self._judge(check, done.returncode, output)
-        except subprocess.TimeoutExpired as late:
-            output = (late.stdout or b"").decode(errors="replace")
+            output, _ = process.communicate(timeout=check.timeout_s)
+            outcome.why = self._judge(check, process.returncode, output)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what it started would be on the device beside the next check
+            output, _ = process.communicate()
             outcome.why = f"it did not end within {check.timeout_s} s"
         outcome.seconds = round(time.monotonic() - begun, 1)
         outcome.output = output.splitlines()[-LINES_KEPT:]

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tarfile
 
 import pytest
 import torch
+from gpu_checks import CHECKS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_MIB = 60
@@ -119,6 +121,16 @@ def test_one_command_compiles_the_plugin_and_says_what_can_not_run_here(bundle: 
     assert any(re.search(r"\d+ passed", line) for line in outcomes[1]["output"]), outcomes[1]["output"]
     page = result.with_suffix(".md").read_text(encoding="utf-8")
     assert page.count("not run: no CUDA device here") == len(states) - 2
+
+
+def test_the_tests_of_its_checks_can_be_collected(bundle: pathlib.Path):
+    for check in CHECKS:
+        if "pytest" in check.command:
+            words = shlex.split(check.command.format(python=sys.executable))
+            words = [*words[words.index(sys.executable) :], "--collect-only", "-q"]
+            done = subprocess.run(words, cwd=bundle, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert re.search(r"\d+(/\d+)? tests? collected", done.stdout), done.stdout
 
 
 def test_the_rates_are_measured_on_a_cpu_as_well(tmp_path: pathlib.Path):

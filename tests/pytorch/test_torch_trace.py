@@ -74,7 +74,8 @@ def test_chunks_lie_within_the_profilers_spans_of_their_all_reduces(cluster, tmp
 
 
 def test_files_are_put_on_the_clock_of_the_first_and_keep_their_processes_apart():
-    profile = {"baseTimeNanoseconds": 5_000_000, "traceEvents": [{"ph": "X", "pid": 7, "ts": 1.5, "dur": 1}]}
+    arrow = {"ph": "s", "pid": 7, "ts": 1.5, "id": 3}
+    profile = {"baseTimeNanoseconds": 5_000_000, "traceEvents": [{"ph": "X", "pid": 7, "ts": 1.5, "dur": 1}, arrow]}
     drawn = {
         "otherData": {"begins_at_unix_us": 6000},
         "traceEvents": [{"ph": "X", "pid": 1, "ts": 2.0}, {"ph": "M", "pid": "Spans", "ts": 0}],
@@ -82,12 +83,19 @@ def test_files_are_put_on_the_clock_of_the_first_and_keep_their_processes_apart(
     events = merge_traces.merge([drawn, profile])["traceEvents"]
     assert events[0] == {"ph": "X", "pid": 1, "ts": 2.0}
     assert events[2] == {"ph": "X", "pid": 10_000_007, "ts": -998.5, "dur": 1}
-    assert merge_traces.merge([profile, drawn])["traceEvents"][2]["pid"] == "Spans (1)"
+    assert events[3]["id"] == 10**12 + 3
+    assert merge_traces.merge([profile, drawn])["traceEvents"][3]["pid"] == "Spans (1)"
 
 
 def test_a_file_that_can_not_be_merged_is_named(tmp_path: pathlib.Path):
     other = tmp_path / "other.json"
-    for text, reason in [("{}", "does not say when it begins"), ("[1]", "has no attribute"), ("{", "Expecting")]:
+    reasons = {
+        "{}": "does not say when it begins",
+        "[1]": "has no attribute",
+        "{": "Expecting",
+        '{"baseTimeNanoseconds": 1}': "no list of events",
+    }
+    for text, reason in reasons.items():
         other.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "shoal.merge_traces", other, "-o", tmp_path / "merged.json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

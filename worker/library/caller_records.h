@@ -51,6 +51,11 @@ class CallerGroup {
   absl::Status AddOp();
   // The number of the op that begins next, if no other thread begins one; the first has 1.
   uint64_t next_op_number() const { return ops_begun_.load(std::memory_order_relaxed) + 1; }
+  // Of an op that was added and then refused, as if it had not been added.
+  void TakeOpBack() {
+    ops_begun_.fetch_sub(1, std::memory_order_relaxed);
+    RemoveOp();
+  }
   void RemoveOp() { ops_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
   // Of an op that is complete, whose completion is now to be fetched.
   void AddCompleteOp() { ops_in_flight_.fetch_add(1, std::memory_order_relaxed); }

@@ -12,6 +12,7 @@ namespace shoal {
 void ResultDigests::Start() {
   const std::lock_guard lock(mutex_);
   lines_.clear();
+  dropped_ = 0;
   is_on_.store(true, std::memory_order_relaxed);
 }
 
@@ -24,25 +25,30 @@ void ResultDigests::Add(const GroupInfo& group, const HostTensor& tensor) {
   std::replace_if(
       name.begin(), name.end(), [](char each) { return each == '\n' || each == '\r'; }, '?');
   std::string line =
-      absl::StrFormat("group=%d op=%d elements=%d dtype=%s crc64=%016x name=%s\n", group.whole_group.value(),
-                      tensor.op_number, tensor.element_count, DataTypeName(tensor.dtype), digest, name);
+      absl::StrFormat("group=%d ranks=%d op=%d elements=%d dtype=%s crc64=%016x name=%s\n", group.whole_group.value(),
+                      group.size(), tensor.op_number, tensor.element_count, DataTypeName(tensor.dtype), digest, name);
   const std::lock_guard lock(mutex_);
   if (!is_on()) return;
   lines_.push_back(std::move(line));
-  if (lines_.size() > kMost) lines_.pop_front();
+  if (lines_.size() <= kMost) return;
+  lines_.pop_front();
+  ++dropped_;
 }
 
 std::string ResultDigests::Stop(size_t most_bytes) {
   std::deque<std::string> lines;
+  uint64_t dropped = 0;
   {
     const std::lock_guard lock(mutex_);
     is_on_.store(false, std::memory_order_relaxed);
     lines.swap(lines_);
+    dropped = dropped_;
   }
-  size_t bytes = 0;
+  const auto head = [](uint64_t left_out) { return absl::StrFormat("left_out=%d\n", left_out); };
+  size_t bytes = head(dropped + lines.size()).size();
   auto first = lines.end();
   while (first != lines.begin() && bytes + std::prev(first)->size() <= most_bytes) bytes += (--first)->size();
-  std::string text;
+  std::string text = head(dropped + static_cast<uint64_t>(first - lines.begin()));
   text.reserve(bytes);
   for (; first != lines.end(); ++first) text += *first;
   return text;

@@ -26,13 +26,15 @@ class ResultDigests {
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   // The op has succeeded with this tensor, which nobody changes now.
   void Add(const GroupInfo& group, const HostTensor& tensor);
-  // A line for each result since Start, the oldest first: as many of the newest as fit in so many bytes.
+  // How many results since Start are left out, and a line for each of the others, the oldest first: as many of the
+  // newest as fit in so many bytes.
   std::string Stop(size_t most_bytes);
 
  private:
   std::atomic<bool> is_on_ = false;
   std::mutex mutex_;
   std::deque<std::string> lines_;  // under mutex_
+  uint64_t dropped_ = 0;           // under mutex_: for want of room
 };
 
 }  // namespace shoal

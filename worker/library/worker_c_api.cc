@@ -394,7 +394,15 @@ shoal_code shoal_op_wait(shoal_op* op, uint64_t timeout_ms, shoal_error* error) 
   });
 }
 
-int shoal_op_done(const shoal_op* op) { return op != nullptr && op->op->done() ? 1 : 0; }
+int shoal_op_done(const shoal_op* op) {
+  if (op == nullptr || !op->op->done()) return 0;
+  // The program may change its tensor from now on.
+  shoal::Guarded(nullptr, [&]() -> absl::Status {
+    op->client->CountResult(op->op.get());
+    return absl::OkStatus();
+  });
+  return 1;
+}
 
 shoal_code shoal_op_wait_on_stream(shoal_op* op, void* stream, shoal_error* error) {
   return shoal::Guarded(error, [&]() -> absl::Status {

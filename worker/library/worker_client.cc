@@ -285,7 +285,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                                                              .bytes = op->bytes()})
                                                       : io_->Submit(command, op);
   if (!status.ok()) {
-    group->RemoveOp();
+    group->TakeOpBack();
     return status;
   }
   return op;

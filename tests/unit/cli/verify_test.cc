@@ -33,11 +33,12 @@ struct Op {
   uint64_t digest;
 };
 
-std::string RecordOf(const std::vector<Op>& ops) {
-  std::string text = "rank 0 of job \"gpt\" on node-1, a trace (trace=9) ended: after 2.0 s\n";
+std::string RecordOf(const std::vector<Op>& ops, uint64_t ranks = 2, uint64_t left_out = 0) {
+  std::string text =
+      absl::StrCat("rank 0 of job \"gpt\" on node-1, a trace (trace=9) ended: after 2.0 s\nleft_out=", left_out, "\n");
   for (const Op& op : ops) {
-    absl::StrAppendFormat(&text, "group=%d op=%d elements=100 dtype=float32 crc64=%016x name=group %d\n", op.group,
-                          op.op, op.digest, op.group);
+    absl::StrAppendFormat(&text, "group=%d ranks=%d op=%d elements=100 dtype=float32 crc64=%016x name=group %d\n",
+                          op.group, ranks, op.op, op.digest, op.group);
   }
   return text;
 }
@@ -52,7 +53,7 @@ TEST(CompareDigests, OpsThatTwoRanksHaveAreComparedInEachGroup) {
   EXPECT_EQ(verification.groups, 2u);
   EXPECT_THAT(verification.differences, IsEmpty());
   EXPECT_EQ(VerificationText(verification),
-            "2 all-reduces of 2 groups compared over 3 ranks: each has the same bits on all of its ranks.\n"
+            "2 all-reduces of 2 groups compared over 3 ranks: each has the same bits on all ranks that were compared.\n"
             "No record came from rank 3.\n");
 }
 
@@ -75,6 +76,20 @@ TEST(CompareDigests, ADifferenceNamesOpAndRanks) {
   EXPECT_EQ(difference.fields.at("results").list.at(0).fields.at("members").list.at(0).text, "rank 1 on b");
 }
 
+TEST(CompareDigests, WhatNotAllRanksHaveSentIsToldApart) {
+  const std::string first = RecordOf({{1, 6, 5}, {1, 6, 9}, {1, 7, 8}}, 3);
+  const Verification verification = CompareDigests({.records = {{"rank 0", first},
+                                                                {"rank 1", RecordOf({{1, 6, 5}, {1, 7, 8}}, 3)},
+                                                                {"rank 2", RecordOf({{1, 7, 8}}, 3, 40)}},
+                                                    .remarks = {}});
+  EXPECT_EQ(verification.compared, 1u);
+  EXPECT_EQ(verification.compared_in_part, 1u);
+  EXPECT_THAT(verification.differences, IsEmpty()) << "the second result of one rank for the same op is none";
+  EXPECT_THAT(VerificationText(verification),
+              AllOf(HasSubstr("Of 1 all-reduces only some ranks of the group have sent their result"),
+                    HasSubstr("40 results of rank 2 had no room and are not compared.\n")));
+}
+
 TEST(CompareDigests, ManyDifferencesAreCountedAndTheFirstOnesShown) {
   std::vector<Op> ops;
   for (uint64_t op = 1; op <= 25; ++op) ops.push_back({1, op, op});
@@ -88,8 +103,8 @@ TEST(CompareDigests, ManyDifferencesAreCountedAndTheFirstOnesShown) {
 TEST(CompareDigests, WhatCanNotBeReadIsSaid) {
   const std::string good = RecordOf({{1, 6, 5}});
   for (const std::string& bad : {std::string(), good.substr(0, good.size() - 1), good + "group=1\n",
-                                 good + "group=x op=1 elements=1 dtype=float32 crc64=0 name=\n",
-                                 good + "op=1 group=1 elements=1 dtype=float32 crc64=0 name=\n"}) {
+                                 good + "group=x ranks=2 op=1 elements=1 dtype=float32 crc64=0 name=\n",
+                                 good + "op=1 ranks=2 group=1 elements=1 dtype=float32 crc64=0 name=\n"}) {
     const Verification verification = CompareDigests({.records = {{"rank 0", good}, {"rank 1", bad}}, .remarks = {}});
     EXPECT_EQ(verification.members, 1u) << bad;
     EXPECT_THAT(verification.remarks, ElementsAre("What rank 1 sent can't be read.")) << bad;

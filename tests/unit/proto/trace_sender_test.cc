@@ -34,6 +34,8 @@ class FakeScheduler : public v1::Scheduler::Service {
     server_ = builder.BuildAndStart();
   }
 
+  ~FakeScheduler() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
   // How the next calls are answered; after them, with OK.

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/simulated_cuda/program_on_device.h"
 
 namespace shoal {
 namespace {
@@ -18,7 +19,7 @@ TEST(CudaApi, SaysWhatIsMissing) {
 }
 
 TEST(CudaApi, GivesTheDriversWordsForAnError) {
-  const auto api = cuda::Api::Load(SHOAL_SIMULATED_CUDA);
+  const auto api = cuda::Api::Load(CudaLibraryForTests(SHOAL_SIMULATED_CUDA));
   ASSERT_TRUE(api.ok()) << api.status();
   EXPECT_TRUE((*api)->Check(0, "cuInit").ok());
   EXPECT_EQ((*api)->Check(2, "cuMemAlloc"), absl::InternalError("CUDA: cuMemAlloc: out of memory (2)"));

@@ -19,6 +19,7 @@ GroupInfo Group(const std::string& name) {
   group.id = GroupId(13);  // of the rank's rail
   group.whole_group = GroupId(12);
   group.name = name;
+  group.job_ranks = {JobRank(0), JobRank(3)};
   return group;
 }
 
@@ -39,12 +40,12 @@ TEST(ResultDigests, HaveALineForEachResultWhileTheyAreWanted) {
   digests.Add(Group("ddp"), TensorOf(values, 5));
   digests.Add(Group("a name\nof lines"), TensorOf(values, 6));
   const std::string text = digests.Stop(1 << 20);
-  EXPECT_THAT(text, StartsWith("group=12 op=5 elements=3 dtype=float32 crc64="));
-  EXPECT_THAT(text, HasSubstr(" name=ddp\ngroup=12 op=6 "));
+  EXPECT_THAT(text, StartsWith("left_out=0\ngroup=12 ranks=2 op=5 elements=3 dtype=float32 crc64="));
+  EXPECT_THAT(text, HasSubstr(" name=ddp\ngroup=12 ranks=2 op=6 "));
   EXPECT_THAT(text, EndsWith(" name=a name?of lines\n"));
   EXPECT_FALSE(digests.is_on());
   digests.Add(Group("ddp"), TensorOf(values, 7));
-  EXPECT_EQ(digests.Stop(1 << 20), "");
+  EXPECT_EQ(digests.Stop(1 << 20), "left_out=0\n");
 }
 
 std::string DigestOf(const std::vector<float>& values) {
@@ -84,12 +85,12 @@ TEST(ResultDigests, KeepTheNewestThatFit) {
   digests.Start();
   for (uint64_t op = 1; op <= ResultDigests::kMost + 10; ++op) digests.Add(Group("ddp"), TensorOf(values, op));
   const std::string text = digests.Stop(SIZE_MAX);
-  EXPECT_THAT(text, StartsWith("group=12 op=11 "));
+  EXPECT_THAT(text, StartsWith("left_out=10\ngroup=12 ranks=2 op=11 "));
   digests.Start();
   for (uint64_t op = 1; op <= 100; ++op) digests.Add(Group("ddp"), TensorOf(values, op));
-  const std::string two = digests.Stop(170);
-  EXPECT_THAT(two, StartsWith("group=12 op=99 "));
-  EXPECT_THAT(two, HasSubstr("\ngroup=12 op=100 "));
+  const std::string two = digests.Stop(200);
+  EXPECT_THAT(two, StartsWith("left_out=98\ngroup=12 ranks=2 op=99 "));
+  EXPECT_THAT(two, HasSubstr("\ngroup=12 ranks=2 op=100 "));
 }
 
 }  // namespace

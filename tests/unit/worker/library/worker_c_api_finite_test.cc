@@ -80,6 +80,21 @@ TEST_P(WorkerCApiFiniteTest, TheSquaresOfResultsAreCountedOnce) {
   });
 }
 
+TEST_P(WorkerCApiFiniteTest, AResultIsLookedAtBeforeItsOpIsSaidToBeDone) {
+  Cluster cluster(2, GetParam());
+  cluster.CheckFinite();
+  RunRanks(cluster, "polled", 2, [&](TestRank& rank) {
+    std::vector<float> data(1000, 1.0F);
+    shoal_op* const op = rank.Start(&data, kTimeoutMs);
+    while (shoal_op_done(op) == 0) std::this_thread::yield();
+    data.assign(1000, 7.0F);  // as its owner may from here on
+    shoal_error error = {};
+    EXPECT_EQ(shoal_op_wait(op, UINT64_MAX, &error), SHOAL_OK);
+    shoal_op_release(op);
+    EXPECT_EQ(SquareSumOf(rank), 1000 * 4.0);
+  });
+}
+
 TEST_P(WorkerCApiFiniteTest, NoWaiterReturnsWhileTheResultIsStillLookedAt) {
   Cluster cluster(2, GetParam());
   cluster.CheckFinite();

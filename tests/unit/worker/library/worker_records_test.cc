@@ -88,6 +88,16 @@ TEST(CallerGroupTest, OpsInFlightAreBounded) {
   EXPECT_TRUE(absl::IsResourceExhausted(group->AddOp()));
 }
 
+TEST(CallerGroupTest, AnOpThatWasTakenBackHasNoNumber) {
+  const auto group = MakeGroup();
+  ASSERT_TRUE(group->AddOp().ok());
+  EXPECT_EQ(group->next_op_number(), 2u);
+  ASSERT_TRUE(group->AddOp().ok());
+  group->TakeOpBack();
+  EXPECT_EQ(group->next_op_number(), 2u) << "or the numbers of this rank would not be those of the others";
+  for (uint32_t i = 1; i < kMaxOpsInFlight; ++i) ASSERT_TRUE(group->AddOp().ok());
+}
+
 TEST(CallerGroupTest, FirstFailureStays) {
   const auto group = MakeGroup();
   EXPECT_TRUE(group->failure().ok());
