@@ -13,7 +13,7 @@
 
 namespace shoal::cli {
 
-inline constexpr double kMostTraceSeconds = 60;
+inline constexpr double kMostTraceSeconds = kMostTraceMs / 1000.0;
 
 struct TraceRecords {
   struct Record {

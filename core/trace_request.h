@@ -31,6 +31,8 @@ struct TraceMemberId {
   JobRank rank = {};
   ServerId server = {};
   Incarnation incarnation = {};
+
+  friend bool operator==(const TraceMemberId&, const TraceMemberId&) = default;
 };
 
 inline constexpr uint64_t kMostTraceMs = 60'000;

@@ -94,10 +94,12 @@ void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const T
     record += source->stop(trace.most_bytes - std::min<uint64_t>(trace.most_bytes, record.size()));
     records.push_back(std::move(record));
   }
+  const std::unique_ptr<v1::Scheduler::Stub> stub =
+      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler_)));
   for (size_t i = 0; i < records.size(); ++i) {
     request.set_io_thread(static_cast<uint32_t>(i));
     request.set_record(std::move(records[i]));
-    const absl::Status sent = Send(request, end_ns + kTraceSendPatienceMs * kNsPerMs);
+    const absl::Status sent = Send(stub.get(), request, end_ns + kTraceSendPatienceMs * kNsPerMs);
     if (absl::IsCancelled(sent)) return;
     if (!sent.ok()) {
       return report_(absl::StrCat("could not send what it recorded for an operator's trace to the scheduler at ",
@@ -106,11 +108,9 @@ void TraceSender::Run(const TraceRequest& trace, const Sources& sources, const T
   }
 }
 
-absl::Status TraceSender::Send(const v1::SendTraceRequest& request, uint64_t deadline_ns) {
-  const std::unique_ptr<v1::Scheduler::Stub> stub =
-      v1::Scheduler::NewStub(OpenSchedulerChannel(*SchedulerTarget(scheduler_)));
+absl::Status TraceSender::Send(v1::Scheduler::Stub* stub, const v1::SendTraceRequest& request, uint64_t deadline_ns) {
   while (true) {
-    absl::Status sent = SendOnce(stub.get(), request);
+    absl::Status sent = SendOnce(stub, request);
     const bool may_pass = absl::IsUnavailable(sent) || absl::IsDeadlineExceeded(sent);
     if (!may_pass || MonotonicNs() + kRetryNs >= deadline_ns) return sent;
     if (!WaitUntil(MonotonicNs() + kRetryNs)) return absl::CancelledError("stopped");

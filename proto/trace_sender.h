@@ -53,7 +53,7 @@ class TraceSender {
   void Run(const TraceRequest& trace, const Sources& sources, const TraceMemberId& member, uint64_t end_ns);
   // False: stopped before.
   bool WaitUntil(uint64_t deadline_ns);
-  absl::Status Send(const v1::SendTraceRequest& request, uint64_t deadline_ns);
+  absl::Status Send(v1::Scheduler::Stub* stub, const v1::SendTraceRequest& request, uint64_t deadline_ns);
   absl::Status SendOnce(v1::Scheduler::Stub* stub, const v1::SendTraceRequest& request);
   // Returns when the thread of the last trace has ended.
   void EndLast();

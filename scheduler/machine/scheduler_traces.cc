@@ -2,7 +2,6 @@
 //
 // Members are asked with the answers to their heartbeats, as those come to all of them and soon enough. The servers are
 // those of the job's open groups when it begins.
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>

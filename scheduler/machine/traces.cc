@@ -33,11 +33,6 @@ absl::StatusOr<TraceStarted> Traces::Start(const Job& job, TraceKind kind, std::
                       .left_out = static_cast<uint32_t>(members.size() - taking_part)};
 }
 
-bool Traces::IsSame(const TraceMemberId& left, const TraceMemberId& right) {
-  return left.job == right.job && left.rank == right.rank && left.server == right.server &&
-         left.incarnation == right.incarnation;
-}
-
 bool Traces::AllHaveSent(const Trace& trace) {
   return std::all_of(trace.members.begin(), trace.members.end(),
                      [](const Member& member) { return member.record.has_value(); });
@@ -53,7 +48,7 @@ absl::StatusOr<const Traces::Trace*> Traces::Find(uint64_t id) const {
 std::optional<TraceRequest> Traces::RequestFor(const TraceMemberId& member, Now now) const {
   if (!trace_.has_value() || now.monotonic_ns >= trace_->ends_ns) return std::nullopt;
   const bool takes_part = std::any_of(trace_->members.begin(), trace_->members.end(),
-                                      [&](const Member& each) { return IsSame(each.who.id, member); });
+                                      [&](const Member& each) { return each.who.id == member; });
   if (!takes_part) return std::nullopt;
   return TraceRequest{.id = trace_->id,
                       .kind = trace_->kind,
@@ -68,13 +63,12 @@ absl::Status Traces::Take(const SendTrace& sent) {
         absl::StrCat("the record has ", sent.record.size(), " bytes; at most ", trace_->most_bytes, " were asked for"));
   }
   for (Member& member : trace_->members) {
-    if (!IsSame(member.who.id, sent.member) || member.who.io_thread != sent.io_thread) continue;
+    if (member.who.id != sent.member || member.who.io_thread != sent.io_thread) continue;
     if (!member.record.has_value()) member.record = sent.record;
     return absl::OkStatus();
   }
   return absl::NotFoundError(absl::StrCat("the sender has no part in the trace of job \"", trace_->job_name,
-                                          "\", which is of its members "
-                                          "when it began"));
+                                          "\", which is of its members when it began"));
 }
 
 absl::StatusOr<TraceView> Traces::View(const GetTrace& request,

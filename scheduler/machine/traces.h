@@ -71,7 +71,6 @@ class Traces {
     uint64_t ends_ns = 0;
   };
 
-  static bool IsSame(const TraceMemberId& left, const TraceMemberId& right);
   static bool AllHaveSent(const Trace& trace);
   // NotFound: it is not the trace that there is.
   absl::StatusOr<const Trace*> Find(uint64_t id) const;

@@ -21,6 +21,11 @@ class Check:
     output: str = ""  # that must be in what it prints
     timeout_s: int = 300
 
+    @property
+    def shown(self) -> str:
+        """The command for a reader."""
+        return self.command.format(python="python", text="FILE", out="OUT")
+
 
 CHECKS = (
     Check(

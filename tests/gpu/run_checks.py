@@ -111,8 +111,7 @@ class Runner:
     def run(self, check: Check) -> Outcome:
         paths = {"python": self.python, "text": self._text, "out": self._out}
         command = check.command.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
-        shown = check.command.format(python="python", text="FILE", out="OUT")
-        outcome = Outcome(shown, check.expected, "failed")
+        outcome = Outcome(check.shown, check.expected, "failed")
         begun = time.monotonic()
         process = subprocess.Popen(
             shlex.split(command), cwd=ROOT, env=self._environment | dict(check.environment), text=True,
@@ -183,8 +182,7 @@ def main() -> int:
         if not ready and check.part == "plugin":
             why = why or "the plugin does not work here"
         if why:
-            shown = check.command.format(python="python", text="FILE", out="OUT")
-            note(Outcome(shown, check.expected, "not run", why))
+            note(Outcome(check.shown, check.expected, "not run", why))
         else:
             note(runner.run(check))
     name = f"gpu_checks_{facts['date'][:10]}"

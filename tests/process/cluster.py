@@ -221,6 +221,11 @@ class Cluster:
     def start_ranks(self, world_size: int, *options: str) -> list[Process]:
         return [self.start_rank(rank, world_size, *options) for rank in range(world_size)]
 
+    def start_perf_rank(self, rank: int, world_size: int, *options: str) -> Process:
+        """Of the job "perf"."""
+        command = [program("shoal-perf"), "--scheduler", self.scheduler_address, "--job", "perf"]
+        return self.start([*command, "--world-size", str(world_size), "--rank", str(rank), *options])
+
     def shoalctl(self, *arguments: str) -> list[dict]:
         """The JSON documents that the command prints, one a line or one in all."""
         command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]

@@ -15,9 +15,9 @@ RANKS = 3
 
 
 def start_perf(cluster: Cluster, rank: int, *options: str):
-    command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-    command += ["--world-size", str(RANKS), "--rank", str(rank), "--node-reduce", "off"]
-    return cluster.start([*command, "-b", "1M", "-n", "1000000", "-c", "0", *options])
+    return cluster.start_perf_rank(
+        rank, RANKS, "--node-reduce", "off", "-b", "1M", "-n", "1000000", "-c", "0", *options
+    )
 
 
 def record(cluster: Cluster, folder: pathlib.Path, name: str) -> str:

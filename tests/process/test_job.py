@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster import LOOPBACK, SERVER_LISTENS, Cluster, program
+from cluster import LOOPBACK, SERVER_LISTENS, Cluster
 from garbage import GARBAGE, pour_garbage
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 
@@ -149,13 +149,7 @@ def test_shoal_perf_as_one_process_for_each_rank(cluster: Cluster, tmp_path):
     cluster.start_server("beta")
     report = tmp_path / "report.json"
     sizes = ["-b", "1K", "-e", "1M", "-f", "32", "-n", "3", "-w", "1", "--min-servers", "2", "--json", str(report)]
-    ranks = [
-        cluster.start(
-            [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-            + ["--world-size", str(WORLD_SIZE), "--rank", str(rank), *sizes]
-        )
-        for rank in [2, 3, 0, 1]
-    ]
+    ranks = [cluster.start_perf_rank(rank, WORLD_SIZE, *sizes) for rank in [2, 3, 0, 1]]
     for rank in ranks:
         assert rank.wait() == 0, f"{rank}"
     results = json.loads(report.read_text())["results"]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cluster import TIME_FACTOR, Cluster, Process, program
+from cluster import TIME_FACTOR, Cluster, Process
 from linked_cluster import LinkedCluster, linked_cluster, shape_link, slow_down_way
 
 RANKS = 4
@@ -32,13 +32,8 @@ def start_perf(cluster: LinkedCluster, options_of: dict[int, list[str]], *option
     ranks = []
     for rank, node in enumerate(cluster.network.workers):
         with cluster.on(node):
-            ranks.append(
-                cluster.start(
-                    [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-                    + ["--world-size", str(RANKS), "--rank", str(rank), "--net-device", node.device, "--network-only"]
-                    + ["-n", "1000000", "-c", "0", *options, *options_of.get(rank, [])]
-                )
-            )
+            own = ["--net-device", node.device, "--network-only", "-n", "1000000", "-c", "0"]
+            ranks.append(cluster.start_perf_rank(rank, RANKS, *own, *options, *options_of.get(rank, [])))
     return ranks
 
 
@@ -145,12 +140,8 @@ def test_over_shared_memory_a_rank_that_computes_for_longer_is_named():
         for name in ("alpha", "beta"):
             cluster.start_server(name)
         for rank in range(RANKS):
-            cluster.start(
-                [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-                + ["--world-size", str(RANKS), "--rank", str(rank), "--node-reduce", "off"]
-                + ["-n", "1000000", "-c", "0", "-b", "256K"]
-                + pause(3 if rank == SLOW else 1)
-            )
+            options = ["--node-reduce", "off", "-n", "1000000", "-c", "0", "-b", "256K"]
+            cluster.start_perf_rank(rank, RANKS, *options, *pause(3 if rank == SLOW else 1))
         wait_for_slow(cluster, {SLOW: "late-compute"})
     except BaseException:
         print(cluster, file=sys.stderr)  # pytest shows it with the failure

@@ -9,32 +9,28 @@ import time
 
 import pytest
 
-from cluster import LOOPBACK, PATIENCE_S, TIME_FACTOR, Cluster, Process, free_ports, program
+from cluster import LOOPBACK, PATIENCE_S, TIME_FACTOR, Cluster, free_ports, program
 from held_job import ROUNDS, WORLD_SIZE, start_held_job, undisturbed_digest
 from job_runs import digests, let_go_on, reduce_until, wait_for_line_of_all
 
 LEASE_TTL_MS = 1500
 IO_THREADS = 2
+# All-reduces in many chunks through servers, until the test ends.
+PERF_OPTIONS = ["--node-reduce", "off", "-b", "1M", "-n", "1000000", "-c", "0", "--chunk-bytes", "64K"]
 
 
-def begin_trace(cluster: Cluster, job: str, *options: str) -> subprocess.Popen[str]:
-    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "trace", job, *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def ask(cluster: Cluster, command: str, job: str, *options: str) -> subprocess.Popen[str]:
+    words = [program("shoalctl"), "--scheduler", cluster.scheduler_address, command, job, *options]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def end_trace(trace: subprocess.Popen[str]) -> tuple[str, str]:
+def answer_of(asked: subprocess.Popen[str]) -> tuple[str, str]:
     """What it wrote to standard output and error."""
-    return trace.communicate(timeout=PATIENCE_S)
+    return asked.communicate(timeout=PATIENCE_S)
 
 
 def traces_begun(cluster: Cluster) -> int:
     return sum(event["kind"] == "job-traced" for event in cluster.events())
-
-
-def start_perf(cluster: Cluster, rank: int) -> Process:
-    command = [program("shoal-perf"), "--scheduler", cluster.scheduler_address, "--job", "perf"]
-    command += ["--world-size", str(WORLD_SIZE), "--rank", str(rank), "--node-reduce", "off"]
-    return cluster.start([*command, "-b", "1M", "-n", "1000000", "-c", "0", "--chunk-bytes", "64K"])
 
 
 def ops_completed(cluster: Cluster) -> int:
@@ -45,12 +41,12 @@ def ops_completed(cluster: Cluster) -> int:
 def test_a_running_job_is_drawn_on_one_clock_again_and_again(cluster: Cluster, tmp_path: pathlib.Path):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha", "--io-threads", str(IO_THREADS))
-    ranks = [start_perf(cluster, rank) for rank in range(WORLD_SIZE)]
+    ranks = [cluster.start_perf_rank(rank, WORLD_SIZE, *PERF_OPTIONS) for rank in range(WORLD_SIZE)]
     cluster.wait_for_event("group-opened", "perf")
     for number in range(2):
         file = tmp_path / f"trace-{number}.json"
         before_us = time.time_ns() // 1000
-        out, err = end_trace(begin_trace(cluster, "perf", "--seconds", "0.5", "-o", str(file)))
+        out, err = answer_of(ask(cluster, "trace", "perf", "--seconds", "0.5", "-o", str(file)))
         assert err == ""
         assert f"{WORLD_SIZE + IO_THREADS} members, " in out and str(file) in out, out
         assert "No record came" not in out, out
@@ -87,23 +83,18 @@ def test_the_bits_of_a_traced_job_are_those_of_one_that_is_not(cluster: Cluster,
     ranks = start_held_job(cluster, "traced")
     wait_for_line_of_all(ranks, "^round 0 done$")
     # So long that the ranks have left when it ends, also on a slow machine.
-    trace = begin_trace(cluster, "traced", "--seconds", str(5 * TIME_FACTOR), "-o", str(tmp_path / "trace.json"))
+    trace = ask(cluster, "trace", "traced", "--seconds", str(5 * TIME_FACTOR), "-o", str(tmp_path / "trace.json"))
     cluster.wait_for_event("job-traced", "traced")
-    second = begin_trace(cluster, "traced")
-    assert 'a trace of job "traced" is under way, for at most' in end_trace(second)[1]
+    second = ask(cluster, "trace", "traced")
+    assert 'a trace of job "traced" is under way, for at most' in answer_of(second)[1]
     assert second.returncode == 1
     let_go_on(ranks, ROUNDS)
     assert digests(ranks) == expected
-    out, _ = end_trace(trace)
+    out, _ = answer_of(trace)
     assert "1 member, " in out, "the server alone is left"
     for rank in range(WORLD_SIZE):
         assert re.search(rf"No record came from rank {rank} on .*, which has left the job or was lost\.", out), out
     assert '"ph":"X"' in (tmp_path / "trace.json").read_text(encoding="utf-8")
-
-
-def verify(cluster: Cluster, job: str) -> subprocess.Popen[str]:
-    command = [program("shoalctl"), "--scheduler", cluster.scheduler_address, "verify", job, "--seconds", "0.5"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("node_reduce", ["off", "host"])
@@ -112,9 +103,9 @@ def test_the_results_of_all_ranks_are_compared(cluster: Cluster, node_reduce: st
     cluster.start_server("alpha")
     ranks = start_held_job(cluster, "compared", "--node-reduce", node_reduce, "--rounds", "1000000")
     wait_for_line_of_all(ranks, "^round 0 done$")
-    comparison = verify(cluster, "compared")
+    comparison = ask(cluster, "verify", "compared", "--seconds", "0.5")
     reduce_until(ranks, lambda: comparison.poll() is not None)
-    out, err = end_trace(comparison)
+    out, err = answer_of(comparison)
     assert comparison.returncode == 0, err
     assert re.match(r"[1-9]\d* all-reduces of 1 group compared over 4 ranks: each has the same bits", out), out
 
@@ -122,19 +113,19 @@ def test_the_results_of_all_ranks_are_compared(cluster: Cluster, node_reduce: st
 def test_what_can_not_be_traced_is_told(cluster: Cluster, tmp_path: pathlib.Path):
     listen = f"{LOOPBACK}:{free_ports(1)[0]}"
     scheduler = cluster.start_scheduler(listen=listen, lease_ttl_ms=LEASE_TTL_MS)
-    trace = begin_trace(cluster, "nobody")
-    assert end_trace(trace) == ("", 'shoalctl: no job is named "nobody"; open jobs: none\n')
+    trace = ask(cluster, "trace", "nobody")
+    assert answer_of(trace) == ("", 'shoalctl: no job is named "nobody"; open jobs: none\n')
     assert trace.returncode == 1
     cluster.start_server("alpha")
     start_held_job(cluster, "traced")
     cluster.wait_for_event("group-opened", "traced")
-    full = begin_trace(cluster, "traced", "--seconds", "0.1", "-o", "/dev/full")
-    assert "can't write /dev/full: No space left on device" in end_trace(full)[1]
+    full = ask(cluster, "trace", "traced", "--seconds", "0.1", "-o", "/dev/full")
+    assert "can't write /dev/full: No space left on device" in answer_of(full)[1]
     # The scheduler is started again in the middle: it knows nothing of the trace.
-    lost = begin_trace(cluster, "traced", "--seconds", "3", "-o", str(tmp_path / "trace.json"))
+    lost = ask(cluster, "trace", "traced", "--seconds", "3", "-o", str(tmp_path / "trace.json"))
     cluster.wait_until(lambda: traces_begun(cluster) == 2, "the second trace has begun")
     scheduler.send(signal.SIGKILL)
     scheduler.wait()
     cluster.start_scheduler(listen=listen, lease_ttl_ms=LEASE_TTL_MS)
-    assert "the scheduler was started again" in end_trace(lost)[1]
+    assert "the scheduler was started again" in answer_of(lost)[1]
     assert lost.returncode == 1
