@@ -173,6 +173,7 @@ std::string VerificationJson(const Verification& verification) {
   std::vector<std::string> differences;
   for (const Verification::Difference& difference : verification.differences) {
     std::vector<std::string> results;
+    results.reserve(difference.members.size());
     for (const auto& [what, members] : difference.members) {
       results.push_back(
           absl::StrCat("{\"result\":", QuoteJson(what), ",\"members\":[", absl::StrJoin(members, ",", quoted), "]}"));

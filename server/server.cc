@@ -214,6 +214,7 @@ absl::Status Server::Parts::Listen() {
 
 absl::Status Server::Parts::Register(int cancel_fd) {
   std::vector<TraceSource> sources;
+  sources.reserve(threads_.size());
   for (uint32_t i = 0; i < threads_.size(); ++i) sources.push_back(SourceOfTraces(i));
   traces_.emplace(config_.scheduler, std::move(sources),
                   [this](std::string sentence) { Log(EventKind::kTraceUnsent, std::move(sentence)); });
