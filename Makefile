@@ -1,6 +1,6 @@
 # Everything a person needs to start; what each target does is in scripts/. A bare Debian 12 with git and make is enough.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers demo dist bench bench-kernels soak mutants chaos upgrade-check format clean
+.PHONY: help setup build test test-sanitizers test-cluster demo dist bench bench-kernels soak mutants chaos upgrade-check format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -16,6 +16,9 @@ test: build  ## build, then run every test that needs no GPU
 
 test-sanitizers: setup  ## build with address, undefined and thread sanitizers and run tests with them; clang-tidy (hours)
 	@scripts/test_sanitizers.sh
+
+test-cluster: setup  ## build images, train on a Kubernetes of two nodes, and break it (as root, an hour the first time): CLUSTER=--results
+	@scripts/test_cluster.sh $(CLUSTER)
 
 demo:  ## install and build what it needs, minutes; then train through reduction servers, beside Gloo, and kill a server
 	@scripts/build.sh demo

@@ -288,11 +288,13 @@ def test_the_network_policy_opens_what_is_used_and_nothing_else(helm: Helm):
     assert {"name": "UCX_TCP_PORT_RANGE", "value": "20000-20999"} in environment
 
     scheduler_policy = one(objects, "NetworkPolicy", "scheduler")
-    (rule,) = scheduler_policy["spec"]["ingress"]
+    (rule, page) = scheduler_policy["spec"]["ingress"]
     assert selects(rule["from"][0]["podSelector"]["matchLabels"], server_labels)
     test_labels = {"app.kubernetes.io/component": "test"}
     assert test_labels.items() <= rule["from"][1]["podSelector"]["matchLabels"].items(), "helm test is let in"
     assert rule["from"][2:] == guarded["networkPolicy"]["trainers"] + guarded["networkPolicy"]["operators"]
+    assert rule["ports"] == [{"port": "grpc"}]
+    assert page == {"from": guarded["networkPolicy"]["operators"], "ports": [{"port": "http"}]}, "operators see it"
 
 
 def test_metrics_are_open_to_those_that_are_named(helm: Helm):

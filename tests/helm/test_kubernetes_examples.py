@@ -10,7 +10,9 @@ import yaml
 
 from chart import ROOT, Helm
 
-EXAMPLES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
+FOLDER = ROOT / "examples" / "kubernetes"
+STORE = FOLDER / "etcd.yaml"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.yaml") if path != STORE)
 VERSION = "1.34"
 PODS, RANKS_PER_POD = 4, 2
 
@@ -109,3 +111,21 @@ def test_a_pytorch_job_leaves_to_its_operator_what_torchrun_needs():
     assert int(spec["nprocPerNode"]) == RANKS_PER_POD
     for job in jobs(EXAMPLES[2]):
         assert container(job)["name"] == "pytorch" and torchrun_options(job) == {}
+
+
+def test_the_store_is_valid_and_its_members_find_each_other():
+    found = documents(STORE)
+    for document in found.values():
+        kubernetes_validate.validate(document, VERSION, strict=True)
+    members = found["StatefulSet"]
+    service = found["Service"]["metadata"]["name"]
+    assert members["spec"]["serviceName"] == service
+    labels = members["spec"]["template"]["metadata"]["labels"].items()
+    assert found["Service"]["spec"]["selector"].items() <= labels
+    assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"].items() <= labels
+    names = [f"{members['metadata']['name']}-{number}" for number in range(members["spec"]["replicas"])]
+    command = members["spec"]["template"]["spec"]["containers"][0]["command"]
+    options = dict(option.removeprefix("--").split("=", 1) for option in command[1:])
+    assert options["initial-cluster"] == ",".join(f"{name}=http://{name}.{service}:2380" for name in names)
+    store = "etcd://" + ",".join(f"{name}.{service}:2379" for name in names) + "/shoal"
+    assert f"scheduler.store={store}" in STORE.read_text(encoding="utf-8")

@@ -1,0 +1,70 @@
+"""The images that the cluster test runs: built by images.sh, and kept as archives."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+
+from lab import HERE, ROOT, TOOLS, LabError, run
+
+WORK = ROOT / "build/cluster"
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    target: str
+    tag: str
+
+    @property
+    def name(self) -> str:
+        return f"localhost/shoal/{self.target}:{self.tag}"
+
+    @property
+    def archive(self) -> pathlib.Path:
+        return WORK / f"{self.target}-{self.tag}.tar"
+
+
+def build_image(name: str, archive: pathlib.Path, *options: object) -> None:
+    """A second time it takes seconds, if nothing was changed."""
+    print(f"    {name}", flush=True)
+    log = WORK / "images.log"
+    with log.open("a") as output:
+        done = subprocess.run(
+            [str(HERE / "images.sh"), "build", name, *map(str, options)],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise LabError(f"{name} could not be built: {log.read_text()[-3000:]}")
+    run(HERE / "images.sh", "save", name, archive, seconds=1800)
+
+
+def build_images(tree: pathlib.Path, tag: str, targets: list[str]) -> list[Image]:
+    """Of the sources in `tree`, by the Dockerfile that they have."""
+    images = [Image(target, tag) for target in targets]
+    jobs = os.environ.get("SHOAL_JOBS", str(os.cpu_count()))
+    for image in images:
+        options = ["--build-arg", f"JOBS={jobs}", "--file", tree / "docker/Dockerfile", "--target", image.target]
+        build_image(image.name, image.archive, *options, tree)
+    return images
+
+
+def tree_of(commit: str) -> pathlib.Path:
+    tree = WORK / f"tree-{commit}"
+    if not tree.is_dir():
+        tree.mkdir(parents=True)
+        with subprocess.Popen(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE) as archive:
+            subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
+    return tree
+
+
+def build_etcd() -> pathlib.Path:
+    folder = WORK / "etcd"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(TOOLS / "kubernetes/kubernetes", folder / "etcd")
+    archive = WORK / "etcd.tar"
+    build_image("localhost/etcd:1", archive, "--file", HERE / "etcd.Dockerfile", folder)
+    return archive

@@ -1,0 +1,101 @@
+"""The lab's cluster (lab.sh), as the cluster test uses it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+TOOLS = ROOT / "build/tools"
+CHART = ROOT / "helm/shoal"
+PATIENCE_S = 300.0  # for what takes seconds; a busy machine may be slow
+
+
+class LabError(Exception):
+    """Something was not as it must be, or was not in time."""
+
+
+def run(*command: object, text: str | None = None, seconds: float = PATIENCE_S, **options) -> str:
+    """What it wrote to standard output. LabError with all that it said if it failed."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, check=False, timeout=seconds, **options
+        )
+    except subprocess.TimeoutExpired as late:
+        raise LabError(f"{' '.join(words)}: not done after {seconds:.0f} s: {late.output} {late.stderr}") from None
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def wait_until(what: str, condition: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise LabError(f"not after {seconds:.0f} s: {what}")
+        time.sleep(0.2)
+
+
+class Lab:
+    """A running cluster; `end` takes all of it down. One owner thread."""
+
+    def __init__(self, *nodes: str):
+        """`nodes`: what `lab.sh up` is given."""
+        self.namespace = "default"
+        run(HERE / "lab.sh", "up", *nodes)
+        folder = pathlib.Path(os.environ.get("SHOAL_LAB", ROOT / "build/cluster/lab"))
+        self.environment = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig")}
+
+    def end(self) -> None:
+        run(HERE / "lab.sh", "down")
+
+    def load(self, archive: pathlib.Path, *node: str) -> None:
+        """Puts an image on all nodes, or on one."""
+        run(HERE / "lab.sh", "load", archive, *node, seconds=1800)
+
+    def inside(self, *command: object) -> str:
+        """Runs a command in the lab: its processes, network and names are the cluster's."""
+        return run(HERE / "lab.sh", "exec", *command)
+
+    def kubectl(self, *arguments: object, text: str | None = None, seconds: float = PATIENCE_S) -> str:
+        command = [TOOLS / "kubernetes/kubectl", "--namespace", self.namespace, *arguments]
+        return run(*command, text=text, seconds=seconds, env=self.environment)
+
+    def helm(self, *arguments: object, seconds: float = PATIENCE_S) -> str:
+        return run(TOOLS / "helm", "--namespace", self.namespace, *arguments, seconds=seconds, env=self.environment)
+
+    def objects(self, kind: str, selector: str = "") -> list[dict]:
+        return json.loads(self.kubectl("get", kind, "--selector", selector, "--output", "json"))["items"]
+
+    def pods(self, selector: str) -> dict[str, dict]:
+        """By name."""
+        return {pod["metadata"]["name"]: pod for pod in self.objects("pods", selector)}
+
+    def apply(self, documents: list[dict]) -> None:
+        """As the server takes them: with no field that it does not know."""
+        for document in documents:
+            self.kubectl("apply", "--validate=strict", "--filename", "-", text=json.dumps(document))
+
+    def evict(self, pod: str) -> None:
+        """Asks for it once. LabError where a budget forbids it."""
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": self.namespace},
+        }
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
+        self.kubectl("create", "--raw", path, "--filename", "-", text=json.dumps(eviction))
+
+
+def is_ready(pod: dict) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def restarts(pod: dict) -> int:
+    return sum(each["restartCount"] for each in pod["status"].get("containerStatuses", []))

@@ -1,0 +1,3 @@
+module shoal/tests/cluster/pause
+
+go 1.24.0

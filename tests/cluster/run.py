@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""The chart and the images on a real Kubernetes of two nodes, while a job of four pods trains through three servers.
+
+`make test-cluster` (as root). It builds the images of docker/Dockerfile, brings up the cluster of lab.sh, installs the
+chart, and does to it what happens to a cluster: killed servers and schedulers, evictions, a drained node, an upgrade to
+the build of another commit (--other) and back, more servers and fewer. No op of the job may fail, and its parameters
+must have the bits of as many steps during which nothing happened. Then 64 simulated nodes: spread and budgets. Results:
+tests/cluster/results. Exit status 1 if anything was not as it must be.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from collections.abc import Callable
+
+from images import WORK, Image, build_etcd, build_images, tree_of
+from lab import HERE, ROOT, TOOLS, Lab, LabError, run
+from training_job import PODS, TRAINERS_NODE
+from walk import COMPUTE_MS, on_real_nodes, on_simulated_nodes
+
+RESULTS = HERE / "results"
+
+
+def git(*arguments: str) -> str:
+    return run("git", *arguments, cwd=ROOT).strip()
+
+
+def page_of(record: dict) -> str:
+    real, simulated = record["real"], record["simulated"]
+    lines = [
+        f"# The chart on a Kubernetes of two nodes ({record['date']})",
+        "",
+        f"`make test-cluster` on {record['machine']}; Kubernetes {record['kubernetes']}, the images of {record['tree']}"
+        f" and of {record['other']}.",
+        "",
+        f"A Job of {PODS} pods trained {real['steps']} steps, a gradient of 2 MiB each, through what the table lists."
+        " No op failed, and all ranks ended with the parameters, bit for bit, of a job of as many steps during which"
+        f" nothing happened (SHA-256 {real['digest'][:16]}...). A step takes {COMPUTE_MS} ms besides. What happens"
+        " counts as done when all pods are ready and all servers live.",
+        "",
+        "| what happened | took (s) | steps of the job meanwhile and after | longest of them (s) |",
+        "|---|---:|---:|---:|",
+    ]
+    for event in real["events"]:
+        longest = "" if event["longest_step_s"] is None else f"{event['longest_step_s']:.2f}"
+        lines.append(f"| {event['what']} | {event['took_s']} | {event['steps'] or ''} | {longest} |")
+    lines += [
+        "",
+        f"On {simulated['nodes']} simulated nodes {simulated['nodes']} servers were on {simulated['servers_on_nodes']}"
+        " nodes. While a server had no node, the budget let no other be evicted; with a node, it did.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def with_lab(nodes: tuple[str, str], use: Callable[[Lab], dict]) -> dict:
+    lab = Lab(*nodes)
+    try:
+        return use(lab)
+    except LabError:
+        for command in (("get", "pods", "--output=wide"), ("get", "events", "--sort-by=.lastTimestamp")):
+            try:
+                print(lab.kubectl(*command)[-6000:], file=sys.stderr)
+            except LabError as error:
+                print(error, file=sys.stderr)
+        raise
+    finally:
+        lab.end()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other", default="5332b15", help="the commit of the other build")
+    parser.add_argument("--results", action="store_true", help=f"write the page to {RESULTS.relative_to(ROOT)}")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    (WORK / "images.log").write_text("")
+    changes = " with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    commit = git("rev-parse", "--short=12", "HEAD")
+    other = git("rev-parse", "--short=12", f"{options.other}^{{commit}}")
+    try:
+        print("building images", flush=True)
+        images = build_images(ROOT, "tree", ["scheduler", "server", "trainer"])
+        images += build_images(tree_of(other), other, ["scheduler", "server"])
+        etcd = build_etcd()
+
+        def real(lab: Lab) -> dict:
+            for image in images:
+                # 5 GB, twice as much on each node that has it
+                lab.load(image.archive, *([TRAINERS_NODE] if image.target == "trainer" else []))
+            lab.load(etcd)
+            return on_real_nodes(lab, "tree", other, Image("trainer", "tree").name)
+
+        print("on two real nodes", flush=True)
+        on_real = with_lab(("--real-nodes", "2"), real)
+        print("on 64 simulated nodes", flush=True)
+        on_simulated = with_lab(("--simulated-nodes", "64"), lambda lab: on_simulated_nodes(lab, 64))
+    except LabError as error:
+        sys.exit(f"FAILED: {error}")
+    date = datetime.date.today().isoformat()
+    version = run(TOOLS / "kubernetes/kubectl", "version", "--client").split()[2]
+    machine = f"{os.cpu_count()} cores, Linux {os.uname().release}"
+    record = {"date": date, "machine": machine, "kubernetes": version, "tree": commit + changes, "other": other}
+    record |= {"real": on_real, "simulated": on_simulated}
+    if options.results:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"cluster_{date}.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / f"cluster_{date}.md").write_text(page_of(record))
+    print(page_of(record))
+
+
+if __name__ == "__main__":
+    main()
