@@ -17,7 +17,7 @@ test: build  ## build, then run every test that needs no GPU
 test-sanitizers: setup  ## build with address, undefined and thread sanitizers and run tests with them; clang-tidy (hours)
 	@scripts/test_sanitizers.sh
 
-test-cluster: setup  ## build images, train on a Kubernetes of two nodes, and break it (as root, an hour the first time): CLUSTER=--results
+test-cluster: setup  ## build images, train on a Kubernetes of two nodes, and break it (as root, half an hour the first time): CLUSTER=--results
 	@scripts/test_cluster.sh $(CLUSTER)
 
 demo:  ## install and build what it needs, minutes; then train through reduction servers, beside Gloo, and kill a server

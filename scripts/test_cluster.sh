@@ -6,6 +6,9 @@ source "$(dirname "$0")/progress.sh"
 source scripts/install_debian_packages.sh
 
 [ "$(id -u)" = 0 ] || die "a cluster's nodes need root."
+needed=25
+free=$(free_gib build)
+[ "$free" -ge $needed ] || die "too little disk: $repository/build has $free GiB free, images and nodes need $needed GiB."
 install_debian_packages scripts/debian_packages_cluster.txt
 scripts/helm_tool.sh
 tests/cluster/build_kubernetes.sh

@@ -13,12 +13,13 @@ kubernetes_version=$(sed -n 's#.*k8s.io/kubernetes \(v[0-9.]*\)$#\1#p' "$sources
 minor=${kubernetes_version#v1.}
 
 begin_step "Kubernetes $kubernetes_version into build/tools/kubernetes"
-wanted=$(cat "$sources"/{kubernetes,coredns,pause}/{main.go,go.mod} "$0" | sha256sum)
+wanted=$(cat "$sources"/{kubernetes,coredns,pause}/{main.go,go.mod} "$sources/build_kubernetes.sh" | sha256sum)
 if [ "$(cat "$tools/built_from" 2> /dev/null)" = "$wanted" ]; then
   end_step "up to date"
   exit 0
 fi
 mkdir -p "$tools"
+rm -f "$tools/built_from"
 find_go
 export CGO_ENABLED=0 GOTOOLCHAIN=local
 compile() { # compile MODULE OUTPUT [OPTION...]

@@ -6,9 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from lab import HERE, ROOT, TOOLS, LabError, run
-
-WORK = ROOT / "build/cluster"
+from lab import HERE, ROOT, TOOLS, WORK, LabError, run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +53,13 @@ def build_images(tree: pathlib.Path, tag: str, targets: list[str]) -> list[Image
 def tree_of(commit: str) -> pathlib.Path:
     tree = WORK / f"tree-{commit}"
     if not tree.is_dir():
-        tree.mkdir(parents=True)
-        with subprocess.Popen(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE) as archive:
-            subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
+        unfinished, packed = WORK / "tree-unfinished", WORK / "tree.tar"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        run("git", "archive", "--output", packed, commit, cwd=ROOT)
+        run("tar", "-x", "-f", packed, "-C", unfinished)
+        packed.unlink()
+        unfinished.rename(tree)
     return tree
 
 

@@ -5,10 +5,12 @@
 #   images.sh save TAG FILE.tar               as `docker save` writes it
 #   images.sh clean
 #
-# Base images are made from this machine's own package sources and bear the name that the Dockerfile asks for. They hold
-# this machine's settings and certificates of apt: what is built here is for tests and never to be published. Layers are
-# kept in build/cluster/images, so that a second build takes seconds.
+# The base image debian:trixie-slim is made from this machine's own package sources. It holds this machine's settings and
+# certificates of apt: what is built here is for tests and never to be published. Layers are kept in build/cluster/images, so
+# that a second build takes seconds.
 set -euo pipefail
+# Mounts of its own, so that none is left if it is interrupted.
+[ -n "${SHOAL_IMAGES_MOUNTS-}" ] || SHOAL_IMAGES_MOUNTS=private exec unshare --mount "$0" "$@"
 own_folder=$(realpath "$(dirname "$0")")
 store=$(realpath -m "$own_folder/../../build/cluster/images")
 mkdir -p "$store"
@@ -54,13 +56,13 @@ make_base() { # make_base SUITE: docker.io/library/debian:SUITE-slim, unless it 
 
 case ${1-} in
   build)
-    for suite in ${SHOAL_IMAGE_SUITES:-trixie}; do make_base "$suite"; done
+    make_base trixie
     # With chroot isolation a RUN step has this machine's network: apt and pip reach what the machine reaches.
     build_with build --isolation chroot --layers --pull-never --format docker --tag "$2" "${@:3}" ;;
   save)
     rm -f "$3"
     build_with push --quiet "$2" "docker-archive:$3:$2" ;;
-  clean) rm -rf "$store" ;;
+  clean) rm -rf --one-file-system "$store" ;;
   *)
     sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "$0" >&2
     exit 2 ;;

@@ -11,6 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = ROOT / "build/tools"
 CHART = ROOT / "helm/shoal"
+WORK = ROOT / "build/cluster"
+OVER_BUDGET = "disruption budget"  # in what Kubernetes says
 PATIENCE_S = 300.0  # for what takes seconds; a busy machine may be slow
 
 
@@ -46,8 +48,12 @@ class Lab:
     def __init__(self, *nodes: str):
         """`nodes`: what `lab.sh up` is given."""
         self.namespace = "default"
-        run(HERE / "lab.sh", "up", *nodes)
-        folder = pathlib.Path(os.environ.get("SHOAL_LAB", ROOT / "build/cluster/lab"))
+        try:
+            run(HERE / "lab.sh", "up", *nodes, seconds=600)
+        except BaseException:
+            self.end()
+            raise
+        folder = pathlib.Path(os.environ.get("SHOAL_LAB", WORK / "lab"))
         self.environment = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig")}
 
     def end(self) -> None:
@@ -80,8 +86,22 @@ class Lab:
         for document in documents:
             self.kubectl("apply", "--validate=strict", "--filename", "-", text=json.dumps(document))
 
+    def evict_when_allowed(self, pod: str) -> None:
+        """A budget learns a moment later than its pods that they are ready."""
+
+        def is_evicted() -> bool:
+            try:
+                self.evict(pod)
+            except LabError as refusal:
+                if OVER_BUDGET not in str(refusal):
+                    raise
+                return False
+            return True
+
+        wait_until(f"the budget lets {pod} be evicted", is_evicted, 60)
+
     def evict(self, pod: str) -> None:
-        """Asks for it once. LabError where a budget forbids it."""
+        """Asks for it once. LabError with OVER_BUDGET in its text where a budget forbids it."""
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -89,6 +109,23 @@ class Lab:
         }
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
         self.kubectl("create", "--raw", path, "--filename", "-", text=json.dumps(eviction))
+
+
+    def names_of_all_objects(self) -> list[str]:
+        """In the namespace, as KIND/NAME, but for events."""
+        kinds = self.kubectl("api-resources", "--verbs=list", "--namespaced", "--output=name").split()
+        kinds = [kind for kind in kinds if not kind.startswith("events")]
+        return self.kubectl("get", ",".join(kinds), "--output=name", "--ignore-not-found").split()
+
+    def save_logs(self, folder: pathlib.Path) -> None:
+        """What all pods of the namespace said, also before they were started again."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in self.pods(""):
+            for suffix, options in (("", []), ("_before", ["--previous"])):
+                try:
+                    (folder / f"{name}{suffix}.log").write_text(self.kubectl("logs", name, *options))
+                except LabError:  # it has not begun, or was not started again
+                    continue
 
 
 def is_ready(pod: dict) -> bool:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A Kubernetes on this machine alone, in namespaces of its own: nothing of it reaches the machine's network, and `down` leaves
-# nothing behind. As root, with cgroup v1; build_kubernetes.sh first.
+# A Kubernetes on this machine alone, which `down` takes away without leaving anything behind. Real nodes have a network of
+# their own, and only the API server's port is on the machine's loopback; with simulated ones etcd's ports are there too. As
+# root, with cgroup v1; build_kubernetes.sh first.
 #
-#   lab.sh up --real-nodes N        control plane and N nodes: kubelets and containerds, which share one network
+#   lab.sh up --real-nodes N        control plane and N nodes: kubelets and containerds, which share one network; 9 at most
 #   lab.sh up --simulated-nodes N   control plane and N nodes of kwok, which say of every pod that it runs
 #   lab.sh load IMAGE.tar [NODE]    puts an archive of an image on all real nodes, or on one, such as node1
 #   lab.sh exec COMMAND...          runs a command in the lab: with addresses of pods and Services, and the cluster's DNS
@@ -14,6 +15,7 @@ set -euo pipefail
 own_folder=$(realpath "$(dirname "$0")")
 source "$own_folder/lab_settings.sh"
 mkdir -p "$lab"
+chmod 700 "$lab" # who reads the key in it may do everything in the cluster, as root
 
 die() {
   printf 'lab.sh: %s\n' "$*" >&2
@@ -21,17 +23,19 @@ die() {
 }
 
 is_up() { # whether the recorded process is still the one that was started
-  local process started
-  [ -s "$lab/process" ] && read -r process started < "$lab/process" &&
-    [ "$(cut -d ' ' -f 22 "/proc/$process/stat" 2> /dev/null)" = "$started" ]
+  local process started status
+  [ -s "$lab/process" ] && read -r process started < "$lab/process" && [ -n "$started" ] || return 1
+  status=$(cut -d ' ' -f 3,22 "/proc/$process/stat" 2> /dev/null) || return 1
+  [ "${status#* }" = "$started" ] && [ "${status% *}" != Z ]
 }
 
 up() { # up simulated|real NODES
   case $lab/ in /run/* | /var/lib/* | /var/log/*) die "the lab's folder $lab would be hidden inside the lab: set SHOAL_LAB" ;; esac
   [ -s "$tools/built_from" ] || die "there is no Kubernetes yet: run tests/cluster/build_kubernetes.sh"
   [ "$1" = simulated ] || [ "$(stat -fc %T /sys/fs/cgroup)" = tmpfs ] || die "real nodes need cgroup v1; this machine has v2"
-  ! is_up || die "it is up already"
-  rm -rf "$running" "$lab/cgroups"
+  ! is_up || die "it is up already: run tests/cluster/lab.sh down first"
+  down # what one that has crashed left
+  rm -rf "$running"
   mkdir -p "$running"
   (
     [ "$1" = simulated ] || own_cgroup "shoal-lab-$port" > "$lab/cgroups"
@@ -40,7 +44,7 @@ up() { # up simulated|real NODES
   ) &
   disown
   local started=$SECONDS
-  until [ -e "/proc/$!/stat" ]; do sleep 0.05; done
+  trap 'down; exit 130' INT TERM HUP
   echo "$! $(cut -d ' ' -f 22 "/proc/$!/stat")" > "$lab/process"
   until [ -e "$running/ready" ]; do
     if ! is_up || grep -qs 'gave up' "$running/first.log" || [ $((SECONDS - started)) -gt 300 ]; then
@@ -69,29 +73,34 @@ enter() { # enter COMMAND...: runs it in the lab
 load() { # load IMAGE.tar [NODE]
   local node
   for node in "$running"/${2:-node?}; do
+    [ -d "$node" ] || die "there is no real node $(basename "$node") in this lab"
     enter ctr -a "/run/containerd-${node#"$running"/node}/containerd.sock" -n k8s.io images import - < "$1"
   done
 }
 
 down() {
-  local process started cgroup
+  local process started first cgroup status=0
   if is_up; then
     read -r process started < "$lab/process"
+    first=$(cut -d ' ' -f 1 "/proc/$process/task/$process/children")
     kill -KILL "$process"
-    while is_up; do sleep 0.1; done
+    for _ in $(seq 300); do # the kernel ends all processes of the namespace, and the first one last
+      is_up || [ -e "/proc/${first:-none}" ] || break
+      sleep 0.1
+    done
+    ! is_up && [ ! -e "/proc/${first:-none}" ] || die "process $process or ${first:-?} of the lab does not end"
   fi
   rm -f "$lab/process" "$lab/kubeconfig"
-  if [ -s "$lab/cgroups" ]; then
-    while read -r cgroup; do
-      for _ in $(seq 50); do # the kernel takes a moment to empty them
-        find "$cgroup" -depth -type d -exec rmdir {} + 2> /dev/null || :
-        [ -d "$cgroup" ] || break
-        sleep 0.1
-      done
-      [ ! -d "$cgroup" ] || echo "lab.sh: the cgroup $cgroup could not be removed" >&2
-    done < "$lab/cgroups"
-    rm -f "$lab/cgroups"
-  fi
+  while read -r cgroup; do
+    for _ in $(seq 100); do # the kernel takes a moment to empty them
+      find "$cgroup" -depth -type d -exec rmdir {} + 2> /dev/null || :
+      [ -d "$cgroup" ] || break
+      sleep 0.1
+    done
+    [ ! -d "$cgroup" ] || status=1
+  done < <(cat "$lab/cgroups" 2> /dev/null)
+  [ $status = 0 ] || die "cgroups of the lab could not be removed: see the folders in $lab/cgroups, and run down again"
+  rm -f "$lab/cgroups"
   rm -rf "$running"/{etcd,volumes,certificates} "$running"/node? # the logs stay
 }
 

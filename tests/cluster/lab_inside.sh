@@ -213,6 +213,7 @@ isolate() { # isolate NODES: mounts, settings and network of the lab, before any
     mount --bind "$shown" "/proc/sys/${setting%=*}"
   done
   echo 1 > /proc/sys/net/ipv4/ip_forward
+  [ -e /proc/sys/net/bridge ] || modprobe br_netfilter
   echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
   # No way leads out. The nodes' addresses are on the loopback device, all pods on one bridge.
   ip link set lo up
@@ -311,6 +312,7 @@ first() { # first simulated|real NODES
 
 network() { # network NODES
   cd "$running"
+  trap 'echo "gave up: the network or the control plane of the lab failed" >&2' EXIT
   isolate "$1"
   control_plane 0.0.0.0 "$first_node"
   local number

@@ -12,11 +12,12 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 
-from images import WORK, Image, build_etcd, build_images, tree_of
-from lab import HERE, ROOT, TOOLS, Lab, LabError, run
+from images import Image, build_etcd, build_images, tree_of
+from lab import HERE, ROOT, TOOLS, WORK, Lab, LabError, run
 from training_job import PODS, TRAINERS_NODE
 from walk import COMPUTE_MS, on_real_nodes, on_simulated_nodes
 
@@ -33,14 +34,15 @@ def page_of(record: dict) -> str:
         f"# The chart on a Kubernetes of two nodes ({record['date']})",
         "",
         f"`make test-cluster` on {record['machine']}; Kubernetes {record['kubernetes']}, the images of {record['tree']}"
-        f" and of {record['other']}.",
+        f" and, for the upgrade, of {record['other']}.",
         "",
-        f"A Job of {PODS} pods trained {real['steps']} steps, a gradient of 2 MiB each, through what the table lists."
-        " No op failed, and all ranks ended with the parameters, bit for bit, of a job of as many steps during which"
-        f" nothing happened (SHA-256 {real['digest'][:16]}...). A step takes {COMPUTE_MS} ms besides. What happens"
-        " counts as done when all pods are ready and all servers live.",
+        f"A Job of {PODS} pods trained {real['steps']} steps, each with a gradient of 2 MiB, while the events of the"
+        " table happened. No op failed. All ranks ended with the same parameters, bit for bit, as those of a job that"
+        f" trained as many steps while nothing happened (SHA-256 {real['digest'][:16]}...). Each step also sleeps"
+        f" {COMPUTE_MS} ms, in place of computation. An event has ended when all pods are ready and all servers are"
+        " live.",
         "",
-        "| what happened | took (s) | steps of the job meanwhile and after | longest of them (s) |",
+        "| event | took (s) | steps of the job during it and the next 20 | longest of these steps (s) |",
         "|---|---:|---:|---:|",
     ]
     for event in real["events"]:
@@ -48,8 +50,9 @@ def page_of(record: dict) -> str:
         lines.append(f"| {event['what']} | {event['took_s']} | {event['steps'] or ''} | {longest} |")
     lines += [
         "",
-        f"On {simulated['nodes']} simulated nodes {simulated['nodes']} servers were on {simulated['servers_on_nodes']}"
-        " nodes. While a server had no node, the budget let no other be evicted; with a node, it did.",
+        f"On {simulated['nodes']} simulated nodes, {simulated['servers_on_nodes']} of them had one server each and"
+        f" {simulated['schedulers_on_nodes']} one scheduler each. While a server or a scheduler waited for a node, its"
+        " budget did not let another one be evicted, and afterwards it did.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -58,15 +61,26 @@ def with_lab(nodes: tuple[str, str], use: Callable[[Lab], dict]) -> dict:
     lab = Lab(*nodes)
     try:
         return use(lab)
-    except LabError:
-        for command in (("get", "pods", "--output=wide"), ("get", "events", "--sort-by=.lastTimestamp")):
-            try:
-                print(lab.kubectl(*command)[-6000:], file=sys.stderr)
-            except LabError as error:
-                print(error, file=sys.stderr)
+    except Exception:
+        show_trouble(lab)
         raise
     finally:
         lab.end()
+
+
+def show_trouble(lab: Lab) -> None:
+    try:
+        print(lab.kubectl("get", "pods", "--output=wide"), file=sys.stderr)
+        print(lab.kubectl("get", "events", "--sort-by=.lastTimestamp")[-6000:], file=sys.stderr)
+        lab.save_logs(WORK / "logs")
+        print(f"what the pods said is in {(WORK / 'logs').relative_to(ROOT)}", file=sys.stderr)
+    except LabError as error:
+        print(f"the cluster can't be asked: {error}", file=sys.stderr)
+
+
+def stop(number: int, _frame: object) -> None:
+    """As Ctrl-C does, so that the cluster is taken down."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def main() -> None:
@@ -74,12 +88,14 @@ def main() -> None:
     parser.add_argument("--other", default="5332b15", help="the commit of the other build")
     parser.add_argument("--results", action="store_true", help=f"write the page to {RESULTS.relative_to(ROOT)}")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
     WORK.mkdir(parents=True, exist_ok=True)
     (WORK / "images.log").write_text("")
-    changes = " with changes" if git("status", "--porcelain", "--untracked-files=no") else ""
-    commit = git("rev-parse", "--short=12", "HEAD")
-    other = git("rev-parse", "--short=12", f"{options.other}^{{commit}}")
     try:
+        changes = " with changes" if git("status", "--porcelain") else ""
+        commit = git("rev-parse", "--short=12", "HEAD")
+        other = git("rev-parse", "--short=12", f"{options.other}^{{commit}}")
         print("building images", flush=True)
         images = build_images(ROOT, "tree", ["scheduler", "server", "trainer"])
         images += build_images(tree_of(other), other, ["scheduler", "server"])

@@ -54,6 +54,8 @@ def main() -> None:
         began = time.monotonic()
         inputs = torch.randn(BATCH, WIDTH, generator=drawn)
         loss = (model(inputs).squeeze(1) - inputs.sum(dim=1).tanh()).square().mean()
+        if not loss.isfinite():  # all digests of NaN are equal
+            raise FloatingPointError(f"the loss of step {step} is {loss.item()}")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -18,10 +18,10 @@ def job_documents(name: str, options: list[str], image: str) -> list[dict]:
     pod = job["spec"]["template"]["spec"]
     [container] = pod["containers"]
     container["image"] = image
-    container["command"] = [
-        {"--nproc-per-node=2": "--nproc-per-node=1", "train.py": "/script/train.py"}.get(word, word)
-        for word in container["command"]
-    ] + options
+    changed = {"--nproc-per-node=2": "--nproc-per-node=1", "train.py": "/script/train.py"}
+    if not set(changed) <= set(container["command"]):
+        raise LabError(f"the command of job.yaml has no {' or no '.join(changed)}: change training_job.py with it")
+    container["command"] = [changed.get(word, word) for word in container["command"]] + options
     # All goes through the chart's servers, fewer than ranks though they are.
     container["env"].append({"name": "SHOAL_COLOCATE", "value": "off"})
     container["resources"] = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
@@ -44,6 +44,7 @@ class Job:
     def __init__(self, lab: Lab, name: str, image: str, *options: str):
         self.lab, self.name = lab, name
         self.selector = f"batch.kubernetes.io/job-name={name}"
+        self.done = 0  # steps
         lab.apply(job_documents(name, list(options), image))
 
     def pod_of(self, index: int) -> str:
@@ -61,8 +62,9 @@ class Job:
 
     def steps_done(self) -> int:
         self.check()
-        found = re.findall(r"^step (\d+) ", self.logs(0, "--tail=2"), re.MULTILINE)
-        return int(found[-1]) + 1 if found else 0
+        found = re.findall(r"^step (\d+) ", self.logs(0, "--tail=200"), re.MULTILINE)
+        self.done = max([self.done, *(int(number) + 1 for number in found)])
+        return self.done
 
     def wait_for_steps(self, count: int) -> None:
         wait_until(f"job {self.name} has done {count} steps", lambda: self.steps_done() >= count)
@@ -75,15 +77,15 @@ class Job:
         wait_until(f"all pods of job {self.name} run", has_pods)
         self.wait_for_steps(1)
 
-    def finish(self) -> tuple[list[Step], str, int]:
-        """Its steps, and the digest of all ranks after how many."""
+    def finish(self, seconds: float) -> tuple[list[Step], str, int]:
+        """Its steps, and the digest of all ranks after how many. LabError if it does not end within `seconds`."""
 
         def has_ended() -> bool:
             self.check()
             [job] = [each for each in self.lab.objects("jobs") if each["metadata"]["name"] == self.name]
             return job["status"].get("succeeded", 0) == PODS
 
-        wait_until(f"job {self.name} ends", has_ended, 900)
+        wait_until(f"job {self.name} ends", has_ended, seconds)
         logs = [self.logs(index) for index in range(PODS)]
         found = [re.findall(r"^digest ([0-9a-f]{64}) after (\d+) steps$", log, re.MULTILINE) for log in logs]
         if len(set(map(tuple, found))) != 1 or len(found[0]) != 1:

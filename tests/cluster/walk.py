@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+import pathlib
 import re
 import time
 from collections.abc import Callable
 
 import yaml
-from lab import CHART, ROOT, Lab, LabError, is_ready, restarts, wait_until
+from lab import CHART, OVER_BUDGET, PATIENCE_S, ROOT, WORK, Lab, LabError, is_ready, restarts, wait_until
 from training_job import Job
 
 NAMESPACE = "training"
@@ -15,10 +16,11 @@ RELEASE = "shoal"
 OF_RELEASE = f"app.kubernetes.io/instance={RELEASE}"
 SERVERS = f"{OF_RELEASE},app.kubernetes.io/component=server"
 SCHEDULERS = f"{OF_RELEASE},app.kubernetes.io/component=scheduler"
-STORE = "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379,etcd-2.etcd:2379/shoal"
+ETCD = (ROOT / "examples/kubernetes/etcd.yaml").read_text(encoding="utf-8")
+[STORE] = re.findall(r"^#\s+store: (etcd://\S+)$", ETCD, re.MULTILINE)
 STEPS_MEANWHILE = 20  # of the job, after each of the things that are done, before the next
 COMPUTE_MS = 30
-KINDS_LEFT = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets,persistentvolumeclaims,secrets"
+SCHEDULERS_WANTED = 3
 
 
 @dataclasses.dataclass
@@ -36,6 +38,7 @@ class Walk:
         self.lab, self.image = lab, image
         self.job: Job | None = None
         self.events: list[Event] = []
+        self.builds: dict[str, str] = {}  # by the id of an image, its tag
 
     def do(self, what: str, action: Callable[[], object]) -> None:
         """Does it, and lets the job go on for some steps."""
@@ -50,43 +53,56 @@ class Walk:
 
     # -- the chart
 
-    def values(self, tag: str, servers: int) -> list[str]:
+    def values(self, tag: str, servers: int) -> pathlib.Path:
+        """A file with the chart's values: little, since the two nodes share two cores."""
         chosen = {
-            "scheduler.replicas": 3,
-            "scheduler.store": STORE.replace(",", r"\,"),
-            "scheduler.resources.requests.cpu": "50m",
-            "scheduler.image.tag": tag,
-            "server.replicas": servers,
-            "server.image.tag": tag,
-            "server.resources.requests.cpu": "100m",
-            "server.resources.requests.memory": "512Mi",
-            "server.drainTimeoutSeconds": 30,
+            "networkPolicy": {"enabled": True, "operators": [{"podSelector": {}}]},
+            "scheduler": {
+                "replicas": SCHEDULERS_WANTED,
+                "store": STORE,
+                "image": {"tag": tag},
+                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+            },
+            "server": {
+                "replicas": servers,
+                "image": {"tag": tag},
+                "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
+                "drainTimeoutSeconds": 30,
+            },
         }
-        words = []
-        for name, value in chosen.items():
-            words += ["--set-string" if name.endswith("tag") else "--set", f"{name}={value}"]
-        return words
+        file = WORK / "values.yaml"
+        file.write_text(yaml.safe_dump(chosen), encoding="utf-8")
+        return file
 
     def install(self, tag: str) -> None:
-        self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", *self.values(tag, 3), seconds=330)
+        self.lab.helm("install", RELEASE, CHART, "--wait", "--timeout=5m", "--values", self.values(tag, 3), seconds=330)
         self.wait_for_servers(3)
+        self.expect_image(tag, 3)
 
     def upgrade(self, tag: str, servers: int) -> None:
-        self.lab.helm("upgrade", RELEASE, CHART, "--wait", "--timeout=8m", *self.values(tag, servers), seconds=500)
+        values = self.values(tag, servers)
+        self.lab.helm("upgrade", RELEASE, CHART, "--wait", "--timeout=8m", "--values", values, seconds=500)
         self.wait_for_servers(servers)
-        self.expect_image(tag)
+        self.expect_image(tag, servers)
 
     def rollback(self, tag: str) -> None:
         self.lab.helm("rollback", RELEASE, "--wait", "--timeout=8m", seconds=500)
         self.wait_for_servers(3)
-        self.expect_image(tag)
+        self.expect_image(tag, 3)
 
-    def expect_image(self, tag: str) -> None:
-        for selector in (SERVERS, SCHEDULERS):
-            for name, pod in self.lab.pods(selector).items():
-                image = pod["spec"]["containers"][0]["image"]
-                if not image.endswith(f":{tag}"):
-                    raise LabError(f"pod {name} runs {image}, not the build {tag}")
+    def expect_image(self, tag: str, servers: int) -> None:
+        """That all pods run the build `tag`, and that no other build has the same images."""
+        for selector, count in ((SERVERS, servers), (SCHEDULERS, SCHEDULERS_WANTED)):
+            pods = self.lab.pods(selector)
+            if len(pods) != count:
+                raise LabError(f"there are {len(pods)} pods of {selector}, not {count}")
+            for name, pod in pods.items():
+                [container] = pod["status"]["containerStatuses"]
+                if not container["image"].endswith(f":{tag}"):
+                    raise LabError(f"pod {name} runs {container['image']}, not the build {tag}")
+                built = self.builds.setdefault(container["imageID"], tag)
+                if built != tag:
+                    raise LabError(f"the builds {built} and {tag} have the same image: --other must differ")
 
     def wait_for_servers(self, count: int) -> None:
         """That so many are ready, and that the scheduler has just those live."""
@@ -113,6 +129,24 @@ class Walk:
 
     # -- what happens
 
+    def bytes_from_ranks(self) -> dict[str, int]:
+        """By server: payload that has landed since it was started."""
+        landed = {}
+        for name, pod in self.lab.pods(SERVERS).items():
+            page = self.lab.inside("curl", "-fsS", f"http://{pod['status']['podIP']}:9471/metrics")
+            [value] = re.findall(r"^shoal_server_received_bytes_total (\S+)$", page, re.MULTILINE)
+            landed[name] = int(float(value))
+        return landed
+
+    def see_servers_at_work(self) -> None:
+        """That the job's data goes through all of them."""
+        before = self.bytes_from_ranks()
+
+        def have_all_more() -> bool:
+            return all(landed > before[name] for name, landed in self.bytes_from_ranks().items())
+
+        wait_until("all servers have got more of the job's data", have_all_more, 60)
+
     def kill_server(self, name: str) -> None:
         before = restarts(self.lab.pods(SERVERS)[name])
         self.lab.inside("pkill", "-KILL", "-f", "--", f"^shoal-server .*--name={name} ")
@@ -121,7 +155,7 @@ class Walk:
 
     def evict_server(self, name: str) -> None:
         before = self.lab.pods(SERVERS)[name]["metadata"]["uid"]
-        self.lab.evict(name)
+        self.lab.evict_when_allowed(name)
 
         def is_replaced() -> bool:
             pod = self.lab.pods(SERVERS).get(name)
@@ -130,13 +164,18 @@ class Walk:
         wait_until(f"{name} is another pod", is_replaced)
         self.wait_for_servers(3)
 
-    def drain_node(self, name: str) -> None:
-        self.lab.kubectl("drain", name, "--ignore-daemonsets", "--timeout=240s")
+    def pods_on(self, node: str) -> list[str]:
+        pods = {**self.lab.pods(SERVERS), **self.lab.pods(SCHEDULERS)}
+        return [name for name, pod in pods.items() if pod["spec"].get("nodeName") == node]
+
+    def drain_node(self, node: str) -> None:
+        before = self.pods_on(node)
+        if not any("-server-" in name for name in before):
+            raise LabError(f"no server was on {node}, only {before}: to drain it shows nothing")
+        self.lab.kubectl("drain", node, "--ignore-daemonsets", "--timeout=240s")
         self.wait_for_servers(3)
-        for selector in (SERVERS, SCHEDULERS):
-            left = [pod for pod, each in self.lab.pods(selector).items() if each["spec"].get("nodeName") == name]
-            if left:
-                raise LabError(f"{', '.join(left)} are still on {name}, which was drained")
+        if left := self.pods_on(node):
+            raise LabError(f"{', '.join(left)} are still on {node}, which was drained")
 
     def leading_scheduler(self) -> str:
         """Empty while none says so."""
@@ -154,9 +193,11 @@ class Walk:
         leader = self.leading_scheduler()
         if not leader:
             raise LabError("no scheduler says that it leads")
-        address = self.lab.pods(SCHEDULERS)[leader]["status"]["podIP"]
+        pod = self.lab.pods(SCHEDULERS)[leader]
+        address, before = pod["status"]["podIP"], restarts(pod)
         self.lab.inside("pkill", "-KILL", "-f", "--", f"^shoal-scheduler .*--advertise={re.escape(address)}:7070 ")
-        wait_until("another scheduler leads", lambda: self.leading_scheduler() not in ("", leader), 60)
+        wait_until(f"{leader} was started again", lambda: restarts(self.lab.pods(SCHEDULERS)[leader]) > before)
+        wait_until("a scheduler leads again", lambda: self.leading_scheduler() != "", 60)  # it may be the same
         self.wait_for_servers(3)
 
     def see_page(self) -> None:
@@ -170,17 +211,24 @@ class Walk:
             raise LabError(f"the page shows the servers {seen}")
 
     def uninstall(self) -> None:
+        """All that stays is the pod of the last `helm test`, which Helm keeps for its log, as the chart's notes say."""
         self.lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
-        wait_until("the release's pods are gone", lambda: not self.lab.pods(OF_RELEASE))
-        left = [f"{each['kind']} {each['metadata']['name']}" for each in self.lab.objects(KINDS_LEFT, OF_RELEASE)]
-        if left:
-            raise LabError(f"the release has left {', '.join(left)}")
+        kept = f"pod/{RELEASE}-status"
+        wait_until("the release's pods are gone", lambda: list(self.lab.pods(OF_RELEASE)) == [f"{RELEASE}-status"])
+        left = objects_of_release(self.lab)
+        if left != [kept]:
+            raise LabError(f"the release has left {', '.join(left)}, and not {kept} alone")
+        self.lab.kubectl("delete", kept)
+
+
+def objects_of_release(lab: Lab) -> list[str]:
+    return [name for name in lab.names_of_all_objects() if f"/{RELEASE}-" in name or f".{RELEASE}." in name]
 
 
 def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
-    lab.apply([each for each in yaml.safe_load_all((ROOT / "examples/kubernetes/etcd.yaml").read_text()) if each])
+    lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
     walk = Walk(lab, trainer)
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
     walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(tree))
@@ -188,7 +236,8 @@ def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     job = Job(lab, "train", trainer, "--until=/tmp/stop", f"--compute-ms={COMPUTE_MS}")
     walk.do("a Job of four pods trains", job.wait_for_start)
     walk.job = job
-    walk.do("the page, through the Service", walk.see_page)
+    walk.do("the page is seen through the Service", walk.see_page)
+    walk.do("all three servers get the job's data", walk.see_servers_at_work)
     walk.do("SIGKILL of a server", lambda: walk.kill_server("shoal-server-1"))
     walk.do("eviction of a server", lambda: walk.evict_server("shoal-server-2"))
     walk.do("`kubectl drain` of node2", lambda: walk.drain_node("node2"))
@@ -200,10 +249,10 @@ def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     walk.do("`helm upgrade`: 3 servers", lambda: walk.upgrade(tree, 3))
     walk.do("SIGKILL of the leading scheduler", walk.kill_leader)
     lab.kubectl("exec", job.pod_of(0), "--", "touch", "/tmp/stop")
-    steps, digest, count = job.finish()
+    steps, digest, count = job.finish(PATIENCE_S)
     walk.job = None
     undisturbed = Job(lab, "undisturbed", trainer, f"--steps={count}")
-    _, expected, _ = undisturbed.finish()
+    _, expected, _ = undisturbed.finish(PATIENCE_S + 2 * (steps[-1].ended - steps[0].ended))
     if digest != expected:
         raise LabError(f"after {count} steps the parameters have the digest {digest}; undisturbed it is {expected}")
     walk.do("`helm uninstall`", walk.uninstall)
@@ -223,31 +272,39 @@ def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
 
 
 def on_simulated_nodes(lab: Lab, nodes: int) -> dict:
-    """One server on each node; while one has no node, no other may be evicted."""
+    """One server or scheduler on a node; while one of either has no node, no other is evicted."""
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
-    lab.helm("install", RELEASE, CHART, "--wait", "--timeout=4m", "--set", f"server.replicas={nodes}")
-    used = {pod["spec"]["nodeName"] for pod in lab.pods(SERVERS).values()}
-    if len(used) != nodes:
-        raise LabError(f"{nodes} servers are on {len(used)} nodes")
-    names = [node["metadata"]["name"] for node in lab.objects("nodes")]
-    lab.kubectl("cordon", *names)
-    lab.evict("shoal-server-0")
+    counts = f"server.replicas={nodes},scheduler.replicas={SCHEDULERS_WANTED},scheduler.store=etcd://etcd:2379/shoal"
+    lab.helm("install", RELEASE, CHART, "--wait", "--timeout=4m", "--set", counts)
+    used = {}
+    for what, selector, count in (("server", SERVERS, nodes), ("scheduler", SCHEDULERS, SCHEDULERS_WANTED)):
+        used[what] = len({pod["spec"]["nodeName"] for pod in lab.pods(selector).values()})
+        if used[what] != count:
+            raise LabError(f"{count} pods of {selector} are on {used[what]} nodes")
+        check_budget(lab, selector, f"{RELEASE}-{what}")
+    lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
+    wait_until("nothing of the release is left", lambda: not objects_of_release(lab))
+    return {"nodes": nodes, "servers_on_nodes": used["server"], "schedulers_on_nodes": used["scheduler"]}
+
+
+def check_budget(lab: Lab, selector: str, name: str) -> None:
+    nodes = [node["metadata"]["name"] for node in lab.objects("nodes")]
+    lab.kubectl("cordon", *nodes)
+    lab.evict_when_allowed(f"{name}-0")
 
     def waits_for_a_node() -> bool:
-        pod = lab.pods(SERVERS).get("shoal-server-0")
+        pod = lab.pods(selector).get(f"{name}-0")
         return pod is not None and pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
-    wait_until("the evicted server waits for a node", waits_for_a_node)
+    wait_until(f"{name}-0, which was evicted, waits for a node", waits_for_a_node)
     try:
-        lab.evict("shoal-server-1")
+        lab.evict(f"{name}-1")
     except LabError as refusal:
-        if "disruption budget" not in str(refusal):
+        if OVER_BUDGET not in str(refusal):
             raise
     else:
-        raise LabError("two servers were evicted at once, against the budget")
-    lab.kubectl("uncordon", *names)
-    wait_until("the server has a node again", lambda: is_ready(lab.pods(SERVERS)["shoal-server-0"]))
-    lab.evict("shoal-server-1")
-    lab.helm("uninstall", RELEASE, "--wait", "--timeout=3m")
-    return {"nodes": nodes, "servers_on_nodes": len(used)}
+        raise LabError(f"{name}-0 and {name}-1 were evicted at once, against the budget")
+    lab.kubectl("uncordon", *nodes)
+    wait_until(f"{name}-0 has a node again", lambda: is_ready(lab.pods(selector)[f"{name}-0"]))
+    lab.evict_when_allowed(f"{name}-1")

@@ -128,4 +128,4 @@ def test_the_store_is_valid_and_its_members_find_each_other():
     options = dict(option.removeprefix("--").split("=", 1) for option in command[1:])
     assert options["initial-cluster"] == ",".join(f"{name}=http://{name}.{service}:2380" for name in names)
     store = "etcd://" + ",".join(f"{name}.{service}:2379" for name in names) + "/shoal"
-    assert f"scheduler.store={store}" in STORE.read_text(encoding="utf-8")
+    assert f"store: {store}\n" in STORE.read_text(encoding="utf-8")
