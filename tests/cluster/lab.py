@@ -83,8 +83,8 @@ class Lab:
 
     def apply(self, documents: list[dict]) -> None:
         """As the server takes them: with no field that it does not know."""
-        for document in documents:
-            self.kubectl("apply", "--validate=strict", "--filename", "-", text=json.dumps(document))
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+        self.kubectl("apply", "--validate=strict", "--filename", "-", text=text)
 
     def evict_when_allowed(self, pod: str) -> None:
         """A budget learns a moment later than its pods that they are ready."""

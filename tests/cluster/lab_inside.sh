@@ -76,7 +76,7 @@ kubectl() {
   "$tools/kubectl" --kubeconfig "$running/certificates/admin.kubeconfig" "$@"
 }
 
-control_plane() { # control_plane BIND_ADDRESS ADVERTISED_ADDRESS
+control_plane() { # control_plane BIND_ADDRESS ADVERTISED_ADDRESS SILENCE: how long a node may say nothing
   local certificates=$running/certificates
   local store=http://127.0.0.1:$((port + 1)) store_peer=http://127.0.0.1:$((port + 2))
   start etcd "$tools/etcd" --data-dir "$running/etcd" --listen-client-urls "$store" --advertise-client-urls "$store" \
@@ -97,7 +97,7 @@ control_plane() { # control_plane BIND_ADDRESS ADVERTISED_ADDRESS
   start controllers "$tools/kube-controller-manager" --kubeconfig "$certificates/controllers.kubeconfig" --leader-elect=false \
     --secure-port 0 --use-service-account-credentials --service-account-private-key-file "$certificates/accounts.key" \
     --root-ca-file "$certificates/authority.crt" --cluster-signing-cert-file "$certificates/authority.crt" \
-    --cluster-signing-key-file "$certificates/authority.key" --node-monitor-grace-period 20s
+    --cluster-signing-key-file "$certificates/authority.key" --node-monitor-grace-period "$3"
   start scheduler "$tools/kube-scheduler" --kubeconfig "$certificates/scheduler.kubeconfig" --leader-elect=false --secure-port 0
 }
 
@@ -296,7 +296,7 @@ first() { # first simulated|real NODES
   cd "$running"
   if [ "$1" = simulated ]; then
     make_certificates "https://127.0.0.1:$port" 0
-    control_plane 127.0.0.1 127.0.0.1
+    control_plane 127.0.0.1 127.0.0.1 300s # kwok speaks for all nodes, and may be late
     simulated_nodes "$2"
     volumes
     finish "$2"
@@ -314,7 +314,7 @@ network() { # network NODES
   cd "$running"
   trap 'echo "gave up: the network or the control plane of the lab failed" >&2' EXIT
   isolate "$1"
-  control_plane 0.0.0.0 "$first_node"
+  control_plane 0.0.0.0 "$first_node" 20s
   local number
   for number in $(seq "$1"); do
     (

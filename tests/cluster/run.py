@@ -50,8 +50,10 @@ def page_of(record: dict) -> str:
         lines.append(f"| {event['what']} | {event['took_s']} | {event['steps'] or ''} | {longest} |")
     lines += [
         "",
-        f"On {simulated['nodes']} simulated nodes, {simulated['servers_on_nodes']} of them had one server each and"
-        f" {simulated['schedulers_on_nodes']} one scheduler each. While a server or a scheduler waited for a node, its"
+        f"Of {simulated['nodes']} simulated nodes half were busy. {simulated['servers_on_nodes']} had one server each,"
+        f" with `topologySpread.whenUnsatisfiable: DoNotSchedule`, and {simulated['schedulers_on_nodes']} one scheduler"
+        " each. Without a spread constraint the servers were on"
+        f" {simulated['unconstrained_servers_on_nodes']} nodes. While a server or a scheduler waited for a node, its"
         " budget did not let another one be evicted, and afterwards it did.",
     ]
     return "\n".join(lines) + "\n"
@@ -108,10 +110,10 @@ def main() -> None:
             lab.load(etcd)
             return on_real_nodes(lab, "tree", other, Image("trainer", "tree").name)
 
-        print("on two real nodes", flush=True)
-        on_real = with_lab(("--real-nodes", "2"), real)
         print("on 64 simulated nodes", flush=True)
         on_simulated = with_lab(("--simulated-nodes", "64"), lambda lab: on_simulated_nodes(lab, 64))
+        print("on two real nodes", flush=True)
+        on_real = with_lab(("--real-nodes", "2"), real)
     except LabError as error:
         sys.exit(f"FAILED: {error}")
     date = datetime.date.today().isoformat()
