@@ -32,21 +32,22 @@ build_with() {
   buildah --root "$store/layers" --runroot "$store/running" --storage-driver "$(cat "$store/driver")" "$@"
 }
 
-make_base() { # make_base SUITE: docker.io/library/debian:SUITE-slim, unless it is there
-  local image=docker.io/library/debian:$1-slim
+make_base() { # the base image of the Dockerfile, unless it is there
+  local suite=trixie
+  local image=docker.io/library/debian:$suite-slim
   ! build_with inspect --type image "$image" > /dev/null 2>&1 || return 0
   local here sources=/etc/apt/sources.list.d/debian.sources certificates=() container
   [ -f $sources ] || sources=/etc/apt/sources.list
   here=$(. /etc/os-release && echo "$VERSION_CODENAME")
   local suite_sources=$store/suite.${sources##*.}
-  sed "s/\b$here\b/$1/g" "$sources" > "$suite_sources"
+  sed "s/\b$here\b/$suite/g" "$sources" > "$suite_sources"
   apt-config dump | grep -E '^Acquire::(https?|Check)' > "$store/apt.conf" || :
   [ ! -d /usr/local/share/ca-certificates ] ||
     certificates=("--customize-hook=copy-in /usr/local/share/ca-certificates /usr/local/share")
   mmdebstrap --quiet --variant=minbase --aptopt="$store/apt.conf" "${certificates[@]}" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/locale/*' \
-    --customize-hook='rm -f "$1"/etc/hostname "$1"/etc/resolv.conf' "$1" "$store/base.tar" "$suite_sources"
+    --customize-hook='rm -f "$1"/etc/hostname "$1"/etc/resolv.conf' "$suite" "$store/base.tar" "$suite_sources"
   container=$(build_with from scratch)
   build_with add --quiet "$container" "$store/base.tar" / > /dev/null
   build_with config --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
@@ -56,7 +57,7 @@ make_base() { # make_base SUITE: docker.io/library/debian:SUITE-slim, unless it 
 
 case ${1-} in
   build)
-    make_base trixie
+    make_base
     # With chroot isolation a RUN step has this machine's network: apt and pip reach what the machine reaches.
     build_with build --isolation chroot --layers --pull-never --format docker --tag "$2" "${@:3}" ;;
   save)

@@ -110,7 +110,6 @@ class Lab:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/eviction"
         self.kubectl("create", "--raw", path, "--filename", "-", text=json.dumps(eviction))
 
-
     def names_of_all_objects(self) -> list[str]:
         """In the namespace, as KIND/NAME, but for events."""
         kinds = self.kubectl("api-resources", "--verbs=list", "--namespaced", "--output=name").split()

@@ -34,8 +34,8 @@ class Event:
 class Walk:
     """One cluster with the chart, a job, and what happens to them."""
 
-    def __init__(self, lab: Lab, image: str):
-        self.lab, self.image = lab, image
+    def __init__(self, lab: Lab):
+        self.lab = lab
         self.job: Job | None = None
         self.events: list[Event] = []
         self.builds: dict[str, str] = {}  # by the id of an image, its tag
@@ -229,7 +229,7 @@ def on_real_nodes(lab: Lab, tree: str, other: str, trainer: str) -> dict:
     lab.kubectl("create", "namespace", NAMESPACE)
     lab.namespace = NAMESPACE
     lab.apply([each for each in yaml.safe_load_all(ETCD) if each])
-    walk = Walk(lab, trainer)
+    walk = Walk(lab)
     walk.do("an etcd of three members", lambda: lab.kubectl("rollout", "status", "statefulset/etcd", "--timeout=280s"))
     walk.do("`helm install --wait`: three schedulers, three servers", lambda: walk.install(tree))
     walk.do("`helm test`", lambda: lab.helm("test", RELEASE, "--logs"))
