@@ -117,6 +117,8 @@ namespace shoal {
     "The process ends in good order.") \
   X(kServerFailed, "server-failed", kError, kServer, \
     "The process ends because it could not start or lost its place in the cluster.") \
+  X(kLinkMissing, "link-missing", kWarning, kServer, \
+    "The network device to listen on has no link; the server waits for it before it registers.") \
   X(kLeaseMissing, "lease-missing", kWarning, kServer, \
     "The scheduler does not answer; open groups continue.") \
   X(kLeaseRenewedAgain, "lease-renewed-again", kInfo, kServer, \

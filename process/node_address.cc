@@ -25,6 +25,7 @@ struct Interface {
   const sockaddr* address;  // IPv4 or IPv6
   const sockaddr* netmask;  // may be null
   bool is_loopback;
+  bool has_link;
 };
 
 // The addresses of this node's devices, in the kernel's order. Valid as long as the object.
@@ -38,7 +39,9 @@ class Interfaces {
       if (entry->ifa_addr == nullptr) continue;
       const int family = entry->ifa_addr->sa_family;
       if (family != AF_INET && family != AF_INET6) continue;
-      list_.push_back({entry->ifa_name, entry->ifa_addr, entry->ifa_netmask, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+      const unsigned flags = entry->ifa_flags;
+      const bool has_link = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
+      list_.push_back({entry->ifa_name, entry->ifa_addr, entry->ifa_netmask, (flags & IFF_LOOPBACK) != 0, has_link});
     }
   }
 
@@ -48,6 +51,9 @@ class Interfaces {
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner_{nullptr, freeifaddrs};
   std::vector<Interface> list_;
 };
+
+// An additional address may carry a label, as in "eth0:1".
+std::string WithoutLabel(const std::string& device) { return device.substr(0, device.find(':')); }
 
 bool IsLinkLocal(const sockaddr* address) {
   return address->sa_family == AF_INET6 &&
@@ -177,11 +183,18 @@ absl::Status CheckAdvertisedAddress(const std::string& ip) {
 std::string DeviceOfAddress(const SocketAddress& address) {
   const Interfaces interfaces;
   for (const Interface& entry : interfaces.list()) {
-    if (!SameIp(entry.address, address.get()) && !IsOnLoopback(entry, address.get())) continue;
-    // An additional address may carry a label, as in "eth0:1".
-    return entry.device.substr(0, entry.device.find(':'));
+    if (SameIp(entry.address, address.get()) || IsOnLoopback(entry, address.get())) return WithoutLabel(entry.device);
   }
   return "";
+}
+
+std::set<std::string> DevicesWithLink() {
+  const Interfaces interfaces;
+  std::set<std::string> devices;
+  for (const Interface& entry : interfaces.list()) {
+    if (entry.has_link && !IsLinkLocal(entry.address)) devices.insert(WithoutLabel(entry.device));
+  }
+  return devices;
 }
 
 }  // namespace shoal

@@ -1,9 +1,11 @@
-// IP addresses of this node: the one at which other nodes reach it, whether it has a given one, and on which device.
+// IP addresses of this node: the one at which other nodes reach it, whether it has a given one, on which device, and
+// which devices have a link.
 //
 // Any thread. Nothing is sent except what is needed to look up a name.
 #ifndef SHOAL_PROCESS_NODE_ADDRESS_H_
 #define SHOAL_PROCESS_NODE_ADDRESS_H_
 
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +27,9 @@ absl::Status CheckAdvertisedAddress(const std::string& ip);
 
 // "eth0", "lo". Empty: no device of this node has this address (or it is 0.0.0.0 or ::, which every device has).
 std::string DeviceOfAddress(const SocketAddress& address);
+
+// The devices of this node that have an address and a link. A pulled cable takes the link and leaves the addresses.
+std::set<std::string> DevicesWithLink();
 
 }  // namespace shoal
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/overloaded.h"
+#include "core/wait_report.h"
 #include "net/wake_up.h"
 #include "process/clock.h"
 #include "process/draw_incarnation.h"
@@ -30,6 +31,7 @@ namespace shoal {
 namespace {
 
 constexpr int64_t kDrainedPollNs = 100 * kNsPerMs;
+constexpr int64_t kLinkPollNs = 100 * kNsPerMs;
 constexpr char kSysfs[] = "/sys";
 
 // The device that the data plane will use, as far as that is known.
@@ -82,7 +84,7 @@ class Server::Parts {
         end_wake_up_(std::move(end_wake_up)) {}
   ~Parts() { Stop("the server object was destroyed"); }
 
-  absl::Status Listen();
+  absl::Status Listen(int cancel_fd);
   absl::Status Register(int cancel_fd);
   absl::Status Serve();
   void Drain(std::string_view reason);
@@ -98,6 +100,8 @@ class Server::Parts {
   bool asked_to_drain() const { return asked_to_drain_; }
 
  private:
+  // Waits until the network device has a link.
+  absl::StatusOr<std::unique_ptr<ServerThread>> StartIoThread(const ServerThreadOptions& options, int cancel_fd) const;
   void KeepLease();
   // Commands, answers and time for the lease loop, and what follows for the threads.
   void StepLease();
@@ -160,7 +164,30 @@ void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, cons
                               recorder.Text(ReadNowAtNextMillisecond())));
 }
 
-absl::Status Server::Parts::Listen() {
+absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const ServerThreadOptions& options,
+                                                                           int cancel_fd) const {
+  const uint64_t since_ns = MonotonicNs();
+  const uint64_t until_ns = since_ns + config_.timeout_ms * kNsPerMs;
+  WaitReport wait(since_ns, until_ns);
+  while (true) {
+    absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
+    if (!absl::IsUnavailable(thread.status())) return thread;
+    const uint64_t now_ns = MonotonicNs();
+    if (now_ns >= until_ns) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain: ", thread.status().message()));
+    }
+    if (wait.TakeDue(now_ns)) {
+      Log(EventKind::kLinkMissing, absl::StrCat(wait.WaitedFor("a link", now_ns), ": ", thread.status().message()));
+    }
+    const int wake_fd = cancel_fd < 0 ? lease_wake_up_->fd() : cancel_fd;
+    if (WaitReadable({wake_fd}, kLinkPollNs) && cancel_fd >= 0) {
+      return absl::CancelledError(absl::StrCat("stopped while it waited: ", thread.status().message()));
+    }
+  }
+}
+
+absl::Status Server::Parts::Listen(int cancel_fd) {
   if (!config_.flight_recorder.empty()) {
     absl::StatusOr<std::unique_ptr<FlightFolder>> folder =
         FlightFolder::Start(config_.flight_recorder,
@@ -191,7 +218,7 @@ absl::Status Server::Parts::Listen() {
       rank_became_absent_ = true;
       lease_wake_up_->Signal();
     };
-    absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
+    absl::StatusOr<std::unique_ptr<ServerThread>> thread = StartIoThread(options, cancel_fd);
     if (!thread.ok()) return thread.status();
     if (!(*thread)->placed().ok()) Log(EventKind::kServerMisplaced, std::string((*thread)->placed().message()));
     registration_.addresses.push_back((*thread)->address());
@@ -401,7 +428,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   absl::StatusOr<std::unique_ptr<WakeUp>> end_wake_up = WakeUp::Make();
   if (!end_wake_up.ok()) return end_wake_up.status();
   auto parts = std::make_unique<Parts>(config, std::move(log), *std::move(lease_wake_up), *std::move(end_wake_up));
-  status = parts->Listen();
+  status = parts->Listen(cancel_fd);
   if (status.ok()) status = parts->Register(cancel_fd);
   if (status.ok()) status = parts->Serve();
   if (!status.ok()) return status;

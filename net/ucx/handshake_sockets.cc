@@ -102,6 +102,9 @@ absl::Status HandshakeSockets::WatchAs(int fd, uint64_t what, uint32_t events, i
 
 absl::Status HandshakeSockets::Watch(int watched_fd) { return WatchAs(watched_fd, kWatched, EPOLLIN, EPOLL_CTL_ADD); }
 
+// A copy of the descriptor in a forked child would keep the kernel watching.
+void HandshakeSockets::Unwatch(int watched_fd) { epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, watched_fd, nullptr); }
+
 absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(ip, port);
   if (!address.ok()) return address.status();

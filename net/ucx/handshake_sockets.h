@@ -94,6 +94,8 @@ class HandshakeSockets {
   // Adds a descriptor to fd(). Its owner closes it after this object is destroyed. ResourceExhausted: the kernel
   // refused.
   absl::Status Watch(int watched_fd);
+  // Before its owner closes it while this object goes on.
+  void Unwatch(int watched_fd);
 
  private:
   struct Connection {

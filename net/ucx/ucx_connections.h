@@ -1,14 +1,15 @@
 // The inside of the UCX transport. Nothing outside net/ucx/ includes this header.
 //
-// One class in five files: ucx_transport.cc is the port's calls, ucx_handshakes.cc what comes before UCX, ucx_peers.cc
-// the life of a connection, ucx_receive.cc what arrives, ucx_description.cc what carries the bytes. UCX calls back from
-// ucp_worker_progress and from ucp_ep_close_nbx; a callback only notes what happened (pending_, failed_). Endpoints are
-// closed from Poll, Close and the destructor alone.
+// One class in six files: ucx_transport.cc is the port's calls, ucx_workers.cc what they stand on, ucx_handshakes.cc
+// what comes before UCX, ucx_peers.cc the life of a connection, ucx_receive.cc what arrives, ucx_description.cc what
+// carries the bytes. UCX calls back from ucp_worker_progress and from ucp_ep_close_nbx; a callback only notes what
+// happened (pending_, failed_). Endpoints are closed from Poll, Close and the destructor alone.
 //
 // How two transports come together:
 //   1. The client reserves a port and dials the server's own socket. Its greeting names the port (handshake_message.h).
 //   2. The server lets that port in at UCX's listener (listener_gate.h) and answers with the listener's port.
 //   3. The client has UCX connect from the one port to the other; the server knows by them which peer it is.
+//      Where the way leads over a device that had no link when its UcxWorker was made, a new one is made first.
 //   4. Both send a greeting over UCX, and are up when they have received the other's, unless TCP would carry payload
 //      where it must not. The handshake's socket stays open: its end is the peer's end.
 #ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
@@ -37,7 +38,7 @@ namespace shoal {
 
 class UcxTransport final : public Transport, private PayloadLender {
  public:
-  explicit UcxTransport(const UcxTransportOptions& options) : options_(options) {}
+  explicit UcxTransport(const UcxTransportOptions& options) : options_(options), ucx_settings_(options) {}
   ~UcxTransport() override;
 
   // Errors as of MakeUcxTransport. Once, before everything else.
@@ -79,6 +80,7 @@ class UcxTransport final : public Transport, private PayloadLender {
 
   struct Peer {
     UcxTransport* transport = nullptr;
+    UcxWorker* ucx = nullptr;  // null: there was never an endpoint
     PeerId id;
     ConnectionId connection;      // of the handshake; 0: has ended
     ReservedPort reserved_port;   // kDialing
@@ -119,6 +121,7 @@ class UcxTransport final : public Transport, private PayloadLender {
   // An eager payload that was lent.
   struct Loan {
     PeerId peer;  // may be gone
+    UcxWorker* ucx = nullptr;
     void* descriptor = nullptr;
     size_t payload_bytes = 0;
   };
@@ -137,6 +140,13 @@ class UcxTransport final : public Transport, private PayloadLender {
   absl::StatusOr<Peer*> FindReadyPeer(PeerId peer_id);
   void ReleaseOffer(OfferId offer_id);
   bool Progress();
+
+  // ucx_workers.cc
+  absl::Status AddWorker();
+  // What can use the device of this address of the node: the newest one, or a new one.
+  absl::StatusOr<UcxWorker*> WorkerFor(const SocketAddress& own_address);
+  void DropUnusedWorkers();
+  bool ProgressWorkers();
 
   // ucx_handshakes.cc
   absl::Status StartListening();
@@ -170,7 +180,7 @@ class UcxTransport final : public Transport, private PayloadLender {
   static void OnEndpointClosed(void* request, ucs_status_t status, void* user_data);
 
   // ucx_receive.cc
-  absl::Status RegisterHandlers();
+  absl::Status RegisterHandlers(const UcxWorker& ucx);
   Peer* SenderOf(const ucp_am_recv_param_t* param, MessageType type);
   ucs_status_t TakePayload(Peer& peer, std::span<const std::byte> header, void* data, size_t length, bool rendezvous);
   static ucs_status_t OnNote(void* argument, const void* header, size_t header_length, void* data, size_t length,
@@ -183,12 +193,14 @@ class UcxTransport final : public Transport, private PayloadLender {
   static void OnReceived(void* request, ucs_status_t status, size_t length, void* user_data);
 
   const UcxTransportOptions options_;
+  const UcxSettings ucx_settings_;
   size_t rendezvous_threshold_bytes_ = 0;
   std::string settings_;  // UcxSettings::Agreement, as far as a greeting takes it
   std::unique_ptr<HandshakeSockets> sockets_;
-  std::unique_ptr<UcxWorker> ucx_;
-  uint16_t ucx_port_ = 0;               // of UCX's listener
-  std::unique_ptr<ListenerGate> gate_;  // before it
+  std::vector<std::unique_ptr<UcxWorker>> workers_;  // the newest one comes last
+  UcxWorker* listening_ = nullptr;                   // one of workers_
+  uint16_t ucx_port_ = 0;                            // of UCX's listener
+  std::unique_ptr<ListenerGate> gate_;               // before it
   bool stopping_ = false;
   int polls_without_sockets_ = 0;
   uint64_t next_peer_ = 1;

@@ -31,12 +31,12 @@ std::string UcxTransport::Describe() const {
   }
   std::string what = absl::StrJoin(used, ",");
   if (used.empty()) {
-    const UcxSettings& settings = ucx_->settings();
-    std::set<std::string> usable = ucx_->transports();
-    if (!settings.tcp_may_carry_payload()) std::erase_if(usable, IsTcp);
+    std::set<std::string> usable;
+    if (!workers_.empty()) usable = workers_.back()->transports();
+    if (!ucx_settings_.tcp_may_carry_payload()) std::erase_if(usable, IsTcp);
     what = absl::StrCat(WithoutDevices(usable), " (not connected)");
-    if (settings.wants_rdma() && std::ranges::all_of(usable, IsTcp)) {
-      absl::StrAppend(&what, ", not what was asked for: ", settings.transports());
+    if (ucx_settings_.wants_rdma() && std::ranges::all_of(usable, IsTcp)) {
+      absl::StrAppend(&what, ", not what was asked for: ", ucx_settings_.transports());
     }
   }
   return absl::StrCat("ucx ", major, ".", minor, ".", release, ": ", what);
@@ -53,10 +53,10 @@ TransportReport UcxTransport::Report(std::span<const PeerId> peers) const {
 
 absl::Status UcxTransport::NoteTransports(Peer& peer) {
   peer.transports = LanesOf(peer.endpoint).payload;
-  if (ucx_->settings().tcp_may_carry_payload() || std::ranges::none_of(peer.transports, IsTcp)) return absl::OkStatus();
+  if (ucx_settings_.tcp_may_carry_payload() || std::ranges::none_of(peer.transports, IsTcp)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the connection to ", peer.address, " would use ", absl::StrJoin(peer.transports, ","), ", but transports=\"",
-      ucx_->settings().transports(),
+      ucx_settings_.transports(),
       "\" leaves TCP out: see that both sides have an RDMA device that reaches the other (ucx_info -d), or "
       "add tcp to the list"));
 }

@@ -4,12 +4,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/ucx/ucx_connections.h"
+#include "process/node_address.h"
 
 namespace shoal {
 
 absl::Status UcxTransport::StartListening() {
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
+  const std::string device = address.ok() ? DeviceOfAddress(*address) : "";
+  if (!device.empty() && !DevicesWithLink().contains(device)) {
+    return absl::UnavailableError(absl::StrCat("network device ", device, ", which has address ", options_.listen_ip,
+                                               ", has no link; see to its cable and its switch"));
+  }
   if (absl::Status status = sockets_->Listen(options_.listen_ip, options_.port); !status.ok()) return status;
-  const absl::StatusOr<SocketAddress> listener = ucx_->Listen(options_.listen_ip, &OnConnectionRequest, this);
+  listening_ = workers_.back().get();
+  const absl::StatusOr<SocketAddress> listener = listening_->Listen(options_.listen_ip, &OnConnectionRequest, this);
   if (!listener.ok()) return listener.status();
   ucx_port_ = PortOf(*listener);
   absl::StatusOr<std::unique_ptr<ListenerGate>> gate = ListenerGate::Close(*listener);
@@ -148,12 +156,13 @@ void UcxTransport::AcceptConnection(ucp_conn_request_h request) {
   if (ucp_conn_request_query(request, &attributes) == UCS_OK) address = FormatSocketAddress(attributes.client_address);
   const auto found = guest_by_address_.find(address);
   if (stopping_ || found == guest_by_address_.end()) {
-    ucp_listener_reject(ucx_->listener(), request);
+    ucp_listener_reject(listening_->listener(), request);
     return;
   }
   const ConnectionId connection = found->second;
   ForgetGuest(connection);
   Peer& peer = AddPeer(PeerState::kAccepted, std::move(address));
+  peer.ucx = listening_;
   BindConnection(peer, connection);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;

@@ -27,7 +27,7 @@ absl::Status UcxTransport::MakeEndpoint(Peer& peer, ucp_ep_params_t params) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &OnEndpointError;
   params.err_handler.arg = &peer;
-  const ucs_status_t status = ucp_ep_create(ucx_->worker(), &params, &peer.endpoint);
+  const ucs_status_t status = ucp_ep_create(peer.ucx->worker(), &params, &peer.endpoint);
   if (status != UCS_OK) {
     peer.endpoint = nullptr;
     return StatusFromUcs(status, absl::StrCat("connecting to ", peer.address));
@@ -49,6 +49,12 @@ absl::StatusOr<PeerId> UcxTransport::Connect(const std::string& address) {
 
 void UcxTransport::ConnectEndpoint(Peer& peer, const SocketAddress& to) {
   const SocketAddress from = peer.reserved_port.address();
+  const absl::StatusOr<UcxWorker*> ucx = WorkerFor(from);
+  if (!ucx.ok()) {
+    Fail(peer, ucx.status());
+    return;
+  }
+  peer.ucx = *ucx;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;

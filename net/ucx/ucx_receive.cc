@@ -20,7 +20,7 @@ std::span<const std::byte> UcxTransport::Greeting() {
   return std::as_bytes(std::span(kGreeting));
 }
 
-absl::Status UcxTransport::RegisterHandlers() {
+absl::Status UcxTransport::RegisterHandlers(const UcxWorker& ucx) {
   struct Handler {
     MessageType type;
     ucp_am_recv_callback_t callback;
@@ -40,7 +40,7 @@ absl::Status UcxTransport::RegisterHandlers() {
     param.flags = handler.flags;
     param.cb = handler.callback;
     param.arg = this;
-    if (const ucs_status_t status = ucp_worker_set_am_recv_handler(ucx_->worker(), &param); status != UCS_OK) {
+    if (const ucs_status_t status = ucp_worker_set_am_recv_handler(ucx.worker(), &param); status != UCS_OK) {
       return StatusFromUcs(status, "UCX refused a message handler");
     }
   }

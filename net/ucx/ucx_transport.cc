@@ -1,5 +1,6 @@
 #include "net/ucx/ucx_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -29,34 +30,31 @@ absl::Status UcxTransport::Start() {
   absl::StatusOr<std::unique_ptr<HandshakeSockets>> sockets = HandshakeSockets::Make();
   if (!sockets.ok()) return sockets.status();
   sockets_ = *std::move(sockets);
-  absl::StatusOr<std::unique_ptr<UcxWorker>> ucx = UcxWorker::Make(options_);
-  if (!ucx.ok()) return ucx.status();
-  ucx_ = *std::move(ucx);
-  settings_ = ucx_->settings().Agreement().substr(0, kMaxSettingsBytes);
+  settings_ = ucx_settings_.Agreement().substr(0, kMaxSettingsBytes);
   rendezvous_threshold_bytes_ =
-      options_.rendezvous_threshold_bytes.value_or(ucx_->settings().rendezvous_threshold_bytes());
-  if (absl::Status status = RegisterHandlers(); !status.ok()) return status;
-  if (absl::Status status = sockets_->Watch(ucx_->event_fd()); !status.ok()) return status;
-  return options_.listen_ip.empty() ? absl::OkStatus() : StartListening();
+      options_.rendezvous_threshold_bytes.value_or(ucx_settings_.rendezvous_threshold_bytes());
+  const absl::Status added = AddWorker();
+  // Whoever only connects can wait until there is a way.
+  if (options_.listen_ip.empty()) return absl::IsUnavailable(added) ? absl::OkStatus() : added;
+  return added.ok() ? StartListening() : added;
 }
 
 UcxTransport::~UcxTransport() {
-  if (ucx_ == nullptr) return;
   stopping_ = true;
   const auto settled = std::chrono::steady_clock::now() + kMaxSettleTime;
   while (AnyConnecting() && std::chrono::steady_clock::now() < settled) {
-    ucp_worker_progress(ucx_->worker());
+    ProgressWorkers();
     EndFailedPeers();
   }
   for (const auto& [id, peer] : peers_) EndPeer(*peer, absl::OkStatus());
   const auto deadline = std::chrono::steady_clock::now() + kMaxShutdownTime;
   ReportEndedPeers();
   while (!peers_.empty() && std::chrono::steady_clock::now() < deadline) {
-    ucp_worker_progress(ucx_->worker());
+    ProgressWorkers();
     ReportEndedPeers();
   }
   // UCX finishes closed connections behind the scenes; a last look keeps it from complaining.
-  while (ucp_worker_progress(ucx_->worker()) != 0 && std::chrono::steady_clock::now() < deadline) {
+  while (ProgressWorkers() && std::chrono::steady_clock::now() < deadline) {
   }
 }
 
@@ -194,7 +192,8 @@ absl::Status UcxTransport::Accept(OfferId offer_id, std::span<std::byte> buffer,
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   // The descriptor is UCX's from here on, also when this fails.
-  void* request = ucp_am_recv_data_nbx(ucx_->worker(), offer.descriptor, buffer.data(), buffer.size(), &param);
+  void* request =
+      ucp_am_recv_data_nbx(offer.peer->ucx->worker(), offer.descriptor, buffer.data(), buffer.size(), &param);
   if (!UCS_PTR_IS_PTR(request)) FinishOperation(operation, UCS_PTR_STATUS(request));
   return absl::OkStatus();
 }
@@ -210,7 +209,10 @@ const std::byte* UcxTransport::Borrow(OfferId offer_id) {
   const Offer offer = found->second;
   offer.peer->offers.erase(offer_id);
   offers_.erase(found);
-  const Loan loan = {.peer = offer.peer->id, .descriptor = offer.descriptor, .payload_bytes = offer.payload_bytes};
+  const Loan loan = {.peer = offer.peer->id,
+                     .ucx = offer.peer->ucx,
+                     .descriptor = offer.descriptor,
+                     .payload_bytes = offer.payload_bytes};
   loans_.emplace(offer_id, loan);
   return static_cast<const std::byte*>(offer.descriptor);
 }
@@ -220,7 +222,7 @@ void UcxTransport::Return(OfferId offer_id) {
   if (found == loans_.end()) return;
   const Loan loan = found->second;
   loans_.erase(found);
-  ucp_am_data_release(ucx_->worker(), loan.descriptor);
+  ucp_am_data_release(loan.ucx->worker(), loan.descriptor);
   if (const auto peer = peers_.find(loan.peer); peer != peers_.end()) peer->second->held_bytes -= loan.payload_bytes;
 }
 
@@ -231,7 +233,7 @@ void UcxTransport::Decline(OfferId offer_id) {
 void UcxTransport::ReleaseOffer(OfferId offer_id) {
   const auto found = offers_.find(offer_id);
   const Offer& offer = found->second;
-  ucp_am_data_release(ucx_->worker(), offer.descriptor);
+  ucp_am_data_release(offer.peer->ucx->worker(), offer.descriptor);
   offer.peer->offers.erase(offer_id);
   if (!offer.rendezvous) offer.peer->held_bytes -= offer.payload_bytes;
   offers_.erase(found);
@@ -240,7 +242,7 @@ void UcxTransport::ReleaseOffer(OfferId offer_id) {
 bool UcxTransport::Progress() {
   bool found = false;
   for (int i = 0; i < kMaxProgressCallsPerPoll && pending_.size() < options_.limits.max_events_per_poll; ++i) {
-    if (ucp_worker_progress(ucx_->worker()) == 0) break;
+    if (!ProgressWorkers()) break;
     found = true;
   }
   return found;
@@ -254,6 +256,7 @@ std::span<const TransportEvent> UcxTransport::Poll() {
   }
   EndFailedPeers();
   ReportEndedPeers();
+  if (!busy) DropUnusedWorkers();
   returned_.Clear();
   returned_.Swap(pending_);
   return returned_.events();
@@ -262,7 +265,8 @@ std::span<const TransportEvent> UcxTransport::Poll() {
 bool UcxTransport::Arm() {
   // Whether UCX would wake us for the end of a forced close is not written anywhere.
   if (!pending_.empty() || !failed_.empty() || !ending_.empty() || sockets_->HasWork()) return false;
-  if (ucp_worker_arm(ucx_->worker()) != UCS_OK) return false;
+  const auto is_armed = [](const auto& ucx) { return ucp_worker_arm(ucx->worker()) == UCS_OK; };
+  if (!std::ranges::all_of(workers_, is_armed)) return false;
   // Verbs tell only of what completes after the arming, and UCX doesn't look again at what completed just before it
   // (many network cards do by themselves; Soft-RoCE does not): without this look we might sleep over it.
   return !Progress();

@@ -43,8 +43,9 @@ struct UcxTransportOptions {
   TransportLimits limits;
 };
 
-// InvalidArgument: unknown address, device or transport. AlreadyExists: the port is taken. Internal and others: UCX
-// failed; the text has its reason.
+// InvalidArgument: unknown address, device or transport. AlreadyExists: the port is taken. Unavailable: the device to
+// listen on has no link now; try again. (One to connect over may get its link later: connections fail until then.)
+// Internal and others: UCX failed; the text has its reason.
 absl::StatusOr<std::unique_ptr<Transport>> MakeUcxTransport(const UcxTransportOptions& options);
 
 }  // namespace shoal

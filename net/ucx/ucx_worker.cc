@@ -1,5 +1,6 @@
 #include "net/ucx/ucx_worker.h"
 
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,10 +10,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/frame.h"
 #include "net/ucx/ucx_lanes.h"
 #include "net/ucx/ucx_status.h"
 #include "process/lockable_memory.h"
+#include "process/node_address.h"
 
 namespace shoal {
 namespace {
@@ -48,7 +51,14 @@ absl::Status Modify(ucp_config_t* config, const std::vector<UcxSetting>& setting
   return absl::OkStatus();
 }
 
+// UCX has found no device or none that may be used.
 absl::Status NoSuchTransport(const UcxSettings& settings) {
+  const std::vector<std::string> devices = absl::StrSplit(settings.net_devices(), ',', absl::SkipEmpty());
+  for (const std::string& device : devices) {
+    if (if_nametoindex(device.c_str()) == 0 || DevicesWithLink().contains(device)) continue;
+    return absl::UnavailableError(absl::StrCat(
+        "network device ", device, " has no link or no address; see to its cable, its switch and its settings"));
+  }
   std::string text = absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
                                   settings.net_devices().empty() ? "any" : settings.net_devices(),
                                   "\" here; ucx_info -d lists what this node has (a container needs /dev/infiniband)");
@@ -60,9 +70,18 @@ absl::Status NoSuchTransport(const UcxSettings& settings) {
 
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOptions& options) {
   std::unique_ptr<UcxWorker> worker(new UcxWorker(options));
+  worker->devices_ = DevicesWithLink();
   if (absl::Status status = worker->MakeContext(options); !status.ok()) return status;
   if (absl::Status status = worker->MakeWorker(); !status.ok()) return status;
+  // One that lost its link meanwhile may not have been found.
+  const std::set<std::string> still = DevicesWithLink();
+  std::erase_if(worker->devices_, [&](const std::string& device) { return !still.contains(device); });
   return worker;
+}
+
+bool UcxWorker::Knows(const SocketAddress& own_address) const {
+  const std::string device = DeviceOfAddress(own_address);
+  return devices_.contains(device) || !DevicesWithLink().contains(device);
 }
 
 absl::Status UcxWorker::MakeContext(const UcxTransportOptions& options) {

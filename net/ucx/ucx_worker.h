@@ -23,7 +23,8 @@ namespace shoal {
 class UcxWorker {
  public:
   // InvalidArgument: unknown device or transports, or none but TCP where TCP may not carry payload; the text says which
-  // were asked for. FailedPrecondition: too little memory may be locked for RDMA. Internal: UCX failed otherwise.
+  // were asked for. Unavailable: the device that was asked for has no link now. FailedPrecondition: too little memory
+  // may be locked for RDMA. Internal: UCX failed otherwise.
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Make(const UcxTransportOptions& options);
   // Every endpoint must be closed by then.
   ~UcxWorker();
@@ -34,6 +35,10 @@ class UcxWorker {
   // ResourceExhausted: none is free. Internal and others: UCX failed. `on_request` is called with `argument` from
   // ucp_worker_progress.
   absl::StatusOr<SocketAddress> Listen(const std::string& ip, ucp_listener_conn_callback_t on_request, void* argument);
+
+  // False: this address of the node is on a device that has a link now and had none when this was made. UCX looks for
+  // devices once and takes those with a link, so only a new UcxWorker can use this one.
+  bool Knows(const SocketAddress& own_address) const;
 
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
@@ -50,6 +55,7 @@ class UcxWorker {
   absl::Status MakeWorker();
 
   const UcxSettings settings_;
+  std::set<std::string> devices_;  // of the kernel, that UCX could find
   std::set<std::string> transports_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;

@@ -25,6 +25,7 @@ START_AND_END_S = 240
 SURVIVED = [
     "server_back_after_outage",
     "server_back_after_pulled_cable",
+    "rank_started_while_its_cable_is_pulled",
     "only_server_back_after_outage",
     "path_cut_then_other_server_dies",
     "one_way_server_to_rank",

@@ -43,18 +43,19 @@ class LinkedCluster(Cluster):
 
     def start_servers(self) -> dict[str, Process]:
         """One on each of network.servers, by the node's name, which is its own as well."""
-        servers = {node.name: self._launch_server_on(node) for node in self.network.servers}
+        servers = {node.name: self.launch_server_on(node) for node in self.network.servers}
         for server in servers.values():
             server.wait_for_line(SERVER_LISTENS)
         return servers
 
     def start_server_on(self, node: Node) -> Process:
-        server = self._launch_server_on(node)
+        server = self.launch_server_on(node)
         server.wait_for_line(SERVER_LISTENS)
         return server
 
-    def _launch_server_on(self, node: Node) -> Process:
-        options = ["--name", node.name, "--net-device", node.device, "--network-only"]
+    def launch_server_on(self, node: Node, *more_options: str) -> Process:
+        """Without waiting for it."""
+        options = ["--name", node.name, "--net-device", node.device, "--network-only", *more_options]
         with self.on(node):
             return self.launch_server(*options, advertise=node.address)
 

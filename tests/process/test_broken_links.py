@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster import Cluster, Process
+from cluster import SERVER_LISTENS, Cluster, Process
 from job_runs import digests, let_go_on, refusal, wait_for_line_of_all
 from linked_cluster import LinkedCluster, cut_path, linked_cluster
 from rig.nodes import Node
@@ -15,6 +15,7 @@ from rig.network import Network, run_in
 
 LEASE_TTL_MS = 1500
 LEASE_TTL_S = LEASE_TTL_MS / 1000
+KERNEL_NOTICES_S = 5  # within one or two
 RANKS = 3
 ROUNDS = 4
 # Small chunks are sent at once: a server that stands still has them in its kernel. Large ones wait to be asked for.
@@ -95,6 +96,50 @@ def test_f3_a_servers_device_goes_down_for_good_in_mid_op(undisturbed: set[str])
         let_go_on(ranks, ROUNDS - 1)
         assert digests(ranks) == undisturbed
         assert cluster.servers()[victim.name]["state"] == "lost"
+
+
+def pull_cable(network: Network, node: Node) -> None:
+    """Returns when the node knows."""
+    network.pull_cable(node)
+    deadline = time.monotonic() + KERNEL_NOTICES_S
+    while "NO-CARRIER" not in run_in(node.namespace, ["ip", "-o", "link", "show", "dev", node.device]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_i10_ranks_that_are_started_while_a_cable_is_pulled_work_when_it_is_back(undisturbed: set[str]):
+    """UCX looks for network devices once, and finds those that have a link then."""
+    with linked_cluster(RANKS, 1) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        cluster.start_servers()
+        late = cluster.network.workers[1]
+        pull_cable(cluster.network, late)
+        ranks = cluster.start_ranks_on(cluster.network.workers, "--job", "late", "--timeout-ms", "12000", *OPTIONS)
+        ranks[1].wait_for_line("waited .* for a scheduler")
+        cluster.network.mend_cable(late)
+        mended_at = time.monotonic()
+        wait_for_line_of_all(ranks, "^round 0 done$")
+        assert time.monotonic() - mended_at < LEASE_TTL_S + 1
+        let_go_on(ranks, ROUNDS)
+        assert digests(ranks) == undisturbed
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "found"])
+def test_a_server_that_is_started_while_its_cable_is_pulled_says_so_and_waits(named: bool):
+    with linked_cluster(0, 1) as cluster:
+        cluster.start_scheduler_on_control(LEASE_TTL_MS)
+        node = cluster.network.servers[0]
+        device = node.device if named else ""
+        pull_cable(cluster.network, node)
+        gives_up = cluster.launch_server_on(node, "--net-device", device, "--timeout", "400")
+        assert gives_up.wait() == 1
+        no_link = f"network device {node.device}.* has no link"
+        gives_up.wait_for_line(f"ERROR server server-failed: waited 0.4 s in vain: {no_link}")
+        server = cluster.launch_server_on(node, "--net-device", device, "--timeout", "10000")
+        server.wait_for_line(f"link-missing: waited .* for a link .*: {no_link}")
+        cluster.network.mend_cable(node)
+        server.wait_for_line(SERVER_LISTENS)
+        assert cluster.servers()[node.name]["state"] == "live"
 
 
 def test_f5_a_rank_is_cut_off_from_one_server_whose_lease_runs_on(undisturbed: set[str]):

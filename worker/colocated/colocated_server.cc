@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxNodeNameBytes = 100;  // of a server's name, which has a limit
 constexpr std::chrono::milliseconds kDrainPoll(10);
 
-// What a server says while it registers is about the scheduler that it waits for.
+// What a server says while it registers is about the link or the scheduler that it waits for.
 struct Registering {
   WaitReport wait;
   std::atomic<bool> over = false;
@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<ColocatedServer>> ColocatedServer::Start(const Co
   // What goes wrong comes back as a status; the program's own output stays its own.
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, [registering, notices](const LogEvent& event) {
     if (event.kind == EventKind::kFlightRecorded) notices->Say(absl::StrCat("colocated server: ", event.text));
+    const bool waits = event.kind == EventKind::kLeaseMissing || event.kind == EventKind::kLinkMissing;
     const uint64_t now_ns = MonotonicNs();
-    if (registering->over || event.kind != EventKind::kLeaseMissing || !registering->wait.TakeDue(now_ns)) return;
+    if (registering->over || !waits || !registering->wait.TakeDue(now_ns)) return;
     notices->Say(
         absl::StrCat(registering->wait.WaitedFor("its colocated server to register", now_ns), ": ", event.text));
   });

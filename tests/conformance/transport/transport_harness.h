@@ -137,8 +137,11 @@ class Node {
     }
     return absl::NotFoundError("not down");
   }
-  // The one that came last.
-  PeerId LastPeer() const { return All(TransportEventKind::kPeerUp).back().event.peer; }
+  // The one that came last. 0: none has come.
+  PeerId LastPeer() const {
+    const std::vector<Seen> up = All(TransportEventKind::kPeerUp);
+    return up.empty() ? PeerId() : up.back().event.peer;
+  }
 
   // Fails the test unless tokens 1 .. count ended in exactly one kSent each.
   void ExpectEachSentOnce(uint64_t count) const {

@@ -26,5 +26,10 @@ TEST(OwnAddress, SaysThatThereIsNoWay) {
   EXPECT_THAT(std::string(address.status().message()), HasSubstr("cannot resolve the name name.invalid"));
 }
 
+TEST(DevicesWithLink, AreThoseThatCanBeUsedNow) {
+  EXPECT_TRUE(DevicesWithLink().contains("lo"));
+  EXPECT_FALSE(DevicesWithLink().contains("eth999"));
+}
+
 }  // namespace
 }  // namespace shoal

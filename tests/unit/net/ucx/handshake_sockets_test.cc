@@ -1,8 +1,12 @@
-// The sockets alone, without UCX: what they do when the process runs out of descriptors.
+// The sockets alone, without UCX.
 #include "net/ucx/handshake_sockets.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/open_file_limit.h"
@@ -62,6 +66,21 @@ TEST_F(HandshakeSocketsTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
   EXPECT_LT(polls_, 100) << "asks again and again for what there is not";
   limit_.Restore();
   EXPECT_TRUE(PollUntil([&] { return greeted_ == 1; }));
+}
+
+TEST_F(HandshakeSocketsTest, ADescriptorIsWatchedUntilThatIsOver) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const int copy = dup(ends[0]);  // as a forked child has one
+  ASSERT_TRUE(sockets_->Watch(ends[0]).ok());
+  EXPECT_FALSE(WaitReadable({sockets_->fd()}, 0));
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  EXPECT_TRUE(WaitReadable({sockets_->fd()}, 0));
+  sockets_->Unwatch(ends[0]);
+  close(ends[0]);
+  EXPECT_FALSE(WaitReadable({sockets_->fd()}, 0));
+  close(copy);
+  close(ends[1]);
 }
 
 // A listener whose queue is full answers attempts to connect as a silent path does: not at all.
