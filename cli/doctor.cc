@@ -27,6 +27,9 @@ constexpr uint64_t kFilesOfAProgram = 256;
 constexpr uint64_t kFilesOfAnIoThread = 4;
 constexpr uint32_t kUsualMtu = 1500;
 constexpr uint64_t kFastDeviceMbit = 25'000;
+// Headers take a sixteenth of what crosses an Ethernet link, and something else is always under way.
+constexpr double kFullLink = 0.8;
+constexpr double kBusyCore = 0.9;
 
 std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
@@ -176,6 +179,51 @@ void JudgeServers(const Examination& seen, Findings* findings) {
   }
 }
 
+void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwidth>& bandwidth, uint64_t device_mbit,
+                    Findings* findings) {
+  const std::string who = absl::StrCat("server ", server.name(), " on ", server.node());
+  if (absl::IsNotFound(bandwidth.status())) {
+    findings->Warn("bandwidth", absl::StrCat("to ", who, " was not measured: ", bandwidth.status().message()),
+                   "install shoalctl and shoal-perf of one release in one folder");
+    return;
+  }
+  if (!bandwidth.ok()) {
+    findings->Add("bandwidth", Verdict::kProblem,
+                  absl::StrCat("nothing could be sent to ", who, ": ", bandwidth.status().message()),
+                  "ranks here can't either: give both sides the same transports, and devices that reach each other");
+    return;
+  }
+  const bool is_slow = bandwidth->mbit_per_s < kFullLink * static_cast<double>(device_mbit);
+  const std::string of = device_mbit == 0 ? "" : absl::StrCat(" of the ", device_mbit, " that this node's device has");
+  const std::string text =
+      absl::StrFormat("to %s: %.0f Mbit/s%s, over %s, with %.0f %% of a core", who, bandwidth->mbit_per_s, of,
+                      bandwidth->transports, 100 * bandwidth->processor_share);
+  if (!is_slow) {
+    findings->Good("bandwidth", text);
+  } else if (bandwidth->processor_share >= kBusyCore) {
+    findings->Warn(
+        "bandwidth", text,
+        "one core of this node could send no more: RDMA (--transports rc,tcp) needs less of it for each byte");
+  } else {
+    findings->Warn("bandwidth", text,
+                   "find what holds it up: other traffic, the server's own link or core, a switch port of another "
+                   "rate, lost packets (ethtool -S, nstat)");
+  }
+}
+
+void JudgeBandwidths(const Examination& seen, Findings* findings) {
+  auto way = seen.ways.begin();
+  for (const v1::ServerStatus& server : seen.servers.servers()) {
+    if (!IsToBeTried(server)) continue;
+    uint64_t device_mbit = 0;
+    for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i) {
+      device_mbit = std::max(device_mbit, (way++)->device_mbit);
+    }
+    const auto found = seen.bandwidths.find(server.name());
+    if (found != seen.bandwidths.end()) JudgeBandwidth(server, found->second, device_mbit, findings);
+  }
+}
+
 // What one device of this node shows on all ways that begin there.
 void JudgeDevices(const std::vector<Way>& ways, Findings* findings) {
   std::map<std::string, const Way*> narrowest;
@@ -287,10 +335,26 @@ std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeo
   return asked;
 }
 
-Examination Look(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms) {
+// One server after the other: two at once would share this node's link.
+void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examination* seen) {
+  auto way = seen->ways.begin();
+  for (const v1::ServerStatus& server : seen->servers.servers()) {
+    if (!IsToBeTried(server)) continue;
+    std::vector<std::string> addresses;
+    bool all_over_a_link = true;
+    for (int i = 0; i < server.addresses_size(); ++i, ++way) {
+      addresses.push_back(way->address);
+      all_over_a_link = all_over_a_link && way->outcome == Way::Outcome::kReached && !way->within_node;
+    }
+    if (!all_over_a_link || addresses.empty()) continue;
+    seen->bandwidths.emplace(server.name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
+  }
+}
+
+Examination Look(const ExamineOptions& options, ClusterClient* client) {
   Examination seen;
   seen.node = ReadNodeSettings("/");
-  seen.schedulers = AskEach(scheduler, timeout_ms);
+  seen.schedulers = AskEach(options.scheduler, options.timeout_ms);
   seen.asked_unix_ms = UnixMs();
   absl::StatusOr<v1::Cluster> cluster = client->GetCluster();
   seen.answered_unix_ms = std::max(UnixMs(), seen.asked_unix_ms);
@@ -305,7 +369,8 @@ Examination Look(const std::string& scheduler, ClusterClient* client, uint64_t t
   for (const v1::ServerStatus& server : seen.servers.servers()) {
     if (IsToBeTried(server)) addresses.insert(addresses.end(), server.addresses().begin(), server.addresses().end());
   }
-  seen.ways = TryWays(addresses, timeout_ms);
+  seen.ways = TryWays(addresses, options.timeout_ms);
+  if (options.bandwidth.has_value()) MeasureBandwidths(*options.bandwidth, options.timeout_ms, &seen);
   return seen;
 }
 
@@ -322,6 +387,7 @@ std::vector<Finding> Judge(const Examination& examination) {
   if (is_known) {
     JudgeClock(examination, &findings);
     JudgeServers(examination, &findings);
+    JudgeBandwidths(examination, &findings);
     JudgeDevices(examination.ways, &findings);
     JudgeTcp(examination, &findings);
   }
@@ -344,8 +410,8 @@ std::string FindingsText(const std::vector<Finding>& findings) {
   }
   absl::StrAppend(&text, Plural(CountOf(findings, Verdict::kProblem), "problem"), ", ",
                   Plural(CountOf(findings, Verdict::kWarning), "warning"),
-                  ". The ports were tried at which servers are reached; what a link carries, and by which transport,\n"
-                  "shoal-perf shows.\n");
+                  ". The ports were tried at which servers are reached; --bandwidth also measures what the ways\n"
+                  "carry.\n");
   return text;
 }
 
@@ -362,10 +428,9 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
                       ",\"warnings\":", CountOf(findings, Verdict::kWarning), "}");
 }
 
-absl::Status Examine(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms, bool json,
-                     std::ostream& out) {
-  const std::vector<Finding> findings = Judge(Look(scheduler, client, timeout_ms));
-  out << (json ? FindingsJson(findings) + "\n" : FindingsText(findings));
+absl::Status Examine(const ExamineOptions& options, ClusterClient* client, std::ostream& out) {
+  const std::vector<Finding> findings = Judge(Look(options, client));
+  out << (options.json ? FindingsJson(findings) + "\n" : FindingsText(findings));
   const size_t problems = CountOf(findings, Verdict::kProblem);
   if (problems == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the doctor found ", Plural(problems, "problem")));

@@ -5,11 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/bandwidth.h"
 #include "cli/cluster_client.h"
 #include "cli/node_settings.h"
 #include "cli/ways.h"
@@ -40,6 +43,8 @@ struct Examination {
   v1::Cluster cluster;
   v1::ListServersResponse servers;
   std::vector<Way> ways;  // to each address of each server that is to be tried, in that order
+  // By the server's name. Not of those on this node, nor of those that were not reached; none: it was not asked for.
+  std::map<std::string, absl::StatusOr<Bandwidth>> bandwidths;
   NodeSettings node;
   uint64_t asked_unix_ms = 0;
   uint64_t answered_unix_ms = 0;
@@ -56,11 +61,16 @@ std::string FindingsText(const std::vector<Finding>& findings);
 // {"findings":[{"check":..., "verdict":"good", "text":..., "fix":...}, ...], "problems":N, "warnings":N}
 std::string FindingsJson(const std::vector<Finding>& findings);
 
+struct ExamineOptions {
+  std::string scheduler;  // the address that the client has
+  uint64_t timeout_ms = 0;
+  std::optional<DataPlane> bandwidth;  // measure it over this
+  bool json = false;
+};
+
 // Looks, and writes what it found, also where no scheduler answers. FAILED_PRECONDITION: there is a problem. Waits for
-// `timeout_ms` at most for each call, and for kMostAtATime servers' ports.
-// `scheduler`: the address that the client has.
-absl::Status Examine(const std::string& scheduler, ClusterClient* client, uint64_t timeout_ms, bool json,
-                     std::ostream& out);
+// `timeout_ms` at most for each call, and for kMostAtATime servers' ports; a second and a timeout for each bandwidth.
+absl::Status Examine(const ExamineOptions& options, ClusterClient* client, std::ostream& out);
 
 }  // namespace shoal::cli
 

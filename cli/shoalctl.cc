@@ -53,6 +53,8 @@ struct Command {
   double seconds = 2;
   double interval_s = 2;
   uint64_t rounds = 0;
+  bool bandwidth = false;
+  DataPlane data_plane;
   bool to_terminal = false;
   bool help = false;
   bool version = false;
@@ -89,6 +91,14 @@ void DeclareOptions(Command* command, OptionTable* table) {
   table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
   table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
                 &command->deadline_s);
+  table->Flag("bandwidth", "",
+              "With doctor: also send to one server after the other for half a second, as fast as it goes. Jobs on the "
+              "same links feel it.",
+              &command->bandwidth);
+  table->String("net-device", "SHOAL_NET_DEVICE", "DEVICE", "With doctor --bandwidth: as for ranks on this node.",
+                &command->data_plane.net_device);
+  table->String("transports", "SHOAL_TRANSPORTS", "LIST", "With doctor --bandwidth: as for ranks on this node.",
+                &command->data_plane.transports);
   table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
                 &command->timeout_s);
   table->Flag("help,h", "", "Show this and exit.", &command->help);
@@ -193,8 +203,11 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 }
 
 absl::Status RunDoctor(const Command& command, ClusterClient* client, std::ostream& out) {
-  const auto timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count());
-  return Examine(command.scheduler, client, timeout_ms, command.json, out);
+  ExamineOptions options{.scheduler = command.scheduler,
+                         .timeout_ms = static_cast<uint64_t>(Milliseconds(command.timeout_s).count()),
+                         .json = command.json};
+  if (command.bandwidth) options.bandwidth = command.data_plane;
+  return Examine(options, client, out);
 }
 
 absl::Status RunTop(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -266,7 +279,8 @@ constexpr CommandKind kCommands[] = {
     {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
     {"doctor", "",
      "looks from this node at what a job here would need: every scheduler, every server's port, versions, clock, MTU, "
-     "TCP, limits and RDMA; with a fix for each finding. The exit code is 3 if there is a problem",
+     "TCP, limits and RDMA, with --bandwidth also what the ways carry; with a fix for each finding. The exit code is 3 "
+     "if there is a problem",
      RunDoctor},
     {"drain", "SERVER",
      "takes SERVER out of the cluster: its groups move to the other servers, no op fails, and its process ends with "
@@ -407,6 +421,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
       CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
       CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
+      CheckGoesWith(command->bandwidth, "--bandwidth", {"doctor"}, *command),
       CheckGoesWith(command->interval_s != defaults.interval_s, "--interval", {"top"}, *command),
   };
   for (const absl::Status& status : goes) {

@@ -8,6 +8,7 @@
 #include "perf/local_processes.h"
 #include "perf/perf_options.h"
 #include "perf/rank_process.h"
+#include "perf/way.h"
 #include "shoal/worker.h"
 
 int main(int argc, char** argv) {
@@ -30,5 +31,6 @@ int main(int argc, char** argv) {
     std::printf("shoal-perf %s\n", shoal_version());
     return shoal::kExitOk;
   }
+  if (!options->way.empty()) return shoal::RunWay(*options);
   return options->spawn > 0 ? shoal::RunLocalRanks(*options, arguments) : shoal::RunRank(*options, arguments);
 }

@@ -64,6 +64,10 @@ void DeclareHow(PerfOptions* options, OptionTable* table) {
 }
 
 void DeclareWhere(PerfOptions* options, OptionTable* table) {
+  table->String("way", "", "IP:PORT[,...]",
+                "Reduce nothing, but measure for half a second what the way from this node to one server carries, and "
+                "print it. All the addresses of the server's I/O threads, as `shoalctl servers --wide` lists them.",
+                &options->way);
   table->Uint32("spawn", "", "RANKS",
                 "How many ranks to fork on this node. 0: this process is one rank, that of --rank.", &options->spawn, 0,
                 kMaxPerfRanks);
@@ -213,6 +217,10 @@ absl::Status CheckSweep(PerfOptions* options) {
 }
 
 absl::Status CheckPlace(PerfOptions* options) {
+  if (!options->way.empty()) {
+    if (options->spawn == 0 && options->servers == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("--way measures the way to a server that runs; leave --spawn and --servers out");
+  }
   if (options->spawn == 0) {
     if (options->scheduler.empty()) {
       return absl::InvalidArgumentError(
@@ -268,7 +276,7 @@ std::string PerfHelp() {
   Declare(&options, &table);
   return table.Help(
       "shoal-perf --spawn N [options]\n       shoal-perf --scheduler HOST:PORT --job NAME --world-size N "
-      "--rank R [options]",
+      "--rank R [options]\n       shoal-perf --way IP:PORT[,...] [options]",
       "Measures and checks all-reduce through reduction servers. Flags and columns are those of "
       "nccl-tests.\nRank 0 prints the results; times are the maximum over all ranks. The exit code is 1 after an error "
       "or a wrong element.");

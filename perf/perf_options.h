@@ -42,6 +42,8 @@ struct PerfOptions {
   bool explain = false;      // print the decisions instead of measuring
   uint64_t inner_below = 0;  // smaller tensors go to PyTorch's inner backend; for `explain`
 
+  std::string way;  // addresses of one server, to which the way is measured, and nothing else is done
+
   uint32_t spawn = 0;    // local ranks to fork; 0: this process is one rank
   uint32_t servers = 0;  // to start beside them, where no scheduler is given
   std::string scheduler;

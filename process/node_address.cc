@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@
 
 namespace shoal {
 namespace {
+
+// As UCX judges it.
+bool HasLink(unsigned flags) { return (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0; }
 
 struct Interface {
   std::string device;
@@ -40,8 +44,8 @@ class Interfaces {
       const int family = entry->ifa_addr->sa_family;
       if (family != AF_INET && family != AF_INET6) continue;
       const unsigned flags = entry->ifa_flags;
-      const bool has_link = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
-      list_.push_back({entry->ifa_name, entry->ifa_addr, entry->ifa_netmask, (flags & IFF_LOOPBACK) != 0, has_link});
+      const bool is_loopback = (flags & IFF_LOOPBACK) != 0;
+      list_.push_back({entry->ifa_name, entry->ifa_addr, entry->ifa_netmask, is_loopback, HasLink(flags)});
     }
   }
 
@@ -175,7 +179,7 @@ absl::Status CheckAdvertisedAddress(const std::string& ip) {
   const int result = bind(fd, address->get(), address->length);
   const int error = errno;
   close(fd);
-  if (result == 0) return absl::OkStatus();
+  if (result == 0 || (error == EADDRNOTAVAIL && !DeviceOfAddress(*address).empty())) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--advertise ", ip, " is not an address of this node (",
                                                  std::strerror(error), "); this node has ", ListAddresses()));
 }
@@ -186,6 +190,15 @@ std::string DeviceOfAddress(const SocketAddress& address) {
     if (SameIp(entry.address, address.get()) || IsOnLoopback(entry, address.get())) return WithoutLabel(entry.device);
   }
   return "";
+}
+
+bool LacksLink(const std::string& device) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  device.copy(request.ifr_name, IFNAMSIZ - 1);
+  const bool known = fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  if (fd >= 0) close(fd);
+  return known && !HasLink(static_cast<unsigned short>(request.ifr_flags));
 }
 
 std::set<std::string> DevicesWithLink() {

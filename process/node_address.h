@@ -21,14 +21,18 @@ namespace shoal {
 absl::StatusOr<std::string> OwnAddress(const std::string& net_device, const std::string& peers_list);
 
 // Whether workers can reach a server of this node at `ip`, the value of --advertise: it must be one particular address
-// of this node. InvalidArgument: it is not an IP address, stands for all addresses (0.0.0.0), or belongs to another
-// node (the text lists the addresses of this one).
+// of this node, which may not be in use yet. InvalidArgument: it is not an IP address, stands for all addresses
+// (0.0.0.0), or belongs to another node (the text lists the addresses of this one).
 absl::Status CheckAdvertisedAddress(const std::string& ip);
 
 // "eth0", "lo". Empty: no device of this node has this address (or it is 0.0.0.0 or ::, which every device has).
 std::string DeviceOfAddress(const SocketAddress& address);
 
-// The devices of this node that have an address and a link. A pulled cable takes the link and leaves the addresses.
+// Whether the kernel knows this device and it has no link: its cable is pulled, or it is set down. Either leaves its
+// addresses.
+bool LacksLink(const std::string& device);
+
+// The devices of this node that have a link, and an address that reaches beyond it.
 std::set<std::string> DevicesWithLink();
 
 }  // namespace shoal

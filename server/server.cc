@@ -101,7 +101,7 @@ class Server::Parts {
 
  private:
   // Waits until the network device has a link.
-  absl::StatusOr<std::unique_ptr<ServerThread>> StartIoThread(const ServerThreadOptions& options, int cancel_fd) const;
+  absl::StatusOr<std::unique_ptr<ServerThread>> StartIoThread(const ServerThreadOptions& options, int cancel_fd);
   void KeepLease();
   // Commands, answers and time for the lease loop, and what follows for the threads.
   void StepLease();
@@ -122,6 +122,7 @@ class Server::Parts {
   const EventSink log_;
   const std::unique_ptr<WakeUp> lease_wake_up_;  // for the thread that runs the lease loop
   const std::unique_ptr<WakeUp> end_wake_up_;
+  uint64_t start_time_left_ns_ = config_.timeout_ms * kNsPerMs;  // for a link, then for registering
   ServerRegistration registration_;
   std::unique_ptr<FlightFolder> flights_;  // null: no folder. Outlives the threads
   std::vector<std::unique_ptr<ServerThread>> threads_;
@@ -165,23 +166,26 @@ void Server::Parts::SaveFlight(uint32_t io_thread, const LogEvent& failure, cons
 }
 
 absl::StatusOr<std::unique_ptr<ServerThread>> Server::Parts::StartIoThread(const ServerThreadOptions& options,
-                                                                           int cancel_fd) const {
+                                                                           int cancel_fd) {
   const uint64_t since_ns = MonotonicNs();
-  const uint64_t until_ns = since_ns + config_.timeout_ms * kNsPerMs;
+  const uint64_t until_ns = since_ns + start_time_left_ns_;
   WaitReport wait(since_ns, until_ns);
   while (true) {
     absl::StatusOr<std::unique_ptr<ServerThread>> thread = ServerThread::Start(options);
     if (!absl::IsUnavailable(thread.status())) return thread;
     const uint64_t now_ns = MonotonicNs();
-    if (now_ns >= until_ns) {
+    start_time_left_ns_ = until_ns - std::min(until_ns, now_ns);
+    if (start_time_left_ns_ == 0) {
       return absl::DeadlineExceededError(
           absl::StrCat("waited ", wait.Elapsed(now_ns), " in vain: ", thread.status().message()));
     }
     if (wait.TakeDue(now_ns)) {
       Log(EventKind::kLinkMissing, absl::StrCat(wait.WaitedFor("a link", now_ns), ": ", thread.status().message()));
     }
-    const int wake_fd = cancel_fd < 0 ? lease_wake_up_->fd() : cancel_fd;
-    if (WaitReadable({wake_fd}, kLinkPollNs) && cancel_fd >= 0) {
+    const int64_t pause_ns = std::min(kLinkPollNs, static_cast<int64_t>(start_time_left_ns_));
+    if (cancel_fd < 0) {
+      WaitReadable({}, pause_ns);
+    } else if (WaitReadable({cancel_fd}, pause_ns)) {
       return absl::CancelledError(absl::StrCat("stopped while it waited: ", thread.status().message()));
     }
   }
@@ -248,7 +252,7 @@ absl::Status Server::Parts::Register(int cancel_fd) {
   control_link_ = MakeGrpcControlLink(config_.scheduler);
   control_link_->SetWake([this] { lease_wake_up_->Signal(); });
   lease_loop_.emplace(RegistrationOptions{.scheduler = config_.scheduler,
-                                          .start_timeout_ms = config_.timeout_ms,
+                                          .start_timeout_ms = std::max<uint64_t>(start_time_left_ns_ / kNsPerMs, 1),
                                           .random_seed = registration_.incarnation.value(),
                                           .registration = registration_},
                       ReadNow(), control_link_.get(), [this] { return CountersForRenewal(); });

@@ -24,11 +24,10 @@ namespace shoal {
 class Server {
  public:
   // Returns when the server is registered. InvalidArgument: a value in `config` is wrong, or not of this node
-  // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: the
-  // network device had no link for timeout_ms, or the scheduler did not register it within as long.
-  // FailedPrecondition and others: the scheduler refused it. Cancelled: `cancel_fd` (-1: none) became readable. Each
-  // text names what to do. `log` is called from the starting thread and from the server's own threads, also from
-  // several at once.
+  // (address, device). AlreadyExists: a port is taken. ResourceExhausted: no memory for slots. DeadlineExceeded: within
+  // timeout_ms the network device got no link, or the scheduler did not register it. FailedPrecondition and others: the
+  // scheduler refused it. Cancelled: `cancel_fd` (-1: none) became readable. Each text names what to do. `log` is
+  // called from the starting thread and from the server's own threads, also from several at once.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, EventSink log, int cancel_fd = -1);
 
   ~Server();  // stops

@@ -58,9 +58,8 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
       "How long an I/O thread polls for work before it sleeps, after an op of at most 256 KiB. Saves wake-ups.",
       &config->spin_us, 0, 1'000'000);
   table->Uint64("timeout", "SHOAL_SERVER_TIMEOUT", "MS",
-                "How long to wait at the start for the network device's link, and as long again to register. Once "
-                "registered, the "
-                "server waits for the scheduler without limit.",
+                "How long to try at the start to register, a wait for the network device's link included. Once "
+                "registered, the server waits for the scheduler without limit.",
                 &config->timeout_ms, 1, kMaxTimeoutMs);
   table->Uint64("drain-timeout", "SHOAL_SERVER_DRAIN_TIMEOUT", "MS",
                 "How long open groups get to end after SIGTERM, SIGINT or shoalctl drain.", &config->drain_timeout_ms,

@@ -30,7 +30,7 @@ struct ServerConfig {
   bool network_only = false;
   uint32_t weight = 1;                       // of each I/O thread in the shard map
   uint32_t spin_us = kSmallOpSpinNs / 1000;  // how long an I/O thread polls before it sleeps, after a small op
-  uint64_t timeout_ms = 30'000;              // for registering at the start
+  uint64_t timeout_ms = 30'000;              // for a link and for registering, at the start
   uint64_t drain_timeout_ms = 10'000;        // for open groups to end after a signal
   std::string http;                          // "ip:port" of metrics and health; empty: none
   std::string log_format = "text";           // or "json"

@@ -79,15 +79,19 @@ class Node:
         """Runs in a child before exec: puts it on this node, with this node's name, and ends it with its parent."""
         call_libc("setns", self.namespace, CLONE_NEWNET)
         if self.more_addresses:
-            # UCX looks for devices in /sys, which shows those of the namespace in which it was mounted: there is an
-            # eth0 in most, and an eth1 in few.
-            call_libc("unshare", CLONE_NEWNS)
-            call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
-            call_libc("mount", b"none", b"/sys", b"sysfs", 0, None)
+            # UCX looks for devices in /sys: there is an eth0 in most, and an eth1 in few.
+            mount_own_sys()
         call_libc("unshare", CLONE_NEWUTS)
         name = self.name.encode()
         call_libc("sethostname", name, len(name))
         call_libc("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def mount_own_sys() -> None:
+    """For this process: /sys shows the network devices of the namespace in which it was mounted."""
+    call_libc("unshare", CLONE_NEWNS)
+    call_libc("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    call_libc("mount", b"none", b"/sys", b"sysfs", 0, None)
 
 
 def start_time_of(pid: int) -> str:

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "process/node_address.h"
 
 namespace shoal {
 namespace {
@@ -121,6 +122,14 @@ absl::Status HandshakeSockets::Listen(const std::string& ip, uint16_t port) {
     if (errno == EADDRINUSE) {
       return absl::AlreadyExistsError(
           absl::StrCat("can't listen on ", where, ": another process has this port; choose another, or 0 for any"));
+    }
+    if (const int error = errno; error == EADDRNOTAVAIL) {
+      if (const std::string device = DeviceOfAddress(*address); !device.empty()) {
+        return absl::UnavailableError(absl::StrCat("can't listen on ", where, " yet: while network device ", device,
+                                                   " has no link, and for a second after that, the kernel does not "
+                                                   "know whether another node has the address"));
+      }
+      errno = error;
     }
     return absl::InvalidArgumentError(absl::StrCat(
         "can't listen on ", where, ": check that it is an address of this node and that the port is permitted (",

@@ -68,7 +68,8 @@ class HandshakeSockets {
   HandshakeSockets& operator=(const HandshakeSockets&) = delete;
 
   // Once at most. InvalidArgument: `ip` is no address of this node, or the port isn't permitted. AlreadyExists: the
-  // port is taken. The texts name the address. listen_address() is the outcome, "" before.
+  // port is taken. Unavailable: an IPv6 address that the kernel does not let anybody use yet. The texts name the
+  // address. listen_address() is the outcome, "" before.
   absl::Status Listen(const std::string& ip, uint16_t port);
   const std::string& listen_address() const { return listen_address_; }
 
@@ -91,10 +92,9 @@ class HandshakeSockets {
   // True if a Poll now would have something to do. Watched descriptors don't count.
   bool HasWork() const;
   void Wake() { wake_up_->Signal(); }
-  // Adds a descriptor to fd(). Its owner closes it after this object is destroyed. ResourceExhausted: the kernel
-  // refused.
+  // Adds a descriptor to fd(). ResourceExhausted: the kernel refused.
   absl::Status Watch(int watched_fd);
-  // Before its owner closes it while this object goes on.
+  // Before its owner closes it while this object is used further.
   void Unwatch(int watched_fd);
 
  private:

@@ -9,7 +9,8 @@
 //   1. The client reserves a port and dials the server's own socket. Its greeting names the port (handshake_message.h).
 //   2. The server lets that port in at UCX's listener (listener_gate.h) and answers with the listener's port.
 //   3. The client has UCX connect from the one port to the other; the server knows by them which peer it is.
-//      Where the way leads over a device that had no link when its UcxWorker was made, a new one is made first.
+//      Where the way leads over a device that had no link when the newest UcxWorker was made, a new one is made first:
+//      that takes some milliseconds, in which nothing else moves, once for each time that a device comes up.
 //   4. Both send a greeting over UCX, and are up when they have received the other's, unless TCP would carry payload
 //      where it must not. The handshake's socket stays open: its end is the peer's end.
 #ifndef SHOAL_NET_UCX_UCX_CONNECTIONS_H_
@@ -146,6 +147,7 @@ class UcxTransport final : public Transport, private PayloadLender {
   // What can use the device of this address of the node: the newest one, or a new one.
   absl::StatusOr<UcxWorker*> WorkerFor(const SocketAddress& own_address);
   void DropUnusedWorkers();
+  static void FinishClosing(const UcxWorker& ucx);
   bool ProgressWorkers();
 
   // ucx_handshakes.cc
@@ -199,6 +201,7 @@ class UcxTransport final : public Transport, private PayloadLender {
   std::unique_ptr<HandshakeSockets> sockets_;
   std::vector<std::unique_ptr<UcxWorker>> workers_;  // the newest one comes last
   UcxWorker* listening_ = nullptr;                   // one of workers_
+  bool workers_may_be_unused_ = false;               // since a connection or a loan ended
   uint16_t ucx_port_ = 0;                            // of UCX's listener
   std::unique_ptr<ListenerGate> gate_;               // before it
   bool stopping_ = false;

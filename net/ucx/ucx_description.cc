@@ -34,7 +34,7 @@ std::string UcxTransport::Describe() const {
     std::set<std::string> usable;
     if (!workers_.empty()) usable = workers_.back()->transports();
     if (!ucx_settings_.tcp_may_carry_payload()) std::erase_if(usable, IsTcp);
-    what = absl::StrCat(WithoutDevices(usable), " (not connected)");
+    what = workers_.empty() ? "no network device has a link" : absl::StrCat(WithoutDevices(usable), " (not connected)");
     if (ucx_settings_.wants_rdma() && std::ranges::all_of(usable, IsTcp)) {
       absl::StrAppend(&what, ", not what was asked for: ", ucx_settings_.transports());
     }

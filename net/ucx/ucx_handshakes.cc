@@ -9,14 +9,18 @@
 namespace shoal {
 
 absl::Status UcxTransport::StartListening() {
-  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
-  const std::string device = address.ok() ? DeviceOfAddress(*address) : "";
-  if (!device.empty() && !DevicesWithLink().contains(device)) {
-    return absl::UnavailableError(absl::StrCat("network device ", device, ", which has address ", options_.listen_ip,
-                                               ", has no link; see to its cable and its switch"));
-  }
   if (absl::Status status = sockets_->Listen(options_.listen_ip, options_.port); !status.ok()) return status;
+  const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
+  if (!address.ok()) return address.status();
+  const std::string device = DeviceOfAddress(*address);
+  const absl::Status no_link =
+      absl::UnavailableError(absl::StrCat("network device ", device, ", which has address ", options_.listen_ip,
+                                          ", has no link; see to its cable and switch, or set it up"));
+  if (!device.empty() && LacksLink(device)) return no_link;
+  if (absl::Status status = AddWorker(); !status.ok()) return status;
   listening_ = workers_.back().get();
+  // Its link has come while UCX looked.
+  if (listening_->IsOlderThanLinkOf(*address)) return no_link;
   const absl::StatusOr<SocketAddress> listener = listening_->Listen(options_.listen_ip, &OnConnectionRequest, this);
   if (!listener.ok()) return listener.status();
   ucx_port_ = PortOf(*listener);

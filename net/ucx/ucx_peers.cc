@@ -172,6 +172,7 @@ void UcxTransport::ReportEndedPeers() {
       pending_.Add({.kind = TransportEventKind::kPeerDown, .peer = peer->id, .status = peer->why_ended});
     }
     peers_.erase(peer->id);
+    workers_may_be_unused_ = true;
     return true;
   });
 }

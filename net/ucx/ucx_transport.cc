@@ -33,10 +33,10 @@ absl::Status UcxTransport::Start() {
   settings_ = ucx_settings_.Agreement().substr(0, kMaxSettingsBytes);
   rendezvous_threshold_bytes_ =
       options_.rendezvous_threshold_bytes.value_or(ucx_settings_.rendezvous_threshold_bytes());
+  if (!options_.listen_ip.empty()) return StartListening();
   const absl::Status added = AddWorker();
   // Whoever only connects can wait until there is a way.
-  if (options_.listen_ip.empty()) return absl::IsUnavailable(added) ? absl::OkStatus() : added;
-  return added.ok() ? StartListening() : added;
+  return absl::IsUnavailable(added) ? absl::OkStatus() : added;
 }
 
 UcxTransport::~UcxTransport() {
@@ -53,9 +53,7 @@ UcxTransport::~UcxTransport() {
     ProgressWorkers();
     ReportEndedPeers();
   }
-  // UCX finishes closed connections behind the scenes; a last look keeps it from complaining.
-  while (ProgressWorkers() && std::chrono::steady_clock::now() < deadline) {
-  }
+  for (const std::unique_ptr<UcxWorker>& ucx : workers_) FinishClosing(*ucx);
 }
 
 absl::StatusOr<UcxTransport::Peer*> UcxTransport::FindReadyPeer(PeerId peer_id) {
@@ -223,6 +221,7 @@ void UcxTransport::Return(OfferId offer_id) {
   const Loan loan = found->second;
   loans_.erase(found);
   ucp_am_data_release(loan.ucx->worker(), loan.descriptor);
+  workers_may_be_unused_ = true;
   if (const auto peer = peers_.find(loan.peer); peer != peers_.end()) peer->second->held_bytes -= loan.payload_bytes;
 }
 

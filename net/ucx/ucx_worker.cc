@@ -1,6 +1,5 @@
 #include "net/ucx/ucx_worker.h"
 
-#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/frame.h"
@@ -51,14 +51,25 @@ absl::Status Modify(ucp_config_t* config, const std::vector<UcxSetting>& setting
   return absl::OkStatus();
 }
 
-// UCX has found no device or none that may be used.
+// Unavailable: devices are named, the kernel knows all of them, and none has a link. (An RDMA device has a name of its
+// own, with a port: "mlx5_0:1".)
+absl::Status CheckAnyHasLink(const std::string& net_devices) {
+  const std::vector<std::string> devices = absl::StrSplit(net_devices, ',', absl::SkipEmpty());
+  const auto is_without = [](const std::string& device) {
+    return !absl::StrContains(device, ':') && LacksLink(device);
+  };
+  if (devices.empty() || !std::ranges::all_of(devices, is_without)) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("network device ", devices.front(), " has no link; see to its cable and switch, or set it up"));
+}
+
+// Unavailable says that waiting for a link may help, and nothing else.
+absl::Status FailedSetUp(ucs_status_t status, const std::string& what) {
+  const absl::Status failed = StatusFromUcs(status, what);
+  return absl::IsUnavailable(failed) ? absl::InternalError(failed.message()) : failed;
+}
+
 absl::Status NoSuchTransport(const UcxSettings& settings) {
-  const std::vector<std::string> devices = absl::StrSplit(settings.net_devices(), ',', absl::SkipEmpty());
-  for (const std::string& device : devices) {
-    if (if_nametoindex(device.c_str()) == 0 || DevicesWithLink().contains(device)) continue;
-    return absl::UnavailableError(absl::StrCat(
-        "network device ", device, " has no link or no address; see to its cable, its switch and its settings"));
-  }
   std::string text = absl::StrCat("UCX has no transport for transports=\"", settings.transports(), "\" on device \"",
                                   settings.net_devices().empty() ? "any" : settings.net_devices(),
                                   "\" here; ucx_info -d lists what this node has (a container needs /dev/infiniband)");
@@ -68,8 +79,10 @@ absl::Status NoSuchTransport(const UcxSettings& settings) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOptions& options) {
-  std::unique_ptr<UcxWorker> worker(new UcxWorker(options));
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOptions& options,
+                                                           const UcxSettings& settings) {
+  if (absl::Status status = CheckAnyHasLink(settings.net_devices()); !status.ok()) return status;
+  std::unique_ptr<UcxWorker> worker(new UcxWorker(settings));
   worker->devices_ = DevicesWithLink();
   if (absl::Status status = worker->MakeContext(options); !status.ok()) return status;
   if (absl::Status status = worker->MakeWorker(); !status.ok()) return status;
@@ -79,9 +92,9 @@ absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const UcxTransportOpt
   return worker;
 }
 
-bool UcxWorker::Knows(const SocketAddress& own_address) const {
+bool UcxWorker::IsOlderThanLinkOf(const SocketAddress& own_address) const {
   const std::string device = DeviceOfAddress(own_address);
-  return devices_.contains(device) || !DevicesWithLink().contains(device);
+  return !devices_.contains(device) && DevicesWithLink().contains(device);
 }
 
 absl::Status UcxWorker::MakeContext(const UcxTransportOptions& options) {
@@ -117,7 +130,10 @@ absl::Status UcxWorker::InitUcx(const UcxTransportOptions& options, const std::v
   }
   ucp_config_release(config);
   if (!modified.ok()) return modified;
-  return status == UCS_ERR_NO_DEVICE ? NoSuchTransport(settings_) : StatusFromUcs(status, "UCX can't start");
+  if (status != UCS_ERR_NO_DEVICE) return FailedSetUp(status, "UCX can't start");
+  // It may have lost its link while UCX looked.
+  const absl::Status has_link = CheckAnyHasLink(settings_.net_devices());
+  return has_link.ok() ? NoSuchTransport(settings_) : has_link;
 }
 
 absl::Status UcxWorker::CheckTransports() const {
@@ -138,7 +154,7 @@ absl::Status UcxWorker::MakeWorker() {
   // One thread at a time, but not always the same one (docs/adr/0016).
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK) {
-    return StatusFromUcs(status, "UCX can't create a worker");
+    return FailedSetUp(status, "UCX can't create a worker");
   }
   ucp_worker_attr_t attributes{};
   attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
@@ -146,7 +162,7 @@ absl::Status UcxWorker::MakeWorker() {
     return absl::InvalidArgumentError(absl::StrCat("the transports that UCX chose carry headers of ",
                                                    attributes.max_am_header, " bytes, not of ", kMaxNoteBytes));
   }
-  return StatusFromUcs(ucp_worker_get_efd(worker_, &event_fd_), "UCX has no event descriptor");
+  return FailedSetUp(ucp_worker_get_efd(worker_, &event_fd_), "UCX has no event descriptor");
 }
 
 absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_listener_conn_callback_t on_request,
@@ -173,10 +189,10 @@ absl::StatusOr<SocketAddress> UcxWorker::Listen(const std::string& ip, ucp_liste
         absl::StrCat("none of the ports ", ports.first, "-", ports.last, " of UCX_TCP_PORT_RANGE is free on ", ip));
   }
   const std::string what = absl::StrCat("UCX can't listen on ", ip);
-  if (status != UCS_OK) return StatusFromUcs(status, what);
+  if (status != UCS_OK) return FailedSetUp(status, what);
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  if (status = ucp_listener_query(listener_, &attributes); status != UCS_OK) return StatusFromUcs(status, what);
+  if (status = ucp_listener_query(listener_, &attributes); status != UCS_OK) return FailedSetUp(status, what);
   return SocketAddress{.storage = attributes.sockaddr, .length = address->length};
 }
 

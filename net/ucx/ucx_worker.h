@@ -23,9 +23,11 @@ namespace shoal {
 class UcxWorker {
  public:
   // InvalidArgument: unknown device or transports, or none but TCP where TCP may not carry payload; the text says which
-  // were asked for. Unavailable: the device that was asked for has no link now. FailedPrecondition: too little memory
-  // may be locked for RDMA. Internal: UCX failed otherwise.
-  static absl::StatusOr<std::unique_ptr<UcxWorker>> Make(const UcxTransportOptions& options);
+  // were asked for. Unavailable: none of the devices that were asked for has a link now, and nothing else is called
+  // that. FailedPrecondition: too little memory may be locked for RDMA. ResourceExhausted, Internal: UCX failed.
+  // `settings` outlive it. Takes some milliseconds, reads UCX_... from the environment.
+  static absl::StatusOr<std::unique_ptr<UcxWorker>> Make(const UcxTransportOptions& options,
+                                                         const UcxSettings& settings);
   // Every endpoint must be closed by then.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
@@ -36,26 +38,25 @@ class UcxWorker {
   // ucp_worker_progress.
   absl::StatusOr<SocketAddress> Listen(const std::string& ip, ucp_listener_conn_callback_t on_request, void* argument);
 
-  // False: this address of the node is on a device that has a link now and had none when this was made. UCX looks for
+  // True: this address of the node is on a device that has a link now and had none when this was made. UCX looks for
   // devices once and takes those with a link, so only a new UcxWorker can use this one.
-  bool Knows(const SocketAddress& own_address) const;
+  bool IsOlderThanLinkOf(const SocketAddress& own_address) const;
 
   ucp_worker_h worker() const { return worker_; }
   ucp_listener_h listener() const { return listener_; }
   int event_fd() const { return event_fd_; }
-  const UcxSettings& settings() const { return settings_; }
   // What UCX can use here, each "transport/device".
   const std::set<std::string>& transports() const { return transports_; }
 
  private:
-  explicit UcxWorker(const UcxTransportOptions& options) : settings_(options) {}
+  explicit UcxWorker(const UcxSettings& settings) : settings_(settings) {}
   absl::Status MakeContext(const UcxTransportOptions& options);
   absl::Status InitUcx(const UcxTransportOptions& options, const std::vector<UcxSetting>& settings);
   absl::Status CheckTransports() const;
   absl::Status MakeWorker();
 
-  const UcxSettings settings_;
-  std::set<std::string> devices_;  // of the kernel, that UCX could find
+  const UcxSettings& settings_;
+  std::set<std::string> devices_;  // that had a link before and after UCX looked
   std::set<std::string> transports_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;

@@ -184,11 +184,11 @@ class Cluster:
 
     def __init__(self) -> None:
         self._processes: list[Process] = []
-        self._before_exec: Callable[[], None] | None = None  # runs in each child
+        self.before_exec: Callable[[], None] | None = None  # runs in each child
         self.scheduler_address = ""
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> Process:
-        process = Process(command, environment, self._before_exec)
+        process = Process(command, environment, self.before_exec)
         self._processes.append(process)
         return process
 
@@ -230,7 +230,7 @@ class Cluster:
         """The JSON documents that the command prints, one a line or one in all."""
         command = [program("shoalctl"), "--scheduler", self.scheduler_address, *arguments, "--json"]
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=self._before_exec
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=self.before_exec
         )
         assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
         return parse_documents(result.stdout)

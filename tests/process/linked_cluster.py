@@ -15,7 +15,7 @@ from cluster import ROOT, SERVER_LISTENS, Cluster, Process
 sys.path.insert(0, str(ROOT / "bench"))
 
 from rig.nodes import Node
-from rig.network import Network, make_linked_nodes, run_in
+from rig.network import LinkShape, Network, make_linked_nodes, run_in
 
 NOBODYS_CARD = "02:00:00:00:00:01"
 
@@ -26,17 +26,17 @@ class LinkedCluster(Cluster):
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network
-        self._before_exec = network.control.enter
+        self.before_exec = network.control.enter
 
     @contextlib.contextmanager
     def on(self, node: Node) -> Iterator[None]:
         """What is started meanwhile is on the node."""
-        before = self._before_exec
-        self._before_exec = node.enter
+        before = self.before_exec
+        self.before_exec = node.enter
         try:
             yield
         finally:
-            self._before_exec = before
+            self.before_exec = before
 
     def start_scheduler_on_control(self, lease_ttl_ms: int) -> Process:
         return self.start_scheduler(listen=f"{self.network.control.address}:0", lease_ttl_ms=lease_ttl_ms)
@@ -104,15 +104,18 @@ def slow_down_way(node: Node, to: Node, rate_mbit: float) -> None:
 
 
 @contextlib.contextmanager
-def linked_cluster(worker_count: int, server_count: int, ranks_per_node: int = 1) -> Iterator[LinkedCluster]:
-    """`network.workers` names each of the workers' nodes `ranks_per_node` times. Skips the test where nobody can make
-    namespaces; with CI=true that is a failure."""
+def linked_cluster(
+    worker_count: int, server_count: int, ranks_per_node: int = 1, server_links: list[LinkShape | None] | None = None
+) -> Iterator[LinkedCluster]:
+    """`network.workers` names each of the workers' nodes `ranks_per_node` times. `server_links`: None for one without a
+    limit, as all are by themselves. Skips the test where nobody can make namespaces; with CI=true that is a failure."""
     if os.geteuid() != 0:
         why = "making network namespaces needs root"
         if os.environ.get("CI") == "true":
             pytest.fail(f"{why}; with CI=true broken links must be tested")
         pytest.skip(f"BROKEN LINKS ARE NOT TESTED: {why}")
-    with make_linked_nodes([None] * worker_count, [None] * server_count, ranks_per_node) as network:
+    server_links = server_links or [None] * server_count
+    with make_linked_nodes([None] * worker_count, server_links, ranks_per_node) as network:
         cluster = LinkedCluster(network)
         try:
             yield cluster

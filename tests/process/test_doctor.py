@@ -1,16 +1,24 @@
 """`shoalctl doctor` against real servers: what can be reached, and what is said of what can't."""
 
+import contextlib
 import json
+import re
 import signal
 import subprocess
+from collections.abc import Iterator
 
 from cluster import PATIENCE_S, Cluster, program
+from linked_cluster import LinkedCluster, linked_cluster
+from rig.network import LinkShape
+from rig.nodes import mount_own_sys
 
 
 def doctor(cluster: Cluster, *options: str) -> tuple[int, list[dict], str]:
     """The exit code, the findings, what was said to standard error."""
     command = [program("shoalctl"), "doctor", "--scheduler", cluster.scheduler_address, "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, preexec_fn=cluster.before_exec
+    )
     return done.returncode, json.loads(done.stdout)["findings"], done.stderr
 
 
@@ -45,3 +53,50 @@ def test_a_server_that_was_killed_is_a_problem_with_a_fix(cluster: Cluster):
     assert lost[0] == "problem" and lost[1].startswith("server beta on ") and lost[1].endswith("Connection refused")
     (fix,) = [finding["fix"] for finding in findings if finding["verdict"] == "problem"]
     assert "whether the server runs" in fix
+
+
+LINK_MBIT = 200
+
+
+@contextlib.contextmanager
+def on_shaped_links() -> Iterator[LinkedCluster]:
+    """Two servers, of which the second one has the slower link. The doctor is on a third node, whose card says that it
+    has 10000 Mbit/s."""
+    with linked_cluster(1, 2, server_links=[None, LinkShape(LINK_MBIT)]) as cluster:
+        cluster.start_scheduler_on_control(5000)
+        cluster.start_servers()
+
+        def enter() -> None:
+            cluster.network.workers[0].enter()
+            mount_own_sys()
+
+        cluster.before_exec = enter
+        yield cluster
+
+
+def test_what_the_ways_carry_is_measured_and_compared_with_the_card():
+    with on_shaped_links() as cluster:
+        code, findings, said = doctor(cluster, "--bandwidth")
+        assert code == 0, said
+        fast, slow = sorted((each for each in findings if each["check"] == "bandwidth"), key=lambda each: each["text"])
+        carried = [int(re.search(r": (\d+) Mbit/s of the 10000 that", each["text"]).group(1)) for each in (fast, slow)]
+        assert carried[0] > 2 * LINK_MBIT, fast
+        assert 0.8 * LINK_MBIT < carried[1] < 1.02 * LINK_MBIT and slow["verdict"] == "warning", slow
+        assert "find what holds it up" in slow["fix"] and "over tcp/eth0" in slow["text"]
+
+
+def test_servers_to_which_nothing_can_be_sent_are_a_problem():
+    """They are reached, and refuse what does not move data as they do."""
+    with on_shaped_links() as cluster:
+        code, findings, _ = doctor(cluster, "--bandwidth", "--transports", "tcp,self")
+        assert code == 3
+        for finding in [finding for finding in findings if finding["check"] == "bandwidth"]:
+            assert finding["verdict"] == "problem" and "UCX must be configured alike" in finding["text"], finding
+
+
+def test_servers_of_this_node_are_not_measured(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    code, findings, said = doctor(cluster, "--bandwidth")
+    assert code == 0, said
+    assert not [finding for finding in findings if finding["check"] == "bandwidth"]

@@ -111,6 +111,51 @@ TEST(DoctorTest, WhereAllIsWellNothingIsToBeDone) {
   EXPECT_THAT(FindingsText(findings), HasSubstr("0 problems, 0 warnings."));
 }
 
+// With a bandwidth to its server, whose device has 25000 Mbit/s.
+std::vector<Finding> JudgeWith(const absl::StatusOr<Bandwidth>& bandwidth) {
+  Examination seen = Healthy();
+  seen.bandwidths.emplace("shoal-0", bandwidth);
+  return Judge(seen);
+}
+
+TEST(DoctorTest, ABandwidthIsComparedWithTheDevices) {
+  EXPECT_THAT(JudgeWith(Bandwidth{.mbit_per_s = 23'400, .processor_share = 0.8, .transports = "tcp/eth0"}),
+              Contains(Is("bandwidth", Verdict::kGood,
+                          "to server shoal-0 on rack1: 23400 Mbit/s of the 25000 that this node's device has, over "
+                          "tcp/eth0, with 80 % of a core")));
+  EXPECT_THAT(JudgeWith(Bandwidth{.mbit_per_s = 9'400, .processor_share = 0.5, .transports = "tcp/eth0"}),
+              Contains(Is("bandwidth", Verdict::kWarning, "9400 Mbit/s of the 25000", "find what holds it up")));
+  EXPECT_THAT(JudgeWith(Bandwidth{.mbit_per_s = 12'000, .processor_share = 0.97, .transports = "tcp/eth0"}),
+              Contains(Is("bandwidth", Verdict::kWarning, "12000 Mbit/s", "one core of this node could send no more")));
+  EXPECT_THAT(JudgeWith(absl::UnavailableError("the server at 10.0.0.11:4567: it was closed")),
+              Contains(Is("bandwidth", Verdict::kProblem,
+                          "nothing could be sent to server shoal-0 on rack1: the server", "ranks here can't either")));
+  EXPECT_THAT(JudgeWith(absl::NotFoundError("there is no shoal-perf")),
+              Contains(Is("bandwidth", Verdict::kWarning, "was not measured: there is no shoal-perf", "one folder")));
+}
+
+TEST(DoctorTest, ABandwidthWithNothingToCompareItWithIsOnlyTold) {
+  Examination seen = Healthy();
+  for (Way& way : seen.ways) way.device_mbit = 0;
+  seen.bandwidths.emplace("shoal-0", Bandwidth{.mbit_per_s = 940, .processor_share = 0.1, .transports = "tcp/eth0"});
+  EXPECT_THAT(Judge(seen), Contains(Is("bandwidth", Verdict::kGood, "to server shoal-0 on rack1: 940 Mbit/s, over")));
+}
+
+TEST(DoctorTest, WhatShoalPerfPrintsIsReadAndNothingElse) {
+  const absl::StatusOr<Bandwidth> bandwidth = ParseWay(
+      "[1795618288.87] UCX WARN of no consequence\nway mbit_per_s=9402.1 round_trip_us=108.2 processor_share=0.62 "
+      "transports=tcp/eth0\n");
+  ASSERT_TRUE(bandwidth.ok()) << bandwidth.status();
+  EXPECT_EQ(bandwidth->mbit_per_s, 9402.1);
+  EXPECT_EQ(bandwidth->processor_share, 0.62);
+  EXPECT_EQ(bandwidth->transports, "tcp/eth0");
+  for (const char* other :
+       {"", "way", "way mbit_per_s=fast processor_share=0.62 transports=tcp/eth0",
+        "way mbit_per_s=1 processor_share=0.62", "a way mbit_per_s=1 processor_share=1 transports=t"}) {
+    EXPECT_EQ(ParseWay(other).status().code(), absl::StatusCode::kInternal) << other;
+  }
+}
+
 TEST(DoctorTest, PortsThatAreNotReachedAreAProblemWithAFixForEachCause) {
   Examination seen = Healthy();
   const auto fail = [&seen](size_t way, Way::Outcome outcome, const std::string& why) {

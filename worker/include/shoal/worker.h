@@ -368,6 +368,32 @@ typedef struct shoal_server_statistics {
 SHOAL_API uint32_t shoal_worker_server_statistics(shoal_worker* worker, shoal_server_statistics* entries,
                                                   uint32_t capacity);
 
+/* ---- what a way carries (for people who look for the cause of a slow job) ---- */
+
+typedef struct shoal_way_options {
+  size_t struct_size;
+  const char* addresses;  /* "ip:port,ip:port": one server's I/O threads, all of which are sent to at once */
+  const char* net_device; /* one, as in shoal_worker_options */
+  const char* transports;
+  uint64_t connect_timeout_ms; /* 0 means 5000 */
+  uint64_t duration_ms;        /* 0 means 500 */
+} shoal_way_options;
+
+typedef struct shoal_way {
+  size_t struct_size;
+  uint64_t round_trip_ns; /* of the shortest of a few empty messages */
+  uint64_t bytes_per_s;   /* from here to the server, in the second half of the time */
+  double processor_share; /* of one core that this thread used then; near 1 it may be what limits bytes_per_s */
+  char transports[192];   /* that carried them: "tcp/eth0" */
+} shoal_way;
+
+/* Measures the way from this node to one server: sends what the server drops, over connections of its own, as fast as
+ * it goes. Other traffic on the way has less of it meanwhile. Waits, as long as both times together and a second at
+ * most. INVALID_ARGUMENT: an option is wrong. UNAVAILABLE: a connection was refused or broke. DEADLINE_EXCEEDED: it was
+ * not made in time. FAILED_PRECONDITION: the process there is no Shoal server, or is of another version or configured
+ * otherwise; in a forked child. */
+SHOAL_API shoal_code shoal_measure_way(const shoal_way_options* options, shoal_way* way, shoal_error* error);
+
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */
 
 /* Starts a scheduler that keeps its state in memory. `listen` is "ip:port"; port 0 picks a free one. INVALID_ARGUMENT:

@@ -1,0 +1,91 @@
+// What the way to a server carries, through the C ABI.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/unit/worker/library/worker_cluster.h"
+
+namespace shoal {
+namespace {
+
+using testing::HasSubstr;
+
+shoal_way_options To(const std::string& addresses) {
+  shoal_way_options options = {};
+  options.struct_size = sizeof(options);
+  options.addresses = addresses.c_str();
+  options.net_device = "lo";
+  options.duration_ms = 100;
+  return options;
+}
+
+Outcome Measure(const shoal_way_options& options, shoal_way* way = nullptr) {
+  shoal_way unused = {};
+  if (way == nullptr) way = &unused;
+  way->struct_size = sizeof(*way);
+  shoal_error error = {};
+  const shoal_code code = shoal_measure_way(&options, way, &error);
+  return {code, error.message};
+}
+
+TEST(WayTest, IsMeasuredToOneOrSeveralAddresses) {
+  Cluster cluster(2);
+  for (const std::string& addresses :
+       {cluster.server_address(0), cluster.server_address(0) + "," + cluster.server_address(1)}) {
+    shoal_way way = {};
+    const Outcome outcome = Measure(To(addresses), &way);
+    ASSERT_EQ(outcome.code, SHOAL_OK) << outcome.message;
+    EXPECT_GT(way.round_trip_ns, 1'000u);
+    EXPECT_LT(way.round_trip_ns, 1'000'000'000u);
+    // The slowest machine under a sanitizer moves more, and the fastest core does not copy so much.
+    EXPECT_GT(way.bytes_per_s, 1'000'000u);
+    EXPECT_LT(way.bytes_per_s, 100'000'000'000u);
+    EXPECT_GT(way.processor_share, 0);
+    EXPECT_LE(way.processor_share, 1.01);
+    EXPECT_STREQ(way.transports, "tcp/lo");
+  }
+}
+
+TEST(WayTest, ToNobodyIsRefusedWithTheAddress) {
+  const Outcome outcome = Measure(To("127.0.0.1:1"));
+  EXPECT_EQ(outcome.code, SHOAL_UNAVAILABLE) << outcome.message;
+  EXPECT_THAT(outcome.message, HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(outcome.message, HasSubstr("Connection refused"));
+}
+
+TEST(WayTest, ToOneThatNeverAnswersEndsInTime) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(at);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&at), length), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&at), &length), 0);
+  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  shoal_way_options options = To(address);
+  options.connect_timeout_ms = 200;
+  const Outcome outcome = Measure(options);
+  EXPECT_EQ(outcome.code, SHOAL_DEADLINE_EXCEEDED) << outcome.message;
+  EXPECT_EQ(outcome.message, "the connection to the server at " + address + " was missing after 200 ms");
+  close(listener);
+}
+
+TEST(WayTest, WrongOptionsAreNamed) {
+  EXPECT_THAT(Measure(To("")).message, HasSubstr("options->addresses is empty"));
+  EXPECT_EQ(Measure(To("localhost")).code, SHOAL_INVALID_ARGUMENT);
+  EXPECT_EQ(Measure(To("127.0.0.1:1,")).code, SHOAL_INVALID_ARGUMENT);
+  shoal_way_options options = To("127.0.0.1:1");
+  options.duration_ms = 100'000;
+  EXPECT_THAT(Measure(options).message, HasSubstr("options->duration_ms is 100000"));
+  options = To("127.0.0.1:1");
+  options.transports = "carrierpigeon";
+  EXPECT_THAT(Measure(options).message, HasSubstr("carrierpigeon"));
+}
+
+}  // namespace
+}  // namespace shoal
