@@ -125,14 +125,13 @@ absl::StatusOr<v1::Trace> ClusterClient::GetTrace(uint64_t trace, uint32_t membe
   return Call<v1::Trace>(status_.get(), &v1::Status::Stub::GetTrace, request);
 }
 
-absl::Status ClusterClient::ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take) {
-  // A stream that is followed has no deadline, so check first that a scheduler answers.
-  const absl::StatusOr<v1::Cluster> cluster = GetCluster();
-  if (!cluster.ok()) return cluster.status();
+absl::Status ClusterClient::ListEvents(std::optional<uint64_t> follow_ms, uint64_t after_sequence,
+                                       const std::function<bool(const v1::Event&)>& take) {
   grpc::ClientContext context;
-  if (!follow) SetDeadline(timeout_ms_, &context);
+  SetDeadline(follow_ms.value_or(timeout_ms_), &context);
   v1::ListEventsRequest request;
-  request.set_follow(follow);
+  request.set_follow(follow_ms.has_value());
+  request.set_after_sequence(after_sequence);
   const auto reader = status_->ListEvents(&context, request);
   v1::Event event;
   bool wants_more = true;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -34,9 +35,10 @@ class ClusterClient {
   // With the record of that member, counted from 1; 0: of none. NOT_FOUND: see status.proto.
   absl::StatusOr<v1::Trace> GetTrace(uint64_t trace, uint32_t member);
 
-  // Calls `take` for each event. With `follow` it continues until the scheduler ends the stream or `take` returns
-  // false.
-  absl::Status ListEvents(bool follow, const std::function<bool(const v1::Event&)>& take);
+  // Calls `take` for each event with a higher number, until it returns false. With `follow_ms` also for those of so
+  // many milliseconds from now; DEADLINE_EXCEEDED then.
+  absl::Status ListEvents(std::optional<uint64_t> follow_ms, uint64_t after_sequence,
+                          const std::function<bool(const v1::Event&)>& take);
 
  private:
   template <typename Response, typename Request, typename Stub>

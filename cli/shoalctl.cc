@@ -16,9 +16,11 @@
 #include "absl/strings/str_split.h"
 #include "cli/changes.h"
 #include "cli/cluster_client.h"
+#include "cli/command.h"
 #include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/drain.h"
+#include "cli/events.h"
 #include "cli/flight_record.h"
 #include "cli/plan.h"
 #include "cli/tables.h"
@@ -32,78 +34,6 @@
 
 namespace shoal::cli {
 namespace {
-
-constexpr double kMostSeconds = 86400;
-
-struct Command {
-  std::string name;
-  std::string argument;  // of the command
-  std::string scheduler;
-  double timeout_s = 5;
-  bool json = false;
-  bool all = false;
-  bool wide = false;
-  bool follow = false;
-  bool wait = false;
-  double deadline_s = 300;
-  std::string reason;
-  PlanOptions plan;
-  uint64_t group = 0;
-  std::string output;
-  double seconds = 2;
-  double interval_s = 2;
-  uint64_t rounds = 0;
-  bool bandwidth = false;
-  DataPlane data_plane;
-  bool to_terminal = false;
-  bool help = false;
-  bool version = false;
-};
-
-void DeclareOptions(Command* command, OptionTable* table) {
-  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT",
-                "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
-  table->Flag("json", "",
-              "Print JSON instead of tables, with the field names of proto/shoal/v1/*.proto where they fit.",
-              &command->json);
-  table->Flag("all,a", "", "With status, servers and jobs: also what has been gone for more than an hour.",
-              &command->all);
-  table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
-  table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
-  table->Double("interval", "", "S", "With top: seconds between updates.", &command->interval_s);
-  table->Uint64("rounds", "", "N", "With top: stop after N updates; 0: continue until it is interrupted.",
-                &command->rounds);
-  table->String("reason", "", "TEXT", "With abort: the reason, which the job's ranks and the events show.",
-                &command->reason);
-  table->Uint32("nodes", "", "N", "With plan: nodes of the job.", &command->plan.nodes);
-  table->Double("link", "", "GBIT", "With plan: rate of a node's link in Gbit/s, each way.", &command->plan.link_gbit);
-  table->Bytes("bytes", "", "With plan: size of an all-reduce, as it is sent.", &command->plan.bytes);
-  table->Double("round-trip", "", "US", "With plan: round trip to a server in microseconds.",
-                &command->plan.round_trip_us);
-  table->Double("message", "", "US",
-                "With plan: what a message costs beyond its bytes, as `shoal-perf --explain` has it.",
-                &command->plan.message_us);
-  table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
-                &command->group);
-  table->Double("seconds", "", "S", "With trace and verify: how long to record.", &command->seconds);
-  table->String("output,o", "", "FILE", "With timeline and trace: the file to write instead of standard output.",
-                &command->output);
-  table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
-  table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
-                &command->deadline_s);
-  table->Flag("bandwidth", "",
-              "With doctor: also send to one server after the other for half a second, as fast as it goes. Jobs on the "
-              "same links feel it.",
-              &command->bandwidth);
-  table->String("net-device", "SHOAL_NET_DEVICE", "DEVICE", "With doctor --bandwidth: as for ranks on this node.",
-                &command->data_plane.net_device);
-  table->String("transports", "SHOAL_TRANSPORTS", "LIST", "With doctor --bandwidth: as for ranks on this node.",
-                &command->data_plane.transports);
-  table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
-                &command->timeout_s);
-  table->Flag("help,h", "", "Show this and exit.", &command->help);
-  table->Flag("version", "", "Show the version and exit.", &command->version);
-}
 
 TableExtent Extent(const Command& command) { return {.wide = command.wide, .all = command.all}; }
 
@@ -191,11 +121,11 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
   return absl::OkStatus();
 }
 
-absl::Status ShowEvents(const Command& command, ClusterClient* client, std::ostream& out) {
-  return client->ListEvents(command.follow, [&](const v1::Event& event) {
-    out << (command.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
-    return out.good();
-  });
+absl::Status RunEvents(const Command& command, ClusterClient* client, std::ostream& out) {
+  EventsOptions options{.filter = {.job = command.job}, .follow = command.follow, .json = command.json};
+  if (!command.since.empty()) options.since_ms = *ParseAge(command.since);
+  options.filter.kinds = *ParseEventKinds(command.kinds);
+  return ShowEvents(options, client, out, *command.err);
 }
 
 std::chrono::milliseconds Milliseconds(double seconds) {
@@ -276,7 +206,10 @@ constexpr CommandKind kCommands[] = {
     {"stragglers", "", "the ranks and servers that a job waits for, for how much of the time, and why", ShowStragglers},
     {"top", "", "servers and jobs with their rates, every --interval seconds", RunTop},
     {"map", "", "the shard map: which server owns which share", ShowMap},
-    {"events", "", "what happened recently and why; with --follow also what happens from now on", ShowEvents},
+    {"events", "",
+     "what happened recently and why, as far as --since, --job and --kind let it through; with --follow also what "
+     "happens from now on",
+     RunEvents},
     {"doctor", "",
      "looks from this node at what a job here would need: every scheduler, every server's port, versions, clock, MTU, "
      "TCP, limits and RDMA, with --bandwidth also what the ways carry; with a fix for each finding. The exit code is 3 "
@@ -379,14 +312,6 @@ absl::StatusOr<std::string> WithoutCluster(const Command& command, const OptionT
   return command.json ? PlanJson(*plan) + "\n" : PlanText(command.plan, *plan);
 }
 
-// An option that is given goes with these commands alone.
-absl::Status CheckGoesWith(bool given, std::string_view option, std::vector<std::string_view> commands,
-                           const Command& command) {
-  if (!given || std::find(commands.begin(), commands.end(), command.name) != commands.end()) return absl::OkStatus();
-  std::vector<std::string> names(commands.begin(), commands.end());
-  return absl::InvalidArgumentError(absl::StrCat(std::string(option), " only goes with ", absl::StrJoin(names, ", ")));
-}
-
 absl::Status CheckUsage(const std::vector<std::string>& words, Command* command) {
   if (words.empty()) return absl::InvalidArgumentError(absl::StrCat("no command is given; use ", CommandNames()));
   command->name = words[0];
@@ -404,44 +329,7 @@ absl::Status CheckUsage(const std::vector<std::string>& words, Command* command)
                                                                            : "server, as `shoalctl servers` lists it"));
   }
   if (!kind->argument.empty()) command->argument = words[1];
-  const Command defaults;
-  const absl::Status goes[] = {
-      CheckGoesWith(command->follow, "--follow", {"events"}, *command),
-      CheckGoesWith(command->wait, "--wait", {"drain"}, *command),
-      CheckGoesWith(command->deadline_s != defaults.deadline_s, "--deadline", {"drain"}, *command),
-      CheckGoesWith(!command->reason.empty(), "--reason", {"abort"}, *command),
-      CheckGoesWith(command->plan.nodes != defaults.plan.nodes, "--nodes", {"plan"}, *command),
-      CheckGoesWith(command->plan.link_gbit != defaults.plan.link_gbit, "--link", {"plan"}, *command),
-      CheckGoesWith(command->plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, *command),
-      CheckGoesWith(command->plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, *command),
-      CheckGoesWith(command->plan.message_us != defaults.plan.message_us, "--message", {"plan"}, *command),
-      CheckGoesWith(command->group != defaults.group, "--group", {"timeline"}, *command),
-      CheckGoesWith(!command->output.empty(), "--output", {"timeline", "trace"}, *command),
-      CheckGoesWith(command->seconds != defaults.seconds, "--seconds", {"trace", "verify"}, *command),
-      CheckGoesWith(command->all, "--all", {"status", "servers", "jobs"}, *command),
-      CheckGoesWith(command->wide, "--wide", {"status", "servers", "jobs"}, *command),
-      CheckGoesWith(command->rounds != defaults.rounds, "--rounds", {"top"}, *command),
-      CheckGoesWith(command->bandwidth, "--bandwidth", {"doctor"}, *command),
-      CheckGoesWith(command->interval_s != defaults.interval_s, "--interval", {"top"}, *command),
-  };
-  for (const absl::Status& status : goes) {
-    if (!status.ok()) return status;
-  }
-  if (command->json && command->name == "top") {
-    return absl::InvalidArgumentError("top prints no JSON; use status --json, whose counters only grow");
-  }
-  if (!(command->deadline_s >= 0 && command->deadline_s <= kMostSeconds)) {
-    return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
-  }
-  if (!(command->interval_s >= 0.1 && command->interval_s <= kMostSeconds)) {
-    return absl::InvalidArgumentError("--interval takes 0.1 to 86400 seconds");
-  }
-  if (!(command->timeout_s >= 0.001 && command->timeout_s <= kMostSeconds)) {
-    return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
-  }
-  if (!(command->seconds >= 0.001 && command->seconds <= kMostTraceSeconds)) {
-    return absl::InvalidArgumentError("--seconds takes 0.001 to 60 seconds");
-  }
+  if (absl::Status status = CheckOptions(*command); !status.ok()) return status;
   if (kind->run == nullptr) return absl::OkStatus();
   if (command->scheduler.empty()) {
     return absl::InvalidArgumentError("no scheduler is given; use --scheduler HOST:PORT or set SHOAL_SCHEDULER");
@@ -455,6 +343,7 @@ int RunShoalctl(const std::vector<std::string>& arguments, const OptionTable::En
                 std::ostream& out, std::ostream& err, bool out_is_terminal) {
   Command command;
   command.to_terminal = out_is_terminal;
+  command.err = &err;
   OptionTable options;
   DeclareOptions(&command, &options);
   std::vector<std::string> words;

@@ -80,7 +80,7 @@ std::string TopTables::Jobs(const ClusterSample& sample) {
       slow.push_back(absl::StrCat("rank ", each.rank(), " ", ShareText(each.waited_share()), " (", each.cause(), ")"));
     }
     for (const v1::SlowServer& each : job.slow_servers()) {
-      slow.push_back(absl::StrCat("server ", each.name(), " ", ShareText(each.waited_share())));
+      slow.push_back(absl::StrCat(SlowServerText(each), " ", ShareText(each.waited_share())));
     }
     TableRow row = {job.name(), job.state(), absl::StrCat(totals.live, " of ", job.world_size())};
     if (growth.has_value()) {

@@ -78,7 +78,7 @@ namespace shoal {
   X(kJobRunning, "job-running", kInfo, kScheduler, \
     "All ranks of a job have joined.") \
   X(kJobFailed, "job-failed", kWarning, kScheduler, \
-    "A job has lost a rank.") \
+    "A job has lost a rank, or has ended after a group had failed or was not made.") \
   X(kJobAborted, "job-aborted", kWarning, kScheduler, \
     "An operator has ended a job; its ranks are told why.") \
   X(kJobTraced, "job-traced", kInfo, kScheduler, \

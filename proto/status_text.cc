@@ -92,9 +92,14 @@ std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow) {
         absl::StrCat("rank ", slow.rank(), " is slow: ", ShareText(slow.waited_share()), " (", slow.cause(), ")"));
   }
   for (const v1::SlowServer& slow : job.slow_servers()) {
-    trouble.push_back(absl::StrCat("server ", slow.name(), " is slow: ", ShareText(slow.waited_share())));
+    trouble.push_back(absl::StrCat(SlowServerText(slow), " is slow: ", ShareText(slow.waited_share())));
   }
   return trouble;
+}
+
+std::string SlowServerText(const v1::SlowServer& slow) {
+  const std::string server = absl::StrCat("server ", slow.name());
+  return slow.has_late_rank() ? absl::StrCat("the way from rank ", slow.late_rank(), " to ", server) : server;
 }
 
 std::string ShareText(double share) { return absl::StrFormat("%.0f %%", 100 * share); }

@@ -42,6 +42,9 @@ std::vector<std::string> TroublesOf(const v1::JobStatus& job, bool with_slow = t
 // "12 %", of 0 to 1.
 std::string ShareText(double share);
 
+// "server alpha", or where one rank alone waits for it "the way from rank 3 to server alpha".
+std::string SlowServerText(const v1::SlowServer& slow);
+
 }  // namespace shoal
 
 #endif  // SHOAL_PROTO_STATUS_TEXT_H_

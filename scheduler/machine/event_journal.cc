@@ -4,6 +4,12 @@
 
 namespace shoal::scheduler {
 
+bool EventJournal::Expect() {
+  if (++expected_ <= reserved_) return false;
+  reserved_ = expected_ + kEventNumbersReserved - 1;
+  return true;
+}
+
 void EventJournal::Append(EventRecord event, SchedulerActions* actions) {
   event.sequence = next_sequence_++;
   actions->push_back(EventRecorded{event});

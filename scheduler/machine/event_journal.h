@@ -12,10 +12,21 @@
 namespace shoal::scheduler {
 
 inline constexpr size_t kMaxEventsKept = 1024;
+// Reserved at a time: a scheduler that follows another one leaves so many numbers out at most.
+inline constexpr uint64_t kEventNumbersReserved = 1024;
 
+// Numbers grow by one from event to event of a scheduler, and are higher than those of all that led before it: which
+// numbers they may have given out is part of the saved state.
 class EventJournal {
  public:
-  // Numbers the event (1, 2, 3, ... since this scheduler started) and sends it to the log and to all followers.
+  explicit EventJournal(uint64_t reserved) : next_sequence_(reserved + 1), expected_(reserved), reserved_(reserved) {}
+
+  // One more event will be appended. True: for that, more numbers were reserved, which must be saved first.
+  bool Expect();
+  // All numbers up to this one may be given out.
+  uint64_t reserved() const { return reserved_; }
+
+  // Numbers the event and sends it to the log and to all followers.
   void Append(EventRecord event, SchedulerActions* actions);
 
   // Sends the kept events after `request.after_sequence`; then closes the stream, or goes on with new events.
@@ -25,7 +36,9 @@ class EventJournal {
  private:
   std::deque<EventRecord> events_;
   std::set<WatcherId> followers_;
-  uint64_t next_sequence_ = 1;
+  uint64_t next_sequence_;
+  uint64_t expected_;  // the highest number once all that are expected were appended
+  uint64_t reserved_;
 };
 
 }  // namespace shoal::scheduler

@@ -153,8 +153,10 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
   const WireFormat wire = *WireFormatFromNumber(request.wire);
   const std::pair<JobId, std::string> key(request.job, request.group_name);
   if (rounds_.size() >= kMaxRounds && !rounds_.contains(key)) {
-    failures.push_back({handle, absl::ResourceExhaustedError(absl::StrCat(
-                                    kMaxRounds, " groups are waiting for their ranks already; try again later"))});
+    failures.push_back({handle,
+                        absl::ResourceExhaustedError(
+                            absl::StrCat(kMaxRounds, " groups are waiting for their ranks already; try again later")),
+                        request.job});
     return failures;
   }
   GroupRound& round = rounds_[key];
@@ -173,8 +175,8 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
   if (!difference.empty()) {
     const absl::Status status = absl::InvalidArgumentError(
         absl::StrCat("the ranks differ on group \"", request.group_name, "\": ", difference));
-    for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status});
-    failures.push_back({handle, status});
+    for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status, request.job});
+    failures.push_back({handle, status, request.job});
     rounds_.erase(key);
     return failures;
   }
@@ -224,10 +226,11 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(Now now, const ServerRegis
       const GroupWaiter& waiter = entry.second;
       if (waiter.deadline_ns > now.monotonic_ns) return false;
       if (missing.empty()) missing = WhatIsMissing(round, servers, jobs.Find(round.job));
-      failures.push_back(
-          {waiter.handle, absl::DeadlineExceededError(absl::StrCat("rank ", entry.first.value(), " waited ",
+      failures.push_back({waiter.handle,
+                          absl::DeadlineExceededError(absl::StrCat("rank ", entry.first.value(), " waited ",
                                                                    Seconds(waiter.wait_ms * 1'000'000), " in group \"",
-                                                                   round.name, "\" for ", missing))});
+                                                                   round.name, "\" for ", missing)),
+                          round.job});
       return true;
     });
     it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);

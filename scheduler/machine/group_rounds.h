@@ -67,6 +67,7 @@ class GroupRounds {
   struct Failure {
     RequestHandle handle;
     absl::Status status;
+    JobId job = JobId();  // its group is not made, for that reason; 0: it may be yet, or the job knows why not
   };
 
   // Takes the request of a live member, already checked (CheckRequest), into its round. Returns the requests that fail

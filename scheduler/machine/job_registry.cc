@@ -413,6 +413,16 @@ absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::str
   return job.id;
 }
 
+void JobRegistry::NoteGroupFailed(JobId id, const std::string& why) {
+  Job& job = jobs_.at(id);
+  if (job.open()) job.failure = why;
+}
+
+void JobRegistry::NoteGroupMade(JobId id) {
+  Job& job = jobs_.at(id);
+  if (job.open()) job.failure.clear();
+}
+
 JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now) {
   Gone gone;
   Worker& worker = job->workers.at(rank);
@@ -439,8 +449,9 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
   }
   if (job->live_count == 0) {
     if (job->open()) {
-      job->phase = JobPhase::kEnded;
-      gone.ended_job_now = true;
+      gone.failed_job_now = !job->failure.empty();
+      gone.ended_job_now = !gone.failed_job_now;
+      job->phase = gone.failed_job_now ? JobPhase::kFailed : JobPhase::kEnded;
     }
     job->ended_ns = now.monotonic_ns;
     KeepAsPast(job->id);

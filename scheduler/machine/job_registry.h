@@ -52,7 +52,9 @@ struct Job {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
-  std::string failure;  // kFailed: which rank was lost, and why; or that an operator aborted it
+  // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the group that failed
+  // or was not made, with none made since, for which it will have failed if it ends so.
+  std::string failure;
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
@@ -95,8 +97,9 @@ class JobRegistry {
     RankLost rank;
     std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;            // false: it left in good order
-    bool failed_job_now = false;  // the first rank of the job to be lost
+    bool lost = false;  // false: it left in good order
+    // It was the first rank of the job to be lost, or the last one to go, and a group had failed before: Job::failure.
+    bool failed_job_now = false;
     bool ended_job_now = false;
   };
 
@@ -146,6 +149,11 @@ class JobRegistry {
   // The open job of that name fails for this reason; its ranks stay until they leave. NOT_FOUND: no job has the name.
   // FAILED_PRECONDITION: it is over.
   absl::StatusOr<JobId> Abort(const std::string& name, const std::string& reason);
+
+  // A group of the job failed or was not made, and one was made: see Job::failure. Of a job that is over nothing
+  // changes.
+  void NoteGroupFailed(JobId id, const std::string& why);
+  void NoteGroupMade(JobId id);
 
   // A process opened a Watch stream for its job; the stream is closed.
   void OnStreamOpened(const WatchOpened& stream);

@@ -27,7 +27,9 @@ std::string MeetingName(const std::string& cluster_id, const Job& job, const Gro
   return absl::StrCat("shoal-", cluster_id, "-", job.id.value(), "-", id.value(), node);
 }
 
-constexpr char kRequestGivenUp[] = "it gave its request for the group up";
+std::string GivenUpText(const GivenUpRequest& request) {
+  return absl::StrCat("it gave its request for the group up", request.reason.empty() ? "" : ": ", request.reason);
+}
 
 EventIds IdsOf(const Job& job, const GroupState& group) {
   return {.job = job.id, .group = group.id, .epoch = group.epoch};
@@ -84,14 +86,24 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
     const absl::Status full = absl::ResourceExhaustedError(
         absl::StrCat("job \"", job->name, "\" has ", kMaxGroupsPerJob, " groups open, which is the limit",
                      has_rails ? " (each rail of a group counts)" : "", "; close some before the next is made"));
-    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, full);
-    return;
+    return RefuseRound(round, full);
   }
   saves_.NoteChange();
+  jobs_.NoteGroupMade(job->id);
   if (decision.mode == NodeReduceMode::kNodeAlone) {
     return OpenOnNode(round, *job, NewGroup(round, round.ranks), now);
   }
   OpenOnServers(round, *job, decision, now);
+}
+
+void SchedulerMachine::RefuseRound(const GroupRound& round, const absl::Status& status) {
+  NoteGroupFailed(round.job, absl::StrCat("group \"", round.name, "\": ", status.message()));
+  for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, status);
+}
+
+void SchedulerMachine::NoteGroupFailed(JobId job, const std::string& why) {
+  saves_.NoteChange();
+  jobs_.NoteGroupFailed(job, why);
 }
 
 GroupState SchedulerMachine::NewGroup(const GroupRound& round, std::vector<JobRank> ranks) {
@@ -135,10 +147,7 @@ void SchedulerMachine::OpenOnServers(const GroupRound& round, const Job& job, co
                                      Now now) {
   const absl::StatusOr<GroupPlan> plan =
       PlanGroup(map_->epoch(), servers_.ServersOf(round.job), job.NodesOf(round.ranks), round.NetworkCards());
-  if (!plan.ok()) {
-    for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, plan.status());
-    return;
-  }
+  if (!plan.ok()) return RefuseRound(round, plan.status());
   LinkFacts link = round.Link();
   if (link == LinkFacts() && plan->within_node) link = WithinOneNode();
   // Within one node nothing meets at a port, but at the threads that add up. All rails meet at the same ports.
@@ -186,14 +195,16 @@ void SchedulerMachine::GiveRequestsUp(const Job& job, JobRank rank, Incarnation 
                                       const std::vector<GivenUpRequest>& requests, Now now) {
   for (const GivenUpRequest& request : requests) {
     const GroupRequestId id{incarnation, request.number};
-    ReplyNow(rounds_.GiveUp(job.id, rank, id));
+    const std::vector<GroupRounds::Failure> waited = rounds_.GiveUp(job.id, rank, id);
+    ReplyNow(waited);
+    if (!waited.empty())
+      NoteGroupFailed(job.id, absl::StrCat(job.Describe(rank), ": ", CleanText(GivenUpText(request))));
     const JobGroup* const opened = job.groups.FindOpenedBy(rank, id);
     if (opened == nullptr) continue;
     const GroupId group = opened->state().id;
     // The others may have it open, and would wait for this rank.
     if (opened->state().ranks.size() > 1) {
-      const std::string why = request.reason.empty() ? "" : absl::StrCat(": ", request.reason);
-      GiveGroupsUp(job, rank, {{group, absl::StrCat(kRequestGivenUp, why)}}, now);
+      GiveGroupsUp(job, rank, {{group, GivenUpText(request)}}, now);
     }
     CloseGroup(job, group, rank, now);
   }
@@ -217,7 +228,7 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
 
 void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory,
                                  Now now) {
-  saves_.NoteChange();
+  NoteGroupFailed(job.id, absl::StrCat("group \"", group.name, "\": ", failure));
   Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;

@@ -49,6 +49,7 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       started_at_unix_ms_(now.unix_ms),
       servers_(settings.lease_ttl_ms * 1'000'000),
       jobs_(settings.lease_ttl_ms * 1'000'000),
+      journal_(state.reserved_event_numbers),
       saves_(is_new),
       map_(std::make_shared<const ShardMap>()),
       next_group_id_(state.next_group_id) {
@@ -206,6 +207,8 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
 void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
+  // This one can't wait until its number is saved.
+  if (journal_.Expect()) saves_.NoteChange();
   journal_.Append({.sequence = 0,
                    .at_unix_ms = now.unix_ms,
                    .kind = EventKind::kSaveFailed,
@@ -269,7 +272,10 @@ void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> r
 }
 
 void SchedulerMachine::ReplyNow(const std::vector<GroupRounds::Failure>& failures) {
-  for (const GroupRounds::Failure& failure : failures) ReplyNow(failure.handle, failure.status);
+  for (const GroupRounds::Failure& failure : failures) {
+    if (failure.job != JobId()) NoteGroupFailed(failure.job, std::string(failure.status.message()));
+    ReplyNow(failure.handle, failure.status);
+  }
 }
 
 void SchedulerMachine::Record(EventKind kind, const std::string& subject, const std::string& reason, Now now,
@@ -281,6 +287,7 @@ void SchedulerMachine::Record(EventKind kind, const std::string& subject, const 
   event.reason = reason;
   event.epoch = map_->epoch();
   event.ids = ids;
+  if (journal_.Expect()) saves_.NoteChange();
   AfterSave(std::move(event));
 }
 
@@ -295,6 +302,7 @@ PersistedState SchedulerMachine::Snapshot() const {
           .next_server_id = servers_.next_server_id(),
           .next_job_id = jobs_.next_job_id(),
           .next_group_id = next_group_id_,
+          .reserved_event_numbers = journal_.reserved(),
           .servers = servers_.States(),
           .jobs = jobs_.States()};
 }

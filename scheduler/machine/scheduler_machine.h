@@ -143,6 +143,9 @@ class SchedulerMachine {
   void CloseGroup(const Job& job, GroupId id, JobRank rank, Now now);
   void CompleteGroups(Now now);
   void OpenGroup(const GroupRound& round, Now now);
+  void RefuseRound(const GroupRound& round, const absl::Status& status);
+  // For Job::failure.
+  void NoteGroupFailed(JobId job, const std::string& why);
   // Without servers: all its ranks are on one node.
   void OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now);
   // With rails, or flat.

@@ -28,7 +28,8 @@ namespace shoal::scheduler {
 // Of a server or of a rank. Numbers are stored: never renumber.
 enum class MemberPhase : uint8_t { kLive = 1, kLost = 2, kLeft = 3 };
 
-// Of a job. kJoining: some ranks have not come yet. kFailed: a rank was lost. kEnded: all ranks left. Never renumber.
+// Of a job. kJoining: some ranks have not come yet. kFailed: a rank was lost, an operator aborted it, or all ranks left
+// after a group had failed or was not made, and none was made since. kEnded: all ranks left. Never renumber.
 enum class JobPhase : uint8_t { kJoining = 1, kRunning = 2, kFailed = 3, kEnded = 4 };
 
 constexpr std::string_view MemberPhaseName(MemberPhase phase) {
@@ -159,7 +160,7 @@ struct JobState {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
-  std::string failure;  // kFailed: why
+  std::string failure;  // as Job::failure has it
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, RankState> ranks;  // those that joined
   std::vector<GroupState> groups;      // open ones
@@ -178,8 +179,9 @@ struct PersistedState {
   uint64_t next_server_id = 1;
   uint64_t next_job_id = 1;
   uint64_t next_group_id = 1;
-  std::vector<ServerState> servers;  // by id
-  std::vector<JobState> jobs;        // by id; only those with a live rank
+  uint64_t reserved_event_numbers = 0;  // EventJournal::reserved
+  std::vector<ServerState> servers;     // by id
+  std::vector<JobState> jobs;           // by id; only those with a live rank
 
   friend bool operator==(const PersistedState&, const PersistedState&) = default;
 };

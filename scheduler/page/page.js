@@ -212,7 +212,8 @@ function showJobs(jobs, rates) {
       said.append(make("div", { class: "slow" }, `rank ${slow.rank} is slow: others wait ${Math.round(100 * slow.waited_share)} % (${slow.cause})`));
     }
     for (const slow of job.slow_servers ?? []) {
-      said.append(make("div", { class: "slow" }, `server ${slow.name} is slow: ranks wait ${Math.round(100 * slow.waited_share)} %`));
+      const what = slow.late_rank === undefined ? `server ${slow.name}` : `the way from rank ${slow.late_rank} to server ${slow.name}`;
+      said.append(make("div", { class: "slow" }, `${what} is slow: ranks wait ${Math.round(100 * slow.waited_share)} %`));
     }
     for (const line of trouble) said.append(make("div", { class: "trouble" }, line));
     return [job.name, state(job.state), `${all.live} of ${job.world_size}`, ops, orDash(of("pushed"), bytes),

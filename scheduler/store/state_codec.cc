@@ -279,6 +279,7 @@ std::string EncodeState(const PersistedState& state) {
   stored.set_next_server_id(state.next_server_id);
   stored.set_next_job_id(state.next_job_id);
   stored.set_next_group_id(state.next_group_id);
+  stored.set_reserved_event_numbers(state.reserved_event_numbers);
   for (const ServerState& server : state.servers) Encode(server, stored.add_servers());
   for (const JobState& job : state.jobs) Encode(job, stored.add_jobs());
   return stored.SerializeAsString();
@@ -297,6 +298,7 @@ absl::StatusOr<PersistedState> DecodeState(const std::string& bytes) {
   state.next_server_id = stored.next_server_id();
   state.next_job_id = stored.next_job_id();
   state.next_group_id = stored.next_group_id();
+  state.reserved_event_numbers = stored.reserved_event_numbers();
   for (const v1::StoredServer& each : stored.servers()) {
     absl::StatusOr<ServerState> server = Decode(each);
     if (!server.ok()) return server.status();

@@ -16,10 +16,10 @@ from chaos.fault import IMPAIRMENTS, KINDS, Fault
 from chaos.findings import CLOSED_GROUPS, ETCD_MEMORY, MOVES, Findings, Violation
 from chaos.job_watch import JobWatch
 from chaos.left_behind import Before
-from chaos.memory import MemoryWatch
+from chaos.memory import POOL_BYTES, MemoryWatch
 from chaos.moves import MoveWatch
 from chaos.schedule import Schedule
-from chaos.shape import SERVER_JOINS_LATER
+from chaos.shape import SERVER_JOINS_LATER, Shape
 from chaos.starvation import Starvation
 from chaos.strike import Strike
 from chaos.world import Incident, World
@@ -60,6 +60,12 @@ class Stopped(Exception):
     """The first violation ends the run."""
 
 
+def with_large_tensors(shape: Shape) -> frozenset[str]:
+    """The ranks whose tensors may be as large as a pool of UCX's (memory.POOL_BYTES)."""
+    large = [job for job in shape.jobs if job.most_bytes >= POOL_BYTES]
+    return frozenset(job.rank_name(rank) for job in large for rank in job.ranks)
+
+
 class Experiment:
     def __init__(
         self,
@@ -74,7 +80,7 @@ class Experiment:
         self.schedule, self.without, self.stop_at_first = schedule, without, stop_at_first
         self.findings = Findings(say, frozenset(without))
         self.world = World(schedule.shape)
-        self.memory = MemoryWatch(schedule.shape.most_chunks_in_flight)
+        self.memory = MemoryWatch(schedule.shape.most_chunks_in_flight, with_large_tensors(schedule.shape))
         self.moves = MoveWatch()
         self.starvation = Starvation()
         self.strikes: list[tuple[Incident, Strike, float]] = []  # under way, with the time when it is to be mended

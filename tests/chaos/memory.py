@@ -80,11 +80,15 @@ def growth(samples: Sequence[tuple[float, int]]) -> int | None:
 class MemoryWatch:
     """By process: a restarted one is another."""
 
-    def __init__(self, chunks_in_flight: dict[str, int]) -> None:
+    def __init__(self, chunks_in_flight: dict[str, int], with_large_tensors: frozenset[str] = frozenset()) -> None:
         self.chunks_in_flight = chunks_in_flight  # at most, by the name of a process that has a pool
+        # These are not watched: a tensor that is as large as a pool can't be told from one, and it comes and goes.
+        self.with_large_tensors = with_large_tensors
         self.samples: dict[tuple[str, int], list[tuple[float, Memory]]] = defaultdict(list)
 
     def sample(self, name: str, pid: int, now: float) -> None:
+        if name in self.with_large_tensors:
+            return
         if memory := memory_of(pid, name in self.chunks_in_flight):
             self.samples[name, pid].append((now, memory))
 

@@ -14,7 +14,7 @@ from chaos.experiment import Outcome
 from chaos.fault import kinds_for
 from chaos.job_watch import NOT_JUDGED
 from chaos.pairs import Phases, count_pairs
-from chaos.paths import ROOT
+from chaos.paths import ROOT, SCHEDULES
 
 PHASES = ("noticing", "settling", "open", "healing")
 
@@ -143,6 +143,7 @@ def page(records: list[dict]) -> str:
         ),
         "",
         *violation_lines(record),
+        *finding_lines(),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -185,6 +186,24 @@ def violation_lines(record: dict) -> list[str]:
         open_then = "; ".join(violation["open_faults"])
         lines.append(f"- {violation['at_s']:.1f} s, {violation['kind']}: {first} (open: {open_then})")
     return lines
+
+
+def finding_lines() -> list[str]:
+    """What was found here and mended: each is a written schedule."""
+    rows = []
+    for path in sorted(SCHEDULES.glob("*.json")):
+        written = schedule.load(path)
+        rows.append([f"[{written.name}](../schedules/{path.name})", written.clause, written.simulator])
+    return [
+        "## What was found",
+        "",
+        "Each was found on real programs and mended; the schedule says what happened. `make test` runs them. Seeds of"
+        " the simulator find the same, as the deliberate bug that is named shows, or there is the reason why they"
+        " can't.",
+        "",
+        *table(["schedule", "clause of failover.md", "found by the simulator"], rows),
+        "",
+    ]
 
 
 def write(outcome: Outcome, folder: pathlib.Path, command: str) -> str:

@@ -32,6 +32,17 @@ def interrupted(number: int, _frame) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
+def command_to_record(arguments: list[str]) -> str:
+    """Without the folder for logs, which is one of this machine alone."""
+    kept = []
+    skip = False
+    for argument in arguments:
+        if not skip and not argument.startswith("--logs="):
+            kept.append(argument)
+        skip = argument == "--logs"
+    return " ".join(argument for argument in kept if argument != "--logs")
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
@@ -105,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
     for violation in outcome.violations:
         print(f"VIOLATION at {violation.at_s:.2f} s, {violation.kind}: {violation.text}", flush=True)
     if options.results:
-        print(report.write(outcome, RESULTS, " ".join(sys.argv[1:])), flush=True)
+        print(report.write(outcome, RESULTS, command_to_record(sys.argv[1:])), flush=True)
     if options.shrink and not outcome.ok:
         least = shrink_failing(chosen, outcome, without, options.shrink_minutes * 60)
         print(f"the last faults:\n{least}", flush=True)

@@ -28,6 +28,9 @@ class Schedule:
     happens: str = ""  # of a written one: what the tree did on which it was found
     should_happen: str = ""
     clause: str = ""
+    # Of a written one: the deliberate bug by which the simulator's seeds find the same (tests/sim), or "none: " and why
+    # they can't.
+    simulator: str = ""
 
     @property
     def end_s(self) -> float:
@@ -146,7 +149,8 @@ def collides(one: Fault, other: Fault) -> bool:
 
 def to_document(schedule: Schedule) -> dict:
     document = {
-        field: getattr(schedule, field) for field in ("name", "clause", "happens", "should_happen", "seed", "calm_s")
+        field: getattr(schedule, field)
+        for field in ("name", "clause", "happens", "should_happen", "simulator", "seed", "calm_s")
     }
     document["shape"] = shapes.to_document(schedule.shape)
     document["faults"] = [fault_document(fault) for fault in schedule.faults]

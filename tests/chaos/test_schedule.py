@@ -12,6 +12,7 @@ from chaos import schedule, shape
 from chaos.fault import KINDS, Fault, check, kinds_for
 from chaos.pairs import Phases, count_pairs
 from chaos.paths import ROOT, SCHEDULES
+from chaos.run import command_to_record
 from chaos.schedule import draw_schedule
 from chaos.shape import SHAPES
 
@@ -118,4 +119,11 @@ def test_every_written_schedule_says_what_happens_what_should_and_by_which_claus
     written = schedule.load(path)
     assert written.name == path.stem
     assert written.happens and written.should_happen and written.clause
+    bugs = "".join(each.read_text(encoding="utf-8") for each in (ROOT / "tests" / "sim").glob("*mutations*.py"))
+    assert written.simulator.startswith("none: ") or f'"{written.simulator}"' in bugs
     assert all(fault.kind in KINDS for fault in written.faults)
+
+
+def test_the_folder_for_logs_is_not_recorded():
+    assert command_to_record(["--seed", "7", "--logs", "/somewhere", "--results"]) == "--seed 7 --results"
+    assert command_to_record(["--logs=/somewhere", "--minutes", "3"]) == "--minutes 3"

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from chaos import report, starvation
-from chaos.experiment import Outcome
+from chaos.experiment import Outcome, with_large_tensors
 from chaos.fault import Fault
 from chaos.left_behind import Before
 from chaos.memory import (
@@ -73,6 +73,16 @@ def test_chunks_in_flight_are_those_of_the_tensors_up_to_the_credit():
     assert large.most_chunks_in_flight(servers=9) == 6
     shape = Shape(jobs=(large,), worker_nodes=2, servers=1)
     assert shape.most_chunks_in_flight == {"a/0": 6, "a/1": 6, "server-0": 12, SERVER_JOINS_LATER: 12}
+
+
+def test_ranks_whose_tensors_are_as_large_as_a_pool_are_not_watched():
+    small, large = Job("a", ("n", "m")), Job("b", ("n", "m"), most_bytes=POOL_BYTES)
+    shape = Shape(jobs=(small, large), worker_nodes=2, servers=1)
+    assert with_large_tensors(shape) == {"b/0", "b/1"}
+    watch = MemoryWatch(shape.most_chunks_in_flight, with_large_tensors(shape))
+    for name in ("a/0", "b/0"):
+        watch.sample(name, os.getpid(), 0.0)
+    assert set(watch.samples) == {("a/0", os.getpid())}
 
 
 def test_a_pool_is_told_from_other_memory_and_counted_by_its_pages():

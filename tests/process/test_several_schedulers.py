@@ -1,6 +1,7 @@
 """Three schedulers that share a real etcd: one leads, each answers, and none is missed (F16). Real processes."""
 
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -202,6 +203,59 @@ def test_without_etcd_the_job_goes_on_and_the_lead_comes_back(cluster: Cluster, 
         if address != next_leader:
             cluster.wait_until(lambda p=process: p.output.endswith(f"follows {next_leader}"), "all know who leads")
     cluster.wait_for_server("alpha", "live")
+
+
+def test_who_follows_events_goes_on_at_the_next_leader(cluster: Cluster, schedulers: Schedulers):
+    cluster.start_server("alpha")
+    follower = follow_events(cluster)
+    follower.wait_for_line("server-registered.*server alpha")
+    for number, name in enumerate(["beta", "gamma"]):
+        old = schedulers.leader()
+        schedulers.by_address[old].send(signal.SIGKILL)
+        schedulers.leader(other_than=old)
+        cluster.start_server(name)
+        follower.wait_for_line(f"server-registered.*server {name}", timeout_s=40)
+        assert follower.output.count("a scheduler answers again") <= number + 1
+        if number == 0:
+            schedulers.start(listen=old)
+    assert_numbers_grow(follower)
+
+
+def test_who_follows_events_goes_on_when_the_scheduler_is_started_again(cluster: Cluster, tmp_path: pathlib.Path):
+    state = ["--state-file", str(tmp_path / "state")]
+    scheduler = cluster.start_scheduler(*state)
+    cluster.start_server("alpha")
+    follower = follow_events(cluster)
+    follower.wait_for_line("server-registered.*server alpha")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    follower.wait_for_line("shoalctl: no events now, trying again: can't reach a scheduler at")
+    cluster.start_scheduler(*state, listen=cluster.scheduler_address)
+    follower.wait_for_line("shoalctl: a scheduler answers again")
+    cluster.start_server("beta")
+    follower.wait_for_line("server-registered.*server beta")
+    assert_numbers_grow(follower)
+
+
+def test_who_follows_events_hears_those_of_a_cluster_that_lost_its_state(cluster: Cluster):
+    scheduler = cluster.start_scheduler()
+    cluster.start_server("alpha")
+    follower = follow_events(cluster)
+    follower.wait_for_line("server-registered.*server alpha")
+    scheduler.send(signal.SIGKILL)
+    scheduler.wait()
+    cluster.start_scheduler(listen=cluster.scheduler_address)
+    cluster.start_server("beta")
+    follower.wait_for_line("server-registered.*server beta")
+
+
+def follow_events(cluster: Cluster) -> Process:
+    return cluster.start([program("shoalctl"), "events", "--follow", "--scheduler", cluster.scheduler_address])
+
+
+def assert_numbers_grow(follower: Process) -> None:
+    numbers = [int(number) for number in re.findall(r"  #(\d+)  ", follower.output)]
+    assert len(numbers) >= 4 and numbers == sorted(set(numbers)), follower.output
 
 
 def test_a_leader_that_stops_in_good_order_is_replaced_at_once(cluster: Cluster, schedulers: Schedulers):

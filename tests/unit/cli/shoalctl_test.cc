@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "cli/events.h"
 #include "cli/tables.h"
 #include "core/version.h"
 #include "gmock/gmock.h"
@@ -156,6 +157,44 @@ TEST_F(ShoalctlTest, JsonHasTheNamesOfTheProtoFiles) {
     EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(line, &event).ok()) << line;
   }
   EXPECT_EQ(count, 4);
+}
+
+TEST_F(ShoalctlTest, EventsAreThoseThatWereAskedFor) {
+  AddServerAndJob();
+  EXPECT_THAT(Ask({"events", "--kind", "job-started,job-failed"}).out,
+              AllOf(HasSubstr("job-started"), Not(HasSubstr("server-registered"))));
+  EXPECT_THAT(Ask({"events", "--job", "gpt"}).out,
+              AllOf(HasSubstr("job-started"), Not(HasSubstr("server-registered"))));
+  EXPECT_EQ(Ask({"events", "--job", "gp"}).out, "");
+  EXPECT_EQ(Ask({"events", "--job", "gpt", "--kind", "server-registered"}).out, "");
+  EXPECT_EQ(Ask({"events", "--since", "1h"}).out, Ask({"events"}).out);
+  EXPECT_EQ(Ask({"events", "--since", "0s"}).exit_code, kExitOk);
+}
+
+TEST(EventFilterTest, AnEventMustPassAllOfIt) {
+  v1::Event event;
+  event.set_at_unix_ms(5000);
+  event.set_kind("rank-lost");
+  event.set_subject("rank 3 of job \"gpt\" on node b");
+  EXPECT_TRUE(EventFilter().Lets(event));
+  EXPECT_TRUE((EventFilter{.since_unix_ms = 5000, .job = "gpt", .kinds = {"rank-lost", "job-failed"}}).Lets(event));
+  EXPECT_FALSE((EventFilter{.since_unix_ms = 5001}).Lets(event));
+  EXPECT_FALSE((EventFilter{.job = "gpt2"}).Lets(event));
+  EXPECT_FALSE((EventFilter{.kinds = {"job-failed"}}).Lets(event));
+  event.set_subject("server a");
+  event.set_reason("job \"gpt\" waited for it");
+  EXPECT_TRUE((EventFilter{.job = "gpt"}).Lets(event));
+}
+
+TEST(EventFilterTest, AgesHaveUnits) {
+  EXPECT_EQ(*ParseAge("90"), 90'000u);
+  EXPECT_EQ(*ParseAge("1.5s"), 1'500u);
+  EXPECT_EQ(*ParseAge("15m"), 900'000u);
+  EXPECT_EQ(*ParseAge("2h"), 7'200'000u);
+  EXPECT_EQ(*ParseAge("1d"), 86'400'000u);
+  for (const char* wrong : {"", "s", "-1s", "nan", "inf", "1y", "yesterday", "1e300d"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseAge(wrong).status())) << wrong;
+  }
 }
 
 TEST_F(ShoalctlTest, DrainSaysWhatItDidAndWhatItCannotDo) {
@@ -344,6 +383,14 @@ TEST(ShoalctlErrorsTest, BadUsage) {
       {{"status", "jobs", "--scheduler", "h:1"}, "give one command at a time"},
       {{"status", "--schedule", "h:1"}, "did you mean --scheduler?"},
       {{"status", "--follow", "--scheduler", "h:1"}, "--follow only goes with events"},
+      {{"status", "--since", "1h", "--scheduler", "h:1"}, "--since only goes with events"},
+      {{"status", "--job", "gpt", "--scheduler", "h:1"}, "--job only goes with events"},
+      {{"status", "--kind", "rank-lost", "--scheduler", "h:1"}, "--kind only goes with events"},
+      {{"events", "--kind", "rank-gone", "--scheduler", "h:1"}, "of kind \"rank-gone\"; it records "},
+      {{"events", "--kind", "lease-missing", "--scheduler", "h:1"}, "no scheduler records"},
+      {{"events", "--since", "yesterday", "--scheduler", "h:1"}, "--since: \"yesterday\" is no time; give 90s"},
+      {{"status", "--bandwidth", "--scheduler", "h:1"}, "--bandwidth only goes with doctor"},
+      {{"trace", "a", "--json", "--scheduler", "h:1"}, "--json does not go with trace, which writes JSON anyway"},
       {{"drain", "--scheduler", "h:1"}, "drain takes the name of one server"},
       {{"drain", "a", "b", "--scheduler", "h:1"}, "drain takes the name of one server"},
       {{"job", "--scheduler", "h:1"}, "job takes the name of one job"},

@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/status_text.h"
 
 namespace shoal::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -76,6 +78,16 @@ TEST(TablesTest, StragglersAreRanksAndServers) {
             "JOB  SLOW          NODE    OTHERS WAIT       SINCE       CAUSE        WHAT TO DO\n"
             "gpt  rank 2        -       25 % of the time  20.0 s ago  slow-link    look at its link\n"
             "gpt  server alpha  node-a  40 % of the time  10.0 s ago  slow-server  look at its node\n");
+}
+
+TEST(TablesTest, AWayIsNotShownAsAServer) {
+  v1::JobStatus job;
+  v1::SlowServer* const slow = job.add_slow_servers();
+  slow->set_name("alpha");
+  slow->set_waited_share(0.4);
+  EXPECT_THAT(TroublesOf(job), ElementsAre("server alpha is slow: 40 %"));
+  slow->set_late_rank(3);
+  EXPECT_THAT(TroublesOf(job), ElementsAre("the way from rank 3 to server alpha is slow: 40 %"));
 }
 
 TEST(TablesTest, TablesFitAHundredColumns) {

@@ -242,6 +242,12 @@ inline LeaveJob Leave(JobId job, uint32_t rank, uint64_t incarnation, bool faile
   return request;
 }
 
+inline JobView OnlyJob(MachineHarness& harness) {
+  const auto jobs = harness.Ask<std::vector<JobView>>(ListJobs());
+  EXPECT_EQ(jobs.size(), 1u);
+  return jobs.empty() ? JobView() : jobs[0];
+}
+
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_TESTS_UNIT_SCHEDULER_MACHINE_MACHINE_HARNESS_H_

@@ -15,12 +15,6 @@ using ::testing::Not;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-JobView OnlyJob(MachineHarness& harness) {
-  const auto jobs = harness.Ask<std::vector<JobView>>(ListJobs());
-  EXPECT_EQ(jobs.size(), 1u);
-  return jobs.empty() ? JobView() : jobs[0];
-}
-
 class MachineJobsTest : public ::testing::Test {
  protected:
   // Ranks 0 .. world_size - 1 of job "gpt", with incarnation 100 + rank.

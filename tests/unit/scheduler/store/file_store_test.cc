@@ -123,6 +123,7 @@ TEST(StateCodecTest, WhatIsSavedComesBack) {
   state.next_server_id = 4;
   state.next_job_id = 6;
   state.next_group_id = 8;
+  state.reserved_event_numbers = 1024;
   ServerState server;
   server.id = ServerId(3);
   server.name = "shoal-0";

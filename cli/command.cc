@@ -1,0 +1,131 @@
+#include "cli/command.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/events.h"
+#include "cli/trace.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr double kMostSeconds = 86400;
+
+// An option that is given goes with these commands alone.
+absl::Status CheckGoesWith(bool given, std::string_view option, std::vector<std::string_view> commands,
+                           const Command& command) {
+  if (!given || std::find(commands.begin(), commands.end(), command.name) != commands.end()) return absl::OkStatus();
+  std::vector<std::string> names(commands.begin(), commands.end());
+  return absl::InvalidArgumentError(absl::StrCat(std::string(option), " only goes with ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+void DeclareOptions(Command* command, OptionTable* table) {
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT",
+                "Address of the scheduler, or of several as IP:PORT,IP:PORT.", &command->scheduler);
+  table->Flag("json", "",
+              "Print JSON instead of tables, with the field names of proto/shoal/v1/*.proto where they fit.",
+              &command->json);
+  table->Flag("all,a", "", "With status, servers and jobs: also what has been gone for more than an hour.",
+              &command->all);
+  table->Flag("wide,w", "", "With status, servers and jobs: all columns.", &command->wide);
+  table->Flag("follow,f", "", "With events: continue to print events as they happen.", &command->follow);
+  table->String("since", "", "TIME", "With events: only those of the last 90s, 15m, 2h or 1d.", &command->since);
+  table->String("job", "", "JOB", "With events: only those that name this job.", &command->job);
+  table->String("kind", "", "KIND[,...]", "With events: only those of these kinds, such as rank-lost,job-failed.",
+                &command->kinds);
+  table->Double("interval", "", "S", "With top: seconds between updates.", &command->interval_s);
+  table->Uint64("rounds", "", "N", "With top: stop after N updates; 0: continue until it is interrupted.",
+                &command->rounds);
+  table->String("reason", "", "TEXT", "With abort: the reason, which the job's ranks and the events show.",
+                &command->reason);
+  table->Uint32("nodes", "", "N", "With plan: nodes of the job.", &command->plan.nodes);
+  table->Double("link", "", "GBIT", "With plan: rate of a node's link in Gbit/s, each way.", &command->plan.link_gbit);
+  table->Bytes("bytes", "", "With plan: size of an all-reduce, as it is sent.", &command->plan.bytes);
+  table->Double("round-trip", "", "US", "With plan: round trip to a server in microseconds.",
+                &command->plan.round_trip_us);
+  table->Double("message", "", "US",
+                "With plan: what a message costs beyond its bytes, as `shoal-perf --explain` has it.",
+                &command->plan.message_us);
+  table->Uint64("group", "", "GROUP", "With timeline: the group whose failure to draw. 0: the one that failed last.",
+                &command->group);
+  table->Double("seconds", "", "S", "With trace and verify: how long to record.", &command->seconds);
+  table->String("output,o", "", "FILE", "With timeline and trace: the file to write instead of standard output.",
+                &command->output);
+  table->Flag("wait", "", "With drain: return when the server has left.", &command->wait);
+  table->Double("deadline", "", "S", "With drain --wait: how long to wait for the server to leave.",
+                &command->deadline_s);
+  table->Flag("bandwidth", "",
+              "With doctor: also send to one server after the other for half a second, as fast as it goes. Jobs on the "
+              "same links feel it.",
+              &command->bandwidth);
+  table->String("net-device", "SHOAL_NET_DEVICE", "DEVICE", "With doctor --bandwidth: as for ranks on this node.",
+                &command->data_plane.net_device);
+  table->String("transports", "SHOAL_TRANSPORTS", "LIST", "With doctor --bandwidth: as for ranks on this node.",
+                &command->data_plane.transports);
+  table->Double("timeout", "", "S", "How long to wait for the scheduler, and with doctor for servers.",
+                &command->timeout_s);
+  table->Flag("help,h", "", "Show this and exit.", &command->help);
+  table->Flag("version", "", "Show the version and exit.", &command->version);
+}
+
+absl::Status CheckOptions(const Command& command) {
+  const Command defaults;
+  const absl::Status goes[] = {
+      CheckGoesWith(command.follow, "--follow", {"events"}, command),
+      CheckGoesWith(!command.since.empty(), "--since", {"events"}, command),
+      CheckGoesWith(!command.job.empty(), "--job", {"events"}, command),
+      CheckGoesWith(!command.kinds.empty(), "--kind", {"events"}, command),
+      CheckGoesWith(command.wait, "--wait", {"drain"}, command),
+      CheckGoesWith(command.deadline_s != defaults.deadline_s, "--deadline", {"drain"}, command),
+      CheckGoesWith(!command.reason.empty(), "--reason", {"abort"}, command),
+      CheckGoesWith(command.plan.nodes != defaults.plan.nodes, "--nodes", {"plan"}, command),
+      CheckGoesWith(command.plan.link_gbit != defaults.plan.link_gbit, "--link", {"plan"}, command),
+      CheckGoesWith(command.plan.bytes != defaults.plan.bytes, "--bytes", {"plan"}, command),
+      CheckGoesWith(command.plan.round_trip_us != defaults.plan.round_trip_us, "--round-trip", {"plan"}, command),
+      CheckGoesWith(command.plan.message_us != defaults.plan.message_us, "--message", {"plan"}, command),
+      CheckGoesWith(command.group != defaults.group, "--group", {"timeline"}, command),
+      CheckGoesWith(!command.output.empty(), "--output", {"timeline", "trace"}, command),
+      CheckGoesWith(command.seconds != defaults.seconds, "--seconds", {"trace", "verify"}, command),
+      CheckGoesWith(command.all, "--all", {"status", "servers", "jobs"}, command),
+      CheckGoesWith(command.wide, "--wide", {"status", "servers", "jobs"}, command),
+      CheckGoesWith(command.rounds != defaults.rounds, "--rounds", {"top"}, command),
+      CheckGoesWith(command.bandwidth, "--bandwidth", {"doctor"}, command),
+      CheckGoesWith(command.interval_s != defaults.interval_s, "--interval", {"top"}, command),
+  };
+  for (const absl::Status& status : goes) {
+    if (!status.ok()) return status;
+  }
+  if (const auto kinds = ParseEventKinds(command.kinds); !kinds.ok()) return kinds.status();
+  if (!command.since.empty()) {
+    if (const auto age = ParseAge(command.since); !age.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--since: ", age.status().message()));
+    }
+  }
+  if (command.json && (command.name == "trace" || command.name == "timeline" || command.name == "completion")) {
+    return absl::InvalidArgumentError(absl::StrCat("--json does not go with ", command.name,
+                                                   command.name == "completion" ? "" : ", which writes JSON anyway"));
+  }
+  if (command.json && command.name == "top") {
+    return absl::InvalidArgumentError("top prints no JSON; use status --json, whose counters only grow");
+  }
+  if (!(command.deadline_s >= 0 && command.deadline_s <= kMostSeconds)) {
+    return absl::InvalidArgumentError("--deadline takes 0 to 86400 seconds");
+  }
+  if (!(command.interval_s >= 0.1 && command.interval_s <= kMostSeconds)) {
+    return absl::InvalidArgumentError("--interval takes 0.1 to 86400 seconds");
+  }
+  if (!(command.timeout_s >= 0.001 && command.timeout_s <= kMostSeconds)) {
+    return absl::InvalidArgumentError("--timeout takes 0.001 to 86400 seconds");
+  }
+  if (!(command.seconds >= 0.001 && command.seconds <= kMostTraceSeconds)) {
+    return absl::InvalidArgumentError("--seconds takes 0.001 to 60 seconds");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,48 @@
+// Events are numbered across schedulers, so that whoever follows them can go on at another one.
+#include "scheduler/machine/event_journal.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/scheduler/machine/machine_harness.h"
+
+namespace shoal::scheduler {
+namespace {
+
+TEST(EventJournalTest, NumbersGoOnAndAreReservedBeforeTheyAreGivenOut) {
+  EventJournal journal(5000);
+  SchedulerActions actions;
+  EXPECT_EQ(journal.reserved(), 5000u);
+  for (uint64_t number = 5001; number <= 5000 + 2 * kEventNumbersReserved + 1; ++number) {
+    const bool first_of_block = (number - 5001) % kEventNumbersReserved == 0;
+    EXPECT_EQ(journal.Expect(), first_of_block) << number;
+    EXPECT_GE(journal.reserved(), number);
+    journal.Append({}, &actions);
+    EXPECT_EQ(std::get<EventRecorded>(actions.back()).event.sequence, number);
+  }
+}
+
+TEST(EventJournalTest, EventsThatWaitAreCountedAsWell) {
+  EventJournal journal(0);
+  for (uint64_t i = 0; i < 3 * kEventNumbersReserved; ++i) journal.Expect();
+  EXPECT_GE(journal.reserved(), 3 * kEventNumbersReserved);
+}
+
+TEST(EventNumbersTest, TheNextSchedulerNumbersItsEventsHigher) {
+  MachineHarness before;
+  for (uint32_t i = 0; i < 5; ++i) before.Ask<ServerRegistered>(Server("s" + std::to_string(i), i + 1, i + 1));
+  ASSERT_FALSE(before.events().empty());
+  EXPECT_EQ(before.events().front().sequence, 1u);
+  const uint64_t last = before.events().back().sequence;
+  EXPECT_GE(before.last_saved()->reserved_event_numbers, last);
+  MachineHarness after(before.last_saved());
+  after.Ask<ServerRegistered>(Server("late", 9, 9));
+  ASSERT_FALSE(after.events().empty());
+  EXPECT_GT(after.events().front().sequence, last);
+  EXPECT_GE(after.last_saved()->reserved_event_numbers, after.events().back().sequence);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
