@@ -41,7 +41,7 @@ mutants: build  ## build, then try whether the simulator finds deliberate bugs (
 	@build/venv/bin/python tests/sim/run_mutations.py
 
 chaos: build  ## build, then break the real programs' network and processes (as root): MINUTES=30 SEED=7; tests/chaos/results/
-	@build/venv/bin/python tests/chaos/run.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --results $(CHAOS)
+	@build/venv/bin/python tests/chaos/run.py --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) --results --shrink $(CHAOS)
 
 upgrade-check: build  ## build, and that of commit FROM; replace one by the other in a running cluster: tests/upgrade/results/
 	@build/venv/bin/python tests/upgrade/run.py --from $(FROM)

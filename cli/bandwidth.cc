@@ -27,8 +27,11 @@
 namespace shoal::cli {
 namespace {
 
-constexpr uint64_t kMeasuringMs = 5000;
-constexpr int kPerfUsage = 2;  // its exit code for a command line that it does not know
+constexpr uint64_t kMeasuringMs = 15'000;  // five times what it takes on the slowest way
+constexpr uint64_t kEndPollMs = 5;
+// Exit codes of shoal-perf: it could not measure, and it does not know this command line.
+constexpr int kPerfFailed = 1;
+constexpr int kPerfUsage = 2;
 constexpr size_t kMostOutputBytes = 64 << 10;
 
 // Beside the program that runs. Empty: there is none.
@@ -75,24 +78,33 @@ class Child {
     close(ends[1]);
     if (result == 0) return absl::OkStatus();
     pid_ = -1;
-    return absl::UnavailableError(absl::StrCat("can't start ", arguments[0], ": ", strerror(result)));
+    return absl::NotFoundError(absl::StrCat("can't start ", arguments[0], ": ", strerror(result)));
   }
 
+  // What it says beyond kMostOutputBytes is lost.
   Output ReadToEnd(uint64_t deadline_ns) {
     Output output;
     std::array<char, 4096> buffer{};
-    while (output.text.size() < kMostOutputBytes) {
-      pollfd readable{.fd = read_fd_, .events = POLLIN, .revents = 0};
-      if (poll(&readable, 1, static_cast<int>(NsUntil(deadline_ns) / kNsPerMs)) <= 0) {
-        if (MonotonicNs() >= deadline_ns) return output;
-        continue;
+    bool open = true;
+    while (MonotonicNs() < deadline_ns) {
+      if (!open) {
+        int status = 0;
+        if (waitpid(pid_, &status, WNOHANG) == pid_) {
+          pid_ = -1;
+          if (WIFEXITED(status)) output.exit_code = WEXITSTATUS(status);
+          return output;
+        }
       }
+      // Once its streams have ended it ends as well, any moment.
+      pollfd readable{.fd = open ? read_fd_ : -1, .events = POLLIN, .revents = 0};
+      const uint64_t wait_ms = open ? NsUntil(deadline_ns) / kNsPerMs + 1 : kEndPollMs;
+      if (poll(&readable, 1, static_cast<int>(wait_ms)) <= 0 || !open) continue;
       const ssize_t size = read(read_fd_, buffer.data(), buffer.size());
-      if (size <= 0) break;
-      output.text.append(buffer.data(), static_cast<size_t>(size));
+      open = size > 0 || (size < 0 && errno == EINTR);
+      if (size > 0 && output.text.size() < kMostOutputBytes) {
+        output.text.append(buffer.data(), static_cast<size_t>(size));
+      }
     }
-    int status = 0;
-    if (waitpid(std::exchange(pid_, -1), &status, 0) > 0 && WIFEXITED(status)) output.exit_code = WEXITSTATUS(status);
     return output;
   }
 
@@ -126,10 +138,10 @@ absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addre
   if (output.exit_code == 0) return ParseWay(output.text);
   const std::string said = LastLine(output.text);
   if (output.exit_code == kPerfUsage) {
-    return absl::NotFoundError(
-        absl::StrCat("the shoal-perf in the folder of this program is of another release: ", said));
+    return absl::NotFoundError(absl::StrCat("the shoal-perf in the folder of this program refused to measure: ", said));
   }
-  return absl::UnavailableError(said.empty() ? "shoal-perf did not end, or died without a word" : said);
+  if (output.exit_code == kPerfFailed) return absl::UnavailableError(said);
+  return absl::InternalError(absl::StrCat("shoal-perf did not end, or died", said.empty() ? "" : ": ", said));
 }
 
 absl::StatusOr<Bandwidth> ParseWay(const std::string& output) {

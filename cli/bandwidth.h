@@ -24,8 +24,8 @@ struct DataPlane {
 };
 
 // Sends to all of these addresses of one server at once, for half a second. Waits for `timeout_ms` at most until they
-// are reached, and a few seconds more. NotFound: there is no shoal-perf of this release beside this program.
-// Unavailable: it failed, in its own words.
+// are reached, and some seconds more. Unavailable: nothing could be sent, and why. Anything else says nothing of the
+// way. NotFound: there is no shoal-perf of this release beside this program. Internal: that one failed.
 absl::StatusOr<Bandwidth> MeasureBandwidth(const std::vector<std::string>& addresses, const DataPlane& data_plane,
                                            uint64_t timeout_ms);
 

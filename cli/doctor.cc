@@ -182,15 +182,15 @@ void JudgeServers(const Examination& seen, Findings* findings) {
 void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwidth>& bandwidth, uint64_t device_mbit,
                     Findings* findings) {
   const std::string who = absl::StrCat("server ", server.name(), " on ", server.node());
-  if (absl::IsNotFound(bandwidth.status())) {
-    findings->Warn("bandwidth", absl::StrCat("to ", who, " was not measured: ", bandwidth.status().message()),
-                   "install shoalctl and shoal-perf of one release in one folder");
-    return;
-  }
-  if (!bandwidth.ok()) {
+  if (absl::IsUnavailable(bandwidth.status())) {
     findings->Add("bandwidth", Verdict::kProblem,
                   absl::StrCat("nothing could be sent to ", who, ": ", bandwidth.status().message()),
                   "ranks here can't either: give both sides the same transports, and devices that reach each other");
+    return;
+  }
+  if (!bandwidth.ok()) {
+    findings->Warn("bandwidth", absl::StrCat("to ", who, " was not measured: ", bandwidth.status().message()),
+                   "install shoalctl and shoal-perf of one release in one folder");
     return;
   }
   const bool is_slow = bandwidth->mbit_per_s < kFullLink * static_cast<double>(device_mbit);
@@ -215,11 +215,14 @@ void JudgeBandwidths(const Examination& seen, Findings* findings) {
   auto way = seen.ways.begin();
   for (const v1::ServerStatus& server : seen.servers.servers()) {
     if (!IsToBeTried(server)) continue;
-    uint64_t device_mbit = 0;
-    for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i) {
-      device_mbit = std::max(device_mbit, (way++)->device_mbit);
-    }
     const auto found = seen.bandwidths.find(server.name());
+    uint64_t device_mbit = 0;
+    for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i, ++way) {
+      // Only if the payload went that way, as "tcp/eth0" says.
+      const bool went = found != seen.bandwidths.end() && found->second.ok() &&
+                        absl::StrContains(found->second->transports, absl::StrCat("/", way->device));
+      if (went && !way->device.empty()) device_mbit = std::max(device_mbit, way->device_mbit);
+    }
     if (found != seen.bandwidths.end()) JudgeBandwidth(server, found->second, device_mbit, findings);
   }
 }

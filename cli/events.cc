@@ -23,9 +23,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{1000};
-// A scheduler whose node has vanished does not end its streams. So none lasts longer, and the next one goes on where it
-// was.
-constexpr uint64_t kStreamMs = 30'000;
 constexpr std::array<std::pair<char, uint64_t>, 4> kUnits = {
     {{'s', 1'000}, {'m', 60'000}, {'h', 3'600'000}, {'d', 86'400'000}}};
 
@@ -38,9 +35,11 @@ std::vector<std::string> KindsOfSchedulers() {
   return kinds;
 }
 
+// Of a call or a stream. ResourceExhausted: this reader was too slow, and may ask again from where it was.
 bool IsWorthAnotherTry(const absl::Status& status) {
-  return status.ok() || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         absl::IsAborted(status) || absl::IsInternal(status) || absl::IsUnknown(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         absl::IsAborted(status) || absl::IsInternal(status) || absl::IsUnknown(status) ||
+         absl::IsResourceExhausted(status);
 }
 
 class EventReader {
@@ -51,12 +50,29 @@ class EventReader {
   absl::Status Run() {
     if (absl::Status status = Begin(); !status.ok()) return status;
     if (!options_.follow) return Read(std::nullopt);
-    while (true) {
-      const absl::Status status = Read(kStreamMs);
-      if (!out_.good()) return absl::OkStatus();
-      if (absl::IsDeadlineExceeded(status)) continue;
+    bool begun = true;
+    milliseconds pause = kFirstPause;
+    for (int failures = 0;; begun = false) {
+      const auto since = std::chrono::steady_clock::now();
+      const uint64_t before = last_sequence_;
+      absl::Status status = begun ? absl::OkStatus() : Begin();
+      if (status.ok()) {
+        status = Read(options_.stream_ms);
+        if (!out_.good()) return absl::OkStatus();
+        const bool it_lasted = std::chrono::steady_clock::now() - since >= kLongestPause || last_sequence_ != before;
+        if (it_lasted) {
+          SayAnswers();
+          failures = 0;
+          pause = kFirstPause;
+        }
+        if (absl::IsDeadlineExceeded(status) && it_lasted) continue;  // of the stream, which was quiet
+        if (status.ok()) status = absl::UnavailableError("the scheduler ended the stream");
+      }
       if (!IsWorthAnotherTry(status)) return status;
-      if (absl::Status mended = TryAgain(status); !mended.ok()) return mended;
+      // The end of a leader alone is no reason to say something.
+      if (++failures == 2) SayTrouble(status);
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
     }
   }
 
@@ -66,37 +82,33 @@ class EventReader {
     if (!cluster.ok()) return cluster.status();
     // A cluster whose state is lost counts its events anew.
     if (cluster->cluster_id() != cluster_id_) last_sequence_ = 0;
-    cluster_id_ = cluster->cluster_id();
-    if (options_.since_ms.has_value() && !filter_.since_unix_ms.has_value()) {
+    if (options_.since_ms.has_value() && cluster_id_.empty()) {
       filter_.since_unix_ms = cluster->now_unix_ms() - std::min(cluster->now_unix_ms(), *options_.since_ms);
     }
+    cluster_id_ = cluster->cluster_id();
     return absl::OkStatus();
   }
 
   absl::Status Read(std::optional<uint64_t> follow_ms) {
     return client_->ListEvents(follow_ms, last_sequence_, [this](const v1::Event& event) {
       last_sequence_ = event.sequence();
+      SayAnswers();
+      // What comes after it is younger, whatever the clock of the next scheduler says.
+      if (filter_.since_unix_ms.has_value() && event.at_unix_ms() >= *filter_.since_unix_ms) {
+        filter_.since_unix_ms.reset();
+      }
       if (filter_.Lets(event)) out_ << (options_.json ? ToJson(event) + "\n" : EventText(event)) << std::flush;
       return out_.good();
     });
   }
 
-  // Until a scheduler answers.
-  absl::Status TryAgain(absl::Status why) {
-    if (why.ok()) why = absl::UnavailableError("the scheduler ended the stream");
-    bool told = false;
-    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-      const absl::Status status = Begin();
-      if (status.ok()) {
-        if (told) err_ << "shoalctl: a scheduler answers again\n" << std::flush;
-        return status;
-      }
-      if (!IsWorthAnotherTry(status)) return status;
-      if (!told)
-        err_ << "shoalctl: no events now, trying again: " << std::string(status.message()) << '\n' << std::flush;
-      told = true;
-      std::this_thread::sleep_for(pause);
-    }
+  void SayTrouble(const absl::Status& why) {
+    in_trouble_ = true;
+    err_ << "shoalctl: no events now, trying again: " << std::string(why.message()) << '\n' << std::flush;
+  }
+  void SayAnswers() {
+    if (in_trouble_) err_ << "shoalctl: a scheduler answers again\n" << std::flush;
+    in_trouble_ = false;
   }
 
   const EventsOptions options_;
@@ -106,6 +118,7 @@ class EventReader {
   std::ostream& err_;
   std::string cluster_id_;
   uint64_t last_sequence_ = 0;
+  bool in_trouble_ = false;  // and said so
 };
 
 }  // namespace

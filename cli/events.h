@@ -28,6 +28,9 @@ struct EventsOptions {
   EventFilter filter;                // without since_unix_ms
   bool follow = false;
   bool json = false;  // one document on each line
+  // A scheduler whose node has vanished does not end its streams. So none lasts longer, and the next one goes on where
+  // it was.
+  uint64_t stream_ms = 30'000;
 };
 
 // "90", "90s", "15m", "2h" or "1d" in milliseconds. InvalidArgument: anything else.

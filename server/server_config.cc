@@ -17,7 +17,7 @@ constexpr uint64_t kMaxTimeoutMs = 24ull * 3600 * 1000;
 }  // namespace
 
 void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
-  table->String("scheduler", "SHOAL_SERVER_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
+  table->String("scheduler", "SHOAL_SCHEDULER", "HOST:PORT", "Scheduler to register with. Required.",
                 &config->scheduler);
   table->String("advertise", "SHOAL_SERVER_ADVERTISE", "IP",
                 "Address of this node that workers connect to; the server listens there. Required.",
@@ -81,7 +81,7 @@ void DeclareServerOptions(ServerConfig* config, OptionTable* table) {
 
 absl::Status CheckServerConfig(const ServerConfig& config) {
   if (config.scheduler.empty()) {
-    return absl::InvalidArgumentError("no scheduler given; give --scheduler HOST:PORT (or SHOAL_SERVER_SCHEDULER)");
+    return absl::InvalidArgumentError("no scheduler given; give --scheduler HOST:PORT (or SHOAL_SCHEDULER)");
   }
   if (const auto target = SchedulerTarget(config.scheduler); !target.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--scheduler: ", target.status().message()));

@@ -12,6 +12,15 @@ bool EventJournal::Expect() {
 
 void EventJournal::Append(EventRecord event, SchedulerActions* actions) {
   event.sequence = next_sequence_++;
+  Keep(std::move(event), actions);
+}
+
+void EventJournal::AppendUnnumbered(EventRecord event, SchedulerActions* actions) {
+  event.sequence = next_sequence_ - 1;
+  Keep(std::move(event), actions);
+}
+
+void EventJournal::Keep(EventRecord event, SchedulerActions* actions) {
   actions->push_back(EventRecorded{event});
   for (const WatcherId follower : followers_) actions->push_back(SendEvent{follower, event});
   events_.push_back(std::move(event));

@@ -15,6 +15,9 @@ inline constexpr size_t kMaxEventsKept = 1024;
 // Reserved at a time: a scheduler that follows another one leaves so many numbers out at most.
 inline constexpr uint64_t kEventNumbersReserved = 1024;
 
+// More than any scheduler gave out that did not save how many.
+inline constexpr uint64_t kEventNumbersOfOlderReleases = uint64_t{1} << 20;
+
 // Numbers grow by one from event to event of a scheduler, and are higher than those of all that led before it: which
 // numbers they may have given out is part of the saved state.
 class EventJournal {
@@ -28,12 +31,17 @@ class EventJournal {
 
   // Numbers the event and sends it to the log and to all followers.
   void Append(EventRecord event, SchedulerActions* actions);
+  // With the number of the event before it: for one that can't wait until a number is saved. Who asks for what came
+  // after that number is not told of it.
+  void AppendUnnumbered(EventRecord event, SchedulerActions* actions);
 
   // Sends the kept events after `request.after_sequence`; then closes the stream, or goes on with new events.
   void Open(const EventsOpened& request, SchedulerActions* actions);
   void Close(WatcherId watcher) { followers_.erase(watcher); }
 
  private:
+  void Keep(EventRecord event, SchedulerActions* actions);
+
   std::deque<EventRecord> events_;
   std::set<WatcherId> followers_;
   uint64_t next_sequence_;

@@ -156,7 +156,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
     failures.push_back({handle,
                         absl::ResourceExhaustedError(
                             absl::StrCat(kMaxRounds, " groups are waiting for their ranks already; try again later")),
-                        request.job});
+                        request.job, request.ranks});
     return failures;
   }
   GroupRound& round = rounds_[key];
@@ -175,8 +175,9 @@ std::vector<GroupRounds::Failure> GroupRounds::Add(RequestHandle handle, const J
   if (!difference.empty()) {
     const absl::Status status = absl::InvalidArgumentError(
         absl::StrCat("the ranks differ on group \"", request.group_name, "\": ", difference));
-    for (const auto& [rank, waiter] : round.waiters) failures.push_back({waiter.handle, status, request.job});
-    failures.push_back({handle, status, request.job});
+    for (const auto& [rank, waiter] : round.waiters)
+      failures.push_back({waiter.handle, status, request.job, request.ranks});
+    failures.push_back({handle, status, request.job, request.ranks});
     rounds_.erase(key);
     return failures;
   }
@@ -230,7 +231,7 @@ std::vector<GroupRounds::Failure> GroupRounds::Expire(Now now, const ServerRegis
                           absl::DeadlineExceededError(absl::StrCat("rank ", entry.first.value(), " waited ",
                                                                    Seconds(waiter.wait_ms * 1'000'000), " in group \"",
                                                                    round.name, "\" for ", missing)),
-                          round.job});
+                          round.job, round.ranks});
       return true;
     });
     it = round.waiters.empty() ? rounds_.erase(it) : std::next(it);
@@ -285,7 +286,8 @@ std::vector<GroupRounds::Failure> GroupRounds::GiveUp(JobId job, JobRank rank, c
     auto& waiters = it->second.waiters;
     const auto waiter = waiters.find(rank);
     if (waiter == waiters.end() || !(waiter->second.request == request)) continue;
-    const Failure failure{waiter->second.handle, absl::CancelledError("the process gave this request up")};
+    const Failure failure{waiter->second.handle, absl::CancelledError("the process gave this request up"), JobId(),
+                          it->second.ranks};
     waiters.erase(waiter);
     if (waiters.empty()) rounds_.erase(it);
     return {failure};

@@ -67,7 +67,9 @@ class GroupRounds {
   struct Failure {
     RequestHandle handle;
     absl::Status status;
-    JobId job = JobId();  // its group is not made, for that reason; 0: it may be yet, or the job knows why not
+    // A group of these ranks of that job is not made, for that reason. 0: it may be yet, or the job knows why not.
+    JobId job = JobId();
+    std::vector<JobRank> ranks = {};
   };
 
   // Takes the request of a live member, already checked (CheckRequest), into its round. Returns the requests that fail

@@ -67,6 +67,7 @@ void JobRegistry::Restore(const std::vector<JobState>& jobs, uint64_t next_job_i
     job.world_size = state.world_size;
     job.phase = state.phase;
     job.failure = state.failure;
+    for (uint32_t rank = 0; rank < state.world_size; ++rank) job.failure_ranks.push_back(JobRank(rank));
     job.started_at_unix_ms = state.started_at_unix_ms;
     job.groups.Restore(state.groups);
     for (const auto& [rank, rank_state] : state.ranks) {
@@ -413,14 +414,21 @@ absl::StatusOr<JobId> JobRegistry::Abort(const std::string& name, const std::str
   return job.id;
 }
 
-void JobRegistry::NoteGroupFailed(JobId id, const std::string& why) {
+bool JobRegistry::NoteGroupFailed(JobId id, std::vector<JobRank> ranks, const std::string& why) {
   Job& job = jobs_.at(id);
-  if (job.open()) job.failure = why;
+  if (!job.open() || !job.failure.empty()) return false;
+  std::ranges::sort(ranks);
+  job.failure = why;
+  job.failure_ranks = std::move(ranks);
+  return true;
 }
 
-void JobRegistry::NoteGroupMade(JobId id) {
+bool JobRegistry::NoteGroupWorks(JobId id, std::vector<JobRank> ranks) {
   Job& job = jobs_.at(id);
-  if (job.open()) job.failure.clear();
+  std::ranges::sort(ranks);
+  if (!job.open() || job.failure.empty() || !std::ranges::includes(ranks, job.failure_ranks)) return false;
+  job.failure.clear();
+  return true;
 }
 
 JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now) {
@@ -446,10 +454,12 @@ JobRegistry::Gone JobRegistry::MarkGone(Job* job, JobRank rank, MemberPhase phas
     job->phase = JobPhase::kFailed;
     job->failure = job->WhyLost(rank, reason);
     gone.failed_job_now = true;
+    gone.failure = job->failure;
   }
   if (job->live_count == 0) {
     if (job->open()) {
       gone.failed_job_now = !job->failure.empty();
+      gone.failure = job->failure;
       gone.ended_job_now = !gone.failed_job_now;
       job->phase = gone.failed_job_now ? JobPhase::kFailed : JobPhase::kEnded;
     }

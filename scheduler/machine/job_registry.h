@@ -52,9 +52,11 @@ struct Job {
   std::string name;
   uint32_t world_size = 0;
   JobPhase phase = JobPhase::kJoining;
-  // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the group that failed
-  // or was not made, with none made since, for which it will have failed if it ends so.
+  // kFailed: why: a rank that was lost, the operator who aborted it, or a group. Of an open job: the first group that
+  // failed or was not made, for which the job will have failed if it ends so. It is forgotten when a group with all its
+  // ranks is made, or is closed by all of them without having failed: the job got over it.
   std::string failure;
+  std::vector<JobRank> failure_ranks = {};  // of that group, in order; of a job that was restored: all
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
@@ -97,9 +99,9 @@ class JobRegistry {
     RankLost rank;
     std::string who;  // the rank in words: Job::Describe
     std::string job_name;
-    bool lost = false;  // false: it left in good order
-    // It was the first rank of the job to be lost, or the last one to go, and a group had failed before: Job::failure.
-    bool failed_job_now = false;
+    bool lost = false;            // false: it left in good order
+    bool failed_job_now = false;  // it was the first one to be lost, or the last one to go, and there is a Job::failure
+    std::string failure;          // of the job, if it failed now
     bool ended_job_now = false;
   };
 
@@ -150,10 +152,10 @@ class JobRegistry {
   // FAILED_PRECONDITION: it is over.
   absl::StatusOr<JobId> Abort(const std::string& name, const std::string& reason);
 
-  // A group of the job failed or was not made, and one was made: see Job::failure. Of a job that is over nothing
-  // changes.
-  void NoteGroupFailed(JobId id, const std::string& why);
-  void NoteGroupMade(JobId id);
+  // A group of these ranks failed or was not made; or was made, or closed by all without a failure: see Job::failure.
+  // True: that has changed.
+  bool NoteGroupFailed(JobId id, std::vector<JobRank> ranks, const std::string& why);
+  bool NoteGroupWorks(JobId id, std::vector<JobRank> ranks);
 
   // A process opened a Watch stream for its job; the stream is closed.
   void OnStreamOpened(const WatchOpened& stream);

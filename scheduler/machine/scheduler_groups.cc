@@ -31,6 +31,11 @@ std::string GivenUpText(const GivenUpRequest& request) {
   return absl::StrCat("it gave its request for the group up", request.reason.empty() ? "" : ": ", request.reason);
 }
 
+// Of the whole group, of which `group` may be a rail.
+const std::vector<JobRank>& RanksOfWhole(const GroupState& group) {
+  return group.rail.has_value() ? group.rail->group_ranks : group.ranks;
+}
+
 EventIds IdsOf(const Job& job, const GroupState& group) {
   return {.job = job.id, .group = group.id, .epoch = group.epoch};
 }
@@ -89,7 +94,7 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
     return RefuseRound(round, full);
   }
   saves_.NoteChange();
-  jobs_.NoteGroupMade(job->id);
+  NoteGroupWorks(job->id, round.ranks);
   if (decision.mode == NodeReduceMode::kNodeAlone) {
     return OpenOnNode(round, *job, NewGroup(round, round.ranks), now);
   }
@@ -97,13 +102,16 @@ void SchedulerMachine::OpenGroup(const GroupRound& round, Now now) {
 }
 
 void SchedulerMachine::RefuseRound(const GroupRound& round, const absl::Status& status) {
-  NoteGroupFailed(round.job, absl::StrCat("group \"", round.name, "\": ", status.message()));
+  NoteGroupFailed(round.job, round.ranks, absl::StrCat("group \"", round.name, "\": ", status.message()));
   for (const auto& [rank, waiter] : round.waiters) ReplyNow(waiter.handle, status);
 }
 
-void SchedulerMachine::NoteGroupFailed(JobId job, const std::string& why) {
-  saves_.NoteChange();
-  jobs_.NoteGroupFailed(job, why);
+void SchedulerMachine::NoteGroupFailed(JobId job, const std::vector<JobRank>& ranks, const std::string& why) {
+  if (jobs_.NoteGroupFailed(job, ranks, why)) saves_.NoteChange();
+}
+
+void SchedulerMachine::NoteGroupWorks(JobId job, const std::vector<JobRank>& ranks) {
+  if (jobs_.NoteGroupWorks(job, ranks)) saves_.NoteChange();
 }
 
 GroupState SchedulerMachine::NewGroup(const GroupRound& round, std::vector<JobRank> ranks) {
@@ -197,8 +205,9 @@ void SchedulerMachine::GiveRequestsUp(const Job& job, JobRank rank, Incarnation 
     const GroupRequestId id{incarnation, request.number};
     const std::vector<GroupRounds::Failure> waited = rounds_.GiveUp(job.id, rank, id);
     ReplyNow(waited);
-    if (!waited.empty())
-      NoteGroupFailed(job.id, absl::StrCat(job.Describe(rank), ": ", CleanText(GivenUpText(request))));
+    for (const GroupRounds::Failure& each : waited) {
+      NoteGroupFailed(job.id, each.ranks, absl::StrCat(job.Describe(rank), ": ", CleanText(GivenUpText(request))));
+    }
     const JobGroup* const opened = job.groups.FindOpenedBy(rank, id);
     if (opened == nullptr) continue;
     const GroupId group = opened->state().id;
@@ -218,7 +227,7 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
     // The first reason counts. A rank that is done with the group has no say in it.
     if (!group->HasRank(rank) || state.gone.contains(rank) || !state.failure.empty()) continue;
     // The number that the rank itself knows: a rail's members are among those of the whole group.
-    const std::vector<JobRank>& ranks = state.rail.has_value() ? state.rail->group_ranks : state.ranks;
+    const std::vector<JobRank>& ranks = RanksOfWhole(state);
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     const auto rank_of_group = Rank(static_cast<uint32_t>(place - ranks.begin()));
     const std::string who = RankOnNode(rank_of_group, ranks, job.NodesOf(ranks));
@@ -228,7 +237,8 @@ void SchedulerMachine::GiveGroupsUp(const Job& job, JobRank rank, const std::vec
 
 void SchedulerMachine::FailGroup(const Job& job, const GroupState& group, const std::string& failure, bool lacks_memory,
                                  Now now) {
-  NoteGroupFailed(job.id, absl::StrCat("group \"", group.name, "\": ", failure));
+  saves_.NoteChange();
+  NoteGroupFailed(job.id, RanksOfWhole(group), absl::StrCat("group \"", group.name, "\": ", failure));
   Record(EventKind::kGroupFailed, job.Describe(group), failure, now, IdsOf(job, group));
   for (JobGroup* const rail : jobs_.GroupsOf(job.id).RailsOf(group.name)) {
     if (!rail->Fail(failure, /*ends_with_aborted=*/!lacks_memory)) continue;
@@ -258,9 +268,12 @@ void SchedulerMachine::CloseGroup(const Job& job, GroupId id, JobRank rank, Now 
   const JobGroup* const group = job.groups.Find(id);
   if (group == nullptr) return;  // said again, or another group has taken its name
   const std::string name = group->state().name;
+  const std::vector<JobRank> ranks = RanksOfWhole(group->state());
+  const bool has_failed = !group->state().failure.empty();
   if (!jobs_.GroupsOf(job.id).Close(id, rank)) return;
   saves_.NoteChange();
   if (job.groups.HasName(name)) return;
+  if (!has_failed) NoteGroupWorks(job.id, ranks);
   Record(EventKind::kGroupClosed, job.DescribeGroup(name), "all its ranks closed it", now, {.job = job.id});
 }
 

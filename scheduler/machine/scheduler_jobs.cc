@@ -205,9 +205,8 @@ void SchedulerMachine::RankIsGone(const JobRegistry::Gone& gone, Now now) {
                                      : absl::CancelledError(absl::StrCat(gone.who, " left: ", gone.rank.reason));
   Refuse(rounds_.FailRank(gone.rank.job, gone.rank.rank, why));
   if (gone.failed_job_now) {
-    const std::string reason = jobs_.Find(gone.rank.job)->failure;
-    Record(EventKind::kJobFailed, job, reason, now, {.job = gone.rank.job});
-    Refuse(rounds_.FailJob(gone.rank.job, absl::AbortedError(reason)));
+    Record(EventKind::kJobFailed, job, gone.failure, now, {.job = gone.rank.job});
+    Refuse(rounds_.FailJob(gone.rank.job, absl::AbortedError(gone.failure)));
   }
   if (gone.ended_job_now) Record(EventKind::kJobEnded, job, "all ranks left", now, {.job = gone.rank.job});
 }

@@ -49,7 +49,8 @@ SchedulerMachine::SchedulerMachine(const Settings& settings, const PersistedStat
       started_at_unix_ms_(now.unix_ms),
       servers_(settings.lease_ttl_ms * 1'000'000),
       jobs_(settings.lease_ttl_ms * 1'000'000),
-      journal_(state.reserved_event_numbers),
+      journal_(is_new || state.reserved_event_numbers != 0 ? state.reserved_event_numbers
+                                                           : kEventNumbersOfOlderReleases),
       saves_(is_new),
       map_(std::make_shared<const ShardMap>()),
       next_group_id_(state.next_group_id) {
@@ -207,15 +208,12 @@ void SchedulerMachine::OnEvent(const Persisted& event, Now now, SchedulerActions
 void SchedulerMachine::SaveHasFailed(const Persisted& event, Now now) {
   const std::vector<RequestHandle> unsaved = saves_.OnSaveFailed(event.number, now);
   const std::string reason = absl::StrCat("the state could not be saved: ", event.status.message());
-  // This one can't wait until its number is saved.
-  if (journal_.Expect()) saves_.NoteChange();
-  journal_.Append({.sequence = 0,
-                   .at_unix_ms = now.unix_ms,
-                   .kind = EventKind::kSaveFailed,
-                   .subject = settings_.store,
-                   .reason = reason,
-                   .epoch = published_->epoch()},
-                  &actions_);
+  journal_.AppendUnnumbered({.at_unix_ms = now.unix_ms,
+                             .kind = EventKind::kSaveFailed,
+                             .subject = settings_.store,
+                             .reason = reason,
+                             .epoch = published_->epoch()},
+                            &actions_);
   for (const RequestHandle handle : unsaved) {
     ReplyNow(handle, absl::UnavailableError(absl::StrCat(reason, "; fix the store, then try again")));
   }
@@ -273,7 +271,9 @@ void SchedulerMachine::ReplyNow(RequestHandle handle, absl::StatusOr<Response> r
 
 void SchedulerMachine::ReplyNow(const std::vector<GroupRounds::Failure>& failures) {
   for (const GroupRounds::Failure& failure : failures) {
-    if (failure.job != JobId()) NoteGroupFailed(failure.job, std::string(failure.status.message()));
+    if (failure.job != JobId()) {
+      NoteGroupFailed(failure.job, failure.ranks, std::string(failure.status.message()));
+    }
     ReplyNow(failure.handle, failure.status);
   }
 }

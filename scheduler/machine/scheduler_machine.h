@@ -145,7 +145,8 @@ class SchedulerMachine {
   void OpenGroup(const GroupRound& round, Now now);
   void RefuseRound(const GroupRound& round, const absl::Status& status);
   // For Job::failure.
-  void NoteGroupFailed(JobId job, const std::string& why);
+  void NoteGroupFailed(JobId job, const std::vector<JobRank>& ranks, const std::string& why);
+  void NoteGroupWorks(JobId job, const std::vector<JobRank>& ranks);
   // Without servers: all its ranks are on one node.
   void OpenOnNode(const GroupRound& round, const Job& job, GroupState group, Now now);
   // With rails, or flat.

@@ -303,6 +303,7 @@ class Experiment:
         self.check_memory_is_free()
         self.end_services("server-", promises.DRAIN_S + 5)
         self.end_services("scheduler-", 15.0)
+        self.findings.check_judged(time.monotonic())
         for line in self.memory.grown():
             if line.startswith("etcd-") and ETCD_MEMORY in self.without:
                 continue

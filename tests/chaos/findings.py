@@ -12,6 +12,12 @@ MOVES = "moves"
 ETCD_MEMORY = "etcd memory"
 CHECKERS = (CLOSED_GROUPS, SLOW_JOIN, MOVES, ETCD_MEMORY)
 
+ALLOWED = "failures that failover.md allows"
+NOT_JUDGED = "failures not judged for want of processors"
+# With more of them a run says too little: it belongs on another machine.
+MOST_NOT_JUDGED = 3
+MOST_NOT_JUDGED_SHARE = 0.05
+
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
@@ -54,9 +60,16 @@ class Findings:
             self.violation("failed op", f"{verdict.why}\n            {text}", now)
             return
         self.allowed.append((round(now - self.t0, 3), verdict.why, text))
-        self.count("failures that failover.md allows")
+        self.count(ALLOWED)
         if first:
             self.note(f"allowed ({verdict.why}): {text[:300]}", now)
+
+    def check_judged(self, now: float) -> None:
+        """At the end of a run."""
+        left_out, judged = self.counts[NOT_JUDGED], self.counts[ALLOWED]
+        if left_out > max(MOST_NOT_JUDGED, MOST_NOT_JUDGED_SHARE * (left_out + judged)):
+            text = f"{left_out} of {left_out + judged} failures were not judged: this machine is too busy for the run"
+            self.violation("not judged", text, now)
 
     def pause(self, seconds: float, now: float) -> None:
         """Between two steps of a slot."""

@@ -8,7 +8,7 @@ from chaos import promises
 from chaos.chaos_cluster import ChaosCluster
 from chaos.expectation import Failure, Verdict, judge, patience
 from chaos.fault import RANK_GONE
-from chaos.findings import SLOW_JOIN, Findings
+from chaos.findings import NOT_JUDGED, SLOW_JOIN, Findings
 from chaos.progress import Progress
 from chaos.shape import Job
 from chaos.starvation import Starvation
@@ -18,7 +18,6 @@ from chaos.world import World
 # A rank that failed in one group leaves the others at the end of their generation.
 GENERATION_S = 30.0
 PAUSES = "pauses"
-NOT_JUDGED = "failures not judged for want of processors"
 
 
 class JobWatch:

@@ -12,7 +12,7 @@ from collections import Counter
 from chaos import schedule
 from chaos.experiment import Outcome
 from chaos.fault import kinds_for
-from chaos.job_watch import NOT_JUDGED
+from chaos.findings import ALLOWED, NOT_JUDGED
 from chaos.pairs import Phases, count_pairs
 from chaos.paths import ROOT, SCHEDULES
 
@@ -101,7 +101,7 @@ def page(records: list[dict]) -> str:
         f"- {counts.get('ops', 0)} all-reduces, each compared with an independent sum; {counts.get('groups', 0)} groups"
         " made"
         f" and closed; {counts.get('bytes', 0) / 2**30:.1f} GiB.",
-        f"- {counts.get('failures that failover.md allows', 0)} calls failed as docs/failover.md says;"
+        f"- {counts.get(ALLOWED, 0)} calls failed as docs/failover.md says;"
         f" {counts.get(NOT_JUDGED, 0)} were not judged, since a program got no processor. Jobs were started again"
         f" {counts.get('job starts', 0)} times, groups moved {record['moves']} times. The longest pause of a group was"
         f" {record['longest_pause_s']:.1f} s.",

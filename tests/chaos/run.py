@@ -18,8 +18,7 @@ from chaos import report, schedule, shape, shrink  # isort: skip
 from chaos.chaos_cluster import private_mounts
 from chaos.experiment import Experiment, Outcome
 from chaos.fault import KINDS
-from chaos.findings import CHECKERS
-from chaos.job_watch import NOT_JUDGED
+from chaos.findings import ALLOWED, CHECKERS, NOT_JUDGED
 from chaos.paths import PROGRAMS, RESULTS
 
 from rig.nodes import RigError, clean_left_over  # isort: skip
@@ -86,7 +85,7 @@ def summary(outcome: Outcome) -> str:
     return (
         f"{counts.get('faults', 0)} faults ({outcome.void} found nothing to do), {counts.get('ops', 0)} right results,"
         f" {counts.get('groups', 0)} groups closed, {counts.get('bytes', 0) / 2**20:.0f} MiB,"
-        f" {counts.get('failures that failover.md allows', 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not"
+        f" {counts.get(ALLOWED, 0)} allowed failures, {counts.get(NOT_JUDGED, 0)} not"
         " judged;"
         f" longest pause"
         f" {outcome.longest_pause_s:.1f} s; {outcome.wall_s:.0f} s, {outcome.cpu_s / outcome.wall_s:.2f} processors,"

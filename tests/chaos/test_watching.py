@@ -12,6 +12,7 @@ import pytest
 from chaos import report, starvation
 from chaos.experiment import Outcome, with_large_tensors
 from chaos.fault import Fault
+from chaos.findings import ALLOWED, NOT_JUDGED, Findings
 from chaos.left_behind import Before
 from chaos.memory import (
     ETCD_LOG_BYTES, MIB, POOL_BYTES, POOL_SLACK_BYTES, SEGMENT_BYTES, Memory, MemoryWatch, growth, memory_of,
@@ -73,6 +74,18 @@ def test_chunks_in_flight_are_those_of_the_tensors_up_to_the_credit():
     assert large.most_chunks_in_flight(servers=9) == 6
     shape = Shape(jobs=(large,), worker_nodes=2, servers=1)
     assert shape.most_chunks_in_flight == {"a/0": 6, "a/1": 6, "server-0": 12, SERVER_JOINS_LATER: 12}
+
+
+def test_a_run_that_could_judge_too_few_failures_is_no_good_run():
+    def violations(allowed: int, not_judged: int) -> list[str]:
+        findings = Findings(say=lambda line: None)
+        findings.count(ALLOWED, allowed)
+        findings.count(NOT_JUDGED, not_judged)
+        findings.check_judged(0.0)
+        return [violation.kind for violation in findings.violations]
+
+    assert violations(0, 0) == violations(0, 3) == violations(100, 5) == []
+    assert violations(0, 4) == violations(100, 6) == ["not judged"]
 
 
 def test_ranks_whose_tensors_are_as_large_as_a_pool_are_not_watched():

@@ -1,5 +1,7 @@
 """--http of scheduler and server: metrics under the documented names, and health that depends on the process alone."""
 
+import base64
+import json
 import pathlib
 import re
 import signal
@@ -64,6 +66,36 @@ def test_the_documented_metrics_are_those_that_are_exported_and_count_what_a_job
         rank.say()
         rank.say()
     digests(ranks)
+
+
+def token_key(state_file: pathlib.Path) -> bytes:
+    """Field 2 of SchedulerState, of 32 bytes (proto/shoal/v1/state.proto)."""
+    content = state_file.read_bytes()
+    begin = content.index(b"\x12\x20") + 2
+    return content[begin : begin + 32]
+
+
+def test_the_key_that_signs_tokens_is_nowhere_to_be_read(cluster: Cluster, tmp_path: pathlib.Path):
+    state_file = tmp_path / "state"
+    scheduler = cluster.start_scheduler("--state-file", str(state_file), "--http", f"{LOOPBACK}:0", lease_ttl_ms=1000)
+    server = cluster.start_server("alpha", "--http", f"{LOOPBACK}:0")
+    ranks = cluster.start_ranks(2, "--hold", "--rounds", "1")
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    key = token_key(state_file)
+    assert len(set(key)) > 8, "a drawn key"
+    said = [get(f"{http_address(scheduler)}{path}")[1] for path in ("/metrics", "/", "/cluster.json")]
+    said.append(get(f"{http_address(server)}/metrics")[1])
+    for command in (["status"], ["servers"], ["jobs"], ["job", "test"], ["map"], ["events"], ["doctor"]):
+        said.append(json.dumps(cluster.shoalctl(*command)))
+    for rank in ranks:
+        rank.say()
+    digests(ranks)
+    said += [scheduler.output, server.output, *(rank.output for rank in ranks)]
+    spellings = {key.hex(), base64.b64encode(key).decode(), base64.urlsafe_b64encode(key).decode()}
+    # A part of it is too much as well.
+    parts = {spelling[at : at + 12] for spelling in spellings for at in range(len(spelling) - 12)}
+    for text in said:
+        assert not [part for part in parts if part in text.lower() or part in text], text
 
 
 def test_a_server_is_ready_from_its_registration_on_also_while_the_scheduler_is_away(cluster: Cluster):

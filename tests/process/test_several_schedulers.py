@@ -267,6 +267,13 @@ def test_a_leader_that_stops_in_good_order_is_replaced_at_once(cluster: Cluster,
     assert time.monotonic() - stopped_at < LEADER_LEASE_MS / 1000
 
 
+def test_leases_that_do_not_fit_each_other_are_refused_at_the_start(cluster: Cluster):
+    leases = ["--lease-ttl", "5000", "--leader-lease", "60000"]
+    scheduler = cluster.start([*cluster_program(), *leases, "--store", "etcd://127.0.0.1:1/test"])
+    assert scheduler.wait() == 1
+    scheduler.wait_for_line("--leader-lease 60000 does not fit --lease-ttl 5000: .*give --leader-lease 11333 or less")
+
+
 def test_a_store_that_is_none_is_refused(cluster: Cluster):
     for store, complaint in [
         ("redis://localhost", "is not of a known kind; give etcd://HOST:PORT"),

@@ -28,7 +28,7 @@ struct WayFacts {
   std::string transports;      // by which the payload goes, each once: "tcp/eth0"
 };
 
-// Waits: as long as both times together and a second at most. The transport has no other user meanwhile.
+// Waits: both times, and up to five seconds more where little comes through. The transport has no other user meanwhile.
 // InvalidArgument: an address is wrong. Unavailable: a connection was refused or broke; the text names the server's
 // address and the reason. DeadlineExceeded: it was not made, or nothing came back, in time. FailedPrecondition: that
 // process is no Shoal server, or of another version, or configured otherwise.

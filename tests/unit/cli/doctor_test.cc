@@ -132,6 +132,10 @@ TEST(DoctorTest, ABandwidthIsComparedWithTheDevices) {
                           "nothing could be sent to server shoal-0 on rack1: the server", "ranks here can't either")));
   EXPECT_THAT(JudgeWith(absl::NotFoundError("there is no shoal-perf")),
               Contains(Is("bandwidth", Verdict::kWarning, "was not measured: there is no shoal-perf", "one folder")));
+  EXPECT_THAT(JudgeWith(absl::InternalError("shoal-perf died")),
+              Contains(Is("bandwidth", Verdict::kWarning, "was not measured: shoal-perf died", "one folder")));
+  EXPECT_THAT(JudgeWith(Bandwidth{.mbit_per_s = 90'000, .processor_share = 0.1, .transports = "rc_verbs/mlx5_0:1"}),
+              Contains(Is("bandwidth", Verdict::kGood, "90000 Mbit/s, over rc_verbs/mlx5_0:1")));
 }
 
 TEST(DoctorTest, ABandwidthWithNothingToCompareItWithIsOnlyTold) {

@@ -53,7 +53,7 @@ TEST_F(ServerConfigTest, SchedulerAndAddressAreEnough) {
 }
 
 TEST_F(ServerConfigTest, EveryOptionCanComeFromTheEnvironment) {
-  environment_ = {{"SHOAL_SERVER_SCHEDULER", "scheduler.shoal.svc:7070"},
+  environment_ = {{"SHOAL_SCHEDULER", "scheduler.shoal.svc:7070"},
                   {"SHOAL_SERVER_ADVERTISE", "10.0.0.9"},
                   {"SHOAL_SERVER_NAME", "shoal-3"},
                   {"SHOAL_SERVER_IO_THREADS", "4"},

@@ -388,10 +388,10 @@ typedef struct shoal_way {
 } shoal_way;
 
 /* Measures the way from this node to one server: sends what the server drops, over connections of its own, as fast as
- * it goes. Other traffic on the way has less of it meanwhile. Waits, as long as both times together and a second at
- * most. INVALID_ARGUMENT: an option is wrong. UNAVAILABLE: a connection was refused or broke. DEADLINE_EXCEEDED: it was
- * not made in time. FAILED_PRECONDITION: the process there is no Shoal server, or is of another version or configured
- * otherwise; in a forked child. */
+ * it goes. Other traffic on the way has less of it meanwhile. Waits: both times, and up to five seconds more where
+ * little comes through. INVALID_ARGUMENT: an option is wrong. UNAVAILABLE: a connection was refused or broke.
+ * DEADLINE_EXCEEDED: it was not made in time. FAILED_PRECONDITION: the process there is no Shoal server, or is of
+ * another version or configured otherwise; in a forked child. */
 SHOAL_API shoal_code shoal_measure_way(const shoal_way_options* options, shoal_way* way, shoal_error* error);
 
 /* ---- a scheduler or a server inside this process (the set-up with nothing else running) ---- */

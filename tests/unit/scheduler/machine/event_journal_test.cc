@@ -24,6 +24,31 @@ TEST(EventJournalTest, NumbersGoOnAndAreReservedBeforeTheyAreGivenOut) {
   }
 }
 
+TEST(EventJournalTest, WhatCannotWaitHasTheNumberOfTheEventBeforeIt) {
+  EventJournal journal(0);
+  SchedulerActions actions;
+  journal.Expect();
+  journal.Append({}, &actions);
+  for (int i = 0; i < 3; ++i) {
+    journal.AppendUnnumbered({.kind = EventKind::kSaveFailed}, &actions);
+    EXPECT_EQ(std::get<EventRecorded>(actions.back()).event.sequence, 1u);
+  }
+  journal.Expect();
+  journal.Append({}, &actions);
+  EXPECT_EQ(std::get<EventRecorded>(actions.back()).event.sequence, 2u);
+  EXPECT_EQ(journal.reserved(), kEventNumbersReserved);
+}
+
+TEST(EventNumbersTest, AStateOfAReleaseThatDidNotCountThemIsFollowedByHighNumbers) {
+  MachineHarness before;
+  before.Ask<ServerRegistered>(Server("a", 1, 1));
+  PersistedState old = *before.last_saved();
+  old.reserved_event_numbers = 0;
+  MachineHarness after(old);
+  after.Ask<ServerRegistered>(Server("late", 9, 9));
+  EXPECT_GT(after.events().back().sequence, kEventNumbersOfOlderReleases);
+}
+
 TEST(EventJournalTest, EventsThatWaitAreCountedAsWell) {
   EventJournal journal(0);
   for (uint64_t i = 0; i < 3 * kEventNumbersReserved; ++i) journal.Expect();

@@ -40,6 +40,7 @@ class MachineHarness {
   // With false, saves wait for FinishSave.
   void set_save_at_once(bool at_once) { save_at_once_ = at_once; }
   bool save_under_way() const { return save_.has_value(); }
+  size_t saves() const { return saves_; }  // that were begun
   const std::optional<PersistedState>& last_saved() const { return last_saved_; }
 
   void FinishSave(const absl::Status& status = absl::OkStatus()) {
@@ -153,6 +154,7 @@ class MachineHarness {
     for (const SchedulerAction& action : actions) {
       if (const auto* save = std::get_if<Persist>(&action)) {
         ASSERT_FALSE(save_.has_value()) << "two saves at once";
+        ++saves_;
         save_ = *save;
       } else if (const auto* reply = std::get_if<Reply>(&action)) {
         EXPECT_TRUE(replies_.emplace(reply->handle, reply->response).second) << "two replies to one request";
@@ -180,6 +182,7 @@ class MachineHarness {
   std::map<WatcherId, std::vector<EventRecord>> followed_;
   std::map<WatcherId, absl::Status> closed_;
   std::vector<EventRecord> events_;
+  size_t saves_ = 0;
 };
 
 inline RegisterServer Server(const std::string& name, uint64_t incarnation, uint32_t port) {
