@@ -24,8 +24,9 @@ constexpr std::array<std::byte, kPayloadBytes> kPayload{};
 // On the way at a time, to each address: more than 100 Gbit/s hold in a tenth of a millisecond.
 constexpr int kPayloadsOnTheWay = 32;
 constexpr int kRoundTrips = 5;
-// So many in the time that counts, and longer where they do not come, up to this: the slowest links get a figure too.
-constexpr uint64_t kFewPayloads = 8;
+// So many of each connection in the time that counts, and longer where they do not come, up to this. Each has a payload
+// that has partly arrived when that time begins, and one when it ends.
+constexpr uint64_t kPayloadsOfEach = 16;
 constexpr uint64_t kMaxExtraNs = 5 * kNsPerS;
 
 uint64_t ThreadProcessorNs() {
@@ -98,7 +99,7 @@ class WayMeasurement {
     do {
       if (absl::Status status = SendFor(half_ns); !status.ok()) return status;
       sent_ns += half_ns;
-    } while (payloads_arrived_ < kFewPayloads && sent_ns < half_ns + kMaxExtraNs);
+    } while (payloads_arrived_ < kPayloadsOfEach * connections_.size() && sent_ns < half_ns + kMaxExtraNs);
     const auto share = [](uint64_t part, uint64_t of) {
       return static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(of, 1));
     };
