@@ -63,8 +63,9 @@ class Child {
 
   absl::Status Start(std::vector<std::string> arguments) {
     std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
       return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", strerror(errno)));
+    }
     read_fd_ = ends[0];
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

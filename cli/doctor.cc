@@ -163,17 +163,27 @@ void JudgeServer(const v1::ServerStatus& server, const std::vector<const Way*>& 
   }
 }
 
-void JudgeServers(const Examination& seen, Findings* findings) {
+// A server that was tried, and the ways to its addresses.
+struct TriedServer {
+  const v1::ServerStatus* server = nullptr;
+  std::vector<const Way*> ways;
+};
+
+std::vector<TriedServer> TriedServers(const Examination& seen) {
+  std::vector<TriedServer> tried;
   auto way = seen.ways.begin();
-  bool any = false;
   for (const v1::ServerStatus& server : seen.servers.servers()) {
     if (!IsToBeTried(server)) continue;
-    any = true;
-    std::vector<const Way*> ways;
+    std::vector<const Way*>& ways = tried.emplace_back(TriedServer{&server, {}}).ways;
     for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i) ways.push_back(&*way++);
-    JudgeServer(server, ways, seen.cluster.software_version(), findings);
   }
-  if (!any) {
+  return tried;
+}
+
+void JudgeServers(const Examination& seen, Findings* findings) {
+  const std::vector<TriedServer> tried = TriedServers(seen);
+  for (const auto& [server, ways] : tried) JudgeServer(*server, ways, seen.cluster.software_version(), findings);
+  if (tried.empty()) {
     findings->Warn("server", "no dedicated server is live",
                    "start one (shoal-server --scheduler HOST:PORT --advertise IP), or let ranks run colocated ones");
   }
@@ -212,18 +222,17 @@ void JudgeBandwidth(const v1::ServerStatus& server, const absl::StatusOr<Bandwid
 }
 
 void JudgeBandwidths(const Examination& seen, Findings* findings) {
-  auto way = seen.ways.begin();
-  for (const v1::ServerStatus& server : seen.servers.servers()) {
-    if (!IsToBeTried(server)) continue;
-    const auto found = seen.bandwidths.find(server.name());
+  for (const auto& [server, ways] : TriedServers(seen)) {
+    const auto found = seen.bandwidths.find(server->name());
+    if (found == seen.bandwidths.end()) continue;
     uint64_t device_mbit = 0;
-    for (int i = 0; i < server.addresses_size() && way != seen.ways.end(); ++i, ++way) {
+    for (const Way* way : ways) {
       // Only if the payload went that way, as "tcp/eth0" says.
-      const bool went = found != seen.bandwidths.end() && found->second.ok() &&
+      const bool went = found->second.ok() && !way->device.empty() &&
                         absl::StrContains(found->second->transports, absl::StrCat("/", way->device));
-      if (went && !way->device.empty()) device_mbit = std::max(device_mbit, way->device_mbit);
+      if (went) device_mbit = std::max(device_mbit, way->device_mbit);
     }
-    if (found != seen.bandwidths.end()) JudgeBandwidth(server, found->second, device_mbit, findings);
+    JudgeBandwidth(*server, found->second, device_mbit, findings);
   }
 }
 
@@ -340,17 +349,13 @@ std::vector<AskedScheduler> AskEach(const std::string& scheduler, uint64_t timeo
 
 // One server after the other: two at once would share this node's link.
 void MeasureBandwidths(const DataPlane& data_plane, uint64_t timeout_ms, Examination* seen) {
-  auto way = seen->ways.begin();
-  for (const v1::ServerStatus& server : seen->servers.servers()) {
-    if (!IsToBeTried(server)) continue;
-    std::vector<std::string> addresses;
-    bool all_over_a_link = true;
-    for (int i = 0; i < server.addresses_size(); ++i, ++way) {
-      addresses.push_back(way->address);
-      all_over_a_link = all_over_a_link && way->outcome == Way::Outcome::kReached && !way->within_node;
-    }
-    if (!all_over_a_link || addresses.empty()) continue;
-    seen->bandwidths.emplace(server.name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
+  for (const auto& [server, ways] : TriedServers(*seen)) {
+    const bool all_over_a_link = std::all_of(ways.begin(), ways.end(), [](const Way* way) {
+      return way->outcome == Way::Outcome::kReached && !way->within_node;
+    });
+    if (!all_over_a_link || ways.empty()) continue;
+    const std::vector<std::string> addresses(server->addresses().begin(), server->addresses().end());
+    seen->bandwidths.emplace(server->name(), MeasureBandwidth(addresses, data_plane, timeout_ms));
   }
 }
 

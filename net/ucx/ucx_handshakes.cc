@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/ucx/ucx_connections.h"
+#include "net/ucx/ucx_status.h"
 #include "process/node_address.h"
 
 namespace shoal {
@@ -13,14 +14,11 @@ absl::Status UcxTransport::StartListening() {
   const absl::StatusOr<SocketAddress> address = MakeSocketAddress(options_.listen_ip, options_.port);
   if (!address.ok()) return address.status();
   const std::string device = DeviceOfAddress(*address);
-  const absl::Status no_link =
-      absl::UnavailableError(absl::StrCat("network device ", device, ", which has address ", options_.listen_ip,
-                                          ", has no link; see to its cable and switch, or set it up"));
-  if (!device.empty() && LacksLink(device)) return no_link;
+  if (!device.empty() && LacksLink(device)) return NoLink(device);
   if (absl::Status status = AddWorker(); !status.ok()) return status;
   listening_ = workers_.back().get();
   // Its link has come while UCX looked.
-  if (listening_->IsOlderThanLinkOf(*address)) return no_link;
+  if (listening_->IsOlderThanLinkOf(*address)) return NoLink(device);
   const absl::StatusOr<SocketAddress> listener = listening_->Listen(options_.listen_ip, &OnConnectionRequest, this);
   if (!listener.ok()) return listener.status();
   ucx_port_ = PortOf(*listener);

@@ -59,8 +59,7 @@ absl::Status CheckAnyHasLink(const std::string& net_devices) {
     return !absl::StrContains(device, ':') && LacksLink(device);
   };
   if (devices.empty() || !std::ranges::all_of(devices, is_without)) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("network device ", devices.front(), " has no link; see to its cable and switch, or set it up"));
+  return NoLink(devices.front());
 }
 
 // Unavailable says that waiting for a link may help, and nothing else.

@@ -9,6 +9,7 @@ could be run.
 import argparse
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -33,13 +34,7 @@ def interrupted(number: int, _frame) -> None:
 
 def command_to_record(arguments: list[str]) -> str:
     """Without the folder for logs, which is one of this machine alone."""
-    kept = []
-    skip = False
-    for argument in arguments:
-        if not skip and not argument.startswith("--logs="):
-            kept.append(argument)
-        skip = argument == "--logs"
-    return " ".join(argument for argument in kept if argument != "--logs")
+    return re.sub(r"--logs[= ]\S+ ?", "", " ".join(arguments)).strip()
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -1,11 +1,7 @@
 // Network devices that come up after the transport was made: UCX looks for devices once. In a network namespace of its
 // own.
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/ucx/ucx_transport.h"
 #include "net/wake_up.h"
+#include "process/node_address.h"
 #include "tests/conformance/transport/transport_harness.h"
 
 namespace shoal {
@@ -31,16 +28,6 @@ constexpr char kLateIp[] = "10.61.0.1";
 constexpr char kLateIpv6[] = "fd00:61::1";
 
 void Ip(const std::string& arguments) { EXPECT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments; }
-
-// As UCX looks at it. The kernel notices an unplugged cable within a second.
-bool HasLink(const std::string& device) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ifreq request{};
-  device.copy(request.ifr_name, IFNAMSIZ - 1);
-  const int result = ioctl(fd, SIOCGIFFLAGS, &request);
-  close(fd);
-  return result == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
-}
 
 TransportKind Tcp() {
   return {.name = "Tcp", .make = [](const TransportSetup&) { return *MakeUcxTransport({}); }, .lends = true};
@@ -77,10 +64,10 @@ class UcxLateDeviceTest : public TransportSuite {
     ASSERT_FALSE(ci != nullptr && std::string(ci) == "true") << "with CI=true this must be tested";
     GTEST_SKIP() << "LATE DEVICES ARE NOT TESTED: namespaces need root";
   }
-  // "up": in; "down": out.
+  // "up": in; "down": out, which the kernel notices within a second.
   void Plug(const std::string& state) {
     Ip("link set other " + state);
-    ASSERT_TRUE(PollUntil("the link to be " + state, [&] { return HasLink("late") == (state == "up"); }));
+    ASSERT_TRUE(PollUntil("the link to be " + state, [&] { return LacksLink("late") == (state == "down"); }));
   }
 
   Node& Connector(const std::string& net_device = "") {

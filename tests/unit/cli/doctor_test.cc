@@ -3,10 +3,7 @@
 #include "cli/doctor.h"
 
 #include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -22,6 +19,7 @@
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "tests/unit/cli/json_value.h"
+#include "tests/unit/loopback_socket.h"
 
 namespace shoal::cli {
 namespace {
@@ -36,33 +34,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr uint64_t kTimeoutMs = 20'000;
-
-// A socket of this process on the loopback device.
-class LoopbackSocket {
- public:
-  // `backlog` below 0: nothing listens.
-  explicit LoopbackSocket(int backlog) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    if (backlog >= 0) {
-      EXPECT_EQ(listen(fd_, backlog), 0);
-    }
-    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  LoopbackSocket(const LoopbackSocket&) = delete;
-  LoopbackSocket& operator=(const LoopbackSocket&) = delete;
-  ~LoopbackSocket() { close(fd_); }
-
-  const std::string& address() const { return address_; }
-
- private:
-  const int fd_;
-  std::string address_;
-};
 
 Way GoodWay(const std::string& address) {
   return {.address = address,

@@ -24,6 +24,7 @@
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.grpc.pb.h"
+#include "tests/unit/loopback_socket.h"
 
 namespace shoal {
 namespace {
@@ -350,17 +351,9 @@ TEST_F(SchedulerGrpcTest, GarbageOnThePortLeavesItServing) {
 
 TEST_F(SchedulerGrpcTest, OneOfSeveralThatTakesConnectionsAndSaysNothingHoldsUpNobody) {
   Start();
-  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(listen(silent, 16), 0);
-  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const std::string silent_address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  const LoopbackSocket silent(16);
   for (const std::string& order :
-       {silent_address + "," + scheduler_->address(), scheduler_->address() + "," + silent_address}) {
+       {silent.address() + "," + scheduler_->address(), scheduler_->address() + "," + silent.address()}) {
     const auto status = v1::Status::NewStub(OpenSchedulerChannel(*SchedulerTarget(order)));
     for (int call = 0; call < 3; ++call) {
       grpc::ClientContext context;
@@ -370,7 +363,6 @@ TEST_F(SchedulerGrpcTest, OneOfSeveralThatTakesConnectionsAndSaysNothingHoldsUpN
       EXPECT_TRUE(answer.ok()) << order << ": " << answer.error_message();
     }
   }
-  close(silent);
 }
 
 TEST_F(SchedulerGrpcTest, NobodyThereIsSaidInAFewWords) {

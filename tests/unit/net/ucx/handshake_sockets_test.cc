@@ -2,14 +2,12 @@
 #include "net/ucx/handshake_sockets.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 
-#include "absl/strings/str_cat.h"
 #include "tests/conformance/open_file_limit.h"
+#include "tests/unit/loopback_socket.h"
 #include "tests/unit/net/ucx/raw_socket.h"
 
 namespace shoal {
@@ -85,24 +83,15 @@ TEST_F(HandshakeSocketsTest, ADescriptorIsWatchedUntilThatIsOver) {
 
 // A listener whose queue is full answers attempts to connect as a silent path does: not at all.
 TEST_F(HandshakeSocketsTest, AnAttemptThatFindsNoAnswerFailsSoonEnoughToBeginAnother) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in local{};
-  local.sin_family = AF_INET;
-  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(local);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&local), length), 0);
-  ASSERT_EQ(listen(listener, 0), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&local), &length), 0);
-  const std::string address = absl::StrCat("127.0.0.1:", ntohs(local.sin_port));
-  const RawSocket in_the_queue = RawSocket::ConnectTo(address);
+  const LoopbackSocket listener(0);
+  const RawSocket in_the_queue = RawSocket::ConnectTo(listener.address());
   HandshakeMessage greeting;
   greeting.port = 4711;
   const auto begin = std::chrono::steady_clock::now();
-  const absl::StatusOr<ConnectionId> dialed = sockets_->Dial(*ParseSocketAddress(address), greeting);
+  const absl::StatusOr<ConnectionId> dialed = sockets_->Dial(*ParseSocketAddress(listener.address()), greeting);
   ASSERT_TRUE(dialed.ok());
   ASSERT_TRUE(PollUntil([&] { return ended_ == 1; }));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "the kernel's own limit is 127 s";
-  close(listener);
 }
 
 TEST_F(HandshakeSocketsTest, AnotherListenerOnThePortIsRefusedWithItsName) {

@@ -1,12 +1,10 @@
 // What the way to a server carries, through the C ABI.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <string>
 
+#include "tests/unit/loopback_socket.h"
 #include "tests/unit/worker/library/worker_cluster.h"
 
 namespace shoal {
@@ -58,21 +56,12 @@ TEST(WayTest, ToNobodyIsRefusedWithTheAddress) {
 }
 
 TEST(WayTest, ToOneThatNeverAnswersEndsInTime) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(at);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&at), length), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&at), &length), 0);
-  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
-  shoal_way_options options = To(address);
+  const LoopbackSocket silent(1);
+  shoal_way_options options = To(silent.address());
   options.connect_timeout_ms = 200;
   const Outcome outcome = Measure(options);
   EXPECT_EQ(outcome.code, SHOAL_DEADLINE_EXCEEDED) << outcome.message;
-  EXPECT_EQ(outcome.message, "the connection to the server at " + address + " was missing after 200 ms");
-  close(listener);
+  EXPECT_EQ(outcome.message, "the connection to the server at " + silent.address() + " was missing after 200 ms");
 }
 
 TEST(WayTest, WrongOptionsAreNamed) {
