@@ -18,6 +18,7 @@ from chaos.memory import ETCD_SNAPSHOT_COUNT
 from chaos.paths import LIBRARY, PROGRAMS
 from chaos.progress import Progress
 from chaos.shape import Job, Shape
+from chaos.state_disk import StateDisk
 from chaos.wall_clock import WallClocks
 
 from cluster import Process, parse_documents  # isort: skip  (tests/process)
@@ -29,7 +30,8 @@ PORT = 7070
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
 START_PATIENCE_S = 60.0
 CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are
-STATE_DISK_BYTES = 8 << 20
+STATE_FILE_DISK_BYTES = 8 << 20
+ETCD_DISK_BYTES = 1 << 30  # etcd takes 64 MiB at once for its next writes; hours of them have room
 RANK_PROGRAM = pathlib.Path(__file__).with_name("rank.py")
 SLOT_MEMORY = "128MiB"  # one server has room for the groups of all jobs
 
@@ -70,19 +72,22 @@ class ChaosCluster:
         self.stopped: set[str] = set()
         self.ports_of_servers: dict[str, list[int]] = {}
         self.incarnations = {job.name: 0 for job in shape.jobs}
-        self.disk = folder / "disk"
+        # The state of each scheduler without etcd, or of each etcd member, is on a disk of its own, which can be full.
+        self.disks = {node: StateDisk(folder / f"disk-{node}", self.disk_bytes) for node in shape.control_nodes}
+
+    @property
+    def disk_bytes(self) -> int:
+        return ETCD_DISK_BYTES if self.shape.has_etcd else STATE_FILE_DISK_BYTES
 
     # ---- starting
 
     def start_control(self) -> None:
+        for disk in self.disks.values():
+            disk.mount()
         for name in self.shape.etcd_names:
             self.start_etcd(name)
         for name in self.shape.etcd_names:
             self.wait_for_etcd(name)
-        if not self.shape.has_etcd:
-            self.disk.mkdir()
-            size = f"size={STATE_DISK_BYTES}"
-            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "chaos", str(self.disk)], check=True, timeout=30)
         for name in self.shape.scheduler_names:
             self.start_scheduler(name)
         for name in self.shape.scheduler_names:
@@ -119,7 +124,8 @@ class ChaosCluster:
         address = self.nodes[node].address
         members = [(each, self.nodes[self.shape.node_of(each)].address) for each in self.shape.etcd_names]
         client, peer = f"http://{address}:{ETCD_PORT}", f"http://{address}:{ETCD_PEER_PORT}"
-        command = ["etcd", "--data-dir", str(self.folder / name), "--name", name, "--log-level", "error"]
+        command = ["etcd", "--data-dir", str(self.disks[node].folder / "data"), "--name", name]
+        command += ["--log-level", "error"]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--unsafe-no-fsync"]
         command += ["--snapshot-count", str(ETCD_SNAPSHOT_COUNT)]
@@ -151,7 +157,7 @@ class ChaosCluster:
             etcds = ",".join(f"{self.nodes[each].address}:{ETCD_PORT}" for each in self.shape.control_nodes)
             command += ["--store", f"etcd://{etcds}/chaos", "--leader-lease", str(self.shape.leader_lease_ms)]
         else:
-            command += ["--state-file", str(self.disk / "state")]
+            command += ["--state-file", str(self.disks[node].folder / "state")]
         return self.start(name, node, command)
 
     @property
@@ -283,5 +289,5 @@ class ChaosCluster:
         for name in list(self.running):
             self.running.pop(name).process.end_group()
         self.network.__exit__()
-        if os.path.ismount(self.disk):
-            subprocess.run(["umount", str(self.disk)], check=False, timeout=30)
+        for disk in self.disks.values():
+            disk.unmount()

@@ -257,11 +257,9 @@ class Experiment:
         for name, running in list(self.cluster.running.items()):
             if "/" in name or running.process.running():
                 continue
-            expected = any(
-                incident.fault.target == name and incident.mended == float("inf") for incident in self.world.incidents
-            )
             code = running.process.process.returncode
-            if not expected or code not in (0, -signal.SIGKILL):
+            expected, by_its_fault = self.world.ends_of(name)
+            if code not in by_its_fault:
                 self.findings.violation("crash", f"{name} ended with {code}:\n{running.tail(12)}", now)
                 if expected:
                     running.process.process.returncode = 0  # said once; its fault starts it again

@@ -68,7 +68,8 @@ def jobs(shape: Shape) -> list[str]:
 
 
 def disks(shape: Shape) -> list[str]:
-    return [] if shape.has_etcd else [shape.control_nodes[0]]
+    """Of the state: a scheduler's file, or that of the etcd member on the node, which ends when it can't write."""
+    return shape.control_nodes
 
 
 ALL_KINDS = (

@@ -138,13 +138,17 @@ def is_of_process(kind: str) -> bool:
 
 def collides(one: Fault, other: Fault) -> bool:
     """The same process can't be killed and stopped at a time, nor the same clock set twice: the second would be
-    none."""
+    none. And an etcd member that is killed is not there to find its disk full."""
     processes = all(is_of_process(fault.kind) for fault in (one, other))
     apart = one.at_s > other.at_s + other.for_s or other.at_s > one.at_s + one.for_s
     same_process = processes and one.target == other.target
     job_and_rank = {one.target.split("/")[0], other.target.split("/")[0]}
     same_job = len(job_and_rank) == 1 and (one.kind == "job-restart" or other.kind == "job-restart")
-    return not apart and (same_process or same_job or (one.kind, one.target) == (other.kind, other.target))
+    killed_and_full = {one.kind, other.kind} == {"etcd-kill", "disk-full"} and (
+        one.target.rsplit("-", 1)[1] == other.target.rsplit("-", 1)[1]
+    )
+    same = same_process or same_job or killed_and_full or (one.kind, one.target) == (other.kind, other.target)
+    return not apart and same
 
 
 def to_document(schedule: Schedule) -> dict:

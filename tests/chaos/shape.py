@@ -86,6 +86,9 @@ class Shape:
     def etcd_names(self) -> list[str]:
         return [f"etcd-{number}" for number in range(self.schedulers)]
 
+    def etcd_on(self, control_node: str) -> str:
+        return f"etcd-{control_node.rsplit('-', 1)[1]}"
+
     @functools.cached_property
     def worker_names(self) -> list[str]:
         return [f"worker-{number}" for number in range(self.worker_nodes)]
@@ -135,7 +138,7 @@ JOB_B = Job("b", ("worker-2", "server-0"), group_slots=3)
 JOB_N = Job("n", ("worker-1", "worker-1", "server-0", "server-0"), group_slots=3, node_reduce="auto")
 JOB_C = Job("c", ("worker-3", "worker-1", "worker-2"), network_only=True, most_bytes=4 << 20, pause_ms=120)
 
-# Three jobs for a quick look, four for the long run; the third keeps its state in a file, on a disk that can be full.
+# Three jobs for a quick look, four for the long run; the third keeps its state in a file.
 SHAPES = {
     "small": Shape(
         jobs=(dataclasses.replace(JOB_A, nodes=("worker-0", "worker-0", "server-2")), JOB_B, JOB_N), worker_nodes=3

@@ -1,6 +1,5 @@
 """Does a fault to a cluster, and makes it good again. Which fault, when: experiment.py."""
 
-import os
 import signal
 import subprocess
 
@@ -55,7 +54,7 @@ class Strike:
             case "clock-jump":
                 cluster.clocks.jump(fault.target, fault.amount)
             case "disk-full":
-                fill(cluster)
+                cluster.disks[fault.target].fill()
         return True
 
     def ways(self) -> list[tuple[str, str]]:
@@ -91,7 +90,7 @@ class Strike:
             case "clock-jump":
                 cluster.clocks.jump(fault.target, -fault.amount)
             case "disk-full":
-                (cluster.disk / "ballast").unlink()
+                cluster.disks[fault.target].make_room()
 
     def done(self) -> bool:
         """Asked after mend(), again and again: whether all is as before. Starts what was ended as soon as it can."""
@@ -104,6 +103,10 @@ class Strike:
             return self.back(cluster.start_scheduler, r"listening on")
         if fault.kind == "etcd-kill":
             return self.back(cluster.start_etcd, None)
+        if fault.kind == "disk-full" and cluster.shape.has_etcd:
+            etcd = cluster.shape.etcd_on(fault.target)
+            if not cluster.running[etcd].process.running():
+                cluster.start_etcd(etcd)
         return True
 
     def was_heard(self) -> bool:
@@ -128,15 +131,3 @@ class Strike:
 
 def is_of_process(fault: Fault) -> bool:
     return fault.kind.startswith(("server-", "scheduler-", "etcd-", "rank-")) and fault.kind != SERVER_JOINS_LATER
-
-
-def fill(cluster: ChaosCluster) -> None:
-    """The state's disk, to the last byte."""
-    with (cluster.disk / "ballast").open("wb", buffering=0) as ballast:
-        size = 64 << 10
-        while size:
-            try:
-                if os.write(ballast.fileno(), bytes(size)) < size:
-                    size //= 2
-            except OSError:
-                size //= 2

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import signal
 
 import pytest
 
@@ -9,7 +10,7 @@ from chaos import promises
 from chaos.expectation import Failure, judge, patience, ranks_named
 from chaos.fault import Fault
 from chaos.shape import Job, Shape
-from chaos.world import Incident, World
+from chaos.world import ETCD_CANNOT_WRITE, Incident, World
 
 JOB = Job("j", ("worker-0", "worker-1", "worker-2"))
 OTHER = Job("o", ("worker-3",))
@@ -38,6 +39,22 @@ LOST_1 = "ABORTED: rank 1 on worker-1 was lost: its process ended"
 def test_nothing_may_fail_when_nothing_is_wrong():
     for text in (LOST_1, "DEADLINE_EXCEEDED: waited for rank 1", "CANCELLED: x", "INTERNAL: x", "DATA_LOSS: x"):
         assert not judge(failure(text, waited_s=60), world()).allowed
+
+
+def test_a_full_disk_takes_the_etcd_member_beside_it_and_control_works_with_the_other_two():
+    one_full = world(("disk-full", "control-1", 5, 0))
+    assert one_full.ends_of("etcd-1") == (True, ETCD_CANNOT_WRITE)
+    for other in ("etcd-0", "scheduler-1", "server-1"):
+        assert one_full.ends_of(other) == (False, set())
+    assert one_full.works_for(JOB, one_full.open_at(NOW))
+    two_full = world(("disk-full", "control-1", 5, 0), ("disk-full", "control-0", 5, 0))
+    assert not two_full.works_for(JOB, two_full.open_at(NOW))
+    assert world(("disk-full", "control-1", 5, 1)).ends_of("etcd-1") == (False, set()), "it was mended"
+
+
+def test_a_killed_process_has_no_other_exit_code_than_its_kill():
+    fault_open, codes = world(("etcd-kill", "etcd-1", 5, 0)).ends_of("etcd-1")
+    assert fault_open and -signal.SIGKILL in codes and not codes & ETCD_CANNOT_WRITE
 
 
 @pytest.mark.parametrize("kind", ["rank-kill", "rank-term"])

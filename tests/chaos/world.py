@@ -6,11 +6,15 @@ Times are seconds on one clock. It is fed with what was done to the cluster, not
 import dataclasses
 import functools
 import math
+import signal
 from collections.abc import Sequence
 
 from chaos import promises
 from chaos.fault import NETWORK_CUTS, PROCESS_GONE, PROCESS_STOPPED, RANK_GONE, Fault
 from chaos.shape import Job, Shape
+
+# A fatal error of its own, a panic, and a bus error at a page of its mapped file that can't be made.
+ETCD_CANNOT_WRITE = {1, 2, -signal.SIGBUS}
 
 
 @dataclasses.dataclass
@@ -71,22 +75,22 @@ class World:
         )
 
     def control_members(self, nodes: list[str], open_now: list[Incident]) -> list[str]:
-        """Control nodes whose scheduler (and etcd) run, and which all the nodes reach."""
+        """Control nodes whose scheduler (and etcd) run and can save, and which all the nodes reach."""
+        full = {incident.fault.target for incident in open_now if incident.kind == "disk-full"}
         found = []
         for node in self.shape.control_nodes:
             number = node.rsplit("-", 1)[1]
-            processes = [f"scheduler-{number}"] + ([f"etcd-{number}"] if self.shape.has_etcd else [])
-            runs = all(self.is_up(process, open_now) for process in processes)
+            processes = [f"scheduler-{number}"] + ([self.shape.etcd_on(node)] if self.shape.has_etcd else [])
+            runs = node not in full and all(self.is_up(process, open_now) for process in processes)
             if runs and all(self.reach(node, other, open_now) for other in nodes):
                 found.append(node)
         return found
 
     def control_works(self, nodes: list[str], open_now: list[Incident]) -> bool:
-        """A majority that reaches each other and all the nodes; and a scheduler can save."""
+        """A majority that can save and reaches each other and all the nodes."""
         members = self.control_members(nodes, open_now)
         together = [node for node in members if all(self.reach(node, other, open_now) for other in members)]
-        full = any(incident.kind == "disk-full" for incident in open_now)
-        return len(together) > len(self.shape.control_nodes) // 2 and not full
+        return len(together) > len(self.shape.control_nodes) // 2
 
     def usable_servers(self, nodes: list[str], open_now: list[Incident]) -> list[str]:
         return [
@@ -108,6 +112,22 @@ class World:
         if stopped or not self.control_works(nodes, open_now):
             return False
         return not job.needs_servers(members) or bool(self.usable_servers(nodes, open_now))
+
+    def ends_of(self, process: str) -> tuple[bool, set[int]]:
+        """Whether a fault is open that starts the process again when it is mended, and the exit codes that it has by
+        such a fault: a signal, its own end in good order, or that of an etcd member which can't write."""
+        codes: set[int] = set()
+        fault_open = False
+        for incident in self.incidents:
+            if incident.mended != math.inf:
+                continue
+            if incident.fault.target == process:
+                fault_open = True
+                codes |= {0, -signal.SIGKILL}
+            elif incident.kind == "disk-full" and process == self.shape.etcd_on(incident.fault.target):
+                fault_open = True
+                codes |= ETCD_CANNOT_WRITE
+        return fault_open, codes
 
     # ---- a stretch of time
 
