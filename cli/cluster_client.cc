@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "core/no_leader.h"
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
+#include "proto/status_pages.h"
 
 namespace shoal::cli {
 namespace {
@@ -20,6 +22,15 @@ constexpr std::chrono::milliseconds kRetry{100};
 
 void SetDeadline(uint64_t timeout_ms, grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
+}
+
+// The last one of that name: a scheduler that is older than the names in requests lists all.
+template <typename Item, typename Items>
+absl::StatusOr<Item> NewestNamed(const Items& items, const std::string& what, const std::string& name) {
+  const auto found = std::find_if(items.rbegin(), items.rend(), [&](const Item& item) { return item.name() == name; });
+  if (found != items.rend()) return *found;
+  return absl::NotFoundError(
+      absl::StrCat("no ", what, " is named \"", name, "\"; `shoalctl ", what, "s` lists those that there are"));
 }
 
 }  // namespace
@@ -72,12 +83,32 @@ absl::StatusOr<v1::Cluster> ClusterClient::GetCluster() {
   return Call<v1::Cluster, v1::GetClusterRequest>(status_.get(), &v1::Status::Stub::GetCluster);
 }
 
-absl::StatusOr<v1::ListServersResponse> ClusterClient::ListServers() {
-  return Call<v1::ListServersResponse, v1::ListServersRequest>(status_.get(), &v1::Status::Stub::ListServers);
+absl::StatusOr<v1::ListServersResponse> ClusterClient::ListServers(const v1::ListServersRequest& wanted) {
+  return ReadServers(wanted, [this](const v1::ListServersRequest& page) {
+    return Call<v1::ListServersResponse>(status_.get(), &v1::Status::Stub::ListServers, page);
+  });
 }
 
-absl::StatusOr<v1::ListJobsResponse> ClusterClient::ListJobs() {
-  return Call<v1::ListJobsResponse, v1::ListJobsRequest>(status_.get(), &v1::Status::Stub::ListJobs);
+absl::StatusOr<v1::ListJobsResponse> ClusterClient::ListJobs(const v1::ListJobsRequest& wanted) {
+  return ReadJobs(wanted, [this](const v1::ListJobsRequest& page) {
+    return Call<v1::ListJobsResponse>(status_.get(), &v1::Status::Stub::ListJobs, page);
+  });
+}
+
+absl::StatusOr<v1::ServerStatus> ClusterClient::FindServer(const std::string& name) {
+  v1::ListServersRequest wanted;
+  wanted.set_name(name);
+  const absl::StatusOr<v1::ListServersResponse> servers = ListServers(wanted);
+  if (!servers.ok()) return servers.status();
+  return NewestNamed<v1::ServerStatus>(servers->servers(), "server", name);
+}
+
+absl::StatusOr<v1::JobStatus> ClusterClient::FindJob(const std::string& name) {
+  v1::ListJobsRequest wanted;
+  wanted.set_name(name);
+  const absl::StatusOr<v1::ListJobsResponse> jobs = ListJobs(wanted);
+  if (!jobs.ok()) return jobs.status();
+  return NewestNamed<v1::JobStatus>(jobs->jobs(), "job", name);
 }
 
 absl::StatusOr<v1::ShardMap> ClusterClient::GetShardMap() {

@@ -22,8 +22,13 @@ class ClusterClient {
   ClusterClient(const std::string& scheduler, uint64_t timeout_ms);
 
   absl::StatusOr<v1::Cluster> GetCluster();
-  absl::StatusOr<v1::ListServersResponse> ListServers();
-  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  // All that are wanted, from as many pages as it takes, each of which may take as long as the timeout.
+  absl::StatusOr<v1::ListServersResponse> ListServers(const v1::ListServersRequest& wanted = {});
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& wanted = {});
+  // The server of that name, or the newest job of that name. NOT_FOUND: there is none; the text names those that there
+  // are.
+  absl::StatusOr<v1::ServerStatus> FindServer(const std::string& name);
+  absl::StatusOr<v1::JobStatus> FindJob(const std::string& name);
   absl::StatusOr<v1::ShardMap> GetShardMap();
 
   // NOT_FOUND, FAILED_PRECONDITION: see admin.proto.

@@ -1,6 +1,5 @@
 #include "cli/drain.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <thread>
@@ -45,13 +44,14 @@ class DrainWatch {
     const auto deadline = steady_clock::now() + options_.deadline;
     while (true) {
       // If the scheduler restarts, or another takes over, this waits for it as it waits for the server.
-      const absl::StatusOr<v1::ListServersResponse> servers = client_->ListServers();
-      if (servers.ok()) {
-        if (const std::optional<absl::Status> end = Look(*servers)) return *end;
-      } else if (!absl::IsUnavailable(servers.status())) {
-        return servers.status();
+      const absl::StatusOr<v1::ServerStatus> server = client_->FindServer(options_.server);
+      if (absl::IsNotFound(server.status())) return absl::OkStatus();  // gone, and forgotten already
+      if (server.ok()) {
+        if (const std::optional<absl::Status> end = Look(*server)) return *end;
+      } else if (!absl::IsUnavailable(server.status())) {
+        return server.status();
       }
-      if (steady_clock::now() >= deadline) return Overdue(servers.status());
+      if (steady_clock::now() >= deadline) return Overdue(server.status());
       std::this_thread::sleep_for(kPollInterval);
     }
   }
@@ -61,22 +61,19 @@ class DrainWatch {
 
  private:
   // nullopt: the server is still there. Otherwise how it ended.
-  std::optional<absl::Status> Look(const v1::ListServersResponse& servers) {
-    const auto server = std::find_if(servers.servers().begin(), servers.servers().end(),
-                                     [&](const v1::ServerStatus& each) { return each.name() == options_.server; });
-    if (server == servers.servers().end()) return absl::OkStatus();  // gone, and forgotten already
-    if (server->incarnation() != incarnation_) {
+  std::optional<absl::Status> Look(const v1::ServerStatus& server) {
+    if (server.incarnation() != incarnation_) {
       Say(absl::StrCat("server ", options_.server, " has left; another process uses its name now\n"));
       return absl::OkStatus();
     }
-    last_ = *server;
-    if (server->state() == "left") {
+    last_ = server;
+    if (server.state() == "left") {
       Say(absl::StrCat("server ", options_.server, " has left\n"));
       return absl::OkStatus();
     }
-    if (server->state() == "lost") {
+    if (server.state() == "lost") {
       return absl::AbortedError(
-          absl::StrCat("server ", options_.server, " was lost while it drained: ", server->reason()));
+          absl::StrCat("server ", options_.server, " was lost while it drained: ", server.reason()));
     }
     ShowProgress();
     return std::nullopt;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -57,7 +56,7 @@ uint64_t UnixMs() {
 }
 
 absl::Status ShowStatus(const Command& command, ClusterClient* client, std::ostream& out) {
-  const absl::StatusOr<ClusterSample> sample = TakeSample(client);
+  const absl::StatusOr<ClusterSample> sample = TakeSample(/*with_groups=*/true, client);
   if (!sample.ok()) return sample.status();
   if (command.json) {
     out << "{\"cluster\":" << ToJson(sample->cluster) << ",\"servers\":" << JsonList(sample->servers.servers())
@@ -82,20 +81,8 @@ absl::Status ShowJobs(const Command& command, ClusterClient* client, std::ostrea
 
 // The newest of that name.
 absl::Status ShowJob(const Command& command, ClusterClient* client, std::ostream& out) {
-  const auto jobs = client->ListJobs();
-  if (!jobs.ok()) return jobs.status();
-  const v1::JobStatus* newest = nullptr;
-  std::set<std::string> names;
-  for (const v1::JobStatus& job : jobs->jobs()) {
-    names.insert(job.name());
-    if (job.name() == command.argument && (newest == nullptr || job.job_id() > newest->job_id())) newest = &job;
-  }
-  if (newest == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no job is named \"", command.argument, "\"; the scheduler knows ",
-                                            names.empty() ? "none" : absl::StrJoin(names, ", ")));
-  }
   const auto text = [](const v1::JobStatus& job) { return JobText(job, UnixMs()); };
-  return Show(command, absl::StatusOr<v1::JobStatus>(*newest), text, out);
+  return Show(command, client->FindJob(command.argument), text, out);
 }
 
 absl::Status ShowMap(const Command& command, ClusterClient* client, std::ostream& out) {
@@ -104,7 +91,9 @@ absl::Status ShowMap(const Command& command, ClusterClient* client, std::ostream
 
 // As JSON: the jobs that have slow ranks or wait for slow servers, without their groups.
 absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::ostream& out) {
-  const auto jobs = client->ListJobs();
+  v1::ListJobsRequest wanted;
+  wanted.set_without_groups(true);
+  const auto jobs = client->ListJobs(wanted);
   if (!jobs.ok()) return jobs.status();
   if (!command.json) {
     out << StragglersText(*jobs, UnixMs());
@@ -113,9 +102,7 @@ absl::Status ShowStragglers(const Command& command, ClusterClient* client, std::
   v1::ListJobsResponse slow;
   for (const v1::JobStatus& job : jobs->jobs()) {
     if (job.slow_ranks().empty() && job.slow_servers().empty()) continue;
-    v1::JobStatus* const shown = slow.add_jobs();
-    *shown = job;
-    shown->clear_groups();
+    *slow.add_jobs() = job;
   }
   out << ToJson(slow) << "\n";
   return absl::OkStatus();

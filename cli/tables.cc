@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/op_time_histogram.h"
 #include "proto/status_text.h"
 
 namespace shoal::cli {
@@ -82,6 +83,23 @@ std::string ServesText(const v1::ServerStatus& server) {
 std::string PeersText(const v1::ServerLoad& load) {
   if (load.shared_memory_peers() == 0) return absl::StrCat(load.peers());
   return absl::StrCat(load.peers(), " (", load.shared_memory_peers(), " by shared memory)");
+}
+
+// Of ops that ended well; "" if none did, or the ranks are too old to tell.
+std::string OpTimesText(const v1::JobStatus& job) {
+  const v1::WorkerLoad& load = job.load();
+  const OpTimeHistogram times = OpTimeHistogramOf(load.op_time_counts());
+  if (times.Total() == 0) return "";
+  const auto line = [](const std::string& when, uint64_t mean_ns, uint64_t median_ns, uint64_t percentile_99_ns) {
+    return absl::StrCat("Time of an op ", when, ": mean ", MillisecondsText(mean_ns, 1), ", median ",
+                        MillisecondsText(median_ns, 1), ", 99th percentile ", MillisecondsText(percentile_99_ns, 1),
+                        "\n");
+  };
+  const v1::JobRates& rates = job.rates();
+  return absl::StrCat(
+      rates.median_op_ns() == 0 ? ""
+                                : line("lately", rates.mean_op_ns(), rates.median_op_ns(), rates.percentile_99_op_ns()),
+      line("since the start", load.op_time_ns_total() / times.Total(), times.QuantileNs(0.5), times.QuantileNs(0.99)));
 }
 
 }  // namespace
@@ -194,6 +212,7 @@ std::string JobText(const v1::JobStatus& job, uint64_t now_unix_ms) {
       absl::StrCat("Job ", job.name(), " (id ", job.job_id(), "): ", job.state(), ", world size ", job.world_size(),
                    ", started ", AgoText(now_unix_ms > started ? now_unix_ms - started : 0), "\n");
   for (const std::string& trouble : TroublesOf(job)) absl::StrAppend(&text, trouble, "\n");
+  absl::StrAppend(&text, OpTimesText(job));
   std::vector<TableRow> rows = {
       {"RANK", "NODE", "PID", "STATE", "HEARTBEAT", "OPS", "FAILED", "PUSHED", "PULLED", "MEAN OP", "TRANSPORTS"}};
   for (const v1::RankStatus& rank : job.ranks()) {

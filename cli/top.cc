@@ -27,13 +27,15 @@ double CountedAtS(const ClusterSample& sample, uint64_t age_ms) {
 
 }  // namespace
 
-absl::StatusOr<ClusterSample> TakeSample(ClusterClient* client) {
+absl::StatusOr<ClusterSample> TakeSample(bool with_groups, ClusterClient* client) {
   ClusterSample sample;
   const auto cluster = client->GetCluster();
   if (!cluster.ok()) return cluster.status();
   const auto servers = client->ListServers();
   if (!servers.ok()) return servers.status();
-  const auto jobs = client->ListJobs();
+  v1::ListJobsRequest wanted;
+  wanted.set_without_groups(!with_groups);
+  const auto jobs = client->ListJobs(wanted);
   if (!jobs.ok()) return jobs.status();
   sample.cluster = *cluster;
   sample.servers = *servers;
@@ -108,13 +110,13 @@ std::string TopTables::Text(const ClusterSample& sample) {
 }
 
 absl::Status Top(const TopOptions& options, ClusterClient* client, std::ostream& out) {
-  absl::StatusOr<ClusterSample> sample = TakeSample(client);
+  absl::StatusOr<ClusterSample> sample = TakeSample(/*with_groups=*/false, client);
   if (!sample.ok()) return sample.status();
   TopTables tables;
   tables.Text(*sample);
   for (uint64_t round = 0; options.rounds == 0 || round < options.rounds; ++round) {
     std::this_thread::sleep_for(options.interval);
-    sample = TakeSample(client);
+    sample = TakeSample(/*with_groups=*/false, client);
     if (options.clears_screen) {
       out << kClearScreen;
     } else if (round > 0) {

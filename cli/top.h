@@ -28,8 +28,8 @@ struct ClusterSample {
   std::chrono::steady_clock::time_point at;
 };
 
-// Errors: those of the calls.
-absl::StatusOr<ClusterSample> TakeSample(ClusterClient* client);
+// `with_groups`: of the jobs. Errors: those of the calls.
+absl::StatusOr<ClusterSample> TakeSample(bool with_groups, ClusterClient* client);
 
 // Counters that come with heartbeats, and their growth per second from one heartbeat to another: the time between two
 // looks is another one.

@@ -87,6 +87,8 @@ namespace shoal {
     "All ranks of a job have left.") \
   X(kRankLost, "rank-lost", kWarning, kScheduler, \
     "A rank was declared lost.") \
+  X(kRankReplaced, "rank-replaced", kInfo, kScheduler, \
+    "A rank of a job that is started again took the place of its predecessor, which had ended and nobody misses.") \
   X(kRankSlow, "rank-slow", kWarning, kScheduler, \
     "The other ranks of a job wait for one rank for a share of the time that matters; the text has the likely cause.") \
   X(kRankSlowNoMore, "rank-slow-no-more", kInfo, kScheduler, \
@@ -139,6 +141,8 @@ namespace shoal {
     "How many workers are connected has changed.") \
   X(kPayloadCorrupted, "payload-corrupted", kError, kServer, \
     "Contributions arrived with a wrong checksum; their ranks send them again.") \
+  X(kStrangersTurnedAway, "strangers-turned-away", kWarning, kServer, \
+    "Somebody connected to a data port without the greeting of a worker, or with that of another version.") \
   X(kShardGroupOpened, "shard-group-opened", kInfo, kServer, \
     "An I/O thread has reserved slots for a group.") \
   X(kShardGroupMoved, "shard-group-moved", kInfo, kServer, \

@@ -64,8 +64,8 @@ void MetricSheet::SetNumber(Metric metric, double value, const std::string& labe
   added->gauge.value = value;
 }
 
-void MetricSheet::Set(Metric metric, const HistogramValue& value) {
-  prometheus::ClientMetric* const added = Add(metric, "");
+void MetricSheet::Set(Metric metric, const HistogramValue& value, const std::string& label_value) {
+  prometheus::ClientMetric* const added = Add(metric, label_value);
   added->histogram.sample_count = value.count;
   added->histogram.sample_sum = value.sum;
   for (const HistogramValue::Bucket& bucket : value.buckets) {

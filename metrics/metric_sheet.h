@@ -33,7 +33,7 @@ class MetricSheet {
   void Set(Metric metric, Number value, const std::string& label_value = "") {
     SetNumber(metric, static_cast<double>(value), label_value);
   }
-  void Set(Metric metric, const HistogramValue& value);
+  void Set(Metric metric, const HistogramValue& value, const std::string& label_value = "");
   // What every process has: version, memory, events that its log left out.
   void SetProcess(uint64_t log_events_left_out);
 

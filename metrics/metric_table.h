@@ -33,8 +33,12 @@ namespace shoal {
     "Groups that failed here, counted by each I/O thread.") \
   X(kServerRefusals, "shoal_server_refusals_total", kCounter, "reason", \
     "Messages that were refused, by the reasons of docs/wire.md.") \
+  X(kServerReduceSeconds, "shoal_server_reduce_seconds_total", kCounter, "", \
+    "Time for which the I/O threads were summing.") \
   X(kServerCorrupted, "shoal_server_corrupted_payloads_total", kCounter, "", \
     "Contributions that arrived with a wrong checksum, where that is checked.") \
+  X(kServerStrangers, "shoal_server_strangers_total", kCounter, "", \
+    "Connections to the data ports that were closed since they did not begin with a greeting of a worker.") \
   X(kServerGroupsOpen, "shoal_server_open_groups", kGauge, "", \
     "Groups that are open.") \
   X(kServerPeers, "shoal_server_peers", kGauge, "transport", \
@@ -82,7 +86,9 @@ namespace shoal {
   X(kJobPulledBytes, "shoal_job_pulled_bytes_total", kCounter, "job", \
     "Payload of results that the ranks of a job have received.") \
   X(kJobOpSeconds, "shoal_job_op_seconds_total", kCounter, "job", \
-    "Time that ops took from the call to the result, over all ranks of the job.")
+    "Time that ops took from the call to the result, over all ranks of the job.") \
+  X(kJobOpDuration, "shoal_job_op_duration_seconds", kHistogram, "job", \
+    "How long ops that ended well took from the call to the result, over all ranks of the job.")
 // clang-format on
 
 enum class Metric : uint8_t {

@@ -45,6 +45,8 @@ struct TransportReport {
   std::string description;          // what moves the bytes: "tcp", "rc_verbs", "shared memory", ...
   size_t shared_memory_peers = 0;   // how many connections are up over shared memory instead of a network
   uint64_t corrupted_payloads = 0;  // how many did not arrive as they were sent, as far as that is checked
+  uint64_t strangers = 0;           // connections that were closed since they did not begin with a greeting of ours
+  std::string last_stranger;        // where the newest of them came from, and what was wrong; "": none
   // Of each peer that was asked about, in that order: "tcp/eth0", "rc_verbs/mlx5_0:1", "shared memory"; "" for one that
   // is not connected.
   std::vector<std::string> peer_transports;

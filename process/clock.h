@@ -42,10 +42,12 @@ inline Now ReadNowOfRound() {
 }
 
 // A deadline on MonotonicNs(). Waits beyond a year end after a year, so that no sum of times overflows.
-inline uint64_t DeadlineIn(uint64_t timeout_ms) {
+inline uint64_t DeadlineAfter(uint64_t begin_ns, uint64_t timeout_ms) {
   constexpr uint64_t kYearMs = uint64_t{366} * 24 * 3600 * 1000;
-  return MonotonicNs() + std::min(timeout_ms, kYearMs) * kNsPerMs;
+  return begin_ns + std::min(timeout_ms, kYearMs) * kNsPerMs;
 }
+
+inline uint64_t DeadlineIn(uint64_t timeout_ms) { return DeadlineAfter(MonotonicNs(), timeout_ms); }
 
 inline uint64_t NsUntil(uint64_t deadline_ns) {
   const uint64_t now_ns = MonotonicNs();

@@ -1,6 +1,9 @@
 #include "scheduler/scheduler_metrics.h"
 
+#include <array>
+
 #include "core/now.h"
+#include "core/op_time_histogram.h"
 #include "metrics/metric_sheet.h"
 
 namespace shoal {
@@ -8,18 +11,20 @@ namespace {
 
 using scheduler::JobNumbers;
 using scheduler::kSaveBoundsMs;
-using scheduler::SaveNumbers;
 using scheduler::SchedulerNumbers;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-HistogramValue SaveSeconds(const SaveNumbers& saves) {
-  HistogramValue value{.buckets = {}, .count = saves.succeeded + saves.failed, .sum = Seconds(saves.total_ns)};
-  uint64_t count = 0;
-  for (size_t i = 0; i < kSaveBoundsMs.size(); ++i) {
-    count += saves.counts[i];
-    value.buckets.push_back({.upper_bound = Seconds(kSaveBoundsMs[i] * kNsPerMs), .count = count});
+// counts[i] values are at most bounds[i] units of time; the last of counts, which has no bound, are longer.
+template <size_t kBounds>
+HistogramValue Histogram(const std::array<uint64_t, kBounds>& bounds, uint64_t unit_ns,
+                         const std::array<uint64_t, kBounds + 1>& counts, uint64_t sum_ns) {
+  HistogramValue value{.buckets = {}, .count = 0, .sum = Seconds(sum_ns)};
+  for (size_t i = 0; i < kBounds; ++i) {
+    value.count += counts[i];
+    value.buckets.push_back({.upper_bound = Seconds(bounds[i] * unit_ns), .count = value.count});
   }
+  value.count += counts.back();
   return value;
 }
 
@@ -34,6 +39,9 @@ void SetJob(const JobNumbers& job, MetricSheet* sheet) {
   sheet->Set(Metric::kJobPushedBytes, job.load.bytes_pushed, job.name);
   sheet->Set(Metric::kJobPulledBytes, job.load.bytes_pulled, job.name);
   sheet->Set(Metric::kJobOpSeconds, Seconds(job.load.op_time_ns_total), job.name);
+  if (!job.load.HasOpTimes()) return;
+  sheet->Set(Metric::kJobOpDuration, Histogram(kOpTimeBoundsNs, 1, job.load.op_times.counts, job.load.op_time_ns_total),
+             job.name);
 }
 
 }  // namespace
@@ -58,7 +66,8 @@ std::string SchedulerMetricsText(const SchedulerNumbers* numbers, uint64_t log_e
   }
   sheet.Set(Metric::kSchedulerSaves, numbers->saves.succeeded, "succeeded");
   sheet.Set(Metric::kSchedulerSaves, numbers->saves.failed, "failed");
-  sheet.Set(Metric::kSchedulerSaveSeconds, SaveSeconds(numbers->saves));
+  sheet.Set(Metric::kSchedulerSaveSeconds,
+            Histogram(kSaveBoundsMs, kNsPerMs, numbers->saves.counts, numbers->saves.total_ns));
   for (const JobNumbers& job : numbers->largest_jobs) SetJob(job, &sheet);
   return sheet.Text();
 }

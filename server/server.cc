@@ -63,7 +63,11 @@ void AddCounters(uint32_t io_thread, const ServerCounters& more, ServerCounters*
   sum->slots += more.slots;
   sum->slots_in_use += more.slots_in_use;
   sum->pending_pushes += more.pending_pushes;
+  for (const auto& [job, bytes] : more.memory_by_job) sum->memory_by_job[job] += bytes;
+  sum->reduce_ns_total += more.reduce_ns_total;
   sum->corrupted_payloads += more.corrupted_payloads;
+  sum->strangers += more.strangers;
+  if (!more.last_stranger.empty()) sum->last_stranger = more.last_stranger;
   sum->absent_ranks.insert(sum->absent_ranks.end(), more.absent_ranks.begin(), more.absent_ranks.end());
   for (LateRankOfGroup late : more.late_ranks) {
     late.io_thread = io_thread;
@@ -136,6 +140,7 @@ class Server::Parts {
   uint32_t logged_peers_ = 0;
   uint32_t logged_shared_memory_peers_ = 0;
   uint64_t logged_corrupted_payloads_ = 0;
+  uint64_t logged_strangers_ = 0;
   std::thread control_thread_;
   std::atomic<bool> asked_to_drain_ = false;
   std::atomic<bool> rank_became_absent_ = false;  // and the lease loop has not been told
@@ -317,7 +322,8 @@ void Server::Parts::OnOutcome(const LeaseOutcome& outcome) {
       Overloaded{
           [this](const LeaseReport& report) { Log(report.kind, report.text); },
           [this](const LeaseGranted& granted) {
-            NoteScheduler({.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs});
+            NoteScheduler({.lease_ttl_ns = granted.lease.ttl_ms * kNsPerMs,
+                           .is_colocated = granted.lease.scheduler_is_colocated});
             const bool first = !token_key_.has_value();
             token_key_ = granted.lease.token_key;
             if (first || !granted.token_key_changed) return;
@@ -364,6 +370,12 @@ ServerCounters Server::Parts::CountersForRenewal() {
         absl::StrCat(now.corrupted_payloads,
                      " contributions so far arrived with a wrong checksum; their connections were closed and the ranks "
                      "send them again; check memory, network cards and cables"));
+  }
+  if (now.strangers != logged_strangers_) {
+    logged_strangers_ = now.strangers;
+    Log(EventKind::kStrangersTurnedAway,
+        absl::StrCat(now.strangers, " connections so far were closed, the last one from ", now.last_stranger,
+                     "; if workers can't connect, compare the versions, else find out who connects to this port"));
   }
   if (now.peers != logged_peers_ || now.shared_memory_peers != logged_shared_memory_peers_) {
     logged_peers_ = now.peers;

@@ -1,6 +1,7 @@
 #include "server/server_metrics.h"
 
 #include "core/frame.h"
+#include "core/now.h"
 #include "metrics/metric_sheet.h"
 
 namespace shoal {
@@ -27,7 +28,9 @@ std::string ServerMetricsText(const ServerCounters* counters, uint64_t slot_memo
   for (size_t reason = 1; reason < now.refusals.size(); ++reason) {  // 0: none
     sheet.Set(Metric::kServerRefusals, now.refusals[reason], std::string(RefusalName(static_cast<Refusal>(reason))));
   }
+  sheet.Set(Metric::kServerReduceSeconds, static_cast<double>(now.reduce_ns_total) / kNsPerS);
   sheet.Set(Metric::kServerCorrupted, now.corrupted_payloads);
+  sheet.Set(Metric::kServerStrangers, now.strangers);
   sheet.Set(Metric::kServerGroupsOpen, now.groups_open);
   sheet.Set(Metric::kServerPeers, now.shared_memory_peers, "shared_memory");
   sheet.Set(Metric::kServerPeers, Rest(now.peers, now.shared_memory_peers), "network");

@@ -62,6 +62,8 @@ std::string_view ExcusableCheckName(ExcusableCheck check) {
       return "lost rank";
     case ExcusableCheck::kHealing:
       return "healing";
+    case ExcusableCheck::kUntouched:
+      return "untouched";
   }
   return "unknown";
 }

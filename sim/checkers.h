@@ -54,8 +54,8 @@
 namespace shoal::sim {
 
 // Checks that may be told to look away from a run of a job. That is counted: a run that nobody looks at shows nothing.
-enum class ExcusableCheck : uint8_t { kIsolation, kLostRank, kHealing };
-inline constexpr size_t kExcusableChecks = 3;
+enum class ExcusableCheck : uint8_t { kIsolation, kLostRank, kHealing, kUntouched };
+inline constexpr size_t kExcusableChecks = 4;
 std::string_view ExcusableCheckName(ExcusableCheck check);
 
 class Checkers {

@@ -12,9 +12,6 @@ namespace {
 constexpr uint64_t kStartSpreadNs = 20 * kNsPerMs;  // start order never matters
 constexpr uint64_t kTendEveryNs = 20 * kNsPerMs;
 constexpr uint64_t kRegisteredPollNs = kNsPerMs;
-// Servers are looked for from this time on, this often, and have to be there twice: groups move when one comes.
-constexpr uint64_t kStartedNs = 900 * kNsPerMs;
-constexpr uint64_t kStartedPollNs = 100 * kNsPerMs;
 constexpr uint64_t kSettleNs = 10 * kNsPerS;
 constexpr uint64_t kSettleAfterSilenceNs = 30 * kNsPerS;
 constexpr uint64_t kSlackNs = 500 * kNsPerMs;  // for what is under way, at the latencies that are drawn
@@ -31,7 +28,9 @@ Cluster::Cluster(const Profile& profile, size_t trace_lines)
       world_(profile.seed),
       fault_log_(HealingNs(profile)),
       checkers_(&world_, &fault_log_, HealingNs(profile)),
-      scheduler_audit_(&fault_log_, [this](const std::string& what) { checkers_.Fail(what); }),
+      scheduler_audit_(
+          &fault_log_, [this](const std::string& what) { checkers_.Fail(what); },
+          [this](uint32_t run) { checkers_.Excuse(ExcusableCheck::kUntouched, run); }),
       audit_([this](const std::string& what) { checkers_.Fail(what); }),
       network_(&world_, profile_.network, &audit_),
       control_(&world_, profile_.network.latency_ns),
@@ -61,9 +60,10 @@ void Cluster::Start() {
   }
   for (uint32_t i = 0; i < profile_.servers; ++i) {
     const std::string name = absl::StrCat("server-", i);
-    servers_.push_back({.place = {.name = name, .node = name, .slot_memory_bytes = profile_.slot_memory_bytes},
-                        .process = nullptr,
-                        .worker = ""});
+    const bool small = i % 2 == 1 && profile_.small_slot_memory_bytes > 0;
+    const uint64_t memory_bytes = small ? profile_.small_slot_memory_bytes : profile_.slot_memory_bytes;
+    servers_.push_back(
+        {.place = {.name = name, .node = name, .slot_memory_bytes = memory_bytes}, .process = nullptr, .worker = ""});
     world_.After(random.Below(kStartSpreadNs), [this, i] { StartServer(i); });
   }
   for (size_t job = 0; job < profile_.jobs.size(); ++job) {
@@ -74,16 +74,6 @@ void Cluster::Start() {
     world_.At(fault.at_ns, [this, fault] { Happen(fault); });
   }
   world_.After(kTendEveryNs, [this] { Tend(); });
-  world_.After(kStartedNs, [this] { WaitForServers(false); });
-}
-
-// A fault of the scheduler may make a server come late.
-void Cluster::WaitForServers(bool were_there) {
-  const bool are_there = std::ranges::all_of(servers_, [this](const Server& server) {
-    return server.process == nullptr || !IsDedicated(server) || server.process->registered();
-  });
-  if (were_there && are_there) return scheduler_audit_.AllStarted();
-  world_.After(kStartedPollNs, [=, this] { WaitForServers(are_there); });
 }
 
 void Cluster::StartScheduler() {
@@ -146,6 +136,7 @@ void Cluster::StartFollower(size_t index) {
 void Cluster::StartServer(size_t index) {
   Server& server = servers_[index];
   scheduler_audit_.ProcessStarted();
+  server.drain_asked = false;
   server.process = std::make_unique<ServerProcess>(&world_, profile_, server.place, &network_, same_node_.get(),
                                                    &control_, &checkers_);
 }
@@ -163,16 +154,18 @@ void Cluster::StartRun(const std::string& job_name, const JobProfile& job, uint6
     workers_.push_back(
         {.place = {.run = run, .job_name = job_name, .job = job, .rank = rank, .node = node}, .process = nullptr});
     const size_t index = workers_.size() - 1;
-    world_.After(after_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
+    const uint64_t late_ns = rank == 0 ? job.first_rank_late_ns : 0;
+    world_.After(after_ns + late_ns + world_.random().Below(kStartSpreadNs), [this, index] { StartWorker(index); });
   }
 }
 
 void Cluster::StartWorker(size_t index) {
   Worker& worker = workers_[index];
+  if (worker.started) return;  // its job was started again before it came
   worker.started = true;
   if (world_.now_ns() < joins_excused_until_ns_) checkers_.Excuse(ExcusableCheck::kIsolation, worker.place.run);
   const JobProfile& shape = worker.place.job;
-  scheduler_audit_.RankStarted(worker.place.job_name,
+  scheduler_audit_.RankStarted(worker.place.run, worker.place.job_name,
                                absl::StrCat("run-", worker.place.run, "-rank-", worker.place.rank), worker.place.node,
                                shape.has_colocated_servers || shape.colocates_without_servers);
   worker.process = std::make_unique<WorkerProcess>(
@@ -214,7 +207,7 @@ void Cluster::WaitForColocatedServer(size_t worker, size_t server, uint64_t unti
   if (world_.now_ns() < until_ns) {
     return world_.After(kRegisteredPollNs, [=, this] { WaitForColocatedServer(worker, server, until_ns); });
   }
-  servers_[server].process.reset();
+  EndUnheard(&servers_[server]);
   rank->ColocatedServerStarted(absl::DeadlineExceededError("the colocated server was not registered in time"));
 }
 
@@ -227,11 +220,21 @@ void Cluster::KillServer(Server* server, bool silently) {
   server->process.reset();
 }
 
+void Cluster::EndUnheard(Server* server) {
+  scheduler_audit_.EndedUnheard(server->place.name);
+  server->process.reset();
+}
+
 void Cluster::KillWorker(Worker* worker, bool silently) {
   if (worker->process->HasChunkGatheringAfterMove()) ++deaths_while_gathering_;
   for (Server& server : servers_) {
     if (server.process == nullptr || server.worker != worker->process->name()) continue;
     KillServer(&server, silently);
+  }
+  if (HostsScheduler(worker->place) && scheduler_ != nullptr) {
+    ++hosted_schedulers_ended_;
+    scheduler_.reset();
+    ExcuseRunsFromHealing();
   }
   const std::string name = worker->process->name();
   if (silently) worker->process->FallSilent();
@@ -241,7 +244,8 @@ void Cluster::KillWorker(Worker* worker, bool silently) {
 
 bool Cluster::OneOfMany() const {
   return std::count_if(servers_.begin(), servers_.end(), [this](const Server& server) {
-           return IsDedicated(server) && server.process != nullptr && !server.process->draining();
+           return IsDedicated(server) && server.process != nullptr && !server.process->draining() &&
+                  !server.drain_asked;
          }) > 1;
 }
 
@@ -249,6 +253,7 @@ void Cluster::Tend() {
   for (Server& server : servers_) {
     if (server.process == nullptr) continue;
     if (server.process->drained()) {
+      if (server.process->left_untold()) scheduler_audit_.EndedUnheard(server.place.name);
       server.process.reset();
       continue;
     }
@@ -258,7 +263,7 @@ void Cluster::Tend() {
         });
     if (rank_has_ended && !server.process->draining()) {
       server.process->Drain();
-      if (!server.process->draining()) server.process.reset();  // it was never registered
+      if (!server.process->draining()) EndUnheard(&server);  // it was never registered
     }
   }
   TendRollingRestart();

@@ -58,6 +58,7 @@ class Cluster {
   const FaultLog& fault_log() const { return fault_log_; }
   NodeStageCounts node_deaths() const;
   uint64_t terms() const { return terms_; }
+  uint64_t hosted_schedulers_ended() const { return hosted_schedulers_ended_; }
   const SimDisk& disk() const { return disk_; }
   // Of jobs.
   uint32_t runs() const { return runs_; }
@@ -73,10 +74,10 @@ class Cluster {
     ServerProcess::Place place;
     std::unique_ptr<ServerProcess> process;  // likewise
     std::string worker;                      // of a colocated server: the process that it is in
+    bool drain_asked = false;                // by an operator; the process may not have heard of it
   };
 
   // ---- cluster.cc: processes ----
-  void WaitForServers(bool were_there);
   void StartScheduler();
   void StartCandidate(size_t index);
   std::unique_ptr<SchedulerProcess> StartTerm(size_t index, SchedulerProcess::Lead lead);
@@ -93,10 +94,16 @@ class Cluster {
   void StartWorker(size_t index);
   void KillWorker(Worker* worker, bool silently);
   void KillServer(Server* server, bool silently);
+  // A colocated one, before it knows that it is registered.
+  void EndUnheard(Server* server);
   // What ranks on that node share.
   SimLocalNode* LocalNode(const std::string& node);
   // Those that run on the node and have not finished.
   std::vector<Worker*> WorkersOn(const std::string& node);
+  // Its process has the scheduler in it.
+  bool HostsScheduler(const WorkerProcess::Place& place) const {
+    return profile_.is_hosted && place.run == 0 && place.rank == 0;
+  }
   bool IsDedicated(const Server& server) const { return server.place.job == JobId(); }
   // Whether another server for all jobs is left if one of them leaves.
   bool OneOfMany() const;
@@ -124,10 +131,13 @@ class Cluster {
   void MayFailFor(const WorkerProcess::Place& place);
   void PowerIsCut(const std::string& node);
   bool HitServer(const Fault& fault, uint64_t end_ns);
+  // An operator does it, who asks again while no scheduler answers and the process is there.
+  void AskForDrain(size_t index);
   bool CrashEveryServer(uint64_t back_ns);
   bool HitWorker(const Fault& fault, uint64_t end_ns);
   // `first_was_in`: the rank whose crash began it had opened all its groups.
   void RestartJob(uint32_t run, bool first_was_in);
+  bool WasInJob(const Worker& worker) const;
   // All its ranks have ended.
   bool IsOver(uint32_t run) const;
   bool TakesLeases(uint64_t end_ns) const;
@@ -172,6 +182,7 @@ class Cluster {
   std::vector<std::unique_ptr<SimFollower>> followers_;
   std::vector<std::unique_ptr<SimCandidate>> candidates_;  // in place of both, where schedulers are elected
   uint64_t terms_ = 0;                                     // that elections have given
+  uint64_t hosted_schedulers_ended_ = 0;                   // with their rank, in the middle of its job
   std::vector<std::unique_ptr<SchedulerProcess>> deposed_;
   std::deque<Server> servers_;
   std::deque<Worker> workers_;
@@ -185,6 +196,7 @@ class Cluster {
   uint64_t deaths_while_gathering_ = 0;  // of ranks and servers that had to do with a chunk after a move
   uint64_t next_retained_check_ns_ = 0;
   uint64_t joins_excused_until_ns_ = 0;
+  const std::shared_ptr<bool> operator_is_there_ = std::make_shared<bool>(true);
   std::array<uint64_t, kFaultKindCount> faults_ = {};
   std::vector<std::string> victims_;  // of the fault that is about to begin
 };

@@ -33,7 +33,7 @@ void Cluster::CheckRuns() {
   const auto may_fail = [this](uint32_t run) {
     // F20: the servers that are left have too little memory.
     const bool lacks_memory =
-        profile_.added_slot_memory_bytes > 0 && absl::StrContains(checkers_.first_error_of(run), Checkers::kNoMemory);
+        profile_.lacks_memory() && absl::StrContains(checkers_.first_error_of(run), Checkers::kNoMemory);
     return lacks_memory || checkers_.MayFail(run) || checkers_.IsExcused(ExcusableCheck::kIsolation, run);
   };
   for (uint32_t run = 0; run < runs_; ++run) {

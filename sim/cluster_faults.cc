@@ -12,6 +12,11 @@ namespace {
 // After which a fault that found nothing to hit is tried again.
 constexpr uint64_t kTryAgainNs = 100 * kNsPerMs;
 
+constexpr uint64_t kOperatorTimeoutNs = kNsPerS;
+
+// Targets of drains are told apart by this: a server ends at a signal, or an operator asks the scheduler.
+constexpr uint32_t kTellsDrains = 256;
+
 // Payloads that one corruption changes.
 constexpr uint32_t kMostChanges = 4;
 
@@ -223,12 +228,27 @@ bool Cluster::HitServer(const Fault& fault, uint64_t end_ns) {
       });
       return true;
     case FaultKind::kServerDrain:
-      if (!OneOfMany() || !IsDedicated(server)) return false;
-      server.process->Drain();
+      if (!OneOfMany() || !IsDedicated(server) || server.drain_asked) return false;
+      if (fault.target / kTellsDrains % 2 == 0) {
+        server.process->Drain();
+      } else {
+        server.drain_asked = true;
+        AskForDrain(index);
+      }
       return true;
     default:
       return false;
   }
+}
+
+void Cluster::AskForDrain(size_t index) {
+  const Server& server = servers_[index];
+  if (server.process == nullptr || !server.drain_asked) return;
+  control_.Call({.alive = operator_is_there_, .name = "operator"}, scheduler::DrainServer{server.place.name},
+                kOperatorTimeoutNs, [this, index](const absl::StatusOr<scheduler::Response>& response) {
+                  if (response.ok()) return;
+                  world_.After(kTryAgainNs, [this, index] { AskForDrain(index); });
+                });
 }
 
 bool Cluster::CrashEveryServer(uint64_t back_ns) {
@@ -262,6 +282,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kPause:
     case FaultKind::kWorkerStop:
       process.PauseUntil(end_ns);
+      if (HostsScheduler(worker->place) && scheduler_ != nullptr) scheduler_->PauseUntil(end_ns);
       return true;
     case FaultKind::kControlCut:
       control_.Cut(process.name(), fault.target % 2 == 0, end_ns);
@@ -282,7 +303,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
     case FaultKind::kJobRestart:
       runs_restarted_.insert(run);
       ++restarts_due_;
-      world_.At(end_ns, [this, run, was_in = process.opened_all()] { RestartJob(run, was_in); });
+      world_.At(end_ns, [this, run, was_in = WasInJob(*worker)] { RestartJob(run, was_in); });
       RankDies(worker->place, ServersHearOfTheEndOf(process));
       KillWorker(worker, /*silently=*/false);
       return true;
@@ -301,20 +322,30 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
 }
 
 // As an elastic launcher does it: what is left of the job is killed, and all ranks start again. Under the job's name,
-// if the others were all in it still: else a new rank would take the place of one that had left, or never came.
+// if the others were all in it still, or had not started: else a new rank would take the place of one that had left.
 void Cluster::RestartJob(uint32_t run, bool first_was_in) {
   --restarts_due_;
   const auto of_run = [run](const Worker& worker) { return worker.place.run == run; };
   // A run has a rank at least.
   const WorkerProcess::Place& place = std::ranges::find_if(workers_, of_run)->place;
   uint32_t were_in = first_was_in ? 1 : 0;
+  uint32_t never_came = 0;
   for (Worker& worker : workers_) {
     if (!of_run(worker)) continue;
+    if (!std::exchange(worker.started, true)) ++never_came;
     if (worker.process == nullptr || worker.process->finished()) continue;
-    if (worker.process->opened_all() && !worker.process->leaves()) ++were_in;
+    if (WasInJob(worker) && !worker.process->leaves()) ++were_in;
     KillWorker(&worker, /*silently=*/false);
   }
-  StartRun(were_in == place.job.ranks ? place.job_name : absl::StrCat(place.job_name, "-again"), place.job, 0);
+  const bool same_name = were_in + never_came == place.job.ranks;
+  JobProfile job = place.job;
+  job.first_rank_late_ns = 0;
+  StartRun(same_name ? place.job_name : absl::StrCat(place.job_name, "-again"), job, 0);
+}
+
+// So that its kernel closes a stream that the scheduler knows.
+bool Cluster::WasInJob(const Worker& worker) const {
+  return worker.process->opened_all() || (worker.place.job.first_rank_late_ns > 0 && worker.process->joined());
 }
 
 bool Cluster::IsOver(uint32_t run) const {
@@ -339,7 +370,18 @@ bool Cluster::ServersHearOfTheEndOf(const WorkerProcess& worker) const {
 // The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
 // closed the connections of its groups, or as much later as other faults may take.
 void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
-  const uint64_t known_ns = connections_closed ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;
+  // Where the scheduler ends with it, or has ended before, servers declare ranks lost that they miss for a lease.
+  const bool by_server = HostsScheduler(place) || (profile_.is_hosted && scheduler_ == nullptr);
+  if (by_server) {
+    const auto dying = std::ranges::find_if(workers_, [&](const Worker& worker) {
+      return worker.place.run == place.run && worker.place.rank == place.rank;
+    });
+    // One that no server knew beside the others is missed by nobody; ops end at their deadline.
+    const bool is_known = ServersHearOfTheEndOf(*dying->process) && checkers_.ops_ok() > 0;
+    if (!is_known) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
+  }
+  uint64_t known_ns = connections_closed && !by_server ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;
+  if (by_server && !connections_closed) known_ns += kServerNoticesWithinNs;
   const std::optional<uint64_t> known_by_ns = AllKnowByNs(known_ns);
   if (!known_by_ns.has_value()) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
   checkers_.RankDied(place.run, place.rank, *known_by_ns);

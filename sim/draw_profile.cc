@@ -151,6 +151,78 @@ void DrawClosing(Profile* profile) {
   }
 }
 
+// A scheduler in a rank's process is not tried with what happens to schedulers of their own, nor with what takes one to
+// survive, and it may be gone by then.
+bool FitsHosting(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kPause:
+    case FaultKind::kControlCut:
+    case FaultKind::kLateMap:
+    case FaultKind::kAnswersLost:
+    case FaultKind::kRogueClient:
+    case FaultKind::kWorkerCrash:
+    case FaultKind::kWorkerSilent:
+    case FaultKind::kDisagree:
+    case FaultKind::kAbort:
+    case FaultKind::kMissingRank:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// In some short runs rank 0 of the only job has the scheduler in its process, and mostly dies. From a source of its
+// own.
+void DrawHosting(Profile* profile) {
+  Random random(profile->seed ^ 0x4057);
+  if (profile->seed % 2 == 0 || profile->arena_bytes > 0 || !random.Chance(40'000)) return;
+  profile->is_hosted = true;
+  profile->schedulers = 1;
+  profile->leader_lease_ms = 0;
+  profile->lease_ttl_ms = std::max<uint64_t>(profile->lease_ttl_ms, 2000);
+  profile->op_timeout_ns = 40 * kNsPerS;
+  profile->think_ns = 2 * kNsPerMs;
+  std::erase_if(profile->faults, [](const Fault& fault) { return !FitsHosting(fault.kind); });
+  profile->jobs.resize(1);
+  JobProfile& job = profile->jobs.front();
+  job.ranks = std::max(job.ranks, 2u);
+  job.subgroup = false;  // so that an op which has ended shows that servers know all ranks
+  job.ops = 100;
+  job.start_ns = 0;
+  if (random.Chance(200'000)) return;
+  profile->faults.push_back({.kind = Pick(random, {FaultKind::kWorkerCrash, FaultKind::kWorkerSilent}),
+                             .at_ns = kNsPerS + random.Between(170, 260) * kNsPerMs,
+                             .target = 0});  // rank 0
+}
+
+// In a few short runs rank 0 of the first job comes much later than the others, or the job is started again before. All
+// else is well then: a process that was killed before its stream was known keeps its place for a lease. From a source
+// of its own.
+void DrawLateRank(Profile* profile) {
+  Random random(profile->seed ^ 0x1a7e);
+  JobProfile& job = profile->jobs.front();
+  if (profile->seed % 2 == 0 || profile->is_hosted || profile->arena_bytes > 0 || !random.Chance(40'000)) return;
+  profile->op_timeout_ns = 40 * kNsPerS;
+  profile->faults.clear();
+  job.ranks = std::max(job.ranks, 3u);
+  job.start_ns = 0;
+  job.first_rank_late_ns = random.Between(100, 400) * kNsPerMs;
+  if (random.Chance(300'000)) return;
+  job.first_rank_late_ns = 5 * kNsPerS;
+  const auto target = static_cast<uint32_t>(1 + random.Below(job.ranks - 1));
+  profile->faults.push_back({.kind = FaultKind::kJobRestart,
+                             .at_ns = kNsPerS + random.Between(300, 600) * kNsPerMs,
+                             .duration_ns = random.Between(1, 1000) * kNsPerMs,
+                             .target = target});
+}
+
+// In a few runs every second server has less memory: some groups, or none, have room there. From a source of its own.
+void DrawUnevenMemory(Profile* profile) {
+  Random random(profile->seed ^ 0xe5e5);
+  if (profile->servers < 2 || profile->arena_bytes > 0 || profile->lacks_memory() || !random.Chance(60'000)) return;
+  profile->small_slot_memory_bytes = random.Between(profile->slot_memory_bytes / 30, profile->slot_memory_bytes / 2);
+}
+
 }  // namespace
 
 uint64_t DrawDuration(Random& random, FaultKind kind, uint64_t lease_ns, uint64_t longest_ns) {
@@ -213,6 +285,8 @@ Profile DrawProfile(uint64_t seed) {
   DrawChecksums(&profile);
   DrawPlan(&profile);
   DrawDevices(&profile);
+  DrawHosting(&profile);
+  DrawLateRank(&profile);
   const uint64_t planned_bytes =
       profile.plans_flow ? SlotMemoryForPlans(profile.jobs, profile.servers, profile.max_chunk_bytes) : 0;
   if (!profile.moves()) {
@@ -225,6 +299,7 @@ Profile DrawProfile(uint64_t seed) {
   const uint32_t credit = std::max(profile.window_bytes / profile.max_chunk_bytes, 2u);
   profile.slot_memory_bytes =
       3 * (profile.plans_flow ? planned_bytes : SlotMemoryFor(profile.jobs, profile.max_chunk_bytes, credit));
+  DrawUnevenMemory(&profile);
   return profile;
 }
 

@@ -85,10 +85,8 @@ void FaultLog::Begin(FaultKind kind, std::vector<std::string> victims, uint64_t 
   }
   faults_.push_back({.kind = kind, .victims = std::move(victims), .begin_ns = now_ns, .end_ns = end_ns});
   last_end_ns_ = std::max(last_end_ns_, end_ns);
-  concerns_servers_ = concerns_servers_ || kind == FaultKind::kSchedulerAmnesia || kind == FaultKind::kStaleLeader ||
-                      kind == FaultKind::kFollowerStop ||  // a server's heartbeats may go there (F16)
-                      (IsSurvivable(kind) && kind != FaultKind::kReset && kind != FaultKind::kPathCut &&
-                       kind != FaultKind::kOneWay && kind != FaultKind::kRankDataCut);
+  mislead_schedulers_ = mislead_schedulers_ || MakesForgetful(kind) ||
+                        kind == FaultKind::kFollowerStop;  // a server's heartbeats may go there (F16)
 }
 
 uint64_t FaultLog::BegunSince(uint64_t begin_ns) const {

@@ -65,9 +65,10 @@ class FaultLog {
   size_t begun() const { return faults_.size(); }
   const FaultMeetings& meetings() const { return meetings_; }
   uint64_t BegunSince(uint64_t begin_ns) const;
-  // Whether a fault that has begun concerns one of the processes; any server, whose groups may be anybody's.
+  // Whether a fault that has begun concerns one of the processes.
   bool Concerns(const std::set<std::string>& processes) const;
-  bool ConcernsServers() const { return concerns_servers_; }
+  // Whether one has begun after which schedulers may take servers for lost that are not, or for others.
+  bool MisleadSchedulers() const { return mislead_schedulers_; }
 
  private:
   struct Begun {
@@ -86,7 +87,7 @@ class FaultLog {
 
   const uint64_t healing_ns_;
   uint64_t last_end_ns_ = 0;
-  bool concerns_servers_ = false;
+  bool mislead_schedulers_ = false;
   std::vector<Begun> faults_;
   FaultMeetings meetings_;
 };

@@ -56,8 +56,9 @@ bool Profile::moves() const {
 std::string Profile::Describe() const {
   std::string text = absl::StrCat(
       "servers=", servers, "x", io_threads, " schedulers=", schedulers,
-      leader_lease_ms > 0 ? absl::StrCat(" elected for ms=", leader_lease_ms) : "", " slot_memory=", slot_memory_bytes,
-      added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
+      leader_lease_ms > 0 ? absl::StrCat(" elected for ms=", leader_lease_ms) : "", is_hosted ? " hosted" : "",
+      " slot_memory=", slot_memory_bytes, added_slot_memory_bytes > 0 ? absl::StrCat("/", added_slot_memory_bytes) : "",
+      small_slot_memory_bytes > 0 ? absl::StrCat(" every second one ", small_slot_memory_bytes) : "",
       arena_bytes > 0 ? absl::StrCat(" same_node=", arena_bytes) : "",
       " window=", plans_flow ? "planned" : absl::StrCat(window_bytes), " chunk=", max_chunk_bytes,
       " lease_ms=", lease_ttl_ms, " drift=", clock_drift_per_million, " node_delay_ns=", node_delay_ns,
@@ -87,6 +88,9 @@ std::string Profile::Describe() const {
     if (job.nodes.shares_nodes()) {
       absl::StrAppend(&text, ", ", job.nodes.ranks_per_node, job.nodes.dealt ? " dealt to" : " on", " each node, ",
                       std::string(NodeReduceChoiceName(job.nodes.choice)));
+    }
+    if (job.first_rank_late_ns > 0) {
+      absl::StrAppend(&text, ", rank 0 ", job.first_rank_late_ns / kNsPerMs, "ms late");
     }
     if (job.start_ns > 0) absl::StrAppend(&text, ", starts ", job.start_ns / 1000, "us later");
     absl::StrAppend(&text, "]");

@@ -45,6 +45,7 @@ struct JobProfile {
   uint64_t most_elements = 12'000;
   uint32_t in_flight = 1;
   uint64_t start_ns = 0;                   // after the others
+  uint64_t first_rank_late_ns = 0;         // rank 0 starts so much later than the others
   bool has_colocated_servers = false;      // each rank's process runs a colocated server for the job
   bool colocates_without_servers = false;  // and would run one when no server is left (docs/adr/0015)
   WireFormat wire = WireFormat::kAsIs;
@@ -71,9 +72,11 @@ struct Profile {
   uint32_t servers = 1;
   uint32_t schedulers = 1;       // one leads, the others pass calls on to it
   uint64_t leader_lease_ms = 0;  // not 0: they are elected, and the lead ends with this lease
+  bool is_hosted = false;        // rank 0 of the only job has the scheduler in its process, which ends with it
   uint32_t io_threads = 1;
   uint64_t slot_memory_bytes = 1 << 20;  // of an I/O thread
   uint64_t added_slot_memory_bytes = 0;  // of servers that come later; 0: as the others
+  uint64_t small_slot_memory_bytes = 0;  // of every second server; 0: as the others
   uint64_t arena_bytes = 0;              // not 0: all processes share a node, and have shared memory of this size
   uint32_t window_bytes = 4096;
   bool plans_flow = false;  // servers have no window of their own: the product's plan gives each group its credit
@@ -92,6 +95,8 @@ struct Profile {
   std::vector<JobProfile> jobs;
   std::vector<Fault> faults;
 
+  // Servers may be left that have too little memory for all groups.
+  bool lacks_memory() const { return added_slot_memory_bytes > 0 || small_slot_memory_bytes > 0; }
   // Groups may change their servers: faults ask for that, or servers come with the jobs.
   bool moves() const;
   std::string Describe() const;

@@ -1,10 +1,13 @@
 #include "sim/scheduler_audit.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/now.h"
+#include "sim/checkers.h"
 
 namespace shoal::sim {
 namespace {
@@ -24,18 +27,76 @@ std::string JobOf(const std::string& subject) {
   return begin == std::string::npos ? "" : subject.substr(begin + 1, end - begin - 1);
 }
 
+// SERVER of "... rank 1 lost server SERVER: ..." or "... SERVER and reached it again: ..."; empty: no rank asked.
+std::string ServerThatARankLost(const std::string& reason) {
+  constexpr std::string_view kLost = " lost server ";
+  const size_t at = reason.find(kLost);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + kLost.size();
+  return reason.substr(begin, reason.find_first_of(": ", begin) - begin);
+}
+
+bool IsServerChange(EventKind kind) {
+  switch (kind) {
+    case EventKind::kServerRegistered:
+    case EventKind::kServerReturned:
+    case EventKind::kServerReplaced:
+    case EventKind::kServerDraining:
+    case EventKind::kServerUndrained:
+    case EventKind::kServerEvicted:
+    case EventKind::kServerLeft:
+    case EventKind::kServerLost:
+    case EventKind::kSchedulerStarted:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
-void SchedulerAudit::RankStarted(const std::string& job, const std::string& process, const std::string& node,
-                                 bool colocates) {
+void SchedulerAudit::RankStarted(uint32_t run, const std::string& job, const std::string& process,
+                                 const std::string& node, bool colocates) {
   ProcessStarted();
   places_[job].insert({process, node});
+  runs_[job].insert(run);
   if (colocates) jobs_with_servers_.insert(job);
 }
 
 void SchedulerAudit::OnEvent(const scheduler::EventRecord& event, uint64_t now_ns) {
   ++events_;
+  if (IsServerChange(event.kind)) ++server_changes_;
+  if (event.kind == EventKind::kGroupOpened) {
+    moves_of_[{event.ids.job, event.ids.group}].server_changes = server_changes_;
+  }
+  if (event.kind == EventKind::kServerLost) OnServerLost(event.subject.substr(std::string_view("server ").size()));
   if (event.kind == EventKind::kGroupMoved) OnMove(event, now_ns);
+}
+
+bool SchedulerAudit::IsConcerned(const std::string& server) const {
+  if (faults_->Concerns({server}) || ended_unheard_.contains(server)) return true;
+  return std::ranges::any_of(places_, [&](const auto& job_and_places) {
+    const auto& [job, places] = job_and_places;
+    const bool is_its_own =
+        std::ranges::any_of(places, [&](const std::string& place) { return server == absl::StrCat(place, "-server"); });
+    return is_its_own && faults_->Concerns(places);
+  });
+}
+
+void SchedulerAudit::OnServerLost(const std::string& server) {
+  if (IsConcerned(server)) return;
+  if (!faults_->MisleadSchedulers()) {
+    return fail_(absl::StrCat("server ", server, " was lost, and no fault concerned it (untouched)"));
+  }
+  for (const auto& [job, runs] : runs_) std::ranges::for_each(runs, look_away_);
+}
+
+bool SchedulerAudit::HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves) const {
+  const std::string lost = ServerThatARankLost(event.reason);
+  if (lost.empty()) return server_changes_ > moves.server_changes;
+  if (absl::StrContains(event.reason, Checkers::kNoMemory)) return true;
+  const auto places = places_.find(job);
+  return IsConcerned(lost) || (places != places_.end() && faults_->Concerns(places->second));
 }
 
 void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns) {
@@ -51,10 +112,13 @@ void SchedulerAudit::OnMove(const scheduler::EventRecord& event, uint64_t now_ns
   if (moves.newest_ns.size() == reasons + 1) {
     fail_(absl::StrCat(event.subject, " moved ", moves.newest_ns.size(), " times in a second (pace): ", event.reason));
   }
-  if (!all_started_ || jobs_with_servers_.contains(job)) return;
-  if (!faults_->Concerns(places_[job]) && !faults_->ConcernsServers()) {
-    fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));
+  const bool has_cause = HasCause(event, job, moves);
+  moves.server_changes = server_changes_;
+  if (has_cause) return;
+  if (!faults_->MisleadSchedulers()) {
+    return fail_(absl::StrCat(event.subject, " moved, and no fault concerned it (untouched): ", event.reason));
   }
+  std::ranges::for_each(runs_[job], look_away_);
 }
 
 void SchedulerAudit::CheckRetained(const scheduler::PersistedState& state, const std::map<std::string, size_t>& most) {

@@ -2,7 +2,9 @@
 //
 //   pace       a group moves, states are saved and events are recorded a bounded number of times for each fault, and a
 //              group does not move faster than its ranks can follow
-//   untouched  a group moves only if a fault concerns one of its ranks, or a server
+//   untouched  a server is lost only if a fault concerns it; a group moves only if servers came or went since it has
+//              its map, or since a rank lost a server and a fault concerns that one or the group's job,
+//              or the server had no memory for the group
 //   retained   a scheduler does not keep groups that all their ranks have closed
 //
 // Failures are given to the callback, with the name of the check in brackets. One thread (the world's).
@@ -24,15 +26,18 @@ namespace shoal::sim {
 
 class SchedulerAudit {
  public:
-  SchedulerAudit(const FaultLog* faults, std::function<void(const std::string&)> fail)
-      : faults_(faults), fail_(std::move(fail)) {}
+  // `look_away`: where untouched can't say anything of a run, since its schedulers may be wrong about servers.
+  SchedulerAudit(const FaultLog* faults, std::function<void(const std::string&)> fail,
+                 std::function<void(uint32_t run)> look_away)
+      : faults_(faults), fail_(std::move(fail)), look_away_(std::move(look_away)) {}
 
   // A process joins the cluster: what that takes is no fault's.
   void ProcessStarted() { ++processes_; }
   // Of the job that is called so. `colocates`: servers come and go with the job's ranks.
-  void RankStarted(const std::string& job, const std::string& process, const std::string& node, bool colocates);
-  // From now on servers change only with faults.
-  void AllStarted() { all_started_ = true; }
+  void RankStarted(uint32_t run, const std::string& job, const std::string& process, const std::string& node,
+                   bool colocates);
+  // A server ends before it knows that it is registered, or no scheduler hears that it leaves.
+  void EndedUnheard(const std::string& server) { ended_unheard_.insert(server); }
   void OnEvent(const scheduler::EventRecord& event, uint64_t now_ns);
   void OnSave() { ++saves_; }
   // `most`: of the jobs to check, how many groups each may have there.
@@ -48,17 +53,26 @@ class SchedulerAudit {
     std::string subject;
     uint64_t count = 0;
     std::deque<uint64_t> newest_ns;
+    uint64_t server_changes = 0;  // of which the group's map knows
   };
 
   void OnMove(const scheduler::EventRecord& event, uint64_t now_ns);
+  void OnServerLost(const std::string& server);
+  // Whether a fault concerns the server: a job's own one goes with its ranks.
+  bool IsConcerned(const std::string& server) const;
+  // Whether the move had a cause: see above.
+  bool HasCause(const scheduler::EventRecord& event, const std::string& job, const Moves& moves) const;
 
   const FaultLog* const faults_;
   const std::function<void(const std::string&)> fail_;
+  const std::function<void(uint32_t)> look_away_;
   std::map<std::string, std::set<std::string>> places_;  // by job: its processes and their nodes
+  std::map<std::string, std::set<uint32_t>> runs_;       // likewise: one that was started again has two
   std::set<std::string> jobs_with_servers_;
+  std::set<std::string> ended_unheard_;  // servers
   // A job that was started again has its name and its groups' twice.
   std::map<std::pair<JobId, GroupId>, Moves> moves_of_;
-  bool all_started_ = false;
+  uint64_t server_changes_ = 0;  // a server came or went, or a scheduler took over, which may know of none
   uint64_t processes_ = 0;
   uint64_t moves_ = 0;
   uint64_t saves_ = 0;

@@ -11,6 +11,8 @@ namespace shoal::sim {
 namespace {
 
 constexpr int kMostRounds = 100'000;  // without time passing
+// As server/server.cc: so often it is looked whether the groups of a server that is to leave have ended.
+constexpr uint64_t kDrainedPollNs = 20 * kNsPerMs;
 
 }  // namespace
 
@@ -78,27 +80,41 @@ void ServerProcess::StartLoops() {
 
 uint64_t ServerProcess::StepLease(Now now) {
   LeaseOutcomes outcomes;
+  if (asked_to_drain_ && GroupsOpen() == 0) {
+    // The process ends then, and takes leave once more, in case that nobody heard the first time.
+    if (std::exchange(groups_ended_, true)) commands_.emplace_back(LeaveRequested{"drained"});
+    commands_.emplace_back(GroupsEnded{});
+  }
   lease_loop_->RunOnce(now, std::exchange(commands_, {}), &outcomes);
   for (const LeaseOutcome& outcome : outcomes) OnOutcome(outcome);
-  return lease_loop_->NextDeadlineNs();
+  const uint64_t deadline_ns = lease_loop_->NextDeadlineNs();
+  return asked_to_drain_ ? std::min(deadline_ns, now.monotonic_ns + kDrainedPollNs) : deadline_ns;
 }
 
 void ServerProcess::OnOutcome(const LeaseOutcome& outcome) {
   if (const auto* granted = std::get_if<LeaseGranted>(&outcome)) {
     token_key_ = granted->lease.token_key;
     StartLoops();
-    NoteScheduler({.lease_ttl_ns = granted->lease.ttl_ms * kNsPerMs});
+    NoteScheduler(
+        {.lease_ttl_ns = granted->lease.ttl_ms * kNsPerMs, .is_colocated = granted->lease.scheduler_is_colocated});
   } else if (const auto* renewed = std::get_if<LeaseRenewed>(&outcome)) {
     NoteScheduler({.lease_ttl_ns = renewed->ttl_ms * kNsPerMs, .is_colocated = renewed->scheduler_is_colocated});
+  } else if (std::holds_alternative<DrainAsked>(outcome)) {
+    asked_to_drain_ = true;
+    if (!draining_) OpenNoNewGroups();
   } else if (const auto* given_up = std::get_if<LeaseGivenUp>(&outcome)) {
     // The job of a colocated server may end while the server registers; a scheduler that was deposed may say what is
     // not so.
     const bool stale_leader = std::any_of(profile_.faults.begin(), profile_.faults.end(),
                                           [](const Fault& fault) { return fault.kind == FaultKind::kStaleLeader; });
-    if (place_.job != JobId() || stale_leader) return;
+    // One that was to register when the scheduler had gone with its rank.
+    if (place_.job != JobId() || stale_leader || profile_.is_hosted) return;
     checkers_->Fail(absl::StrCat(name(), " gave up: ", given_up->why.message(), " (liveness)"));
   } else if (std::holds_alternative<LeftCluster>(outcome)) {
     left_ = true;
+  } else if (const auto* report = std::get_if<LeaseReport>(&outcome)) {
+    left_untold_ = left_untold_ || report->kind == EventKind::kLeaveUntold;
+    world().TraceText(name(), ": ", report->text);
   }
 }
 
@@ -110,12 +126,16 @@ void ServerProcess::NoteScheduler(const SchedulerHeard& heard) {
 
 void ServerProcess::Drain() {
   if (draining_ || !registered()) return;
+  OpenNoNewGroups();
+  commands_.emplace_back(LeaveRequested{"drained"});
+  Wake();
+}
+
+void ServerProcess::OpenNoNewGroups() {
   draining_ = true;
   for (IoThread& thread : threads_) {
     if (thread.loop != nullptr) thread.loop->SetDraining(true);
   }
-  commands_.emplace_back(LeaveRequested{"drained"});
-  Wake();
 }
 
 ServerCounters ServerProcess::Counters() const {

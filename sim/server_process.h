@@ -43,13 +43,16 @@ class ServerProcess : public SimProcess {
   const std::vector<std::string>& addresses() const { return addresses_; }
   // When the process dies, nobody hears of it.
   void FallSilent();
-  // It leaves the cluster and opens no new group; drained() when none is open any more.
+  // As at SIGTERM: it leaves the cluster and opens no new group; drained() when none is open any more. Where an
+  // operator asks the scheduler for it, the server hears of that with its lease.
   void Drain();
   // Whether the rank has a connection here for the group.
   bool HasRank(GroupId group, Rank rank) const;
   bool registered() const { return token_key_.has_value(); }
   bool draining() const { return draining_; }
   bool drained() const { return left_ && GroupsOpen() == 0; }
+  // It could not tell the scheduler that it leaves, which will take it for lost.
+  bool left_untold() const { return left_untold_; }
   // Reports what is still open, once everybody is gone.
   void CheckAtEnd() const;
 
@@ -71,6 +74,7 @@ class ServerProcess : public SimProcess {
   // Returns when it is to be called again, at the latest.
   uint64_t StepLease(Now now);
   void OnOutcome(const LeaseOutcome& outcome);
+  void OpenNoNewGroups();
   // The scheduler has granted or renewed the lease.
   void NoteScheduler(const SchedulerHeard& heard);
   // As server/thread does: another absent rank is told at once.
@@ -91,7 +95,10 @@ class ServerProcess : public SimProcess {
   std::optional<TokenKey> token_key_;     // once it is registered
   std::vector<AbsentRank> absent_ranks_;  // that were told
   bool draining_ = false;
+  bool asked_to_drain_ = false;  // by an operator
+  bool groups_ended_ = false;    // after that
   bool left_ = false;
+  bool left_untold_ = false;
 };
 
 }  // namespace shoal::sim

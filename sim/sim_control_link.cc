@@ -16,7 +16,14 @@ scheduler::ServerLoad LoadOf(const ServerCounters& counters) {
           .refusals = counters.RefusalTotal(),
           .groups_open = counters.groups_open,
           .peers = counters.peers,
-          .slot_memory_used_bytes = counters.slot_memory_used_bytes};
+          .slot_memory_used_bytes = counters.slot_memory_used_bytes,
+          .contributions = counters.contributions_landed,
+          .ops = counters.ops_begun,
+          .groups_failed = counters.groups_failed,
+          .absent_ranks = static_cast<uint32_t>(counters.absent_ranks.size()),
+          .slots = counters.slots,
+          .slots_in_use = counters.slots_in_use,
+          .pending_pushes = counters.pending_pushes};
 }
 
 }  // namespace
@@ -40,7 +47,8 @@ void SimControlLink::Start(const RegisterCall& call) {
   Begin(call.call, std::move(request), call.timeout_ms, [id = call.call](const Outcome& outcome) -> LeaseAnswer {
     if (!outcome.ok()) return RegisterAnswered{id, outcome.status()};
     const auto& granted = std::get<scheduler::ServerRegistered>(*outcome);
-    return RegisterAnswered{id, ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch}};
+    return RegisterAnswered{
+        id, ServerLease{granted.server, granted.lease_ttl_ms, granted.token_key, granted.epoch, granted.is_colocated}};
   });
 }
 

@@ -103,7 +103,11 @@ scheduler::Request AsRequest(const HeartbeatCall& call) {
                                              .bytes_pulled = call.load.bytes_pulled,
                                              .op_time_ns_total = call.load.op_time_ns_total,
                                              .away_ns_total = call.load.away_ns_total,
-                                             .counted_ns_total = call.load.counted_ns_total},
+                                             .counted_ns_total = call.load.counted_ns_total,
+                                             .op_times = call.load.op_times,
+                                             .refusals = call.load.refusals,
+                                             .bytes_on_node = call.load.bytes_on_node,
+                                             .retained_results = call.load.retained_results},
                                     .server_waits = AsReports(call)};
 }
 

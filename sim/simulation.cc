@@ -38,6 +38,7 @@ Report Simulate(const Profile& profile, size_t trace_lines) {
           .device_copies = checkers.device_copies(),
           .server_waits_told = checkers.server_waits_told(),
           .terms = cluster.terms(),
+          .hosted_schedulers_ended = cluster.hosted_schedulers_ended(),
           .refused_saves = cluster.disk().refused_saves(),
           .saves_unheard = cluster.disk().saves_unheard(),
           .hand_overs = cluster.hand_overs(),

@@ -28,6 +28,7 @@ struct Report {
   uint64_t device_copies = 0;                           // between tensors on devices and host memory
   uint64_t server_waits_told = 0;                       // by ranks, in heartbeats
   uint64_t terms = 0;                                   // of schedulers that were elected
+  uint64_t hosted_schedulers_ended = 0;                 // with their rank, in the middle of its job
   uint64_t refused_saves = 0;                           // of schedulers whose term was over
   uint64_t saves_unheard = 0;                           // whose answer did not come
   uint64_t hand_overs = 0;                              // results that ranks handed over after a move

@@ -18,6 +18,7 @@ void Tally::Add(const Report& report) {
   device_copies += report.device_copies;
   server_waits_told += report.server_waits_told;
   terms += report.terms;
+  hosted_schedulers_ended += report.hosted_schedulers_ended;
   refused_saves += report.refused_saves;
   saves_unheard += report.saves_unheard;
   hand_overs += report.hand_overs;
@@ -40,10 +41,10 @@ std::string Tally::ToJson(uint64_t first, double cpu_seconds) const {
       ", \"ops_failed\": ", ops_failed, ", \"refusals\": ", refusals, ", \"loans\": ", loans,
       ", \"changes_caught\": ", changes_caught, ", \"chunks_chosen\": ", chunks_chosen,
       ", \"device_copies\": ", device_copies, ", \"server_waits_told\": ", server_waits_told, ", \"terms\": ", terms,
-      ", \"refused_saves\": ", refused_saves, ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs,
-      ", \"preemptions\": ", preemptions, ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups,
-      ", \"reports_without_move\": ", reports_without_move, ", \"deaths_while_gathering\": ", deaths_while_gathering,
-      ", \"runs\": ", runs, ",\n \"excuses\": {");
+      ", \"hosted_schedulers_ended\": ", hosted_schedulers_ended, ", \"refused_saves\": ", refused_saves,
+      ", \"saves_unheard\": ", saves_unheard, ", \"hand_overs\": ", hand_overs, ", \"preemptions\": ", preemptions,
+      ", \"hellos_to_ended_groups\": ", hellos_to_ended_groups, ", \"reports_without_move\": ", reports_without_move,
+      ", \"deaths_while_gathering\": ", deaths_while_gathering, ", \"runs\": ", runs, ",\n \"excuses\": {");
   for (size_t i = 0; i < excuses.size(); ++i) {
     absl::StrAppend(&text, i > 0 ? ", " : "",
                     QuoteJson(std::string(ExcusableCheckName(static_cast<ExcusableCheck>(i)))), ": ", excuses[i]);

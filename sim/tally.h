@@ -29,6 +29,7 @@ struct Tally {
   uint64_t device_copies = 0;
   uint64_t server_waits_told = 0;
   uint64_t terms = 0;
+  uint64_t hosted_schedulers_ended = 0;
   uint64_t refused_saves = 0;
   uint64_t saves_unheard = 0;
   uint64_t hand_overs = 0;

@@ -98,7 +98,9 @@ TransportReport CombinedTransport::Report(std::span<const PeerId> peers) const {
   TransportReport both = {
       .description = absl::StrCat(network.description, ", ", same_node.description, " on the same node"),
       .shared_memory_peers = same_node.shared_memory_peers,
-      .corrupted_payloads = network.corrupted_payloads + same_node.corrupted_payloads};
+      .corrupted_payloads = network.corrupted_payloads + same_node.corrupted_payloads,
+      .strangers = network.strangers + same_node.strangers,
+      .last_stranger = std::move(network.last_stranger)};
   auto from_network = network.peer_transports.begin();
   auto from_same_node = same_node.peer_transports.begin();
   for (const PeerId peer : peers) {

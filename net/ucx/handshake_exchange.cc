@@ -98,18 +98,22 @@ void HandshakeSockets::Receive(Connection& connection) {
   Decode(connection);
 }
 
+// Strangers get no answer; those of another version learn of that.
+void HandshakeSockets::TurnAway(Connection& connection, const absl::Status& why) {
+  const std::string text(why.message());
+  ++strangers_;
+  last_stranger_ = absl::StrCat(connection.name, ": ", text);
+  absl::IsFailedPrecondition(why) ? Refuse(connection.id, text) : Drop(connection);
+}
+
 void HandshakeSockets::Decode(Connection& connection) {
   if (connection.state == Connection::State::kOpen) return;
   absl::StatusOr<std::optional<HandshakeMessage>> decoded = DecodeHandshake(connection.incoming);
   const std::string& name = connection.name;
   if (!decoded.ok()) {
+    if (!connection.dialed) return TurnAway(connection, decoded.status());
     const std::string why(decoded.status().message());
-    if (!connection.dialed) {
-      // Strangers get no answer.
-      absl::IsFailedPrecondition(decoded.status()) ? Refuse(connection.id, why) : Drop(connection);
-    } else {
-      End(connection, absl::FailedPreconditionError(absl::StrCat(name, " is not a Shoal server: ", why)));
-    }
+    End(connection, absl::FailedPreconditionError(absl::StrCat(name, " is not a Shoal server: ", why)));
     return;
   }
   if (!decoded->has_value()) return;
@@ -126,8 +130,7 @@ void HandshakeSockets::Decode(Connection& connection) {
     return;
   }
   if (!connection.dialed && message.kind != HandshakeKind::kGreeting) {
-    Drop(connection);
-    return;
+    return TurnAway(connection, absl::InvalidArgumentError("not a greeting"));
   }
   connection.state = Connection::State::kOpen;
   connection.incoming = {};

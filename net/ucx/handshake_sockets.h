@@ -97,6 +97,11 @@ class HandshakeSockets {
   // Before its owner closes it while this object is used further.
   void Unwatch(int watched_fd);
 
+  // Connections to the listener that did not begin with a greeting, or one of another version, and were closed; and
+  // where the newest came from, with what was wrong.
+  uint64_t strangers() const { return strangers_; }
+  const std::string& last_stranger() const { return last_stranger_; }
+
  private:
   struct Connection {
     enum class State : uint8_t { kDialing, kAwaitingMessage, kOpen };
@@ -131,6 +136,7 @@ class HandshakeSockets {
   void SendMore(Connection& connection);
   void Receive(Connection& connection);
   void Decode(Connection& connection);
+  void TurnAway(Connection& connection, const absl::Status& why);
   void Tick();
   void StartTimer();
 
@@ -141,6 +147,8 @@ class HandshakeSockets {
   bool timer_runs_ = false;
   bool accepting_paused_ = false;
   std::string listen_address_;
+  uint64_t strangers_ = 0;
+  std::string last_stranger_;
   uint64_t next_connection_ = 0;
   absl::flat_hash_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::deque<ConnectionId> ungreeted_;    // accepted, no whole greeting yet; oldest first

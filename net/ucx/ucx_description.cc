@@ -44,6 +44,8 @@ std::string UcxTransport::Describe() const {
 
 TransportReport UcxTransport::Report(std::span<const PeerId> peers) const {
   TransportReport report = {.description = Describe()};
+  report.strangers = sockets_->strangers();
+  report.last_stranger = sockets_->last_stranger();
   for (const PeerId peer : peers) {
     const auto found = peers_.find(peer);
     report.peer_transports.push_back(found == peers_.end() ? "" : absl::StrJoin(found->second->transports, ","));

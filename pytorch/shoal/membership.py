@@ -221,7 +221,8 @@ def load_library() -> None:
 
 def statistics() -> dict:
     """What this process's all-reduces have done so far; see `shoal_statistics` in worker.h for the fields. `shards`
-    lists the bytes to and from each server thread. Empty when the process is in no job."""
+    lists the bytes to and from each server thread, `op_times` how many all-reduces took `at_most_ns` and longer than
+    the entry before says. Empty when the process is in no job."""
     with _lock:
         current = _current
     if current is None or current.session is None or current.process_id != os.getpid():

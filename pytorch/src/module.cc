@@ -45,6 +45,14 @@ py::dict StatisticsToDict(Session& session) {
   result["waits_reported"] = statistics.waits_reported;
   result["bytes_on_node"] = statistics.bytes_on_node;
   result["result_square_sum"] = statistics.result_square_sum;
+  py::list op_times;
+  for (size_t i = 0; i < SHOAL_OP_TIME_BUCKETS; ++i) {
+    py::dict bucket;
+    bucket["at_most_ns"] = statistics.op_time_bounds_ns[i];
+    bucket["ops"] = statistics.op_time_counts[i];
+    op_times.append(std::move(bucket));
+  }
+  result["op_times"] = std::move(op_times);
   py::list shards;
   for (const shoal_server_statistics& server : servers) {
     py::dict shard;

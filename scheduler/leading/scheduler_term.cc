@@ -74,9 +74,12 @@ absl::StatusOr<std::unique_ptr<SchedulerTerm>> SchedulerTerm::Start(const Schedu
   if (!state.ok()) {
     return absl::Status(state.status().code(), absl::StrCat(store->Describe(), ": ", state.status().message()));
   }
-  auto machine = SchedulerMachine::Make(
-      {.lease_ttl_ms = config.lease_ttl_ms, .store = store->Describe(), .is_colocated = config.is_colocated}, *state,
-      is_new, ReadNow());
+  const std::string& own_address = config.advertise.empty() ? listen : config.advertise;
+  auto machine = SchedulerMachine::Make({.lease_ttl_ms = config.lease_ttl_ms,
+                                         .store = store->Describe(),
+                                         .is_colocated = config.is_colocated,
+                                         .leader = config.store.empty() ? "" : own_address},
+                                        *state, is_new, ReadNow());
   if (!machine.ok()) {
     return absl::Status(machine.status().code(), absl::StrCat(store->Describe(), ": ", machine.status().message()));
   }

@@ -20,8 +20,7 @@ SchedulerLoop::SchedulerLoop(std::unique_ptr<SchedulerMachine> machine, ControlH
 uint64_t SchedulerLoop::RunOnce(Now now) {
   round_ns_ = now.monotonic_ns;
   if (const std::optional<Store::Saved> saved = store_->PollSaved()) {
-    NoteSaved(saved->status.ok(), now);
-    OnEvent(Persisted{saved->number, saved->status}, now);
+    OnEvent(Persisted{saved->number, saved->status, now.monotonic_ns - save_begun_ns_}, now);
   }
   // Events before time: a heartbeat that has arrived must not come too late.
   bool more = true;
@@ -36,20 +35,11 @@ uint64_t SchedulerLoop::RunOnce(Now now) {
   return more ? now.monotonic_ns : std::min(machine_->NextDeadlineNs(), numbers_due_ns);
 }
 
-void SchedulerLoop::NoteSaved(bool succeeded, Now now) {
-  ++(succeeded ? saves_.succeeded : saves_.failed);
-  const uint64_t took_ns = now.monotonic_ns - save_begun_ns_;
-  saves_.total_ns += took_ns;
-  const auto bound = std::lower_bound(kSaveBoundsMs.begin(), kSaveBoundsMs.end(), (took_ns + kNsPerMs - 1) / kNsPerMs);
-  ++saves_.counts[static_cast<size_t>(bound - kSaveBoundsMs.begin())];
-}
-
 uint64_t SchedulerLoop::PublishNumbers(Now now) {
   if (!numbers_sink_) return kNoDeadline;
   if (now.monotonic_ns >= next_numbers_ns_) {
     auto numbers = std::make_shared<SchedulerNumbers>(machine_->Numbers(now));
     numbers->events = event_counts_;
-    numbers->saves = saves_;
     numbers_sink_(std::move(numbers));
     next_numbers_ns_ = now.monotonic_ns + kNumbersIntervalNs;
   }

@@ -41,7 +41,6 @@ class SchedulerLoop {
  private:
   void OnEvent(const SchedulerEvent& event, Now now);
   void Execute();
-  void NoteSaved(bool succeeded, Now now);
   // Returns when the next ones are due.
   uint64_t PublishNumbers(Now now);
 
@@ -54,7 +53,6 @@ class SchedulerLoop {
   NumbersSink numbers_sink_;  // may be empty
   uint64_t next_numbers_ns_ = 0;
   std::array<uint64_t, kEventKindCount> event_counts_{};
-  SaveNumbers saves_;
   uint64_t round_ns_ = 0;       // when this round began
   uint64_t save_begun_ns_ = 0;  // of the newest save
 };

@@ -163,6 +163,7 @@ absl::StatusOr<JobRegistry::Joined> JobRegistry::Join(const JoinJob& request, No
   worker.state.colocates_without_servers = request.colocates_without_servers;
   worker.state.node_reduce = request.node_reduce;
   job.needs_no_servers.reset();
+  worker.joined_ns = now.monotonic_ns;
   GrantLease(&worker, now);
   ++job.live_count;
   ++live_workers_;
@@ -236,17 +237,22 @@ absl::StatusOr<const Job*> JobRegistry::FindMember(JobId id, JobRank rank, Incar
 absl::Status JobRegistry::Renew(const HeartbeatWorker& request, Now now) {
   const absl::StatusOr<const Job*> job = FindMember(request.job, request.rank, request.incarnation);
   if (!job.ok()) return job.status();
-  Worker& worker = jobs_.at(request.job).workers.at(request.rank);
-  jobs_.at(request.job)
-      .slow_ranks.away()
-      .OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total, now);
+  TakeLoad(&jobs_.at(request.job), request, now);
   TakeServerWaits(&jobs_.at(request.job), request, now);
-  worker.heard = true;
-  worker.load = request.load;
-  worker.load.transports = CleanText(request.load.transports);
+  Worker& worker = jobs_.at(request.job).workers.at(request.rank);
   worker.signs.OnHeartbeat(now);
   GrantLease(&worker, now);
   return absl::OkStatus();
+}
+
+void JobRegistry::TakeLoad(Job* job, const HeartbeatWorker& request, Now now) {
+  Worker& worker = job->workers.at(request.rank);
+  job->slow_ranks.away().OnHeartbeat(request.rank, request.load.away_ns_total, request.load.counted_ns_total, now);
+  if (!worker.heard) job->load.ForgetRates();
+  worker.heard = true;
+  if (!job->load.Add(worker.load, request.load, now)) return;
+  worker.load = request.load;
+  worker.load.transports = CleanText(request.load.transports);
 }
 
 void JobRegistry::HoldLease(JobId job, JobRank rank) { jobs_.at(job).workers.at(rank).lease_expires_ns = kNoDeadline; }
@@ -337,20 +343,6 @@ std::vector<std::string> JobRegistry::TakeNews(JobId id) {
   return lines;
 }
 
-uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
-  const Job* const job = Find(id);
-  if (job == nullptr) return kNoDeadline;
-  const Worker& worker = job->workers.at(rank);
-  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
-}
-
-JobRegistry::Gone JobRegistry::TakeOver(JobId job, const JoinJob& request, Now now) {
-  return MarkGone(&jobs_.at(job), request.rank, MemberPhase::kLost,
-                  absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
-                               " on node ", CleanText(request.node), " joined as this rank"),
-                  now);
-}
-
 void JobRegistry::ForgetExclusions(ServerId server) {
   for (auto& [id, job] : jobs_) {
     for (auto& [group_id, group] : job.groups.all()) group.ForgetExclusion(server);
@@ -387,16 +379,18 @@ void JobRegistry::GrantLease(Worker* worker, Now now) {
   next_expiry_ns_ = std::min(next_expiry_ns_, worker->lease_expires_ns);
 }
 
+absl::Status JobRegistry::NoneNamed(const std::string& name) const {
+  std::vector<std::string> open;
+  for (const auto& [id, job] : jobs_) {
+    if (job.open()) open.push_back(job.name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no job is named \"", CleanText(name), "\"; open jobs: ", open.empty() ? "none" : NameList(open)));
+}
+
 absl::StatusOr<const Job*> JobRegistry::FindOpen(const std::string& name, std::string_view verb) const {
   const Job* const job = FindByName(name);
-  if (job == nullptr) {
-    std::vector<std::string> open;
-    for (const auto& [id, each] : jobs_) {
-      if (each.open()) open.push_back(each.name);
-    }
-    return absl::NotFoundError(
-        absl::StrCat("no job is named \"", CleanText(name), "\"; open jobs: ", open.empty() ? "none" : NameList(open)));
-  }
+  if (job == nullptr) return NoneNamed(name);
   if (!job->open()) {
     const std::string how = job->phase == JobPhase::kFailed ? absl::StrCat("has failed: ", job->failure) : "has ended";
     return absl::FailedPreconditionError(

@@ -23,6 +23,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "scheduler/machine/job_groups.h"
+#include "scheduler/machine/job_load.h"
 #include "scheduler/machine/process_signs.h"
 #include "scheduler/machine/scheduler_actions.h"
 #include "scheduler/machine/scheduler_requests.h"
@@ -40,6 +41,7 @@ inline constexpr size_t kMaxNews = 16;      // of a job, for its rank 0; older o
 struct Worker {
   RankState state;
   WorkerLoad load;
+  uint64_t joined_ns = 0;  // 0: at an earlier scheduler
   uint64_t lease_expires_ns = 0;
   uint64_t last_heartbeat_ns = 0;
   ProcessSigns signs;
@@ -60,6 +62,7 @@ struct Job {
   uint64_t started_at_unix_ms = 0;
   std::map<JobRank, Worker> workers;  // those that joined
   JobGroups groups;                   // that are open
+  JobLoad load = {};                  // of all its ranks, those included that others have replaced
   SlowRanks slow_ranks = {};
   SlowServers slow_servers = {};
   uint64_t next_judge_ns = 0;
@@ -182,7 +185,9 @@ class JobRegistry {
   // When the process that holds the rank may be taken for ended because another one wants its place; kNoDeadline: it
   // may not.
   uint64_t TakeOverAtNs(JobId job, JobRank rank) const;
-  // The rank's holder has ended, and this process takes its place. Only when that time has come.
+  // The rank's holder has ended, and this process takes its place. Only when that time has come. It is not lost, and
+  // the job goes on, if the job was started again before all of its ranks had come, or after some had left: ranks of
+  // the new run have taken places that were free, and share no group with the holder.
   Gone TakeOver(JobId job, const JoinJob& request, Now now);
 
   void AddLiveNodes(std::set<std::string>* nodes) const;
@@ -197,6 +202,8 @@ class JobRegistry {
   const std::map<JobId, Job>& jobs() const { return jobs_; }
   // The newest job of that name; nullptr: there is none.
   const Job* FindByName(const std::string& name) const;
+  // NotFound, with the open jobs: of a name that no job has.
+  absl::Status NoneNamed(const std::string& name) const;
   // NotFound: no job has the name. FailedPrecondition: it has ended or failed, so there is nothing to `verb`.
   absl::StatusOr<const Job*> FindOpen(const std::string& name, std::string_view verb) const;
   uint32_t live_job_count() const;
@@ -208,11 +215,15 @@ class JobRegistry {
  private:
   // Members send one so often.
   uint64_t HeartbeatNs() const { return lease_ttl_ns_ / 3; }
+  // What the rank has counted.
+  void TakeLoad(Job* job, const HeartbeatWorker& request, Now now);
   // For which servers the rank waits, of groups of its own in their present epochs.
   void TakeServerWaits(Job* job, const HeartbeatWorker& request, Now now);
   absl::StatusOr<Job*> JobToJoin(const JoinJob& request, Joined* joined, Now now);
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
+  // Of a rank whose process has ended: a process joined after that, and no living one is in a group with it.
+  static bool IsOfAnEarlierRun(const Job& job, JobRank rank);
   void KeepAsPast(JobId id);
 
   // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/told_windows.h"
@@ -121,6 +122,42 @@ JobRegistry::SlowChanges JobRegistry::JudgeSlow(JobId id, const SlowServerFacts&
   SlowChanges changes = {.ranks = job.slow_ranks.Judge(find_group, settle_ns, now), .servers = {}};
   changes.servers = job.slow_servers.Judge({find_group, facts.find_live, compare, find_late_rank}, 2 * settle_ns, now);
   return changes;
+}
+
+uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
+  const Job* const job = Find(id);
+  if (job == nullptr) return kNoDeadline;
+  const Worker& worker = job->workers.at(rank);
+  return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
+}
+
+bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank) {
+  const std::optional<uint64_t> closed_ns = job.workers.at(rank).signs.stream_closed_ns();
+  const auto came_after_it = [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    return entry.first != rank && worker.state.phase == MemberPhase::kLive && closed_ns.has_value() &&
+           worker.joined_ns > *closed_ns;
+  };
+  if (std::ranges::none_of(job.workers, came_after_it)) return false;
+  const auto lives = [&](JobRank other) {
+    const Worker& worker = job.workers.at(other);
+    return worker.state.phase == MemberPhase::kLive && !worker.signs.stream_closed_ns().has_value();
+  };
+  return std::ranges::none_of(job.groups.all(), [&](const auto& entry) {
+    const GroupState& group = entry.second.state();
+    if (!entry.second.HasRank(rank) || group.gone.contains(rank)) return false;
+    return std::ranges::any_of(
+        group.ranks, [&](JobRank other) { return other != rank && !group.gone.contains(other) && lives(other); });
+  });
+}
+
+JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {
+  Job& job = jobs_.at(id);
+  const bool is_missed = !job.open() || !IsOfAnEarlierRun(job, request.rank);
+  return MarkGone(&job, request.rank, is_missed ? MemberPhase::kLost : MemberPhase::kLeft,
+                  absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
+                               " on node ", CleanText(request.node), " joined as this rank"),
+                  now);
 }
 
 }  // namespace shoal::scheduler

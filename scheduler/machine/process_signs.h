@@ -33,6 +33,8 @@ class ProcessSigns {
   uint64_t EndedAtNs() const;
   // When another process may take its place; kNoDeadline: it may not.
   uint64_t TakeOverAtNs() const;
+  // When it closed its stream, and shows no life since.
+  std::optional<uint64_t> stream_closed_ns() const { return stream_closed_ns_; }
   // For EndedAtNs.
   std::string Describe() const;
 

@@ -41,6 +41,7 @@ struct StreamClosed {
 struct Persisted {
   uint64_t number = 0;
   absl::Status status;
+  uint64_t took_ns = 0;
 };
 
 using SchedulerEvent =

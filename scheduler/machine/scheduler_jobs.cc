@@ -81,7 +81,11 @@ void SchedulerMachine::TakeOverRanks(Now now) {
   if (now.monotonic_ns < NextTakeOverNs()) return;
   for (const HeldJoin& held : held_joins_.all()) {
     if (now.monotonic_ns < jobs_.TakeOverAtNs(held.job, held.request.rank)) continue;
-    RankIsGone(jobs_.TakeOver(held.job, held.request, now), now);
+    const JobRegistry::Gone gone = jobs_.TakeOver(held.job, held.request, now);
+    RankIsGone(gone, now);
+    if (gone.lost) continue;
+    Record(EventKind::kRankReplaced, gone.who, gone.rank.reason, now,
+           {.job = gone.rank.job, .rank = gone.rank.rank.value()});
   }
   RetryHeldJoins(now);
 }

@@ -42,6 +42,7 @@ class SchedulerMachine {
     uint64_t lease_ttl_ms = 5000;
     std::string store;          // where the state is kept, in words
     bool is_colocated = false;  // it runs inside a worker, and ends with a rank
+    std::string leader = "";    // of several schedulers: where the others reach this one, which leads
   };
 
   // Goes on from `state`. `is_new`: it was made up just now (cluster id and token key drawn, all else empty), so it is
@@ -229,6 +230,7 @@ class SchedulerMachine {
   std::shared_ptr<const ShardMap> map_;        // with all changes
   std::shared_ptr<const ShardMap> published_;  // the newest whose epoch is saved
   MoveNumbers moves_;
+  SaveNumbers save_numbers_;
   uint64_t next_group_id_ = 1;
   uint64_t next_move_ns_ = kNoDeadline;  // no group that waits may move, or is given up, before
   SchedulerActions actions_;             // decided, and not handed out yet

@@ -1,8 +1,9 @@
-// What a scheduler counts and measures, for its metrics. Plain values: the machine gives the cluster's part, the loop
-// adds what passes through it, and a snapshot of both is published.
+// What a scheduler counts and measures, for its metrics and status. Plain values: the machine gives the cluster's part,
+// the loop adds what passes through it, and a snapshot of both is published.
 #ifndef SHOAL_SCHEDULER_MACHINE_SCHEDULER_NUMBERS_H_
 #define SHOAL_SCHEDULER_MACHINE_SCHEDULER_NUMBERS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,7 @@ struct JobNumbers {
   uint32_t slow_ranks = 0;
   uint32_t slow_servers = 0;
   double waited_share = 0;  // for the slowest of them
-  WorkerLoad load;          // of all ranks together
+  WorkerLoad load = {};     // of all ranks together
   // False: a rank has not told its part yet, or the jobs that are added up change. A counter must not fall, nor jump
   // when a rank is heard.
   bool load_is_whole = true;
@@ -39,8 +40,18 @@ inline constexpr std::array<uint64_t, 9> kSaveBoundsMs = {1, 3, 10, 30, 100, 300
 struct SaveNumbers {
   std::array<uint64_t, kSaveBoundsMs.size() + 1> counts{};
   uint64_t total_ns = 0;
+  uint64_t newest_ns = 0;
   uint64_t succeeded = 0;
   uint64_t failed = 0;
+
+  void Count(bool has_succeeded, uint64_t took_ns) {
+    ++(has_succeeded ? succeeded : failed);
+    total_ns += took_ns;
+    newest_ns = took_ns;
+    const auto bound =
+        std::lower_bound(kSaveBoundsMs.begin(), kSaveBoundsMs.end(), (took_ns + kNsPerMs - 1) / kNsPerMs);
+    ++counts[static_cast<size_t>(bound - kSaveBoundsMs.begin())];
+  }
 };
 
 // Of groups, since this scheduler began to lead.

@@ -12,6 +12,7 @@
 
 #include "core/flow_plan.h"
 #include "core/ids.h"
+#include "core/op_time_histogram.h"
 #include "core/server_wait.h"
 #include "core/trace_request.h"
 
@@ -31,6 +32,14 @@ struct RegisterServer {
   JobId job;  // of a colocated server: the only job that it serves; 0: it serves all jobs
 };
 
+// Slot memory that a server has reserved for the open groups of a job.
+struct JobMemory {
+  JobId job;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const JobMemory&, const JobMemory&) = default;
+};
+
 // Counters since the start of the incarnation, gauges as they are now.
 struct ServerLoad {
   uint64_t bytes_in = 0;
@@ -44,6 +53,15 @@ struct ServerLoad {
   uint64_t corrupted_payloads = 0;
   uint64_t slot_memory_used_bytes = 0;
   std::map<std::string, uint64_t> refusals_by_reason;
+  uint64_t contributions = 0;
+  uint64_t ops = 0;  // whose first chunk was summed there
+  uint64_t groups_failed = 0;
+  uint32_t absent_ranks = 0;
+  uint32_t slots = 0;  // of the open groups
+  uint32_t slots_in_use = 0;
+  uint32_t pending_pushes = 0;                // that wait for a slot
+  uint64_t reduce_ns_total = 0;               // for which it was summing, over all I/O threads
+  std::vector<JobMemory> memory_by_job = {};  // the most first
 };
 
 // The server's connection to a rank broke, and other ranks of the group wait for that one. `rank`: of the group.
@@ -171,7 +189,14 @@ struct WorkerLoad {
   uint64_t op_time_ns_total = 0;
   uint64_t away_ns_total = 0;     // no op was under way
   uint64_t counted_ns_total = 0;  // the time in which away_ns_total grew
-  std::string transports;         // by which it reaches its servers, human-readable
+  std::string transports = "";    // by which it reaches its servers, human-readable
+  OpTimeHistogram op_times = {};  // of the ops that ended well
+  uint64_t refusals = 0;
+  uint64_t bytes_on_node = 0;     // of tensors that were reduced within its node
+  uint64_t retained_results = 0;  // chunks whose results it keeps for other ranks, now
+
+  // False: op_times lack some of the ops, because the process, or one of several, is too old to tell.
+  bool HasOpTimes() const { return op_times.Total() == ops_completed; }
 };
 
 // For how long a rank's ops in a group waited for single servers, in a window; fields as in scheduler.proto.
@@ -250,8 +275,17 @@ struct GetTrace {
 };
 
 struct GetCluster {};
-struct ListServers {};
-struct ListJobs {};
+struct ListServers {
+  std::string name = {};        // empty: all
+  uint32_t page_size = 0;       // 0: as many as a page has room for
+  std::string page_token = {};  // empty: the first page
+};
+struct ListJobs {
+  std::string name = {};        // empty: all; else those of this name
+  uint32_t page_size = 0;       // as above
+  std::string page_token = {};  // as above
+  bool without_groups = false;
+};
 struct GetShardMap {};
 
 using Request = std::variant<RegisterServer, HeartbeatServer, DeregisterServer, JoinJob, JoinGroup, CloseGroups,

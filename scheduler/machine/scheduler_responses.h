@@ -18,6 +18,8 @@
 #include "core/shard_map.h"
 #include "core/token.h"
 #include "core/trace_request.h"
+#include "scheduler/machine/job_load.h"
+#include "scheduler/machine/scheduler_numbers.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_state.h"
 #include "scheduler/machine/slow_ranks.h"
@@ -30,6 +32,7 @@ struct ServerRegistered {
   uint64_t lease_ttl_ms = 0;
   TokenKey token_key{};
   Epoch epoch;
+  bool is_colocated = false;  // this scheduler runs inside a worker
 };
 
 struct ServerRenewed {
@@ -142,6 +145,19 @@ struct ClusterView {
   uint64_t lease_ttl_ms = 0;
   std::string store;
   uint64_t now_unix_ms = 0;
+  std::string leader = "";  // of several schedulers, as in SchedulerMachine::Settings
+  MoveNumbers moves;
+  SaveNumbers saves;
+};
+
+// Per second, lately.
+struct ServerRates {
+  double bytes_in = 0;
+  double bytes_out = 0;
+  double chunks_reduced = 0;
+  double ops = 0;
+  double refusals = 0;
+  double reducing = 0;  // seconds of summing
 };
 
 struct ServerView {
@@ -149,6 +165,12 @@ struct ServerView {
   bool heard = false;  // its load is known to this scheduler
   uint64_t last_heartbeat_age_ms = 0;
   ServerLoad load;
+  std::optional<ServerRates> rates;  // nullopt: not known yet
+};
+
+struct ServersPage {
+  std::vector<ServerView> servers;
+  std::string next_page_token = "";  // empty: this is the last page
 };
 
 struct RankView {
@@ -164,6 +186,7 @@ struct GroupView {
   std::vector<JobRank> missing_ranks;
 };
 
+// Or a part of one, if no page has room for all of it: then the next page goes on with it.
 struct JobView {
   JobId job;
   std::string name;
@@ -172,16 +195,22 @@ struct JobView {
   std::string failure;         // kFailed: why
   bool load_is_whole = false;  // that of every live rank is known to this scheduler
   uint64_t started_at_unix_ms = 0;
+  WorkerLoad load;                // of all ranks together: see JobLoad
+  std::optional<JobRates> rates;  // nullopt: not known yet, or a rank has not been heard
   std::vector<RankView> ranks;
   std::vector<GroupView> groups;
   std::vector<SlowRank> slow_ranks;
   std::vector<SlowServer> slow_servers;
 };
 
-using Response =
-    std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted, JobAborted,
-                 TraceStarted, TraceView, JobJoined, GroupJoined, WorkerRenewed, ServerReported, ClusterView,
-                 std::vector<ServerView>, std::vector<JobView>, std::shared_ptr<const ShardMap>>;
+struct JobsPage {
+  std::vector<JobView> jobs;
+  std::string next_page_token = "";  // empty: this is the last page
+};
+
+using Response = std::variant<Done, ServerRegistered, ServerRenewed, ServerDraining, ServerUndrained, ServerEvicted,
+                              JobAborted, TraceStarted, TraceView, JobJoined, GroupJoined, WorkerRenewed,
+                              ServerReported, ClusterView, ServersPage, JobsPage, std::shared_ptr<const ShardMap>>;
 
 }  // namespace shoal::scheduler
 

@@ -42,7 +42,8 @@ void SchedulerMachine::Answer(RequestHandle handle, const RegisterServer& reques
   AfterSave(Reply{handle, Response(ServerRegistered{.server = registered->server,
                                                     .lease_ttl_ms = settings_.lease_ttl_ms,
                                                     .token_key = token_key_,
-                                                    .epoch = map_->epoch()})});
+                                                    .epoch = map_->epoch(),
+                                                    .is_colocated = settings_.is_colocated})});
   CompleteGroups(now);
 }
 

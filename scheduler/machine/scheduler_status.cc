@@ -3,18 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "scheduler/machine/job_pages.h"
 #include "scheduler/machine/scheduler_machine.h"
 
 namespace shoal::scheduler {
 namespace {
-
-void AddLoad(const WorkerLoad& more, WorkerLoad* sum) {
-  sum->ops_completed += more.ops_completed;
-  sum->ops_failed += more.ops_failed;
-  sum->bytes_pushed += more.bytes_pushed;
-  sum->bytes_pulled += more.bytes_pulled;
-  sum->op_time_ns_total += more.op_time_ns_total;
-}
 
 void AddJob(const JobNumbers& more, JobNumbers* sum) {
   sum->live_ranks += more.live_ranks;
@@ -35,45 +28,18 @@ void SchedulerMachine::Answer(RequestHandle handle, const GetCluster&, Now now) 
                                         .started_at_unix_ms = started_at_unix_ms_,
                                         .lease_ttl_ms = settings_.lease_ttl_ms,
                                         .store = settings_.store,
-                                        .now_unix_ms = now.unix_ms}));
+                                        .now_unix_ms = now.unix_ms,
+                                        .leader = settings_.leader,
+                                        .moves = moves_,
+                                        .saves = save_numbers_}));
 }
 
-void SchedulerMachine::Answer(RequestHandle handle, const ListServers&, Now now) {
-  ReplyNow(handle, Response(servers_.Views(now)));
+void SchedulerMachine::Answer(RequestHandle handle, const ListServers& request, Now now) {
+  ReplyNow(handle, servers_.Page(request, now));
 }
 
-void SchedulerMachine::Answer(RequestHandle handle, const ListJobs&, Now now) {
-  std::vector<JobView> views;
-  for (const auto& [id, job] : jobs_.jobs()) {
-    JobView& view = views.emplace_back();
-    view.job = id;
-    view.name = job.name;
-    view.world_size = job.world_size;
-    view.phase = job.phase;
-    view.failure = job.failure;
-    view.load_is_whole = job.AllHaveBeenHeard();
-    view.started_at_unix_ms = job.started_at_unix_ms;
-    for (const auto& [rank, worker] : job.workers) {
-      view.ranks.push_back({.rank = rank,
-                            .state = worker.state,
-                            .last_heartbeat_age_ms = (now.monotonic_ns - worker.last_heartbeat_ns) / 1'000'000,
-                            .load = worker.load});
-    }
-    view.slow_ranks = job.slow_ranks.slow();
-    view.slow_servers = job.slow_servers.slow();
-    for (const auto& [group_id, group] : job.groups.all()) view.groups.push_back({group.state(), true, {}});
-    for (auto it = rounds_.rounds().lower_bound({id, ""}); it != rounds_.rounds().end() && it->first.first == id;
-         ++it) {
-      const GroupRound& round = it->second;
-      GroupView& waiting = view.groups.emplace_back();
-      waiting.state.name = round.name;
-      waiting.state.ranks = round.ranks;
-      waiting.state.max_chunk_bytes = round.max_chunk_bytes;
-      waiting.state.wire = round.wire;
-      waiting.missing_ranks = round.MissingRanks();
-    }
-  }
-  ReplyNow(handle, Response(std::move(views)));
+void SchedulerMachine::Answer(RequestHandle handle, const ListJobs& request, Now now) {
+  ReplyNow(handle, PageOfJobs(request, jobs_, rounds_, now));
 }
 
 SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
@@ -83,16 +49,18 @@ SchedulerNumbers SchedulerMachine::Numbers(Now now) const {
                            .servers_colocated = servers_.CountOf(MemberPhase::kLive, /*colocated=*/true),
                            .jobs = jobs_.live_job_count(),
                            .workers = jobs_.live_worker_count(),
-                           .moves = moves_};
+                           .moves = moves_,
+                           .largest_jobs = {},
+                           .events = {},
+                           .saves = save_numbers_};
   JobNumbers other{.name = kOtherJobs, .load_is_whole = false};
   std::vector<JobNumbers>& largest = numbers.largest_jobs;
   for (const auto& [id, job] : jobs_.jobs()) {
     // A failed job, whose last ranks still leave, makes room for the next one of its name.
     const bool is_shown = job.live_count > 0 || now.monotonic_ns - job.ended_ns < kEndedJobShownNs;
     if (!is_shown || jobs_.FindByName(job.name) != &job) continue;
-    JobNumbers of_job{.name = job.name};
+    JobNumbers of_job{.name = job.name, .load = job.load.sum()};
     for (const auto& [rank, worker] : job.workers) {
-      AddLoad(worker.load, &of_job.load);
       if (worker.state.phase == MemberPhase::kLive) ++of_job.live_ranks;
     }
     for (const SlowRank& slow : job.slow_ranks.slow()) {

@@ -5,15 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/duration_text.h"
+#include "scheduler/machine/page_room.h"
 #include "scheduler/machine/request_checks.h"
 
 namespace shoal::scheduler {
 namespace {
 
 constexpr size_t kMaxRefusalReasons = 64;
+constexpr size_t kMaxJobsOfServer = 64;
 constexpr char kEvicted[] = "an operator evicted it";
 
-// A server may send any number of reasons; what is kept of them is bounded.
+// A server may send any number of reasons and jobs; what is kept of them is bounded.
 ServerLoad BoundedLoad(const ServerLoad& load) {
   ServerLoad bounded = load;
   bounded.transports = CleanText(load.transports);
@@ -22,6 +24,7 @@ ServerLoad BoundedLoad(const ServerLoad& load) {
     if (bounded.refusals_by_reason.size() == kMaxRefusalReasons) break;
     bounded.refusals_by_reason.emplace(CleanText(reason), count);
   }
+  if (bounded.memory_by_job.size() > kMaxJobsOfServer) bounded.memory_by_job.resize(kMaxJobsOfServer);
   return bounded;
 }
 
@@ -112,6 +115,7 @@ absl::StatusOr<ServerRegistry::Registration> ServerRegistry::Register(const Regi
     state.registered_at_unix_ms = now.unix_ms;
     server.recall = Recall::kNone;
     server.load = ServerLoad();
+    server.growth.Forget();
     server.heard = false;
   }
   if (!was_live) ++live_count_;
@@ -144,8 +148,7 @@ absl::StatusOr<bool> ServerRegistry::Renew(const HeartbeatServer& request, Now n
                                             std::string(MemberPhaseName(server.state.phase)), " (", server.state.reason,
                                             "); register again"));
   }
-  server.load = BoundedLoad(request.load);
-  server.heard = true;
+  NoteLoad(request.load, now, &server);
   GrantLease(&server, now);
   if (server.recall == Recall::kToBeTold) {
     server.recall = Recall::kTold;  // by the answer to this heartbeat
@@ -173,17 +176,19 @@ absl::StatusOr<bool> ServerRegistry::Deregister(const DeregisterServer& request)
   return was_live;
 }
 
+absl::Status ServerRegistry::NoneNamed(const std::string& name) const {
+  std::vector<std::string> live;
+  for (const auto& [id, server] : servers_) {
+    if (server.state.phase == MemberPhase::kLive) live.push_back(server.state.name);
+  }
+  return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
+                                          "\"; live servers: ", live.empty() ? "none" : NameList(live)));
+}
+
 absl::StatusOr<ServerRegistry::Server*> ServerRegistry::FindForOperator(const std::string& name,
                                                                         std::string_view wanted) {
   const auto found = by_name_.find(name);
-  if (found == by_name_.end()) {
-    std::vector<std::string> live;
-    for (const auto& [id, server] : servers_) {
-      if (server.state.phase == MemberPhase::kLive) live.push_back(server.state.name);
-    }
-    return absl::NotFoundError(absl::StrCat("no server is named \"", CleanText(name),
-                                            "\"; live servers: ", live.empty() ? "none" : NameList(live)));
-  }
+  if (found == by_name_.end()) return NoneNamed(name);
   Server& server = servers_.at(found->second);
   const ServerState& state = server.state;
   if (state.phase != MemberPhase::kLive) {
@@ -343,16 +348,54 @@ std::vector<ServerState> ServerRegistry::States() const {
   return states;
 }
 
-std::vector<ServerView> ServerRegistry::Views(Now now) const {
-  std::vector<ServerView> views;
-  views.reserve(servers_.size());
-  for (const auto& [id, server] : servers_) {
-    views.push_back({.state = server.state,
-                     .heard = server.heard,
-                     .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / 1'000'000,
-                     .load = server.load});
+absl::StatusOr<ServersPage> ServerRegistry::Page(const ListServers& request, Now now) const {
+  if (!request.name.empty() && !by_name_.contains(request.name)) return NoneNamed(request.name);
+  // The token is the id with which the page begins.
+  const absl::StatusOr<uint64_t> from =
+      request.page_token.empty() ? 0 : NumberInToken(request.page_token, request.page_token);
+  if (!from.ok()) return from.status();
+  ServersPage page;
+  PageRoom room;
+  for (auto it = servers_.lower_bound(ServerId(*from)); it != servers_.end(); ++it) {
+    const auto& [id, server] = *it;
+    if (!request.name.empty() && server.state.name != request.name) continue;
+    ServerView view = {.state = server.state,
+                       .heard = server.heard,
+                       .last_heartbeat_age_ms = (now.monotonic_ns - server.last_heartbeat_ns) / kNsPerMs,
+                       .load = server.load,
+                       .rates = RatesOf(server)};
+    const bool is_full = request.page_size != 0 && page.servers.size() == request.page_size;
+    if (is_full || !room.Take(MostBytes(view))) {
+      page.next_page_token = absl::StrCat(id.value());
+      break;
+    }
+    page.servers.push_back(std::move(view));
   }
-  return views;
+  return page;
+}
+
+void ServerRegistry::NoteLoad(const ServerLoad& load, Now now, Server* server) {
+  server->load = BoundedLoad(load);
+  server->heard = true;
+  LoadGrowth::Totals totals{};
+  totals[kBytesIn] = load.bytes_in;
+  totals[kBytesOut] = load.bytes_out;
+  totals[kChunks] = load.chunks_reduced;
+  totals[kOps] = load.ops;
+  totals[kRefusals] = load.refusals;
+  totals[kReduceNs] = load.reduce_ns_total;
+  server->growth.Note(totals, now);
+}
+
+std::optional<ServerRates> ServerRegistry::RatesOf(const Server& server) {
+  const std::optional<LoadGrowth::Growth> lately = server.growth.Get();
+  if (!lately.has_value()) return std::nullopt;
+  return ServerRates{.bytes_in = lately->PerSecond(kBytesIn),
+                     .bytes_out = lately->PerSecond(kBytesOut),
+                     .chunks_reduced = lately->PerSecond(kChunks),
+                     .ops = lately->PerSecond(kOps),
+                     .refusals = lately->PerSecond(kRefusals),
+                     .reducing = lately->PerSecond(kReduceNs) / kNsPerS};
 }
 
 void ServerRegistry::GrantLease(Server* server, Now now) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "core/ids.h"
 #include "core/now.h"
 #include "core/shard_map.h"
+#include "scheduler/machine/recent_growth.h"
 #include "scheduler/machine/scheduler_requests.h"
 #include "scheduler/machine/scheduler_responses.h"
 #include "scheduler/machine/scheduler_state.h"
@@ -93,26 +95,37 @@ class ServerRegistry {
   // A shard for each I/O thread of each live server that serves all jobs and does not drain.
   std::vector<Shard> LiveShards() const;
   std::vector<ServerState> States() const;
-  std::vector<ServerView> Views(Now now) const;
+  // InvalidArgument: the page token is none. NotFound: no server has the name that is asked for.
+  absl::StatusOr<ServersPage> Page(const ListServers& request, Now now) const;
 
  private:
   // Of a server that need not leave any more.
   enum class Recall { kNone, kToBeTold, kTold };
 
+  // Places of what grows.
+  enum Place : size_t { kBytesIn, kBytesOut, kChunks, kOps, kRefusals, kReduceNs, kPlaces };
+  using LoadGrowth = RecentGrowth<kPlaces>;
+
   struct Server {
     ServerState state;
     Recall recall = Recall::kNone;
     ServerLoad load;
-    bool heard = false;  // its load is known: it has sent a heartbeat to this scheduler
+    LoadGrowth growth = {};  // of its load
+    bool heard = false;      // its load is known: it has sent a heartbeat to this scheduler
     uint64_t lease_expires_ns = 0;
     uint64_t last_heartbeat_ns = 0;
     uint64_t gone_order = 0;  // the higher, the later it was gone
   };
 
+  static void NoteLoad(const ServerLoad& load, Now now, Server* server);
+  // nullopt: not known yet.
+  static std::optional<ServerRates> RatesOf(const Server& server);
   static bool IsInMaps(const Server& server) {
     return server.state.phase == MemberPhase::kLive && !server.state.draining && server.recall == Recall::kNone;
   }
   absl::Status CheckRoom(const RegisterServer& request) const;
+  // NotFound, with the live servers: of a name that no server has.
+  absl::Status NoneNamed(const std::string& name) const;
   // What an operator wants of it: "drain". Errors: those of Drain.
   absl::StatusOr<Server*> FindForOperator(const std::string& name, std::string_view wanted);
   void GrantLease(Server* server, Now now);

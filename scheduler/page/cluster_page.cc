@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/scheduler_channel.h"
+#include "proto/status_pages.h"
 #include "proto/status_text.h"
 #include "scheduler/page/page_files.h"
 
@@ -83,18 +84,23 @@ absl::StatusOr<std::string> ClusterPage::Document() {
 
 absl::StatusOr<std::string> ClusterPage::Ask() {
   const auto deadline = std::chrono::system_clock::now() + kPatience;
-  const auto call = [&](auto method, const auto& request, auto* response) {
+  const auto call = [&]<typename Request, typename Response>(
+                        grpc::Status (v1::Status::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                        const Request& request) -> absl::StatusOr<Response> {
     grpc::ClientContext context;
     context.set_deadline(deadline);
-    return (status_.get()->*method)(&context, request, response);
+    Response response;
+    const grpc::Status status = (status_.get()->*method)(&context, request, &response);
+    if (!status.ok()) return Unanswered(status);
+    return response;
   };
-  v1::Cluster cluster;
-  v1::ListServersResponse servers;
-  v1::ListJobsResponse jobs;
-  grpc::Status status = call(&v1::Status::Stub::GetCluster, v1::GetClusterRequest(), &cluster);
-  if (status.ok()) status = call(&v1::Status::Stub::ListServers, v1::ListServersRequest(), &servers);
-  if (status.ok()) status = call(&v1::Status::Stub::ListJobs, v1::ListJobsRequest(), &jobs);
-  if (!status.ok()) return Unanswered(status);
+  const auto cluster = call(&v1::Status::Stub::GetCluster, v1::GetClusterRequest());
+  if (!cluster.ok()) return cluster.status();
+  const auto servers =
+      ReadServers({}, [&](const v1::ListServersRequest& page) { return call(&v1::Status::Stub::ListServers, page); });
+  if (!servers.ok()) return servers.status();
+  auto jobs = ReadJobs({}, [&](const v1::ListJobsRequest& page) { return call(&v1::Status::Stub::ListJobs, page); });
+  if (!jobs.ok()) return jobs.status();
   grpc::ClientContext context;
   context.set_deadline(deadline);
   const auto reader = status_->ListEvents(&context, v1::ListEventsRequest());
@@ -103,12 +109,11 @@ absl::StatusOr<std::string> ClusterPage::Ask() {
     events.push_back(event);
     if (events.size() > kNewestEvents) events.pop_front();
   }
-  status = reader->Finish();
-  if (!status.ok()) return Unanswered(status);
+  if (const grpc::Status status = reader->Finish(); !status.ok()) return Unanswered(status);
   std::vector<std::string> shown_jobs;
-  for (v1::JobStatus& job : *jobs.mutable_jobs()) shown_jobs.push_back(JobJson(&job));
-  return absl::StrCat("{\"at_unix_ms\":", UnixMs(), ",\"cluster\":", ToJson(cluster),
-                      ",\"servers\":", JsonList(servers.servers()), ",\"jobs\":[", absl::StrJoin(shown_jobs, ","),
+  for (v1::JobStatus& job : *jobs->mutable_jobs()) shown_jobs.push_back(JobJson(&job));
+  return absl::StrCat("{\"at_unix_ms\":", UnixMs(), ",\"cluster\":", ToJson(*cluster),
+                      ",\"servers\":", JsonList(servers->servers()), ",\"jobs\":[", absl::StrJoin(shown_jobs, ","),
                       "],\"events\":", JsonList(events), "}");
 }
 

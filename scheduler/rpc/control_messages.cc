@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/version.h"
+#include "scheduler/rpc/load_messages.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -36,74 +36,11 @@ std::vector<GivenUpRequest> GivenUpOf(const Message& message) {
   return requests;
 }
 
-ServerLoad FromMessage(const v1::ServerLoad& message) {
-  return {.bytes_in = message.bytes_in(),
-          .bytes_out = message.bytes_out(),
-          .chunks_reduced = message.chunks_reduced(),
-          .refusals = message.refusals(),
-          .groups_open = message.groups_open(),
-          .peers = message.peers(),
-          .shared_memory_peers = message.shared_memory_peers(),
-          .transports = message.transports(),
-          .corrupted_payloads = message.corrupted_payloads(),
-          .slot_memory_used_bytes = message.slot_memory_used_bytes(),
-          .refusals_by_reason = {message.refusals_by_reason().begin(), message.refusals_by_reason().end()}};
-}
-
-void ToMessage(const ServerLoad& load, v1::ServerLoad* message) {
-  message->set_bytes_in(load.bytes_in);
-  message->set_bytes_out(load.bytes_out);
-  message->set_chunks_reduced(load.chunks_reduced);
-  message->set_refusals(load.refusals);
-  message->set_groups_open(load.groups_open);
-  message->set_peers(load.peers);
-  message->set_shared_memory_peers(load.shared_memory_peers);
-  message->set_transports(load.transports);
-  message->set_corrupted_payloads(load.corrupted_payloads);
-  message->set_slot_memory_used_bytes(load.slot_memory_used_bytes);
-  message->mutable_refusals_by_reason()->insert(load.refusals_by_reason.begin(), load.refusals_by_reason.end());
-}
-
 NodeReduceRequest FromMessage(const v1::NodeReduceRequest& message) {
   return {.choice = message.choice(),
           .possible = message.possible(),
           .node_identity = message.node_identity(),
           .can_rails = message.can_rails()};
-}
-
-void ToMessage(const RankView& view, v1::RankStatus* message) {
-  message->set_rank(view.rank.value());
-  message->set_node(view.state.node);
-  message->set_pid(view.state.pid);
-  message->set_incarnation(view.state.incarnation.value());
-  message->set_state(std::string(MemberPhaseName(view.state.phase)));
-  message->set_reason(view.state.reason);
-  message->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
-  v1::WorkerLoad* load = message->mutable_load();
-  load->set_ops_completed(view.load.ops_completed);
-  load->set_ops_failed(view.load.ops_failed);
-  load->set_bytes_pushed(view.load.bytes_pushed);
-  load->set_bytes_pulled(view.load.bytes_pulled);
-  load->set_op_time_ns_total(view.load.op_time_ns_total);
-  load->set_away_ns_total(view.load.away_ns_total);
-  load->set_counted_ns_total(view.load.counted_ns_total);
-  load->set_transports(view.load.transports);
-}
-
-void ToMessage(const GroupView& view, v1::GroupStatus* message) {
-  message->set_group_id(view.state.id.value());
-  message->set_name(view.state.name);
-  message->set_epoch(view.state.epoch.value());
-  for (const JobRank rank : view.state.ranks) message->add_ranks(rank.value());
-  message->set_max_chunk_bytes(view.state.max_chunk_bytes);
-  message->set_state(!view.open ? "waiting" : view.state.failure.empty() ? "open" : "failed");
-  message->set_wire(std::string(WireFormatName(view.state.wire)));
-  for (const JobRank rank : view.missing_ranks) message->add_missing_ranks(rank.value());
-  if (view.open) message->set_node_reduce(std::string(NodeReduceModeName(view.state.node_reduce)));
-  if (view.state.rail.has_value()) {
-    message->set_rail(view.state.rail->index);
-    message->set_rails(view.state.rail->layout.ranks_per_node);
-  }
 }
 
 }  // namespace
@@ -241,14 +178,7 @@ HeartbeatWorker FromMessage(const v1::HeartbeatWorkerRequest& message) {
   return {.job = JobId(message.job_id()),
           .rank = JobRank(message.rank()),
           .incarnation = Incarnation(message.incarnation()),
-          .load = {.ops_completed = message.load().ops_completed(),
-                   .ops_failed = message.load().ops_failed(),
-                   .bytes_pushed = message.load().bytes_pushed(),
-                   .bytes_pulled = message.load().bytes_pulled(),
-                   .op_time_ns_total = message.load().op_time_ns_total(),
-                   .away_ns_total = message.load().away_ns_total(),
-                   .counted_ns_total = message.load().counted_ns_total(),
-                   .transports = message.load().transports()},
+          .load = FromMessage(message.load()),
           .server_waits = ServerWaitsOf(message)};
 }
 
@@ -297,16 +227,12 @@ SendTrace FromMessage(const v1::SendTraceRequest& message) {
 GetTrace FromMessage(const v1::GetTraceRequest& message) {
   return {.trace = message.trace_id(), .member = message.member()};
 }
-GetCluster FromMessage(const v1::GetClusterRequest&) { return {}; }
-ListServers FromMessage(const v1::ListServersRequest&) { return {}; }
-ListJobs FromMessage(const v1::ListJobsRequest&) { return {}; }
-GetShardMap FromMessage(const v1::GetShardMapRequest&) { return {}; }
-
 void ToMessage(const ServerRegistered& response, v1::RegisterServerResponse* message) {
   message->set_server_id(response.server.value());
   message->set_lease_ttl_ms(response.lease_ttl_ms);
   message->set_token_key(response.token_key.data(), response.token_key.size());
   message->set_epoch(response.epoch.value());
+  message->set_scheduler_is_colocated(response.is_colocated);
 }
 
 void ToMessage(const ServerRenewed& response, v1::HeartbeatServerResponse* message) {
@@ -399,79 +325,6 @@ void ToMessage(const WorkerRenewed& response, v1::HeartbeatWorkerResponse* messa
   for (const std::string& wait : response.waits) message->add_waits(wait);
   for (const std::string& line : response.news) message->add_news(line);
   if (response.trace.has_value()) ToMessage(*response.trace, message->mutable_trace());
-}
-
-void ToMessage(const ClusterView& response, v1::Cluster* message) {
-  message->set_cluster_id(response.cluster_id);
-  message->set_software_version(kSoftwareVersion);
-  message->set_epoch(response.epoch.value());
-  message->set_servers_live(response.servers_live);
-  message->set_servers_lost(response.servers_lost);
-  message->set_jobs(response.jobs);
-  message->set_workers(response.workers);
-  message->set_started_at_unix_ms(response.started_at_unix_ms);
-  message->set_lease_ttl_ms(response.lease_ttl_ms);
-  message->set_store(response.store);
-  message->set_now_unix_ms(response.now_unix_ms);
-}
-
-void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message) {
-  for (const ServerView& view : response) {
-    v1::ServerStatus* server = message->add_servers();
-    server->set_heard(view.heard);
-    server->set_server_id(view.state.id.value());
-    server->set_name(view.state.name);
-    server->set_incarnation(view.state.incarnation.value());
-    server->set_node(view.state.node);
-    for (const std::string& address : view.state.addresses) server->add_addresses(address);
-    server->set_state(std::string(ServerStateName(view.state)));
-    server->set_reason(view.state.reason);
-    server->set_last_heartbeat_age_ms(view.last_heartbeat_age_ms);
-    server->set_registered_at_unix_ms(view.state.registered_at_unix_ms);
-    server->set_slot_memory_bytes(view.state.slot_memory_bytes);
-    server->set_software_version(view.state.software_version);
-    server->set_transports(view.state.transports);
-    server->set_job_id(view.state.job.value());
-    ToMessage(view.load, server->mutable_load());
-  }
-}
-
-void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* message) {
-  for (const JobView& view : response) {
-    v1::JobStatus* job = message->add_jobs();
-    job->set_job_id(view.job.value());
-    job->set_name(view.name);
-    job->set_world_size(view.world_size);
-    job->set_state(std::string(JobPhaseName(view.phase)));
-    job->set_started_at_unix_ms(view.started_at_unix_ms);
-    job->set_failure(view.failure);
-    job->set_load_is_whole(view.load_is_whole);
-    for (const RankView& rank : view.ranks) ToMessage(rank, job->add_ranks());
-    for (const GroupView& group : view.groups) ToMessage(group, job->add_groups());
-    for (const SlowRank& slow : view.slow_ranks) {
-      v1::SlowRank* const rank = job->add_slow_ranks();
-      rank->set_rank(slow.rank.value());
-      rank->set_waited_share(slow.waited_share);
-      rank->set_cause(std::string(SlowCauseName(slow.cause)));
-      rank->set_advice(std::string(SlowCauseText(slow.cause)));
-      rank->set_since_unix_ms(slow.since_unix_ms);
-    }
-    for (const SlowServer& slow : view.slow_servers) {
-      v1::SlowServer* const server = job->add_slow_servers();
-      server->set_server_id(slow.server.value());
-      server->set_name(slow.name);
-      server->set_node(slow.node);
-      server->set_waited_share(slow.waited_share);
-      server->set_cause(std::string(slow.CauseName()));
-      if (slow.late_rank.has_value()) server->set_late_rank(slow.late_rank->value());
-      server->set_advice(slow.Advice());
-      server->set_since_unix_ms(slow.since_unix_ms);
-    }
-  }
-}
-
-void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message) {
-  ToMessage(*response, message);
 }
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message) {

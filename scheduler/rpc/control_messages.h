@@ -57,8 +57,8 @@ void ToMessage(const Done& response, v1::CloseGroupsResponse* message);
 void ToMessage(const Done& response, v1::LeaveJobResponse* message);
 void ToMessage(const ServerReported& response, v1::ReportServerResponse* message);
 void ToMessage(const ClusterView& response, v1::Cluster* message);
-void ToMessage(const std::vector<ServerView>& response, v1::ListServersResponse* message);
-void ToMessage(const std::vector<JobView>& response, v1::ListJobsResponse* message);
+void ToMessage(const ServersPage& response, v1::ListServersResponse* message);
+void ToMessage(const JobsPage& response, v1::ListJobsResponse* message);
 void ToMessage(const std::shared_ptr<const ShardMap>& response, v1::ShardMap* message);
 
 void ToMessage(const GroupMap& group, v1::GroupMap* message);

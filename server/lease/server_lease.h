@@ -29,6 +29,7 @@ struct ServerLease {
   uint64_t ttl_ms = 0;
   TokenKey token_key{};
   Epoch epoch;
+  bool scheduler_is_colocated = false;  // it runs inside a worker, and ends with a rank
 };
 
 struct LeaseRenewal {

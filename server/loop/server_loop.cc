@@ -65,6 +65,8 @@ ServerCounters ServerLoop::counters() const {
   TransportReport report = transport_->Report({});
   counters.transports = std::move(report.description);
   counters.corrupted_payloads = report.corrupted_payloads;
+  counters.strangers = report.strangers;
+  counters.last_stranger = std::move(report.last_stranger);
   counters.shared_memory_peers = static_cast<uint32_t>(report.shared_memory_peers);
   return counters;
 }
@@ -75,7 +77,7 @@ void ServerLoop::Execute() {
       // room for it, the worker would wait for ever, so the connection is closed.
       [this](const SendNoteAction& action) {
         const absl::Status status = transport_->SendNote(action.peer, action.note.view());
-        if (absl::IsResourceExhausted(status)) transport_->Close(action.peer);
+        if (absl::IsResourceExhausted(status) && !action.may_be_missed) transport_->Close(action.peer);
       },
       [this](const AcceptAction& action) {
         if (!action.into_slot && loans_.Take(action.offer, action.offset)) {

@@ -21,6 +21,8 @@ namespace shoal {
 struct SendNoteAction {
   PeerId peer;
   Note note;
+  // It is said again if it stays true: a peer that does not read its notes may miss this one.
+  bool may_be_missed = false;
 };
 
 struct AcceptAction {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,14 @@ struct ServerCounters {
   uint32_t shared_memory_peers = 0;  // of them
   std::string transports;            // what the connections use now, human-readable
   uint64_t corrupted_payloads = 0;   // contributions whose checksum was wrong on arrival, where that is checked
+  uint64_t strangers = 0;            // connections that were closed since they did not begin with a greeting of ours
+  std::string last_stranger;         // where the newest came from, and what was wrong
   uint64_t slot_memory_used_bytes = 0;
   uint32_t slots = 0;  // of the open groups
   uint32_t slots_in_use = 0;
   uint32_t pending_pushes = 0;                     // that wait for a slot
+  std::map<JobId, uint64_t> memory_by_job;         // bytes of slot_memory_used_bytes, of those with open groups
+  uint64_t reduce_ns_total = 0;                    // for which it was summing; ServerThread adds it
   std::array<uint64_t, kRefusalCount> refusals{};  // by number of Refusal
   std::vector<AbsentRank> absent_ranks;            // kMaxAbsentRanksListed at most
   std::vector<LateRankOfGroup> late_ranks;         // kMaxLateRanksOfServer at most, of each I/O thread

@@ -360,7 +360,8 @@ void ServerMachine::ReportGathering(const ServerGroup& group, Now now, ServerAct
     for (uint32_t r = 0; r < group.size(); ++r) {
       if (!slot.Has(Rank(r)) || !group.IsPresent(Rank(r))) continue;
       header.rank = Rank(r);
-      actions->push_back(SendNoteAction{group.rank_state(Rank(r)).peer, MakeWaiting(header, waiting)});
+      actions->push_back(
+          SendNoteAction{group.rank_state(Rank(r)).peer, MakeWaiting(header, waiting), /*may_be_missed=*/true});
     }
   }
 }
@@ -377,7 +378,8 @@ void ServerMachine::ReportUncommitted(const ServerGroup& group, Now now, ServerA
                              .epoch = group.epoch(),
                              .op = state.waits_for_commit,
                              .rank = Rank(r)};
-    actions->push_back(SendNoteAction{state.peer, MakeWaiting(header, group.RanksBehind(state.waits_for_commit))});
+    actions->push_back(SendNoteAction{state.peer, MakeWaiting(header, group.RanksBehind(state.waits_for_commit)),
+                                      /*may_be_missed=*/true});
   }
 }
 
@@ -396,6 +398,7 @@ ServerCounters ServerMachine::counters() const {
     counters.slots += cell.group->slot_count();
     counters.slots_in_use += cell.group->SlotsInUse();
     counters.pending_pushes += cell.group->pending_count();
+    counters.memory_by_job[cell.group->job()] += cell.group->region_bytes();
   }
   counters.absent_ranks = AbsentRanks();
   counters.late_ranks = LateRanks();

@@ -19,6 +19,7 @@
 #include "process/scheduler_address.h"
 #include "proto/scheduler_channel.h"
 #include "proto/shared_messages.h"
+#include "server/rpc/load_message.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 
 namespace shoal {
@@ -33,26 +34,6 @@ std::string ShortText(const grpc::Status& status, uint64_t timeout_ms) {
     return absl::StrCat("what answers there is not a scheduler of Shoal (", text, ")");
   }
   return ShortReason(text);
-}
-
-v1::ServerLoad MakeLoad(const ServerCounters& counters) {
-  v1::ServerLoad load;
-  load.set_bytes_in(counters.bytes_in);
-  load.set_bytes_out(counters.bytes_out);
-  load.set_chunks_reduced(counters.chunks_reduced);
-  load.set_refusals(counters.RefusalTotal());
-  load.set_groups_open(counters.groups_open);
-  load.set_peers(counters.peers);
-  load.set_shared_memory_peers(counters.shared_memory_peers);
-  load.set_transports(counters.transports);
-  load.set_corrupted_payloads(counters.corrupted_payloads);
-  load.set_slot_memory_used_bytes(counters.slot_memory_used_bytes);
-  for (size_t reason = 0; reason < counters.refusals.size(); ++reason) {
-    if (counters.refusals[reason] == 0) continue;
-    (*load.mutable_refusals_by_reason())[std::string(RefusalName(static_cast<Refusal>(reason)))] =
-        counters.refusals[reason];
-  }
-  return load;
 }
 
 v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
@@ -72,8 +53,10 @@ v1::RegisterServerRequest ToMessage(const ServerRegistration& registration) {
 }
 
 absl::StatusOr<ServerLease> LeaseOf(const v1::RegisterServerResponse& response) {
-  ServerLease lease{
-      .server = ServerId(response.server_id()), .ttl_ms = response.lease_ttl_ms(), .epoch = Epoch(response.epoch())};
+  ServerLease lease{.server = ServerId(response.server_id()),
+                    .ttl_ms = response.lease_ttl_ms(),
+                    .epoch = Epoch(response.epoch()),
+                    .scheduler_is_colocated = response.scheduler_is_colocated()};
   if (response.token_key().size() != lease.token_key.size() || lease.ttl_ms == 0) {
     return absl::InternalError(absl::StrCat("the scheduler's answer has a token key of ", response.token_key().size(),
                                             " bytes and a lease of ", lease.ttl_ms, " ms"));
@@ -117,7 +100,7 @@ class GrpcControlLink : public ControlLink {
     v1::HeartbeatServerRequest request;
     request.set_server_id(call.server.value());
     request.set_incarnation(call.incarnation.value());
-    *request.mutable_load() = MakeLoad(load);
+    ToMessage(load, request.mutable_load());
     for (const AbsentRank& absent : load.absent_ranks) {
       v1::AbsentRank* const reported = request.add_absent_ranks();
       reported->set_job_id(absent.job.value());

@@ -123,7 +123,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
   std::optional<ServerMachineOptions> machine_options = AwaitServe();
   if (!machine_options.has_value()) return;
   machine_options->slot_memory_bytes = memory_->bytes().size();
-  InlineReducer reducer;
+  TimedReducer reducer(std::make_unique<InlineReducer>());
   const EventSink log = [this](const LogEvent& event) {
     if (options_.log) options_.log(event);
     if (event.kind == EventKind::kShardGroupFailed && options_.on_group_failed) {
@@ -131,7 +131,7 @@ void ServerThread::Run(std::promise<absl::StatusOr<Listening>>* listening) {
     }
   };
   ServerLoop loop(*machine_options, transport.get(), &reducer, memory_->bytes(), log);
-  RunLoop(transport.get(), &loop);
+  RunLoop(transport.get(), reducer, &loop);
 }
 
 // Peers that connect this early wait in the listener's backlog.
@@ -145,7 +145,7 @@ std::optional<ServerMachineOptions> ServerThread::AwaitServe() {
   }
 }
 
-void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
+void ServerThread::RunLoop(Transport* transport, const TimedReducer& reducer, ServerLoop* loop) {
   uint64_t progress_ns = 0;
   uint64_t published_ns = 0;
   uint64_t absences_published = 0;
@@ -171,7 +171,7 @@ void ServerThread::RunLoop(Transport* transport, ServerLoop* loop) {
     const uint64_t publish_ns = waited_for ? 0 : published_ns + kPublishIntervalNs;
     if (changed && now.monotonic_ns >= publish_ns) {
       absences_published = loop->absences_noted();
-      Publish(*loop);
+      Publish(*loop, reducer);
       published_ns = now.monotonic_ns;
       changed = false;
     }
@@ -201,8 +201,9 @@ bool ServerThread::TakeOrders(ServerLoop* loop) {
   return !orders.stop;
 }
 
-void ServerThread::Publish(const ServerLoop& loop) {
-  const ServerCounters counters = loop.counters();
+void ServerThread::Publish(const ServerLoop& loop, const TimedReducer& reducer) {
+  ServerCounters counters = loop.counters();
+  counters.reduce_ns_total = reducer.work_ns();
   OpenGroups open_groups = draining_ ? loop.open_groups() : OpenGroups();
   bool rank_became_absent = false;
   {

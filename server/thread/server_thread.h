@@ -24,6 +24,7 @@
 #include "net/wake_up.h"
 #include "server/loop/server_loop.h"
 #include "server/thread/memory_nodes.h"
+#include "server/thread/timed_reducer.h"
 
 namespace shoal {
 
@@ -96,10 +97,10 @@ class ServerThread {
   // The rest runs on the thread.
   void Run(std::promise<absl::StatusOr<Listening>>* listening);
   std::optional<ServerMachineOptions> AwaitServe();
-  void RunLoop(Transport* transport, ServerLoop* loop);
+  void RunLoop(Transport* transport, const TimedReducer& reducer, ServerLoop* loop);
   // False: stop.
   bool TakeOrders(ServerLoop* loop);
-  void Publish(const ServerLoop& loop);
+  void Publish(const ServerLoop& loop, const TimedReducer& reducer);
 
   const ServerThreadOptions options_;
   const std::unique_ptr<OwnedMemory> memory_;

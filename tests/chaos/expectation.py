@@ -166,6 +166,8 @@ def patience(world: World, job: Job, now: float, changed_at: float, members: Seq
             bound_s = max(bound_s, promises.way_around_s(shape))
     if not world.works_for(job, open_now, members):
         return Patience(since, float("inf"), "the group can't work")
-    if any(incident.kind in IMPAIRMENTS and world.concerns(incident.fault, job) for incident in open_now):
-        bound_s, why = IMPAIRED_FACTOR * bound_s, why + ", over an impaired link"
+    impaired = [each for each in open_now if each.kind in IMPAIRMENTS and world.concerns(each.fault, job)]
+    if impaired:
+        queue_s = max(world.queue_s(incident, open_now) for incident in impaired)
+        bound_s, why = max(IMPAIRED_FACTOR * bound_s, bound_s + queue_s), why + ", over an impaired link"
     return Patience(since, bound_s, why)

@@ -185,6 +185,8 @@ def violation_lines(record: dict) -> list[str]:
         first = violation["text"].split("\n", 1)[0]
         open_then = "; ".join(violation["open_faults"])
         lines.append(f"- {violation['at_s']:.1f} s, {violation['kind']}: {first} (open: {open_then})")
+        if "came_of_it" in violation:  # written into the record by whoever looked into it
+            lines.append(f"  {violation['came_of_it']}")
     return lines
 
 

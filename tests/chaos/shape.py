@@ -39,6 +39,11 @@ class Job:
         of_a_group = min(self.in_flight * -(-self.most_bytes // smallest_bytes), MOST_CREDIT_CHUNKS * servers)
         return self.group_slots * of_a_group
 
+    @property
+    def most_bytes_under_way(self) -> int:
+        """Of one rank: of the tensors of all its ops that are open."""
+        return self.group_slots * self.in_flight * self.most_bytes
+
     def needs_servers(self, members: Sequence[int]) -> bool:
         """Whether a group of these ranks does: those that are all on one node reduce among themselves."""
         alone = len(members) > 1 and len({self.nodes[rank] for rank in members}) == 1

@@ -5,6 +5,7 @@ SHOAL_CHAOS_SECONDS: how long, instead of three minutes.
 
 import concurrent.futures
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -13,7 +14,10 @@ import time
 
 import pytest
 
+from chaos import schedule
+from chaos.fault import Fault
 from chaos.paths import ROOT, SCHEDULES
+from chaos.shape import SHAPES
 
 from rig.nodes import marked_processes  # isort: skip
 
@@ -31,6 +35,7 @@ SURVIVED = [
     "one_way_server_to_rank",
     "one_way_rank_to_server",
     "job_started_again",
+    "job_ended_before_all_ranks_had_come",
     "report_that_cannot_be_acted_on",
     "group_made_while_a_path_is_cut",
     "many_closed_groups_then_server_dies",
@@ -73,6 +78,22 @@ def test_i10_what_once_ended_a_job_is_survived():
     for name, each in runs.items():
         done = each.result()
         assert done.returncode == 0, f"{name}:\n{done.stdout[-5000:]}\n{done.stderr[-10000:]}"
+
+
+def test_f18_a_payload_that_was_changed_can_be_told_from_the_logs(tmp_path: pathlib.Path):
+    faults = tuple(Fault("payload-corrupt", 3.0, 8.0, server, amount=0.2) for server in SHAPES["small"].server_names)
+    written = tmp_path / "changed.json"
+    schedule.save(schedule.Schedule(SHAPES["small"], faults, calm_s=8.0), written)
+    done = run("--only", str(written), "--logs", str(tmp_path / "logs"), timeout_s=START_AND_END_S)
+    assert done.returncode == 0, f"{done.stdout[-5000:]}\n{done.stderr[-10000:]}"
+    logs = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "logs").iterdir()}
+    told("F18", "payload-corrupted", "wrong checksum", [text for name, text in logs.items() if "server-" in name])
+    told("F18", "group-moved", "checksum", [text for name, text in logs.items() if name.startswith("scheduler-")])
+
+
+def told(clause: str, kind: str, text: str, logs: list[str]) -> None:
+    """As Cluster.told of tests/process."""
+    assert re.search(rf" {kind} .*{text}|{kind}.*: .*{text}", "\n".join(logs)), f"{clause} is not told:\n{logs}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])

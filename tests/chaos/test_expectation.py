@@ -41,6 +41,20 @@ def test_nothing_may_fail_when_nothing_is_wrong():
         assert not judge(failure(text, waited_s=60), world()).allowed
 
 
+def test_a_slow_link_may_hold_up_what_all_jobs_have_under_way_over_it():
+    def bound_s(kind: str, target: str, amount: float) -> float:
+        made = World(SHAPE)
+        made.incidents.append(Incident(Fault(kind, 0, 30, target, amount=amount), NOW - 10))
+        return patience(made, JOB, NOW, NOW - 50).bound_s
+
+    impaired_s = bound_s("link-loss", "server-0", 0.1)
+    assert bound_s("link-slow", "server-0", 1000.0) == impaired_s, "there is little time in that"
+    # Half of four ranks' tensors (two servers), by 1.25 MB/s.
+    under_way = 4 * JOB.group_slots * JOB.in_flight * JOB.most_bytes / 2
+    assert bound_s("link-slow", "server-0", 1.0) == promises.works_again_s(SHAPE) + under_way * 8 / 1e6
+    assert bound_s("link-slow", "worker-0", 1.0) == promises.works_again_s(SHAPE) + under_way / 2 * 8 / 1e6
+
+
 def test_a_full_disk_takes_the_etcd_member_beside_it_and_control_works_with_the_other_two():
     one_full = world(("disk-full", "control-1", 5, 0))
     assert one_full.ends_of("etcd-1") == (True, ETCD_CANNOT_WRITE)

@@ -74,6 +74,20 @@ class World:
             for incident in open_now
         )
 
+    def queue_s(self, incident: Incident, open_now: list[Incident]) -> float:
+        """How long a link that is slow takes for all that jobs may have under way over it, in one direction: an op can
+        be the last of that. 0: it is not slow."""
+        if incident.kind != "link-slow":
+            return 0.0
+        node, under_way_bytes = incident.fault.target, 0.0
+        for job in self.shape.jobs:
+            of_rank = job.most_bytes_under_way
+            under_way_bytes += of_rank * sum(1 for each in job.nodes if each == node)
+            if node in self.shape.server_nodes:
+                servers = len(self.usable_servers(sorted(set(job.nodes)), open_now))
+                under_way_bytes += of_rank * len(job.nodes) / max(servers, 1)
+        return under_way_bytes * 8 / (incident.fault.amount * 1e6)
+
     def control_members(self, nodes: list[str], open_now: list[Incident]) -> list[str]:
         """Control nodes whose scheduler (and etcd) run and can save, and which all the nodes reach."""
         full = {incident.fault.target for incident in open_now if incident.kind == "disk-full"}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/overloaded.h"
+#include "scheduler/machine/page_room.h"
 #include "scheduler/machine/scheduler_machine.h"
 #include "scheduler/rpc/control_messages.h"
 #include "scheduler/store/state_codec.h"
@@ -37,6 +38,14 @@ void RequireConverts(const Value& value) {
   Require(again.ParseFromString(message.SerializeAsString()), "an answer can be read");
 }
 
+template <typename Message, typename Page>
+void RequireFits(const Page& page) {
+  RequireConverts<Message>(page);
+  Message message;
+  ToMessage(page, &message);
+  Require(message.ByteSizeLong() <= kMaxPageBytes, "a page is no larger than callers are told");
+}
+
 void RequireConverts(const Response& response) {
   std::visit(Overloaded{
                  [](const Done& done) { RequireConverts<v1::LeaveJobResponse>(done); },
@@ -53,8 +62,8 @@ void RequireConverts(const Response& response) {
                  [](const WorkerRenewed& answer) { RequireConverts<v1::HeartbeatWorkerResponse>(answer); },
                  [](const ServerReported& answer) { RequireConverts<v1::ReportServerResponse>(answer); },
                  [](const ClusterView& answer) { RequireConverts<v1::Cluster>(answer); },
-                 [](const std::vector<ServerView>& answer) { RequireConverts<v1::ListServersResponse>(answer); },
-                 [](const std::vector<JobView>& answer) { RequireConverts<v1::ListJobsResponse>(answer); },
+                 [](const ServersPage& answer) { RequireFits<v1::ListServersResponse>(answer); },
+                 [](const JobsPage& answer) { RequireFits<v1::ListJobsResponse>(answer); },
                  [](const std::shared_ptr<const ShardMap>& answer) { RequireConverts<v1::ShardMap>(answer); },
              },
              response);

@@ -275,6 +275,20 @@ class Cluster:
 
         return self.wait_until(matching_event, f"an event {kind} about {subject}", timeout_s)
 
+    def told(self, clause: str, kind: str, text: str, by: Process | None = None) -> None:
+        """A clause of docs/failover.md can be told from an event of the scheduler: its kind, and what is found in
+        "SUBJECT: REASON". `by`: from what that process says instead, in a line with the event's key (none: any line).
+        test_clauses_are_told.py wants each clause to be told somewhere."""
+        if by is not None:
+            by.wait_for_line(f"{kind}.*{text}")
+            return
+
+        def is_told() -> bool:
+            events = [event for event in self.events() if event["kind"] == kind]
+            return any(re.search(text, f"{event.get('subject', '')}: {event.get('reason', '')}") for event in events)
+
+        self.wait_until(is_told, f"{clause} is told: an event {kind} with {text!r}")
+
     def wait_for_move(self, job: str, count: int) -> list[dict]:
         """The moves of the job's group, at least so many."""
 

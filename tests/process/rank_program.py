@@ -197,7 +197,7 @@ def make_and_close_groups(library: Library, worker: c_void_p, options: argparse.
         group_options = GroupOptions(name=b"churn %d" % number, max_chunk_bytes=options.chunk_bytes)
         library.call("shoal_group_create", worker, byref(group_options), byref(group))
         library.handle.shoal_group_close(group)
-        if number % (options.churn // 4) == 0:
+        if number % (options.churn // 10) == 0:
             print(f"made and closed {number} groups", flush=True)
 
 

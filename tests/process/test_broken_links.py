@@ -161,6 +161,8 @@ def test_f5_a_rank_is_cut_off_from_one_server_whose_lease_runs_on(undisturbed: s
         assert {server["state"] for server in cluster.servers().values()} == {"live"}
         kinds = [event["kind"] for event in cluster.events()]
         assert kinds.count("group-moved") == 1 and "rank-lost" not in kinds, kinds
+        cluster.told("F5", "group-moved", rf"rank 1 lost server {victim.name}: ")
+        cluster.told("F5", "rank-absent", r"rank=1\)", servers[victim.name])
 
 
 def test_f3_a_servers_cable_that_is_silent_for_a_short_time_costs_that_time_alone(undisturbed: set[str]):
@@ -220,7 +222,8 @@ def test_f12_the_schedulers_cable_is_silent_for_two_leases_and_nobody_is_called_
         wait_for_line_of_all(ranks, "^round 1 done$")
         time.sleep(2 * lease_ttl_s)  # how long it is broken
         cluster.network.mend_cable(cluster.network.control)
-        cluster.wait_for_event("scheduler-reached", "")
+        cluster.told("F12", "scheduler-reached", "")
+        cluster.told("F12", "scheduler-cut-off", "")
         reached_at = time.monotonic()
         cluster.wait_until(
             lambda: time.monotonic() > reached_at + 1.2 * lease_ttl_s, "all leases were renewed, or ran out"

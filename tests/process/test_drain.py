@@ -58,7 +58,8 @@ def test_f4_the_last_server_serves_its_groups_to_their_end(cluster: Cluster):
     result = drain(cluster, "alpha")
     assert result.returncode == 0, f"{result}"
     assert "WARNING: it is the last server of 1 open group(s)" in result.stdout
-    server.wait_for_line("an operator asked this server to leave")
+    cluster.told("F4", "drain-asked", "an operator asked this server to leave", server)
+    cluster.told("F4", "server-draining", "^server alpha: an operator asked for it")
     assert cluster.servers()["alpha"]["state"] == "draining"
     again = drain(cluster, "alpha", "--wait", "--deadline", "0.5")
     assert again.returncode == 1

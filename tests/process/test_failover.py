@@ -26,6 +26,10 @@ def test_f2_servers_killed_in_the_middle_of_an_op_down_to_the_last(cluster: Clus
         servers[name].send(signal.SIGKILL)
         wait_for_line_of_all(ranks, f"^round {number + 1} done$")
     cluster.wait_for_move("killed", 2)
+    cluster.told("F1", "group-moved", r'^group "world" of job "killed": to epoch \d+ with 1 shards: ')
+    cluster.told("F1", "shard-group-moved", r"\(job=\d+ group=\d+ epoch=\d+\): from epoch \d+", servers["gamma"])
+    cluster.told("F2", "group-moved", r'job "killed": .*: rank \d lost server beta: ')
+    cluster.told("F2", "server-lost", r"^server beta: no heartbeat for ")
     restarted = cluster.start_server("beta")
     moves = cluster.wait_for_move("killed", 3)
     assert "with 2 shards" in moves[-1]["reason"]
@@ -48,6 +52,8 @@ def test_f3_a_server_that_stands_still_is_done_without_and_may_come_back(cluster
     wait_for_line_of_all(ranks, "^round 2 done$")
     stopped.send(signal.SIGCONT)
     moves = cluster.wait_for_move("stopped", 2)
+    cluster.told("F3", "server-lost", r"^server alpha: no heartbeat for ")
+    cluster.told("F3", "server-returned", r"^server alpha: ")
     assert "with 2 shards" in moves[-1]["reason"]
     let_go_on(ranks, ROUNDS - 2)
     assert digests(ranks) == expected
@@ -64,6 +70,8 @@ def test_f4_servers_are_restarted_one_by_one_and_added_without_a_failed_op(clust
     for name in ("alpha", "beta"):
         servers[name].send(signal.SIGTERM)
         let_go_on(ranks)
+        cluster.told("F4", "server-left", rf"^server {name}: SIGTERM")
+        cluster.told("F4", "server-leaving", "SIGTERM", servers[name])
         assert servers[name].wait() == 0, f"{servers[name]}"
         assert "although groups are open" not in servers[name].output, "its group has moved: nothing is waited for"
         done += 1
@@ -88,9 +96,12 @@ def test_f12_everybody_shows_up_within_the_one_lease_that_a_restarted_scheduler_
     scheduler.wait()
     let_go_on(ranks)
     wait_for_line_of_all(ranks, "^round 1 done$")
-    server.wait_for_line("no lease from the scheduler")  # the ranks have asked in vain for as long
+    # The ranks have asked in vain for as long.
+    cluster.told("F12", "lease-missing", "no lease from the scheduler .*open groups continue", server)
     cluster.start_scheduler("--state-file", state_file, listen=address, lease_ttl_ms=LEASE_TTL_MS)
     back_at = time.monotonic()
+    cluster.told("F12", "scheduler-started", "")
+    cluster.told("F12", "lease-renewed-again", "answers again after", server)
     cluster.wait_until(
         lambda: time.monotonic() > back_at + 1.5 * LEASE_TTL_MS / 1000, "all leases were renewed, or ran out"
     )

@@ -59,6 +59,9 @@ def test_the_documented_metrics_are_those_that_are_exported_and_count_what_a_job
     of_scheduler = metrics(scheduler)
     assert of_scheduler["shoal_scheduler_leads"] == 1 and of_scheduler['shoal_scheduler_servers{state="live"}'] == 1
     assert of_scheduler['shoal_job_ranks{job="test"}'] == 2
+    ops = of_scheduler['shoal_job_ops_total{job="test"}']
+    assert of_scheduler['shoal_job_op_duration_seconds_bucket{job="test",le="+Inf"}'] == ops
+    assert of_server["shoal_server_reduce_seconds_total"] > 0
     assert of_scheduler['shoal_scheduler_events_total{event="group-opened"}'] == 1
     saves = of_scheduler['shoal_scheduler_saves_total{outcome="succeeded"}']
     assert of_scheduler["shoal_scheduler_save_seconds_count"] == saves > 0

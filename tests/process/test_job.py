@@ -77,6 +77,28 @@ def test_f13_ranks_that_differ_on_options_that_all_must_share_are_named(cluster:
     # Either may have asked first.
     mirrored = re.sub(r"is (\w+) on rank 0 and (\w+) on rank 1", r"is \2 on rank 1 and \1 on rank 0", text)
     assert all(word.startswith("INVALID_ARGUMENT") and (text in word or mirrored in word) for word in words), words
+    cluster.told("F13", "job-failed", rf'^job "test": .*({re.escape(text)}|{re.escape(mirrored)})')
+
+
+def test_f13_ranks_that_differ_on_an_op_are_named(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    for rank in [cluster.start_rank(0, 2, "--count", "1000"), cluster.start_rank(1, 2, "--count", "2000")]:
+        text = refusal(rank)
+        assert all(f"rank {number}" in text for number in (0, 1)) and "1000" in text and "2000" in text, text
+    cluster.told("F13", "group-failed", r'^group "world" of job "test": .*disagree on op 1')
+
+
+def test_f14_a_rank_that_stops_calling_is_named_at_the_deadline(cluster: Cluster):
+    cluster.start_scheduler()
+    cluster.start_server("alpha")
+    ranks = cluster.start_ranks(2, "--rounds", "2", "--hold", "--timeout-ms", SHORT_TIMEOUT_MS)
+    wait_for_line_of_all(ranks, "^round 0 done$")
+    ranks[0].say()
+    text = refusal(ranks[0])
+    assert text.startswith("DEADLINE_EXCEEDED") and "rank 1" in text, text
+    at_deadline = r'^group "world" of job "test": rank 0 on .*is not done after 3(\.\d)? s.*rank 1'
+    cluster.told("F14", "group-failed", at_deadline)
 
 
 def test_i1_same_bits_over_shared_memory_and_over_the_network(cluster: Cluster):
@@ -215,6 +237,8 @@ def test_no_memory_for_slots_is_told_to_the_worker(cluster: Cluster):
         assert text.startswith("RESOURCE_EXHAUSTED")
         assert "server tiny has no memory for the slots" in text
         assert "--slot-memory" in text
+    cluster.told("F20", "hello-refused", "no memory", server)
+    cluster.told("F20", "job-failed", r'^job "large": .*server tiny has no memory for the slots')
     assert len(digests(cluster.start_ranks(2, "--chunk-bytes", "4096", "--job", "small"))) == 1
     assert server.running()
 
@@ -226,6 +250,8 @@ def test_i7_f15_garbage_does_not_disturb_a_running_job(cluster: Cluster):
     wait_for_line_of_all(ranks, "^round 0 done$")
     data_address = server.wait_for_line(SERVER_LISTENS).group(2)
     held = pour_garbage(data_address, GARBAGE) + pour_garbage(cluster.scheduler_address, GARBAGE)
+    closed = rf"connections so far were closed, the last one from {LOOPBACK}:"
+    cluster.told("F15", "strangers-turned-away", closed, server)
     for rank in ranks:
         rank.say()
     wait_for_line_of_all(ranks, "^round 1 done$")
@@ -325,4 +351,4 @@ def test_signalled_server_does_not_wait_for_ever(cluster: Cluster, how: str):
     texts = [refusal(rank) for rank in ranks]
     codes = {text.partition(":")[0] for text in texts}
     assert "DEADLINE_EXCEEDED" in codes and codes <= {"DEADLINE_EXCEEDED", "ABORTED"}, texts
-    assert all("is not done after 3 s" in text for text in texts), texts
+    assert all(re.search(r"is not done after 3(\.\d)? s", text) for text in texts), texts

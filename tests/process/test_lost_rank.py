@@ -49,6 +49,8 @@ def test_i8_survivors_are_told_in_time_and_others_do_not_notice(
         wait_for_line_of_all(bystanders, "^round 1 done$")
         cluster.wait_until(lambda: load_of(cluster, "alpha") == before, "all memory of the job is free again")
         cluster.wait_until(lambda: state_of_job(cluster, "test") == "failed", "the scheduler counts the job as failed")
+        cluster.told("F11", "rank-lost", r'^rank 2 .*of job "test"')
+        cluster.told("F11", "job-failed", r'^job "test": .*rank 2')
     finally:
         if number == signal.SIGSTOP:
             ranks[2].send(signal.SIGCONT)

@@ -74,7 +74,8 @@ def test_each_of_three_schedulers_answers_for_the_one_that_leads(cluster: Cluste
     for address in schedulers.by_address:
         shown = schedulers.ask(address, "servers")
         assert [server["name"] for server in shown["servers"]] == ["alpha", "beta"]
-        assert "etcd at" in schedulers.ask(address, "status")["cluster"]["store"]
+        cluster_shown = schedulers.ask(address, "status")["cluster"]
+        assert "etcd at" in cluster_shown["store"] and cluster_shown["leader"] == leader
     ranks = [cluster.start_rank(rank, 2, "--scheduler", followers[1]) for rank in range(2)]
     assert [rank.wait() for rank in ranks] == [0, 0], ranks
     # What changes the cluster is passed on as well.
@@ -92,6 +93,9 @@ def test_i6_a_killed_leader_is_replaced_and_nobody_notices(cluster: Cluster, sch
     schedulers.by_address[leader].send(signal.SIGKILL)
     replacement = schedulers.leader(other_than=leader)
     assert time.monotonic() - killed_at < 4 * LEADER_LEASE_MS / 1000
+    cluster.told("F16", "leading-began", r"leads, term \d+", schedulers.by_address[replacement])
+    (other,) = [each for each in schedulers.by_address if each not in (leader, replacement)]
+    cluster.told("F16", "leader-followed", f"follows {replacement}", schedulers.by_address[other])
     assert schedulers.term(replacement) > schedulers.term(leader)
     for rank in ranks:
         rank.say("go on\ngo on")

@@ -71,6 +71,23 @@ def test_f11_a_killed_rank_is_noticed_long_before_its_lease(cluster: Cluster):
         assert told_s < 3
 
 
+def test_f11_a_job_that_was_ended_before_all_its_ranks_had_come_is_started_again_at_once(cluster: Cluster):
+    """The first process of the next run takes the place that was free, beside those of processes that are dead."""
+    cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
+    cluster.start_server("alpha")
+    too_few = [cluster.start_rank(rank, RANKS) for rank in (1, 2)]
+    wait_for_line_of_all(too_few, "^joined$")
+    for rank in too_few:
+        rank.send(signal.SIGKILL)
+        rank.wait()
+    ranks = []
+    for number in range(RANKS):
+        ranks.append(cluster.start_rank(number, RANKS, "--rounds", str(ROUNDS)))
+        ranks[-1].wait_for_line("^joined$")
+    assert len(digests(ranks)) == 1
+    cluster.told("F11", "rank-replaced", r'^rank 1 of job "test" .*: its process ended')
+
+
 def test_f11_a_job_that_was_ended_while_it_waited_for_servers_is_started_again_at_once(cluster: Cluster):
     cluster.start_scheduler(lease_ttl_ms=LEASE_TTL_MS)
     cluster.start_server("alpha")

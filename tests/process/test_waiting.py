@@ -29,6 +29,7 @@ def test_f17_a_rank_that_stops_calling_is_named(cluster: Cluster):
     ranks = start_job(cluster, 3)
     for rank in ranks[:2]:
         rank.say()
+    cluster.told("F17", "", WAITED + r"for rank 2 on ", ranks[0])
     ranks[0].wait_for_line(
         WAITED + r"for rank 2 on \S+ \([\d.]+ s left\): "
         r'all-reduce 2 of group "world" \(1000 float32\), 0 of \d+ chunks are back'
@@ -81,6 +82,7 @@ def test_f6_a_job_without_any_server_names_the_lost_one_and_waits_for_a_new_map(
     assert cluster_map.get("shards", []) == [], "no server is left"
     for rank in ranks:
         rank.say()
+    cluster.told("F6", "", r"for a new map from the scheduler \(server alpha \(\S+\) was lost", ranks[0])
     for number, rank in enumerate(ranks):
         rank.wait_for_line(
             rf'^shoal: rank {number} of job "test": waited [\d.]+ s for a new map from the scheduler '
@@ -106,6 +108,7 @@ def test_f10_a_rank_without_its_results_is_named_while_the_others_wait_to_leave(
         WAITED + r'for rank 1 on \S+ \([\d.]+ s left\): group "world" is closed here but stays '
         "until all ranks have their results of all-reduce 2$"
     )
+    cluster.told("F10", "", r"for rank 1 .*is closed here but stays until all ranks have their results", ranks[0])
     ranks[1].send(signal.SIGCONT)
     ranks[1].say()
     assert len(digests(ranks)) == 1
@@ -164,5 +167,7 @@ def test_f21_a_rank_that_gives_up_while_no_server_is_left_is_named_to_the_others
     assert text.startswith("DEADLINE_EXCEEDED") and "server alpha" in text
     told = refusal(patient)
     assert time.monotonic() - ended_at < 2
-    assert re.match(r'ABORTED: rank 0 on \S+: all-reduce 2 of group "world" .* is not done after 8 s', told), told
-    cluster.wait_for_event("group-failed", "world")
+    gave_up = r'rank 0 on \S+: all-reduce 2 of group "world" .*is not done after 8(\.\d)? s'
+    assert re.match(f"ABORTED: {gave_up}", told), told
+    cluster.told("F21", "group-failed", rf'^group "world" of job "test": {gave_up}')
+    cluster.told("F21", "job-failed", rf'^job "test": group "world": {gave_up}')

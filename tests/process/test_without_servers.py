@@ -37,6 +37,7 @@ def test_f6_ops_go_on_with_servers_of_the_ranks_and_give_way_to_the_next_one(clu
         )
     wait_for_line_of_all(ranks, "^round 1 done$")
     assert not any("runs a colocated server" in rank.output for rank in ranks[nodes:]), "one a node is enough"
+    cluster.told("F6", "colocation-requested", r'^job "orphans": no server is left \(server alpha is lost')
     colocated = [name for name, server in cluster.servers().items() if re.search(r"-job\d+-rank\d$", name)]
     assert len(colocated) == nodes
     moves = len(cluster.wait_for_move("orphans", nodes))

@@ -92,6 +92,21 @@ def test_premul_sum(cluster):
     run_ranks(2, reduce_premultiplied, environment=cluster.environment())
 
 
+def count_op_times() -> None:
+    dist.all_reduce(torch.ones(10))
+    statistics = shoal.statistics()
+    times = statistics["op_times"]
+    assert sum(bucket["ops"] for bucket in times) == statistics["ops_completed"] > 0
+    bounds = [bucket["at_most_ns"] for bucket in times]
+    assert bounds == sorted(set(bounds)) and bounds[-1] == 2**64 - 1
+    longest = max(bucket["at_most_ns"] for bucket in times if bucket["ops"] > 0)
+    assert statistics["op_time_ns_total"] <= longest * statistics["ops_completed"]
+
+
+def test_the_time_of_each_all_reduce_is_counted(cluster):
+    run_ranks(2, count_op_times, environment=cluster.environment())
+
+
 def keep_many_in_flight() -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     tensors = [torch.full((1 + 997 * i,), float(rank + i)) for i in range(200)]

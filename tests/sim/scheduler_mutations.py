@@ -33,6 +33,15 @@ SCHEDULER_MUTATIONS = [
         ),
     ),
     mutation(
+        "earlier-run-of-a-job-fails-the-next-one",
+        "F11: a job that was ended before all its ranks had come is started again at once",
+        (
+            "scheduler/machine/job_registry_evidence.cc",
+            "is_missed ? MemberPhase::kLost : MemberPhase::kLeft",
+            "MemberPhase::kLost",
+        ),
+    ),
+    mutation(
         "ranks-with-other-options-are-let-in",
         "ranks whose options differ are refused by name",
         (
@@ -116,6 +125,21 @@ SCHEDULER_MUTATIONS = [
             "scheduler/machine/scheduler_moves.cc",
             "if (state.epoch == request.epoch && reported != state.shards.end()) {",
             "if (state.epoch != request.epoch && reported != state.shards.end()) {",
+        ),
+    ),
+    mutation(
+        "one-job's-report-moves-the-groups-of-all",
+        "F5: a group that a fault does not concern is not touched",
+        (
+            "scheduler/machine/scheduler_moves.cc",
+            "    NoteReport(group, request, reported->server_name, now);\n    MoveIfNeeded(**job, group, now);\n",
+            "    const std::string server = reported->server_name;\n"
+            "    for (const auto& [id, each] : jobs_.jobs()) {\n"
+            "      for (auto& [other_id, other] : jobs_.GroupsOf(id).all()) {\n"
+            "        NoteReport(&other, request, server, now);\n"
+            "        MoveIfNeeded(each, &other, now);\n"
+            "      }\n"
+            "    }\n",
         ),
     ),
     mutation(

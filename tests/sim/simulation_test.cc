@@ -46,6 +46,7 @@ TEST(Simulation, EverySeedHolds) {
   EXPECT_GT(tally.device_copies, 100'000u) << "between tensors on devices and host memory";
   EXPECT_GT(tally.server_waits_told, 100u) << "windows that ranks told of";
   EXPECT_GT(tally.terms, 500u) << "of schedulers that were elected";
+  EXPECT_GT(tally.hosted_schedulers_ended, 10u) << "with their rank, in the middle of its job";
   EXPECT_GT(tally.refused_saves, 20u) << "of schedulers whose term was over";
   EXPECT_GT(tally.saves_unheard, 50u) << "saves whose answer did not come";
   EXPECT_GT(tally.hellos_to_ended_groups, 0u);

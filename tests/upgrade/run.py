@@ -3,8 +3,9 @@
 
 `make upgrade-check FROM=COMMIT`, or tests/upgrade/run.py --from COMMIT after a build. It compiles the programs of that
 commit in build/upgrade, then goes the way that docs/operating.md tells operators, and back: schedulers, servers one by
-one, then jobs. Every op must end well, with the bits of a run in which nothing was replaced. Results:
-tests/upgrade/results. Exit status 1 if an op failed or bits differ.
+one, then jobs. On the way a server and a job of the build that is being replaced join what is replaced already. Every
+op must end well, with the bits of a run in which nothing was replaced. Results: tests/upgrade/results. Exit status 1 if
+an op failed or bits differ.
 """
 
 import argparse
@@ -68,7 +69,7 @@ class Job:
     """Ranks of one build that reduce a round when told to."""
 
     def __init__(self, cluster: Cluster, build: Build, name: str):
-        self.name = name
+        self.name, self.build = name, build
         self.rounds = 0
         command = [sys.executable, str(RANK_PROGRAM), "--library", build.file("lib/libshoal.so")]
         command += ["--scheduler", cluster.scheduler_address, "--world-size", str(WORLD_SIZE), "--job", name]
@@ -140,6 +141,12 @@ class Walk:
             self.start_scheduler(build, address)
             self.step(f"scheduler {address} is {build.name}")
 
+    def restart_server(self, build: Build, name: str) -> None:
+        """It dies, and comes again as what it was: its node has not been upgraded yet."""
+        self.servers[name].end_group()
+        self.step(f"server {name} was killed")
+        self.start_again(build, name)
+
     def replace_servers(self, build: Build) -> None:
         """The last one dies while servers of two builds share groups, and its groups go over to the others."""
         *drained, killed = SERVERS
@@ -148,9 +155,7 @@ class Walk:
             self.servers[name].wait()
             self.step(f"server {name} has left")
             self.start_again(build, name)
-        self.servers[killed].end_group()
-        self.step(f"server {killed} was killed")
-        self.start_again(build, killed)
+        self.restart_server(build, killed)
 
     def start_again(self, build: Build, name: str) -> None:
         self.servers[name] = self.start_server(build, name)
@@ -160,10 +165,21 @@ class Walk:
         self.jobs.append(Job(self.cluster, build, name))
         self.step(f"job {name} of {build.name} has joined")
 
-    def end_job(self, name: str) -> str:
-        (job,) = [job for job in self.jobs if job.name == name]
-        self.jobs.remove(job)
-        return job.digest()
+    def replace_all(self, before: Build, after: Build, way: str) -> None:
+        """Schedulers, servers, jobs; a server and two jobs of the build before join meanwhile."""
+        self.replace_schedulers(after)
+        self.restart_server(before, SERVERS[0])
+        self.start_job(before, f"{way}-at-new-schedulers")
+        self.replace_servers(after)
+        self.start_job(before, f"{way}-at-new-servers")
+        self.start_job(after, f"{way}-all-new")
+
+    def end_jobs_of(self, build: Build, expected: str) -> None:
+        """AssertionError if the bits of one differ."""
+        ending = [job for job in self.jobs if job.build == build]
+        self.jobs = [job for job in self.jobs if job.build != build]
+        for job in ending:
+            assert job.digest() == expected, f"the bits of job {job.name} differ"
 
 
 def undisturbed_digest(build: Build) -> str:
@@ -183,15 +199,11 @@ def walk(old: Build, new: Build, schedulers: int, expected: str) -> list[dict]:
         with tempfile.TemporaryDirectory() as folder:
             way = Walk(cluster, pathlib.Path(folder), old, schedulers)
             way.start_job(old, "first")
-            way.replace_schedulers(new)
-            way.replace_servers(new)
-            way.start_job(new, "second")
-            assert way.end_job("first") == expected, "the bits of the first job differ"
-            way.replace_schedulers(old)
-            way.replace_servers(old)
-            way.start_job(old, "third")
-            for name in ("second", "third"):
-                assert way.end_job(name) == expected, f"the bits of the {name} job differ"
+            way.replace_all(old, new, "forth")
+            way.end_jobs_of(old, expected)
+            way.replace_all(new, old, "back")
+            way.end_jobs_of(new, expected)
+            way.end_jobs_of(old, expected)
             return way.steps
     except BaseException:
         print(cluster, file=sys.stderr)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/bucket_plan.h"
+#include "core/op_time_histogram.h"
 #include "core/version.h"
 #include "process/clock.h"
 #include "process/node_name.h"
@@ -462,7 +463,13 @@ shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* stati
                    .server_count = now->server_count,
                    .waits_reported = now->counters.waits_reported,
                    .bytes_on_node = now->counters.bytes_on_node,
-                   .result_square_sum = now->result_square_sum};
+                   .result_square_sum = now->result_square_sum,
+                   .op_time_bounds_ns = {},
+                   .op_time_counts = {}};
+    static_assert(SHOAL_OP_TIME_BUCKETS == shoal::kOpTimeBuckets);
+    std::ranges::copy(shoal::kOpTimeBoundsNs, statistics->op_time_bounds_ns);
+    statistics->op_time_bounds_ns[SHOAL_OP_TIME_BUCKETS - 1] = UINT64_MAX;
+    std::ranges::copy(now->counters.op_times.counts, statistics->op_time_counts);
     return absl::OkStatus();
   });
 }

@@ -258,7 +258,10 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
   }
   const uint64_t op_number = group->next_op_number();
   if (absl::Status status = group->AddOp(); !status.ok()) return status;
-  const uint64_t deadline_ns = DeadlineIn(call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
+  // One moment for both, or a thread that is kept from running in between would have waited for less than its timeout.
+  const uint64_t submitted_ns = MonotonicNs();
+  const uint64_t deadline_ns =
+      DeadlineAfter(submitted_ns, call.timeout_ms == 0 ? options_.timeout_ms : call.timeout_ms);
   const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
   auto op = std::make_shared<CallerOp>(group, ticket, call.element_count * DataTypeSize(call.dtype), deadline_ns,
                                        call.notify, call.user_data);
@@ -273,7 +276,7 @@ absl::StatusOr<std::shared_ptr<CallerOp>> WorkerClient::AllReduce(const std::sha
                                  .layout = *layout,
                                  .reduce_op = call.reduce_op,
                                  .premul_factor = call.premul_factor,
-                                 .submitted_ns = MonotonicNs(),
+                                 .submitted_ns = submitted_ns,
                                  .deadline_ns = deadline_ns};
   const absl::Status status = call.device.has_value() ? io_->SubmitOnDevice(command, op,
                                                                             {.ticket = ticket,

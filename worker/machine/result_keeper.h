@@ -51,6 +51,7 @@ class ResultKeeper {
   absl::StatusOr<std::shared_ptr<StagingMemory>> Keep(const FrameHeader& header) { return retained_.Keep(header); }
   // nullptr: it is not kept (any more).
   const RetainedResults::Result* Find(ChunkPlace place) const { return retained_.Find(place.op, place.chunk); }
+  size_t retained_count() const { return retained_.size(); }
   // A server says that every rank has the results of the ops up to this one.
   void Commit(OpNumber watermark);
   OpNumber commit_watermark() const { return commit_watermark_; }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "core/ids.h"
 #include "core/now.h"
+#include "core/op_time_histogram.h"
 #include "core/transport_event.h"
 #include "worker/machine/server_wait_book.h"
 #include "worker/machine/worker_commands.h"
@@ -36,12 +37,14 @@ struct WorkerCounters {
   uint64_t chunks_pushed = 0;
   uint64_t refusals = 0;
   uint64_t results_handed_over = 0;  // to servers that asked after a move
-  uint64_t op_time_ns_total = 0;
-  uint64_t away_ns_total = 0;                  // no op was under way
-  uint64_t counted_ns_total = 0;               // since the first op, up to the newest that ended a time without ops
-  uint64_t waits_reported = 0;                 // WaitReported
-  uint64_t map_epoch = 0;                      // of the newest group
-  std::vector<ShardTraffic> shards;            // every shard ever connected to
+  uint64_t op_time_ns_total = 0;     // of ops that ended well, as op_times
+  OpTimeHistogram op_times;
+  uint64_t retained_results = 0;     // chunks whose results are kept for other ranks, now; WorkerMachine adds it
+  uint64_t away_ns_total = 0;        // no op was under way
+  uint64_t counted_ns_total = 0;     // since the first op, up to the newest that ended a time without ops
+  uint64_t waits_reported = 0;       // WaitReported
+  uint64_t map_epoch = 0;            // of the newest group
+  std::vector<ShardTraffic> shards;  // every shard ever connected to
   std::vector<ServerWaitWindow> server_waits;  // the newest of its groups
 };
 
@@ -61,7 +64,10 @@ class WorkerTally {
     const uint64_t duration_ns = command.DurationNs(now.monotonic_ns);
     if (--ops_under_way_ == 0) away_since_ns_ = now.monotonic_ns;
     ++(status.ok() ? counters_.ops_completed : counters_.ops_failed);
-    if (status.ok()) counters_.op_time_ns_total += duration_ns;
+    if (status.ok()) {
+      counters_.op_time_ns_total += duration_ns;
+      counters_.op_times.Count(duration_ns);
+    }
     return {command.group, command.ticket, duration_ns, status};
   }
   void CountOnNode(uint64_t bytes) { counters_.bytes_on_node += bytes; }
@@ -75,7 +81,7 @@ class WorkerTally {
   void CountWait() { ++counters_.waits_reported; }
   void NoteEpoch(Epoch epoch) { counters_.map_epoch = std::max(counters_.map_epoch, epoch.value()); }
 
-  const WorkerCounters& counters() const { return counters_; }  // but for the shards and waits
+  const WorkerCounters& counters() const { return counters_; }  // but for what WorkerMachine adds
 
  private:
   WorkerCounters counters_;

@@ -53,6 +53,8 @@ class WorkerGroup final : public AnyGroup {
   const WorkerOp* FindOp(OpNumber number) const { return flow_.ops().Find(number); }
   // The newest op with a chunk that has landed; 0: none.
   OpNumber newest_result() const { return flow_.newest_result(); }
+  // Chunks whose results are kept for ranks that may not have them yet.
+  size_t retained_results() const { return flow_.retained_results(); }
   GroupDescription Description() const { return GroupDescription(&flow_, &connections_); }
 
   // ---- commands ----

@@ -420,6 +420,10 @@ WorkerCounters WorkerMachine::counters() const {
   WorkerCounters counters = tally_.counters();
   counters.shards = connections_.Traffic();
   counters.server_waits = server_waits_.Newest();
+  for (const uint16_t handle : open_groups_) {
+    const WorkerGroup* const group = groups_[handle].on_servers;
+    if (group != nullptr) counters.retained_results += group->retained_results();
+  }
   return counters;
 }
 

@@ -125,6 +125,10 @@ v1::HeartbeatWorkerRequest ToMessage(const HeartbeatCall& call) {
   load.set_op_time_ns_total(call.load.op_time_ns_total);
   load.set_away_ns_total(call.load.away_ns_total);
   load.set_counted_ns_total(call.load.counted_ns_total);
+  load.mutable_op_time_counts()->Add(call.load.op_times.counts.begin(), call.load.op_times.counts.end());
+  load.set_refusals(call.load.refusals);
+  load.set_bytes_on_node(call.load.bytes_on_node);
+  load.set_retained_results(call.load.retained_results);
   std::set<std::string> transports;
   for (const ShardTraffic& shard : call.load.shards) {
     if (!shard.transport.empty()) transports.insert(shard.transport);

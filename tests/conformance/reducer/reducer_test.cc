@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "server/loop/inline_reducer.h"
+#include "server/thread/timed_reducer.h"
 #include "sim/sim_reducer.h"
 
 namespace shoal {
@@ -108,6 +109,11 @@ INSTANTIATE_TEST_SUITE_P(Reducers, ReducerSuite,
                          ::testing::Values(ReducerKind{"Inline",
                                                        [](sim::World*) -> std::unique_ptr<Reducer> {
                                                          return std::make_unique<InlineReducer>();
+                                                       }},
+                                           ReducerKind{"Timed",
+                                                       [](sim::World*) -> std::unique_ptr<Reducer> {
+                                                         return std::make_unique<TimedReducer>(
+                                                             std::make_unique<InlineReducer>());
                                                        }},
                                            ReducerKind{"Sim",
                                                        [](sim::World* world) -> std::unique_ptr<Reducer> {

@@ -270,7 +270,7 @@ TEST_F(ShoalctlTest, AJobThatIsNotThereIsNamed) {
   AddServerAndJob();
   const Outcome outcome = Ask({"job", "bert"});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
-  EXPECT_THAT(outcome.err, HasSubstr("no job is named \"bert\"; the scheduler knows gpt"));
+  EXPECT_THAT(outcome.err, HasSubstr("no job is named \"bert\"; open jobs: gpt"));
 }
 
 TEST_F(ShoalctlTest, TopShowsRatesSoManyTimes) {

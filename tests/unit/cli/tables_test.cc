@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/op_time_histogram.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/status_text.h"
@@ -174,6 +175,24 @@ TEST(TablesTest, GroupsThatUseNoServersAreCounted) {
   EXPECT_THAT(JobsText(jobs, {}), Not(HasSubstr("node")));
   job->add_groups()->set_node_reduce("node alone");
   EXPECT_THAT(JobsText(jobs, {}), HasSubstr("3 (1 on one node)"));
+}
+
+TEST(TablesTest, AJobShowsTheTimesOfItsOps) {
+  v1::JobStatus job;
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("Time of an op"))) << "none ended, or an older scheduler";
+  OpTimeHistogram times;
+  for (int i = 0; i < 98; ++i) times.Count(1'500'000);
+  for (int i = 0; i < 2; ++i) times.Count(700'000'000);
+  job.mutable_load()->mutable_op_time_counts()->Add(times.counts.begin(), times.counts.end());
+  job.mutable_load()->set_op_time_ns_total(100 * 15'000'000);
+  EXPECT_THAT(JobText(job, 0),
+              HasSubstr("Time of an op since the start: mean 15.00 ms, median 1.51 ms, 99th percentile 750.00 ms\n"));
+  EXPECT_THAT(JobText(job, 0), Not(HasSubstr("lately")));
+  job.mutable_rates()->set_mean_op_ns(3'000'000);
+  job.mutable_rates()->set_median_op_ns(2'000'000);
+  job.mutable_rates()->set_percentile_99_op_ns(4'000'000);
+  EXPECT_THAT(JobText(job, 0),
+              HasSubstr("Time of an op lately: mean 3.00 ms, median 2.00 ms, 99th percentile 4.00 ms\n"));
 }
 
 TEST(TablesTest, TheRailsOfAGroupAreOneGroup) {

@@ -40,6 +40,12 @@ TEST(MetricSheetTest, WritesAHistogramWithItsSumAndInfinity) {
   EXPECT_THAT(text, HasSubstr("shoal_scheduler_save_seconds_bucket{le=\"+Inf\"} 7\n"));
 }
 
+TEST(MetricSheetTest, AHistogramMayHaveALabel) {
+  MetricSheet sheet;
+  sheet.Set(Metric::kJobOpDuration, HistogramValue{{{0.001, 4}}, 7, 1.5}, "gpt");
+  EXPECT_THAT(sheet.Text(), HasSubstr("shoal_job_op_duration_seconds_bucket{job=\"gpt\",le=\"0.001\"} 4\n"));
+}
+
 TEST(MetricSheetTest, LeavesOutWhatWasNotSet) {
   MetricSheet sheet;
   sheet.SetProcess(5);

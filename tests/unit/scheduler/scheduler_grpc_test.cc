@@ -222,6 +222,37 @@ TEST_F(SchedulerGrpcTest, AWatcherSeesMapsAsTheyComeAndALossWithinTheLease) {
   EXPECT_THAT(servers.servers(0).reason(), HasSubstr("no heartbeat"));
 }
 
+TEST_F(SchedulerGrpcTest, ListsComeInPagesAndByName) {
+  Start();
+  RegisterServer("a", 1001);
+  const v1::RegisterServerResponse b = RegisterServer("b", 1002);
+  v1::ListServersRequest one_server;
+  one_server.set_name("b");
+  v1::ListServersResponse servers;
+  ASSERT_TRUE(status_->ListServers(Context().get(), one_server, &servers).ok());
+  ASSERT_EQ(servers.servers_size(), 1);
+  EXPECT_EQ(servers.servers(0).server_id(), b.server_id());
+
+  for (const char* name : {"x", "y", "z"}) JoinJob(name, 1, 0);
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(status_->ListJobs(Context().get(), request, &jobs).ok());
+  EXPECT_EQ(jobs.jobs_size(), 2);
+  request.set_page_token(jobs.next_page_token());
+  ASSERT_TRUE(status_->ListJobs(Context().get(), request, &jobs).ok());
+  ASSERT_EQ(jobs.jobs_size(), 1);
+  EXPECT_EQ(jobs.jobs(0).name(), "z");
+  EXPECT_EQ(jobs.next_page_token(), "");
+
+  request.set_page_token("made up");
+  const grpc::Status no_token = status_->ListJobs(Context().get(), request, &jobs);
+  EXPECT_EQ(no_token.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(no_token.error_message(), HasSubstr("ask again without one"));
+  request.set_name("gpt");
+  EXPECT_EQ(status_->ListJobs(Context().get(), request, &jobs).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(SchedulerGrpcTest, RefusalsKeepTheirCodeAndText) {
   Start();
   v1::JoinJobRequest request;

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 9
+#define SHOAL_ABI_VERSION 10
 
 /* The numbers are those of absl::StatusCode. */
 typedef enum shoal_code {
@@ -334,6 +334,8 @@ SHOAL_API shoal_code shoal_next_completion(shoal_worker* worker, uint64_t timeou
 
 /* ---- statistics ---- */
 
+#define SHOAL_OP_TIME_BUCKETS 21
+
 typedef struct shoal_statistics {
   size_t struct_size;
   uint64_t ops_completed;
@@ -352,6 +354,10 @@ typedef struct shoal_statistics {
    * for or whose completion was fetched. A result whose sum is not finite is left out. Where nothing but gradients is
    * reduced in a training step, its growth in the step is the square of the gradient's norm. */
   double result_square_sum;
+  /* How long completed ops took: op_time_counts[i] of them at most op_time_bounds_ns[i], and longer than the bound
+   * before. The bounds are the same in every process; the last one is UINT64_MAX. */
+  uint64_t op_time_bounds_ns[SHOAL_OP_TIME_BUCKETS];
+  uint64_t op_time_counts[SHOAL_OP_TIME_BUCKETS];
 } shoal_statistics;
 
 SHOAL_API shoal_code shoal_worker_statistics(shoal_worker* worker, shoal_statistics* statistics);

@@ -133,7 +133,11 @@ TEST_P(UcxStrangersTest, I7GarbageIsHungUpOn) {
     EXPECT_TRUE(readable || what == "magic twice" || stranger.heard().empty());
   }
   EXPECT_EQ(server.seen().size(), 0u);
+  const TransportReport report = server.transport().Report({});
+  EXPECT_EQ(report.strangers, Garbage().size());
+  EXPECT_NE(report.last_stranger.find(":"), std::string::npos) << report.last_stranger;
   ExpectServing(server);
+  EXPECT_EQ(server.transport().Report({}).strangers, Garbage().size()) << "one that is welcome is no stranger";
 }
 
 TEST_P(UcxStrangersTest, I7GarbageByteByByteIsHungUpOn) {

@@ -144,6 +144,7 @@ TEST_F(SchedulerLoopTest, NumbersArePublishedOnceASecondAlsoWhileNothingHappens)
   EXPECT_EQ(published[1]->events[static_cast<size_t>(EventKind::kServerRegistered)], 1u);
   EXPECT_EQ(published[1]->saves.succeeded, 2u);
   EXPECT_EQ(published[1]->saves.total_ns, 25 * kNsPerMs);
+  EXPECT_EQ(published[1]->saves.newest_ns, 25 * kNsPerMs);
   EXPECT_EQ(published[1]->saves.counts[3], 1u) << "from 10 to 30 ms";
 }
 

@@ -43,9 +43,7 @@ class MachineAdminTest : public ::testing::Test {
   std::vector<std::string> PublishedNames() {
     return Names(*harness_.Ask<std::shared_ptr<const ShardMap>>(GetShardMap()));
   }
-  std::string StateOf(size_t index) {
-    return std::string(ServerStateName(harness_.Ask<std::vector<ServerView>>(ListServers())[index].state));
-  }
+  std::string StateOf(size_t index) { return std::string(ServerStateName(harness_.Servers()[index].state)); }
   static std::vector<std::string> Names(const ShardMap& map) {
     std::vector<std::string> names;
     for (const Shard& shard : map.shards()) names.push_back(shard.server_name);
@@ -245,7 +243,7 @@ TEST_F(MachineAdminTest, TheRanksOfAnAbortedJobHearOfItAtOnce) {
   }
   EXPECT_THAT(failures, ElementsAre("an operator aborted job \"gpt\": wrong?data"));
   EXPECT_THAT(harness_.EventKinds(), Contains("job-aborted"));
-  const std::vector<JobView> jobs = harness_.Ask<std::vector<JobView>>(ListJobs());
+  const std::vector<JobView> jobs = harness_.Jobs();
   EXPECT_EQ(jobs[0].phase, JobPhase::kFailed);
   EXPECT_EQ(jobs[0].failure, "an operator aborted job \"gpt\": wrong?data");
 }
@@ -285,7 +283,7 @@ TEST_F(MachineAdminTest, TheRanksOfAnAbortedJobThatEndWithItChangeNothingOfItsRe
   harness_.Ask<JobAborted>(AbortJob{"gpt", "no use"});
   harness_.Ask<Done>(LeaveJob{
       .job = job_, .rank = JobRank(1), .incarnation = Incarnation(101), .reason = "its op failed", .failed = true});
-  EXPECT_EQ(harness_.Ask<std::vector<JobView>>(ListJobs())[0].failure, "an operator aborted job \"gpt\": no use");
+  EXPECT_EQ(harness_.Jobs()[0].failure, "an operator aborted job \"gpt\": no use");
 }
 
 TEST_F(MachineAdminTest, WhatCannotBeAbortedIsRefusedWithTheReason) {
@@ -301,7 +299,7 @@ TEST_F(MachineAdminTest, WhatCannotBeAbortedIsRefusedWithTheReason) {
 TEST_F(MachineAdminTest, AnAbortIsKnownAfterARestart) {
   harness_.Ask<JobAborted>(AbortJob{"gpt", "no use"});
   MachineHarness after(harness_.last_saved());
-  EXPECT_EQ(after.Ask<std::vector<JobView>>(ListJobs())[0].failure, "an operator aborted job \"gpt\": no use");
+  EXPECT_EQ(after.Jobs()[0].failure, "an operator aborted job \"gpt\": no use");
   EXPECT_EQ(after.Try(Group(job_, 0, 100, {0, 1})).code(), absl::StatusCode::kAborted);
 }
 

@@ -178,7 +178,7 @@ TEST_F(MachineColocationTest, ARestartedSchedulerKnowsWhoseServersTheyAre) {
   const absl::StatusOr<PersistedState> state = DecodeState(EncodeState(*harness_.last_saved()));
   ASSERT_TRUE(state.ok()) << state.status();
   MachineHarness restarted(*state);
-  const auto views = restarted.Ask<std::vector<ServerView>>(ListServers());
+  const auto views = restarted.Servers();
   EXPECT_EQ(std::count_if(views.begin(), views.end(), [&](const ServerView& view) { return view.state.job == job_; }),
             4);
   EXPECT_EQ(restarted.Ask<JobJoined>(Offer("gpt", 4, 0)).server_count, 6u);
@@ -201,7 +201,7 @@ TEST_F(MachineColocationTest, ServersOfEndedJobsMakeRoomBeforeDedicatedOnes) {
     ASSERT_TRUE(harness_.Try(gone).ok());
   }
   std::vector<std::string> names;
-  for (const ServerView& view : harness_.Ask<std::vector<ServerView>>(ListServers())) names.push_back(view.state.name);
+  for (const ServerView& view : harness_.Servers()) names.push_back(view.state.name);
   EXPECT_THAT(names, Contains("old"));
   EXPECT_EQ(names.size(), kMaxGoneServers + 2);
 }

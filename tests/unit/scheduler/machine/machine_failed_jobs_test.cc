@@ -121,7 +121,7 @@ TEST_F(MachineFailedJobsTest, GroupsOfOtherRanksShowNothing) {
   }
   make(2, 3, "of the others");
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(harness_.Try(Leave(four, rank, 200 + rank)).ok());
-  const auto jobs = harness_.Ask<std::vector<JobView>>(ListJobs());
+  const auto jobs = harness_.Jobs();
   EXPECT_EQ(jobs.back().phase, JobPhase::kFailed);
   EXPECT_THAT(jobs.back().failure, HasSubstr("timed out"));
 }
@@ -157,7 +157,7 @@ TEST(ManyJobsTest, AllAreLostAtTheSameInstantAfterARestart) {
   }
   MachineHarness after(before.last_saved());
   after.Advance(kTtlMs + 1000);
-  const auto jobs = after.Ask<std::vector<JobView>>(ListJobs());
+  const auto jobs = after.Jobs();
   EXPECT_EQ(jobs.size(), kMaxPastJobs);
   for (const JobView& job : jobs) EXPECT_EQ(job.phase, JobPhase::kFailed);
   size_t failed = 0;

@@ -83,11 +83,14 @@ class MachineHarness {
   Value Ask(Request request) {
     return Get<Value>(Send(std::move(request)));
   }
+  // Those of the first page, which has all of a small cluster.
+  std::vector<ServerView> Servers() { return Ask<ServersPage>(ListServers()).servers; }
+  std::vector<JobView> Jobs() { return Ask<JobsPage>(ListJobs()).jobs; }
   absl::Status Try(Request request) { return StatusOf(Send(std::move(request))); }
 
   // A rank gives up the oldest group of the first job.
   void GiveOldestGroupUp(JobId job, JobRank rank, Incarnation incarnation) {
-    const GroupId group = Ask<std::vector<JobView>>(ListJobs()).at(0).groups.at(0).state.id;
+    const GroupId group = Jobs().at(0).groups.at(0).state.id;
     Ask<Done>(CloseGroups{.job = job,
                           .rank = rank,
                           .incarnation = incarnation,
@@ -246,7 +249,7 @@ inline LeaveJob Leave(JobId job, uint32_t rank, uint64_t incarnation, bool faile
 }
 
 inline JobView OnlyJob(MachineHarness& harness) {
-  const auto jobs = harness.Ask<std::vector<JobView>>(ListJobs());
+  const auto jobs = harness.Jobs();
   EXPECT_EQ(jobs.size(), 1u);
   return jobs.empty() ? JobView() : jobs[0];
 }

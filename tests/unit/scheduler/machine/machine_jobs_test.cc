@@ -202,7 +202,7 @@ TEST_F(MachineJobsTest, PastJobsAreForgottenInTheEnd) {
     const auto joined = harness_.Ask<JobJoined>(Join("job" + std::to_string(i), 1, 0, 500));
     EXPECT_TRUE(harness_.Try(Leave(joined.job, 0, 500)).ok());
   }
-  EXPECT_EQ(harness_.Ask<std::vector<JobView>>(ListJobs()).size(), kMaxPastJobs);
+  EXPECT_EQ(harness_.Jobs().size(), kMaxPastJobs);
   EXPECT_EQ(harness_.Ask<ClusterView>(GetCluster()).jobs, 0u);
   EXPECT_THAT(harness_.last_saved()->jobs, ::testing::IsEmpty()) << "they are not worth keeping over a restart";
 }

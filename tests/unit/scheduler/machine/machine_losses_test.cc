@@ -1,6 +1,7 @@
 // When the scheduler takes a rank's process for ended before its lease has run out (core/failure_detection.h).
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/failure_detection.h"
@@ -36,18 +37,23 @@ class MachineLossesTest : public ::testing::Test {
   }
 
   void CloseStream(uint32_t rank) { harness_.StepEvent(StreamClosed{streams_[rank]}); }
+  // Server a's.
+  HeartbeatServer ServerBeat() const {
+    HeartbeatServer beat;
+    beat.server = server_;
+    beat.incarnation = Incarnation(11);
+    return beat;
+  }
   // Server a tells of rank 1 with its heartbeat.
   void ReportAbsentRank(uint64_t ago_ms = 0) {
-    harness_.Ask<ServerRenewed>(
-        HeartbeatServer{.server = server_,
-                        .incarnation = Incarnation(11),
-                        .load = {},
-                        .absent_ranks = {{.job = job_,
-                                          .group = group_,
-                                          .epoch = epoch_,
-                                          .rank = Rank(1),
-                                          .ago_ms = ago_ms,
-                                          .because = "server a lost its connection: connection reset by peer"}}});
+    HeartbeatServer beat = ServerBeat();
+    beat.absent_ranks.push_back({.job = job_,
+                                 .group = group_,
+                                 .epoch = epoch_,
+                                 .rank = Rank(1),
+                                 .ago_ms = ago_ms,
+                                 .because = "server a lost its connection: connection reset by peer"});
+    harness_.Ask<ServerRenewed>(std::move(beat));
   }
   void BeatAll() {
     for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(harness_.Try(Beat(job_, rank, 100 + rank)).ok());
@@ -57,7 +63,7 @@ class MachineLossesTest : public ::testing::Test {
     for (uint64_t second = 0; second < seconds; ++second) {
       harness_.Advance(1000);
       BeatAll();
-      harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server_, .incarnation = Incarnation(11), .load = {}});
+      harness_.Ask<ServerRenewed>(ServerBeat());
     }
   }
   bool IsLost() const {
@@ -166,7 +172,7 @@ TEST_F(MachineLossesTest, ALossIsToldToNobodyBeforeItIsSaved) {
   for (int beat = 0; beat < 3; ++beat) {
     harness_.Advance(kTtlMs / 3 + 1);
     EXPECT_TRUE(harness_.Try(Beat(job_, 0, 100)).ok());
-    harness_.Ask<ServerRenewed>(HeartbeatServer{.server = server_, .incarnation = Incarnation(11), .load = {}});
+    harness_.Ask<ServerRenewed>(ServerBeat());
   }
   ASSERT_TRUE(harness_.save_under_way()) << "rank 1 is lost";
   // The next scheduler would know nothing of it, if this one does not get to save it.
@@ -280,6 +286,71 @@ TEST_F(MachineLossesTest, AllRanksOfAJobThatIsStartedAgainJoinTheNewOne) {
   harness_.Advance(kTakeOverMs);
   EXPECT_EQ(harness_.Get<JobJoined>(first).job, harness_.Get<JobJoined>(second).job);
   EXPECT_NE(harness_.Get<JobJoined>(first).job, job_);
+}
+
+// Of a job of three ranks, rank 0 of which has not come yet.
+class HalfAJobTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    harness_.Ask<ServerRegistered>(Server("a", 11, 1));
+    for (uint32_t rank = 1; rank < kRanks; ++rank) {
+      job_ = harness_.Ask<JobJoined>(Join("half", kRanks, rank, 100 + rank)).job;
+      streams_[rank] = harness_.WatchAs(job_, rank, 100 + rank);
+    }
+  }
+
+  void CloseStream(uint32_t rank) { harness_.StepEvent(StreamClosed{streams_[rank]}); }
+  JobId JoinAgain(uint32_t rank) {
+    const JobId job = harness_.Ask<JobJoined>(Join("half", kRanks, rank, 200 + rank)).job;
+    streams_[rank] = harness_.WatchAs(job, rank, 200 + rank);
+    return job;
+  }
+  bool HasEvent(EventKind kind) const {
+    return std::ranges::any_of(harness_.events(), [&](const EventRecord& event) { return event.kind == kind; });
+  }
+
+  static constexpr uint32_t kRanks = 3;
+  MachineHarness harness_;
+  JobId job_;
+  WatcherId streams_[kRanks];
+};
+
+TEST_F(HalfAJobTest, WhoIsStartedAgainHarmsNobodyWhoCameForAPlaceThatWasFree) {
+  CloseStream(1);
+  CloseStream(2);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  for (const uint32_t rank : {1, 2}) EXPECT_EQ(JoinAgain(rank), job_);
+  for (const auto& update : harness_.watched(streams_[0])) EXPECT_TRUE(update.lost_ranks.empty());
+  EXPECT_TRUE(HasEvent(EventKind::kRankReplaced));
+  EXPECT_FALSE(HasEvent(EventKind::kRankLost) || HasEvent(EventKind::kJobFailed));
+  const RequestHandle first = harness_.Send(Group(job_, 0, 200, {0, 1, 2}));
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 200 + rank, {0, 1, 2}));
+  EXPECT_TRUE(harness_.StatusOf(first).ok()) << harness_.StatusOf(first);
+}
+
+TEST_F(HalfAJobTest, GroupsOfTheEarlierRunAreNobodysLoss) {
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
+  CloseStream(1);
+  CloseStream(2);
+  harness_.Advance(kTakeOverMs);
+  for (const uint32_t rank : {0, 1, 2}) EXPECT_EQ(JoinAgain(rank), job_);
+  EXPECT_FALSE(HasEvent(EventKind::kRankLost));
+}
+
+TEST_F(HalfAJobTest, ARankThatALivingOneMissesIsLost) {
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
+  CloseStream(1);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  EXPECT_NE(JoinAgain(1), job_);
+  EXPECT_TRUE(HasEvent(EventKind::kRankLost) && HasEvent(EventKind::kJobFailed));
+}
+
+TEST_F(HalfAJobTest, WhoHasTheJobToItselfStartsANewOne) {
+  CloseStream(1);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_NE(JoinAgain(1), job_) << "nobody came since, who would be hurt";
 }
 
 TEST_F(MachineLossesTest, ARankWhoseStreamStandsKeepsItsPlace) {

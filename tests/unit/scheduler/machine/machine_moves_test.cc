@@ -73,6 +73,9 @@ TEST_F(MachineMovesTest, AServerThatJoinsIsGivenToOpenGroups) {
   ASSERT_EQ(moves.size(), 1u);
   EXPECT_THAT(Names(*moves[0]), ElementsAre("a", "b", "c"));
   EXPECT_GT(moves[0]->epoch(), epoch_);
+  const ClusterView cluster = harness_.Ask<ClusterView>(GetCluster{});
+  EXPECT_EQ(cluster.moves.servers_changed, 1u);
+  EXPECT_EQ(cluster.moves.asked_by_rank, 0u);
 }
 
 TEST_F(MachineMovesTest, AServerThatLeavesIsTakenFromThem) {

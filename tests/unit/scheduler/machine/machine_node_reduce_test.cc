@@ -53,7 +53,7 @@ class MachineNodeReduceTest : public ::testing::Test {
     return reason;
   }
   std::vector<GroupView> OpenGroups() {
-    std::vector<JobView> jobs = harness_.Ask<std::vector<JobView>>(ListJobs{});
+    std::vector<JobView> jobs = harness_.Jobs();
     return jobs.at(0).groups;
   }
 

@@ -57,7 +57,7 @@ TEST(MachineNumbersTest, CountersOfAJobAreShownWhenAllItsRanksWereHeard) {
 TEST(MachineNumbersTest, TheNumbersOfAJobThatEndedAreShownForAWhile) {
   MachineHarness harness;
   StartJob(&harness, "gpt", 100, 17);
-  const JobId job = harness.Ask<std::vector<JobView>>(ListJobs{})[0].job;
+  const JobId job = harness.Jobs()[0].job;
   harness.Ask<Done>(LeaveJob{.job = job, .rank = JobRank(0), .incarnation = Incarnation(100), .reason = ""});
   ASSERT_EQ(harness.machine().Numbers(harness.now()).largest_jobs.size(), 1u);
   EXPECT_EQ(harness.machine().Numbers(harness.now()).largest_jobs[0].load.bytes_pushed, 17u);
@@ -65,10 +65,135 @@ TEST(MachineNumbersTest, TheNumbersOfAJobThatEndedAreShownForAWhile) {
   ASSERT_EQ(harness.machine().Numbers(harness.now()).largest_jobs.size(), 1u) << "the next of its name takes its place";
   EXPECT_EQ(harness.machine().Numbers(harness.now()).largest_jobs[0].load.bytes_pushed, 5u);
   StartJob(&harness, "other-one", 300, 1);
-  const std::vector<JobView> jobs = harness.Ask<std::vector<JobView>>(ListJobs{});
+  const std::vector<JobView> jobs = harness.Jobs();
   harness.Ask<Done>(LeaveJob{.job = jobs[1].job, .rank = JobRank(0), .incarnation = Incarnation(200), .reason = ""});
   harness.Advance(kEndedJobShownNs / kNsPerMs);
   for (const JobNumbers& shown : harness.machine().Numbers(harness.now()).largest_jobs) EXPECT_NE(shown.name, "gpt");
+}
+
+// A heartbeat after so many ops of 3 ms each.
+HeartbeatWorker BeatAfter(uint64_t ops, JobId job, uint32_t rank, uint64_t incarnation) {
+  HeartbeatWorker beat = Beat(job, rank, incarnation);
+  beat.load.ops_completed = ops;
+  beat.load.op_time_ns_total = 3 * kNsPerMs * ops;
+  for (uint64_t i = 0; i < ops; ++i) beat.load.op_times.Count(3 * kNsPerMs);
+  return beat;
+}
+
+TEST(MachineNumbersTest, TheOpTimesOfAJobAreThoseOfAllItsRanks) {
+  MachineHarness harness;
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) job = harness.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+  harness.Ask<WorkerRenewed>(BeatAfter(3, job, 0, 100));
+  harness.Ask<WorkerRenewed>(BeatAfter(4, job, 1, 101));
+  const OpTimeHistogram expected = BeatAfter(7, job, 0, 100).load.op_times;
+  EXPECT_EQ(harness.machine().Numbers(harness.now()).largest_jobs.at(0).load.op_times, expected);
+  EXPECT_EQ(harness.Jobs().at(0).load.op_times, expected);
+}
+
+TEST(MachineNumbersTest, NumbersOfAJobDoNotFallWhenAProcessComesBackAsARankThatLeft) {
+  MachineHarness harness;
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) job = harness.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+  harness.Ask<WorkerRenewed>(BeatAfter(3, job, 0, 100));
+  harness.Ask<WorkerRenewed>(BeatAfter(4, job, 1, 101));
+  harness.Ask<Done>(Leave(job, 1, 101));
+  ASSERT_EQ(harness.Ask<JobJoined>(Join("gpt", 2, 1, 201)).job, job);
+  harness.Ask<WorkerRenewed>(BeatAfter(1, job, 1, 201));
+  const JobNumbers numbers = harness.machine().Numbers(harness.now()).largest_jobs.at(0);
+  EXPECT_EQ(numbers.load.ops_completed, 8u);
+  EXPECT_EQ(numbers.load.op_times, BeatAfter(8, job, 0, 100).load.op_times);
+  EXPECT_TRUE(numbers.load_is_whole);
+}
+
+TEST(MachineNumbersTest, AHeartbeatWhoseTotalsFallRenewsTheLeaseAndChangesNoNumber) {
+  MachineHarness harness;
+  const JobId job = harness.Ask<JobJoined>(Join("gpt", 1, 0, 100)).job;
+  harness.Ask<WorkerRenewed>(BeatAfter(5, job, 0, 100));
+  EXPECT_TRUE(harness.Try(BeatAfter(2, job, 0, 100)).ok());
+  const JobView view = harness.Jobs().at(0);
+  EXPECT_EQ(view.load.ops_completed, 5u);
+  EXPECT_EQ(view.ranks.at(0).load.ops_completed, 5u);
+}
+
+TEST(MachineNumbersTest, AJobHasRatesOnceAllItsRanksWereHeardTwice) {
+  MachineHarness harness;
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) job = harness.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+  const auto rates = [&] { return harness.Jobs().at(0).rates; };
+  harness.Ask<WorkerRenewed>(BeatAfter(100, job, 0, 100));
+  harness.Advance(1000);
+  harness.Ask<WorkerRenewed>(BeatAfter(110, job, 0, 100));
+  EXPECT_FALSE(rates().has_value()) << "rank 1 has not been heard";
+  harness.Ask<WorkerRenewed>(BeatAfter(1000, job, 1, 101));
+  harness.Advance(1000);
+  harness.Ask<WorkerRenewed>(BeatAfter(1010, job, 1, 101));
+  ASSERT_TRUE(rates().has_value());
+  EXPECT_DOUBLE_EQ(rates()->ops, 10);
+}
+
+TEST(MachineNumbersTest, TheResultsThatLiveRanksKeepAreAddedUp) {
+  MachineHarness harness;
+  JobId job;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    job = harness.Ask<JobJoined>(Join("gpt", 2, rank, 100 + rank)).job;
+    HeartbeatWorker beat = Beat(job, rank, 100 + rank);
+    beat.load.retained_results = 4 + rank;
+    harness.Ask<WorkerRenewed>(beat);
+  }
+  const auto kept = [&] { return harness.Jobs().at(0).load.retained_results; };
+  EXPECT_EQ(kept(), 9u);
+  harness.Ask<Done>(Leave(job, 1, 101));
+  EXPECT_EQ(kept(), 4u);
+}
+
+TEST(MachineNumbersTest, TheClusterTellsItsSavesAndMoves) {
+  MachineHarness harness;
+  const ClusterView before = harness.Ask<ClusterView>(GetCluster{});
+  EXPECT_EQ(before.saves.succeeded, harness.saves());
+  EXPECT_EQ(before.moves.servers_changed, 0u);
+  harness.set_save_at_once(false);
+  harness.Send(Server("a", 1, 7000));
+  ASSERT_TRUE(harness.save_under_way());
+  harness.FinishSave(absl::UnavailableError("disk full"));
+  EXPECT_EQ(harness.Ask<ClusterView>(GetCluster{}).saves.failed, 1u);
+}
+
+TEST(MachineNumbersTest, OfSeveralSchedulersTheLeaderIsTold) {
+  const auto machine =
+      SchedulerMachine::Make({.lease_ttl_ms = kTtlMs, .store = "test", .leader = "10.0.0.1:7070"}, NewState(),
+                             /*is_new=*/false, Now());
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  SchedulerActions actions;
+  (*machine)->OnEvent(RequestArrived{RequestHandle(1), GetCluster{}}, Now(), &actions);
+  const Reply* reply = nullptr;
+  for (const SchedulerAction& action : actions) {
+    if (const Reply* const found = std::get_if<Reply>(&action)) reply = found;
+  }
+  ASSERT_NE(reply, nullptr);
+  EXPECT_EQ(std::get<ClusterView>(*reply->response).leader, "10.0.0.1:7070");
+}
+
+TEST(MachineNumbersTest, AServerHasRatesAndItsLoadIsBounded) {
+  MachineHarness harness;
+  const ServerId server = harness.Ask<ServerRegistered>(Server("a", 1, 7000)).server;
+  HeartbeatServer beat{.server = server, .incarnation = Incarnation(1), .load = {}, .absent_ranks = {}};
+  beat.load.bytes_in = 1'000'000;
+  beat.load.reduce_ns_total = kNsPerS;
+  beat.load.memory_by_job.resize(1000);
+  const auto view = [&] { return harness.Servers().at(0); };
+  harness.Ask<ServerRenewed>(beat);
+  EXPECT_FALSE(view().rates.has_value());
+  EXPECT_LE(view().load.memory_by_job.size(), 64u);
+  harness.Advance(2000);
+  beat.load.bytes_in += 4000;
+  beat.load.reduce_ns_total += kNsPerS;
+  harness.Ask<ServerRenewed>(beat);
+  ASSERT_TRUE(view().rates.has_value());
+  EXPECT_DOUBLE_EQ(view().rates->bytes_in, 2000);
+  EXPECT_DOUBLE_EQ(view().rates->reducing, 0.5);
+  harness.Ask<ServerRegistered>(Server("a", 2, 7000));
+  EXPECT_FALSE(view().rates.has_value()) << "another process";
 }
 
 }  // namespace

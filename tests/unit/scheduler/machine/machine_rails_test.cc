@@ -60,7 +60,7 @@ class MachineRailsTest : public ::testing::Test {
     for (const RequestHandle handle : handles) answers.push_back(harness_.Get<GroupJoined>(handle));
     return answers;
   }
-  std::vector<GroupView> OpenGroups() { return harness_.Ask<std::vector<JobView>>(ListJobs{}).at(0).groups; }
+  std::vector<GroupView> OpenGroups() { return harness_.Jobs().at(0).groups; }
   std::vector<EventRecord> Events(const std::string& kind) const {
     std::vector<EventRecord> events;
     for (const EventRecord& event : harness_.events()) {

@@ -1,6 +1,10 @@
 // Servers: registration, leases, the shard map, what is persisted before what, restarts.
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "scheduler/machine/page_room.h"
+#include "scheduler/rpc/control_messages.h"
 #include "tests/unit/scheduler/machine/machine_harness.h"
 
 namespace shoal::scheduler {
@@ -128,7 +132,7 @@ TEST(MachineServersTest, AServerThatBeatsStaysAndOneThatDoesNotIsLost) {
   const absl::Status status = harness.Try(BeatServer(b.server, 12));
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Text(status), HasSubstr("no heartbeat for 5 s (lease 5 s)); register again"));
-  const auto views = harness.Ask<std::vector<ServerView>>(ListServers());
+  const auto views = harness.Servers();
   EXPECT_EQ(views[1].state.phase, MemberPhase::kLost);
   EXPECT_THAT(harness.EventKinds(), Contains("server-lost"));
 
@@ -236,7 +240,7 @@ TEST(MachineServersTest, DeregisteringRemovesWithTheReason) {
   EXPECT_TRUE(harness.Try(DeregisterServer{a.server, Incarnation(11), "drained"}).ok());
   EXPECT_TRUE(harness.Try(DeregisterServer{a.server, Incarnation(11), "drained"}).ok()) << "idempotent";
   EXPECT_EQ(Map(harness)->epoch(), Epoch(2));
-  const auto views = harness.Ask<std::vector<ServerView>>(ListServers());
+  const auto views = harness.Servers();
   EXPECT_EQ(views[0].state.phase, MemberPhase::kLeft);
   EXPECT_EQ(views[0].state.reason, "drained");
   EXPECT_EQ(harness.Try(BeatServer(a.server, 11)).code(), absl::StatusCode::kNotFound);
@@ -248,7 +252,56 @@ TEST(MachineServersTest, GoneServersAreForgottenInTheEnd) {
     const auto server = harness.Ask<ServerRegistered>(Server("s" + std::to_string(i), i, i));
     EXPECT_TRUE(harness.Try(DeregisterServer{server.server, Incarnation(i), ""}).ok());
   }
-  EXPECT_EQ(harness.Ask<std::vector<ServerView>>(ListServers()).size(), kMaxGoneServers);
+  EXPECT_EQ(harness.Servers().size(), kMaxGoneServers);
+}
+
+TEST(MachineServersTest, ManyServersComeOnceInSmallAnswersAlsoWhileTheyLeave) {
+  MachineHarness harness;
+  constexpr uint64_t kServers = 200;
+  for (uint64_t i = 1; i <= kServers; ++i) {
+    const auto server = harness.Ask<ServerRegistered>(Server("s" + std::to_string(i), i, static_cast<uint32_t>(i)));
+    HeartbeatServer beat = BeatServer(server.server, i);
+    for (int reason = 0; reason < 64; ++reason) {
+      beat.load.refusals_by_reason[std::to_string(reason) + std::string(298, 'x')] = 1;
+    }
+    ASSERT_TRUE(harness.Try(beat).ok());
+  }
+  for (const uint32_t page_size : {0u, 30u}) {
+    std::vector<ServerId> listed;
+    size_t pages = 0;
+    ListServers request{.page_size = page_size};
+    do {
+      const auto page = harness.Ask<ServersPage>(request);
+      v1::ListServersResponse message;
+      ToMessage(page, &message);
+      EXPECT_LE(message.ByteSizeLong(), kMaxPageBytes);
+      EXPECT_TRUE(page_size == 0 || page.servers.size() <= page_size) << page.servers.size();
+      for (const ServerView& server : page.servers) listed.push_back(server.state.id);
+      const Incarnation incarnation(listed.back().value());
+      EXPECT_TRUE(harness.Try(DeregisterServer{listed.back(), incarnation, "drained"}).ok());
+      request.page_token = page.next_page_token;
+      ++pages;
+    } while (!request.page_token.empty());
+    EXPECT_GE(pages, 2u);
+    ASSERT_EQ(listed.size(), kServers);
+    for (uint64_t i = 0; i < kServers; ++i) EXPECT_EQ(listed[i], ServerId(i + 1));
+  }
+}
+
+TEST(MachineServersTest, OneServerIsListedByItsName) {
+  MachineHarness harness;
+  harness.Ask<ServerRegistered>(Server("a", 11, 1));
+  const auto b = harness.Ask<ServerRegistered>(Server("b", 12, 2));
+  const auto page = harness.Ask<ServersPage>(ListServers{.name = "b"});
+  ASSERT_EQ(page.servers.size(), 1u);
+  EXPECT_EQ(page.servers[0].state.id, b.server);
+  EXPECT_EQ(page.next_page_token, "");
+  const absl::Status unknown = harness.Try(ListServers{.name = "c"});
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Text(unknown), HasSubstr("no server is named \"c\"; live servers: a, b"));
+  const absl::Status bad = harness.Try(ListServers{.page_token = "1/rank/2"});
+  EXPECT_EQ(bad.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Text(bad), HasSubstr("page_token \"1/rank/2\" is none that a scheduler gives"));
 }
 
 // ---- persist, then persisted, then the consequences ----

@@ -58,7 +58,7 @@ class MachineSlowRanksTest : public ::testing::Test {
       harness_.Advance(101);
     }
   }
-  std::vector<SlowRank> Slow() { return harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks; }
+  std::vector<SlowRank> Slow() { return harness_.Jobs()[0].slow_ranks; }
   WorkerRenewed BeatOf(uint32_t rank) {
     HeartbeatWorker beat = Beat(job_, rank, 100 + rank);
     beat.load.away_ns_total = away_ns_[rank];

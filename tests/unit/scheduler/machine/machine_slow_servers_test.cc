@@ -87,7 +87,7 @@ class MachineSlowServersTest : public ::testing::Test {
                                                   .late_ranks = std::move(late)});
     }
   }
-  std::vector<SlowServer> Slow() { return harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_servers; }
+  std::vector<SlowServer> Slow() { return harness_.Jobs()[0].slow_servers; }
 
   std::string node_;  // of rank 1; empty: one of its own
   std::vector<std::string> names_ = {"alpha", "beta"};
@@ -173,7 +173,7 @@ TEST_F(MachineSlowNodeTest, WhatIsToldOfARankIsNotToldOfTheServerOnItsNode) {
     FindRankLate(/*also_elsewhere=*/true);
     Wait(0.25);
   }
-  EXPECT_THAT(harness_.Ask<std::vector<JobView>>(ListJobs{})[0].slow_ranks, SizeIs(1));
+  EXPECT_THAT(harness_.Jobs()[0].slow_ranks, SizeIs(1));
   EXPECT_THAT(Slow(), IsEmpty());
 }
 

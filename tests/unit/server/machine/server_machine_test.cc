@@ -235,6 +235,9 @@ TEST(Invariant, I8ALostRankFailsItsGroupOnAllSurvivorsAndOthersDoNotNotice) {
   const std::vector<PeerId> peers = server.JoinAll(3, 1);
   const std::vector<PeerId> others = server.JoinAll(2, 2);
   const uint64_t used_by_both = server.counters().slot_memory_used_bytes;
+  uint64_t of_jobs = 0;
+  for (const auto& [job, bytes] : server.counters().memory_by_job) of_jobs += bytes;
+  EXPECT_EQ(of_jobs, used_by_both);
   server.Push(peers[0], ServerDriver::PushHeader(0, 1));
   server.Push(peers[1], ServerDriver::PushHeader(1, 1));
   server.Push(others[0], ServerDriver::PushHeader(0, 1, 0, 256, 2));

@@ -384,6 +384,14 @@ TEST_F(WorkerCApiTest, StatisticsCountWhatWasDoneAndServersShareItEvenly) {
     EXPECT_EQ(statistics.bytes_pulled, kElements * sizeof(float));
     EXPECT_GT(statistics.chunks_pushed, 0u);
     EXPECT_GT(statistics.op_time_ns_total, 0u);
+    uint64_t ops = 0;
+    for (size_t i = 0; i < SHOAL_OP_TIME_BUCKETS; ++i) {
+      ops += statistics.op_time_counts[i];
+      EXPECT_TRUE(i == 0 || statistics.op_time_bounds_ns[i] > statistics.op_time_bounds_ns[i - 1]);
+      EXPECT_TRUE(statistics.op_time_counts[i] == 0 || statistics.op_time_ns_total <= statistics.op_time_bounds_ns[i]);
+    }
+    EXPECT_EQ(ops, statistics.ops_completed);
+    EXPECT_EQ(statistics.op_time_bounds_ns[SHOAL_OP_TIME_BUCKETS - 1], UINT64_MAX);
     EXPECT_GT(statistics.map_epoch, 0u);
     EXPECT_EQ(statistics.shard_count, 2u);
     EXPECT_EQ(statistics.server_count, 2u);

@@ -243,6 +243,7 @@ TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
   EXPECT_EQ(worker.copies[5].bytes, 1024u);
   EXPECT_EQ(worker.copies[5].from, worker.memory(1) + 4 * 1024) << "places are told by position: 4, 3";
   EXPECT_EQ(worker.copies[6].from, worker.memory(1) + 3 * 1024);
+  EXPECT_EQ(worker.machine().counters().retained_results, 2u);
   Move(&worker, 1, 4);
   worker.Welcome(0, 2, 0, 1, 4);
   worker.Clear();
@@ -260,6 +261,7 @@ TEST(Invariant, I3TheLastResultsOfADoneOpAreKeptUntilAllHaveThem) {
   worker.Sent(worker.sends[0]);
   worker.Clear();
   worker.GiveNote(0, MakeNote(Commit(1, 4)));
+  EXPECT_EQ(worker.machine().counters().retained_results, 0u);
   worker.GiveNote(0, MakeNote(Ask(1, 4, 4)));
   EXPECT_THAT(worker.sends, IsEmpty());
 }

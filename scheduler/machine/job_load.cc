@@ -1,0 +1,58 @@
+#include "scheduler/machine/job_load.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shoal::scheduler {
+namespace {
+
+// The totals that are summed over ranks, but for the counts of op times.
+constexpr std::array kTotals = {&WorkerLoad::ops_completed, &WorkerLoad::ops_failed,       &WorkerLoad::bytes_pushed,
+                                &WorkerLoad::bytes_pulled,  &WorkerLoad::op_time_ns_total, &WorkerLoad::refusals,
+                                &WorkerLoad::bytes_on_node};
+
+bool IsBelow(const WorkerLoad& before, const WorkerLoad& newer) {
+  for (const auto total : kTotals) {
+    if (newer.*total < before.*total) return true;
+  }
+  for (size_t i = 0; i < kOpTimeBuckets; ++i) {
+    if (newer.op_times.counts[i] < before.op_times.counts[i]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool JobLoad::Add(const WorkerLoad& before, const WorkerLoad& newer, Now now) {
+  if (IsBelow(before, newer)) return false;
+  for (const auto total : kTotals) sum_.*total += newer.*total - before.*total;
+  std::array<uint64_t, kOpTimeBuckets>& counts = sum_.op_times.counts;
+  for (size_t i = 0; i < kOpTimeBuckets; ++i) counts[i] += newer.op_times.counts[i] - before.op_times.counts[i];
+  GrowingTotals::Totals totals{};
+  totals[kOps] = sum_.ops_completed;
+  totals[kFailedOps] = sum_.ops_failed;
+  totals[kBytesPushed] = sum_.bytes_pushed;
+  totals[kBytesPulled] = sum_.bytes_pulled;
+  totals[kOpTimeNs] = sum_.op_time_ns_total;
+  std::ranges::copy(counts, totals.begin() + kCounts);
+  growth_.Note(totals, now);
+  return true;
+}
+
+std::optional<JobRates> JobLoad::Rates() const {
+  const std::optional<GrowingTotals::Growth> lately = growth_.Get();
+  if (!lately.has_value()) return std::nullopt;
+  const uint64_t ops = lately->grown[kOps];
+  JobRates rates{.ops = lately->PerSecond(kOps),
+                 .failed_ops = lately->PerSecond(kFailedOps),
+                 .bytes_pushed = lately->PerSecond(kBytesPushed),
+                 .bytes_pulled = lately->PerSecond(kBytesPulled),
+                 .mean_op_ns = ops == 0 ? 0 : lately->grown[kOpTimeNs] / ops,
+                 .op_times = {}};
+  OpTimeHistogram times;
+  std::copy(lately->grown.begin() + kCounts, lately->grown.end(), times.counts.begin());
+  if (times.Total() == ops) rates.op_times = times;
+  return rates;
+}
+
+}  // namespace shoal::scheduler

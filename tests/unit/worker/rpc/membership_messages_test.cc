@@ -1,0 +1,24 @@
+#include "worker/rpc/membership_messages.h"
+
+#include <gtest/gtest.h>
+
+namespace shoal {
+namespace {
+
+TEST(MembershipMessagesTest, AHeartbeatTellsWhatTheWorkerHasCounted) {
+  HeartbeatCall call;
+  call.load.ops_completed = 2;
+  call.load.op_times.Count(3 * kNsPerMs);
+  call.load.op_times.Count(kNsPerS);
+  call.load.refusals = 5;
+  call.load.bytes_on_node = 6;
+  call.load.retained_results = 7;
+  const v1::WorkerLoad load = ToMessage(call).load();
+  EXPECT_EQ(OpTimeHistogramOf(load.op_time_counts()), call.load.op_times);
+  EXPECT_EQ(load.refusals(), 5u);
+  EXPECT_EQ(load.bytes_on_node(), 6u);
+  EXPECT_EQ(load.retained_results(), 7u);
+}
+
+}  // namespace
+}  // namespace shoal
