@@ -7,7 +7,7 @@
 // still has, and as many results again as a server has slots, which are two windows. A late rank, or a server that
 // stands still, can cause all of that. Each of those payloads may be asked for or refused once, with a note, and each
 // group opens, moves, commits and ends with a few. What is repeated for as long as somebody waits (kWaiting) goes
-// beyond any number; so it is left out while a peer does not read (server/loop).
+// beyond any number; so it is left out for a peer that has read so little that the limit is reached (server/loop).
 #ifndef SHOAL_NET_TRANSPORT_LIMITS_H_
 #define SHOAL_NET_TRANSPORT_LIMITS_H_
 

@@ -12,11 +12,24 @@ void Append(const v1::ListServersResponse& page, v1::ListServersResponse* all) {
   all->mutable_servers()->MergeFrom(page.servers());
 }
 
+// The newer part has the job as it is now; the lists of the older one come before its own.
+void Join(v1::JobStatus part, v1::JobStatus* job) {
+  job->mutable_ranks()->MergeFrom(part.ranks());
+  job->mutable_groups()->MergeFrom(part.groups());
+  job->mutable_slow_ranks()->MergeFrom(part.slow_ranks());
+  job->mutable_slow_servers()->MergeFrom(part.slow_servers());
+  part.mutable_ranks()->Swap(job->mutable_ranks());
+  part.mutable_groups()->Swap(job->mutable_groups());
+  part.mutable_slow_ranks()->Swap(job->mutable_slow_ranks());
+  part.mutable_slow_servers()->Swap(job->mutable_slow_servers());
+  job->Swap(&part);
+}
+
 void Append(v1::ListJobsResponse page, v1::ListJobsResponse* all) {
   if (all->jobs_size() > 0 && page.jobs_size() > 0) {
     v1::JobStatus* const last = all->mutable_jobs(all->jobs_size() - 1);
     if (last->job_id() == page.jobs(0).job_id()) {
-      last->MergeFrom(page.jobs(0));
+      Join(page.jobs(0), last);
       page.mutable_jobs()->DeleteSubrange(0, 1);
     }
   }

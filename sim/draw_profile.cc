@@ -205,6 +205,9 @@ void DrawLateRank(Profile* profile) {
   profile->op_timeout_ns = 40 * kNsPerS;
   profile->faults.clear();
   job.ranks = std::max(job.ranks, 3u);
+  job.subgroup =
+      false;  // a group of an earlier run is nobody's loss only when its processes have been gone for a while
+  job.short_groups = 0;
   job.start_ns = 0;
   job.first_rank_late_ns = random.Between(100, 400) * kNsPerMs;
   if (random.Chance(300'000)) return;

@@ -223,7 +223,7 @@ class JobRegistry {
   void GrantLease(Worker* worker, Now now);
   Gone MarkGone(Job* job, JobRank rank, MemberPhase phase, const std::string& reason, Now now);
   // Of a rank whose process has ended: a process joined after that, and no living one is in a group with it.
-  static bool IsOfAnEarlierRun(const Job& job, JobRank rank);
+  static bool IsOfAnEarlierRun(const Job& job, JobRank rank, Now now);
   void KeepAsPast(JobId id);
 
   // The group of a server's report about one of its ranks; of this epoch or an older one. nullptr: it is closed, the

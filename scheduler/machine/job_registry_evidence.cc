@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/failure_detection.h"
 #include "scheduler/machine/job_registry.h"
 #include "scheduler/machine/request_checks.h"
 #include "scheduler/machine/told_windows.h"
@@ -131,7 +132,7 @@ uint64_t JobRegistry::TakeOverAtNs(JobId id, JobRank rank) const {
   return worker.state.phase == MemberPhase::kLive ? worker.signs.TakeOverAtNs() : kNoDeadline;
 }
 
-bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank) {
+bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank, Now now) {
   const std::optional<uint64_t> closed_ns = job.workers.at(rank).signs.stream_closed_ns();
   const auto came_after_it = [&](const auto& entry) {
     const Worker& worker = entry.second;
@@ -141,7 +142,10 @@ bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank) {
   if (std::ranges::none_of(job.workers, came_after_it)) return false;
   const auto lives = [&](JobRank other) {
     const Worker& worker = job.workers.at(other);
-    return worker.state.phase == MemberPhase::kLive && !worker.signs.stream_closed_ns().has_value();
+    const std::optional<uint64_t> other_closed_ns = worker.signs.stream_closed_ns();
+    // One whose stream ended because a follower died opens another one within this time.
+    const bool is_gone = other_closed_ns.has_value() && now.monotonic_ns >= *other_closed_ns + kProcessEndedPatienceNs;
+    return worker.state.phase == MemberPhase::kLive && !is_gone;
   };
   return std::ranges::none_of(job.groups.all(), [&](const auto& entry) {
     const GroupState& group = entry.second.state();
@@ -153,7 +157,12 @@ bool JobRegistry::IsOfAnEarlierRun(const Job& job, JobRank rank) {
 
 JobRegistry::Gone JobRegistry::TakeOver(JobId id, const JoinJob& request, Now now) {
   Job& job = jobs_.at(id);
-  const bool is_missed = !job.open() || !IsOfAnEarlierRun(job, request.rank);
+  const bool is_missed = !job.open() || !IsOfAnEarlierRun(job, request.rank, now);
+  if (!is_missed) {
+    // What failed in the earlier run is not the next one's.
+    job.failure.clear();
+    job.failure_ranks.clear();
+  }
   return MarkGone(&job, request.rank, is_missed ? MemberPhase::kLost : MemberPhase::kLeft,
                   absl::StrCat("its process ended: it closed its stream to the scheduler, and process ", request.pid,
                                " on node ", CleanText(request.node), " joined as this rank"),

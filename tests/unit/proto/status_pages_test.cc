@@ -41,6 +41,8 @@ absl::StatusOr<v1::ListJobsResponse> PageOfJobs(const v1::ListJobsRequest& reque
   v1::JobStatus* const job = page.add_jobs();
   job->set_job_id(2);
   job->set_name("large");
+  job->set_load_is_whole(token.empty());
+  for (const uint64_t count : {uint64_t{3}, uint64_t{4}}) job->mutable_load()->add_op_time_counts(count);
   if (token == "2/group/0") {
     job->add_groups()->set_name("world");
     job->set_state("failed");
@@ -62,6 +64,8 @@ TEST(StatusPagesTest, AJobThatComesInPartsIsWholeAgain) {
   const v1::JobStatus& job = jobs->jobs(1);
   EXPECT_EQ(job.name(), "large");
   EXPECT_EQ(job.state(), "failed") << "as it is now";
+  EXPECT_FALSE(job.load_is_whole()) << "it was when the first part was made";
+  EXPECT_EQ(job.load().op_time_counts_size(), 2) << "each part has them all";
   ASSERT_EQ(job.ranks_size(), 2);
   EXPECT_EQ(job.ranks(1).rank(), 1u);
   ASSERT_EQ(job.groups_size(), 1);

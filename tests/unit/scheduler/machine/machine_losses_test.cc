@@ -333,9 +333,20 @@ TEST_F(HalfAJobTest, GroupsOfTheEarlierRunAreNobodysLoss) {
   for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
   CloseStream(1);
   CloseStream(2);
-  harness_.Advance(kTakeOverMs);
+  harness_.Advance(kProcessEndedMs);
   for (const uint32_t rank : {0, 1, 2}) EXPECT_EQ(JoinAgain(rank), job_);
   EXPECT_FALSE(HasEvent(EventKind::kRankLost));
+}
+
+// Its stream may have ended with a follower, and it opens another one.
+TEST_F(HalfAJobTest, WhoseStreamHasJustEndedMayStillMissIt) {
+  for (const uint32_t rank : {1, 2}) harness_.Send(Group(job_, rank, 100 + rank, {1, 2}));
+  CloseStream(1);
+  CloseStream(2);
+  harness_.Advance(kTakeOverMs);
+  EXPECT_EQ(JoinAgain(0), job_);
+  EXPECT_NE(JoinAgain(1), job_);
+  EXPECT_TRUE(HasEvent(EventKind::kRankLost));
 }
 
 TEST_F(HalfAJobTest, ARankThatALivingOneMissesIsLost) {
