@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -28,6 +27,8 @@ CLONE_NEWTIME = 0x80
 CLONE_NEWNS = 0x20000
 PORT = 7070
 ETCD_PORT, ETCD_PEER_PORT = 2379, 2380
+# All other connections are the data plane's: a rank's UCX listens on a port of its own, and servers dial it.
+CONTROL_PORTS = [PORT, ETCD_PORT, ETCD_PEER_PORT]
 START_PATIENCE_S = 60.0
 CLOCK_APART_S = 100_000  # the monotonic clocks of nodes are so far apart, and more, as those of real machines are
 STATE_FILE_DISK_BYTES = 8 << 20
@@ -238,11 +239,6 @@ class ChaosCluster:
         return subprocess.Popen(
             command, preexec_fn=self.nodes[node].enter, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-
-    def data_ports(self, server: str) -> list[int]:
-        """As its line says where it listens."""
-        match = re.search(r"^shoal-server \S+ listening on (\S+)$", self.running[server].process.output, re.MULTILINE)
-        return [int(address.rsplit(":", 1)[1]) for address in match.group(1).split(",")] if match else []
 
     # ---- ending
 

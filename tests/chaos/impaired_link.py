@@ -1,9 +1,9 @@
 """A bad cable: passes frames between two devices, and loses, delays, doubles, reorders or changes some of them.
 
 `impaired_link.py DEVICE DEVICE SEED`, in the namespace of both. Each line on standard input is a JSON list of what is
-wrong from now on: {"kind", "amount"} as in fault.py, and for payload-corrupt "ports", the ports of the servers' data
-plane. It stands in for the kernel's netem, which not every kernel has. Like netem it treats a burst that the sender's
-kernel hands over in one piece (segmentation offload) as one frame. It ends when its standard input does.
+wrong from now on: {"kind", "amount"} as in fault.py, and for payload-corrupt "control_ports": connections to those are
+left alone. It stands in for the kernel's netem, which not every kernel has. Like netem it treats a burst that the
+sender's kernel hands over in one piece (segmentation offload) as one frame. It ends when its standard input does.
 """
 
 import heapq
@@ -66,7 +66,7 @@ class Impairment:
             elif kind == "link-corrupt" and hit:
                 frame = self.changed_bit(frame)
             elif kind == "payload-corrupt" and hit:
-                frame = self.changed_payload(frame, wrong["ports"])
+                frame = self.changed_payload(frame, wrong["control_ports"])
         return [(delay_ms / 1000, frame)] * count
 
     def changed_bit(self, frame: bytes) -> bytes:
@@ -81,7 +81,7 @@ class Impairment:
         changed[place] ^= 1 << self.source.randrange(8)
         return bytes(changed)
 
-    def changed_payload(self, frame: bytes, ports: list[int]) -> bytes:
+    def changed_payload(self, frame: bytes, control_ports: list[int]) -> bytes:
         """In the middle of a large piece of the data plane's payload, so that TCP does not see it: the frame asks for
         its checksum to be filled in later. One whose checksum is there already, or that is something else, stays as it
         is."""
@@ -92,7 +92,7 @@ class Impairment:
         if struct.unpack_from("!H", frame, ip - 2)[0] != IPV4 or frame[ip + 9] != TCP:
             return frame
         tcp = ip + 4 * (frame[ip] & 15)
-        if not set(struct.unpack_from("!HH", frame, tcp)) & set(ports):
+        if set(struct.unpack_from("!HH", frame, tcp)) & set(control_ports):
             return frame
         payload = tcp + 4 * (frame[tcp + 12] >> 4)
         length = len(frame) - payload

@@ -125,6 +125,7 @@ def page(records: list[dict]) -> str:
                 for run in records
             ],
         ),
+        *[f"\n`{run['command']}`: {run['note']}" for run in records if "note" in run],
         "",
         "## Faults",
         "",

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 
-from chaos.chaos_cluster import ChaosCluster
+from chaos.chaos_cluster import CONTROL_PORTS, ChaosCluster
 from chaos.fault import Fault
 from chaos.shape import SERVER_JOINS_LATER
 
@@ -38,7 +38,7 @@ class Strike:
             case "link-loss" | "link-delay" | "link-reorder" | "link-duplicate" | "link-corrupt" | "payload-corrupt":
                 self.wrong = {"kind": fault.kind, "amount": fault.amount}
                 if fault.kind == "payload-corrupt":
-                    self.wrong["ports"] = cluster.data_ports(fault.target)
+                    self.wrong["control_ports"] = CONTROL_PORTS
                 links.impair(fault.target, self.wrong, True)
             case "server-stop" | "scheduler-stop" | "etcd-stop" | "rank-stop":
                 cluster.signal(fault.target, signal.SIGSTOP)

@@ -150,14 +150,14 @@ def test_tcp_gets_everything_through_an_impaired_link(links: Links, wrong: tuple
 
 
 def test_a_payload_is_changed_so_that_tcp_does_not_see_it(links: Links):
-    wrong = {"kind": "payload-corrupt", "amount": 50.0, "ports": [5000]}
+    wrong = {"kind": "payload-corrupt", "amount": 50.0, "control_ports": [5001]}
     links.impair("one", wrong, True)
     got, sent = transfer(links, 1 << 20)
     assert got.split()[0] == sent.split()[0] and got != sent
     links.impair("one", wrong, False)
-    links.impair("one", {**wrong, "ports": [5001]}, True)
+    links.impair("one", {**wrong, "control_ports": [5000]}, True)
     got, sent = transfer(links, 1 << 20)
-    assert got == sent, "another port's payload is left alone"
+    assert got == sent, "the control plane's payload is left alone"
 
 
 def test_a_slow_link_has_the_slowest_rate_that_a_fault_gave_it(links: Links):
