@@ -142,7 +142,7 @@ class Cluster {
   bool IsOver(uint32_t run) const;
   bool TakesLeases(uint64_t end_ns) const;
   bool ServersHearOfTheEndOf(const WorkerProcess& worker) const;
-  void RankDies(const WorkerProcess::Place& place, bool connections_closed);
+  void RankDies(const Worker& worker, bool connections_closed);
   void GroupIsGivenUp(uint32_t run, const std::string& group);
   uint64_t LeaseRunsOutNs() const;
   // As much later than `known_ns` from now as other faults of that time may take; nullopt: a scheduler that forgets may

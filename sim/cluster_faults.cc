@@ -119,7 +119,7 @@ bool Cluster::HitNodes(const Fault& fault, uint64_t end_ns) {
     if (worker == nullptr) return false;
     for (const Worker* const each : WorkersOn(worker->place.node)) {
       MayFailFor(each->place);
-      if (TakesLeases(end_ns) && each->process->joined()) RankDies(each->place, /*connections_closed=*/false);
+      if (TakesLeases(end_ns) && each->process->joined()) RankDies(*each, /*connections_closed=*/false);
     }
     CutNode(worker->place.node, end_ns);
     return true;
@@ -170,7 +170,7 @@ void Cluster::PowerIsCut(const std::string& node) {
   for (Worker* const worker : WorkersOn(node)) {
     victims_.push_back(worker->process->name());
     MayFailFor(worker->place);
-    RankDies(worker->place, /*connections_closed=*/false);
+    RankDies(*worker, /*connections_closed=*/false);
     KillWorker(worker, /*silently=*/true);
   }
 }
@@ -294,7 +294,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       control_.HoldStreams(process.name(), end_ns);
       return true;
     case FaultKind::kWorkerCrash:
-      RankDies(worker->place, ServersHearOfTheEndOf(process));
+      RankDies(*worker, ServersHearOfTheEndOf(process));
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kWorkerSilent:
@@ -304,7 +304,7 @@ bool Cluster::HitWorker(const Fault& fault, uint64_t end_ns) {
       runs_restarted_.insert(run);
       ++restarts_due_;
       world_.At(end_ns, [this, run, was_in = WasInJob(*worker)] { RestartJob(run, was_in); });
-      RankDies(worker->place, ServersHearOfTheEndOf(process));
+      RankDies(*worker, ServersHearOfTheEndOf(process));
       KillWorker(worker, /*silently=*/false);
       return true;
     case FaultKind::kDisagree:
@@ -369,15 +369,13 @@ bool Cluster::ServersHearOfTheEndOf(const WorkerProcess& worker) const {
 
 // The ranks that share a group with it are to hear of it within the lease and a second, soon where its kernel has
 // closed the connections of its groups, or as much later as other faults may take.
-void Cluster::RankDies(const WorkerProcess::Place& place, bool connections_closed) {
+void Cluster::RankDies(const Worker& worker, bool connections_closed) {
+  const WorkerProcess::Place& place = worker.place;
   // Where the scheduler ends with it, or has ended before, servers declare ranks lost that they miss for a lease.
   const bool by_server = HostsScheduler(place) || (profile_.is_hosted && scheduler_ == nullptr);
   if (by_server) {
-    const auto dying = std::ranges::find_if(workers_, [&](const Worker& worker) {
-      return worker.place.run == place.run && worker.place.rank == place.rank;
-    });
     // One that no server knew beside the others is missed by nobody; ops end at their deadline.
-    const bool is_known = ServersHearOfTheEndOf(*dying->process) && checkers_.ops_ok() > 0;
+    const bool is_known = ServersHearOfTheEndOf(*worker.process) && checkers_.ops_ok() > 0;
     if (!is_known) return checkers_.Excuse(ExcusableCheck::kLostRank, place.run);
   }
   uint64_t known_ns = connections_closed && !by_server ? kProcessEndedPatienceNs : LeaseRunsOutNs() + kNsPerS;

@@ -11,7 +11,6 @@ import argparse
 import datetime
 import json
 import pathlib
-import re
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/process"), str(ROOT / "bench")]
 
-from cluster import Cluster, Process
+from cluster import Cluster
 from machine import begin_report
 
 RESULTS = ROOT / "bench" / "results"
@@ -30,11 +29,6 @@ PATIENCE_S = 600.0  # for a tenth
 MOST_GROWTH_BYTES = 8 << 20
 MOST_STATE_GROWTH_BYTES = 4096
 MOST_SLOWDOWN = 1.25  # of the last three tenths against the three after the first; machines are shared
-
-
-def resident_bytes(process: Process) -> int:
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE).group(1)) << 10
 
 
 def measure(groups: int) -> list[dict]:
@@ -59,7 +53,7 @@ def measure(groups: int) -> list[dict]:
                         "groups": groups * tenth // TENTHS,
                         "us_per_group": (now - began) / (groups // TENTHS) * 1e6,
                         "state_bytes": state.stat().st_size,
-                        "resident_bytes": {name: resident_bytes(process) for name, process in processes.items()},
+                        "resident_bytes": {name: process.resident_bytes() for name, process in processes.items()},
                     }
                 )
                 began = now

@@ -69,7 +69,7 @@ size_t MostBytes(const RankView& rank) {
 
 size_t MostBytes(const GroupView& group) {
   constexpr size_t kNumbers = 6;
-  constexpr size_t kLinkBytes = kLengthBytes + 3 * kNumberBytes;
+  constexpr size_t kLinkBytes = kLengthBytes + 3 * kNumberBytes + kFlagBytes;
   constexpr std::string_view kLongestState = "waiting";
   const GroupState& state = group.state;
   return kLengthBytes + kNumbers * kNumberBytes + kLinkBytes + TextBytes(state.name) + RanksBytes(state.ranks) +

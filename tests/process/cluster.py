@@ -138,6 +138,10 @@ class Process:
     def running(self) -> bool:
         return self.process.poll() is None
 
+    def resident_bytes(self) -> int:
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE).group(1)) << 10
+
     def send(self, number: int) -> None:
         """Returns when the process has stopped, if that is what the signal asks for: the kernel only notes it, and a
         thread that runs on another processor goes on for a while."""

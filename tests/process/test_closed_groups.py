@@ -1,7 +1,6 @@
 """A job that makes and closes groups for as long as it runs: the scheduler keeps what is open, and nothing else."""
 
 import pathlib
-import re
 import signal
 
 from cluster import SANITIZER_RUNTIME, Cluster, Process
@@ -12,11 +11,6 @@ PATIENCE_S = 120.0  # for what takes ten seconds on an idle machine
 MADE_AND_CLOSED = "^made and closed %d groups$"
 # What a process may grow by that has done three tenths of the work: allocators settle.
 MOST_GROWTH_BYTES = 8 << 20
-
-
-def resident_bytes(process: Process) -> int:
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE).group(1)) << 10
 
 
 def wait_for_churn(ranks: list[Process], groups: int) -> None:
@@ -35,12 +29,12 @@ def test_f1_thousands_of_closed_groups_cost_the_oldest_one_nothing(cluster: Clus
     servers = {name: cluster.start_server(name) for name in ("alpha", "beta")}
     ranks = cluster.start_ranks(2, "--churn", str(GROUPS), "--min-servers", "2", "--rounds", "3", "--hold")
     wait_for_churn(ranks, 3 * GROUPS // 10)
-    early = {process: resident_bytes(process) for process in [scheduler, *servers.values(), *ranks]}
+    early = {process: process.resident_bytes() for process in [scheduler, *servers.values(), *ranks]}
     early_state_bytes = state.stat().st_size
     wait_for_churn(ranks, GROUPS)
     cluster.wait_until(lambda: open_groups(cluster) == ["world"], "the closed groups are gone at the scheduler")
     cluster.told("F19", "group-closed", r'^group "churn \d+" of job "test": all its ranks closed it')
-    grown = {str(process): resident_bytes(process) - before for process, before in early.items()}
+    grown = {str(process): process.resident_bytes() - before for process, before in early.items()}
     # AddressSanitizer keeps what was freed.
     assert SANITIZER_RUNTIME or max(grown.values()) < MOST_GROWTH_BYTES, grown
     assert state.stat().st_size < early_state_bytes + 4096

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
+#include "tests/unit/cli/started_scheduler.h"
 
 namespace shoal::cli {
 namespace {
@@ -31,12 +32,7 @@ class ClusterOfLargeJobTest : public ::testing::Test {
   static constexpr int kGroups = 6;
 
   ClusterOfLargeJobTest() {
-    SchedulerConfig config;
-    config.listen = "127.0.0.1:0";
-    config.lease_ttl_ms = 60'000;
-    auto scheduler = Scheduler::Start(config);
-    EXPECT_TRUE(scheduler.ok()) << scheduler.status();
-    scheduler_ = *std::move(scheduler);
+    scheduler_ = StartScheduler();
     channel_ = grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials());
     members_ = v1::Scheduler::NewStub(channel_);
     Join("before", 1);

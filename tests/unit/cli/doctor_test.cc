@@ -19,6 +19,7 @@
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "tests/unit/cli/json_value.h"
+#include "tests/unit/cli/started_scheduler.h"
 #include "tests/unit/loopback_socket.h"
 
 namespace shoal::cli {
@@ -348,14 +349,7 @@ TEST(NodeSettingsTest, AreReadFromTheKernelsFiles) {
 
 class DoctorCommandTest : public ::testing::Test {
  protected:
-  DoctorCommandTest() {
-    SchedulerConfig config;
-    config.listen = "127.0.0.1:0";
-    config.lease_ttl_ms = 60'000;
-    auto scheduler = Scheduler::Start(config);
-    EXPECT_TRUE(scheduler.ok()) << scheduler.status();
-    scheduler_ = *std::move(scheduler);
-  }
+  DoctorCommandTest() { scheduler_ = StartScheduler(); }
 
   void AddServer(const std::string& address) {
     const auto stub =

@@ -22,6 +22,7 @@
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "shoal/v1/status.pb.h"
+#include "tests/unit/cli/started_scheduler.h"
 
 namespace shoal::cli {
 namespace {
@@ -50,14 +51,7 @@ Outcome RunTool(const std::vector<std::string>& arguments, const std::string& en
 
 class ShoalctlTest : public ::testing::Test {
  protected:
-  ShoalctlTest() {
-    SchedulerConfig config;
-    config.listen = "127.0.0.1:0";
-    config.lease_ttl_ms = 60'000;
-    auto scheduler = Scheduler::Start(config);
-    EXPECT_TRUE(scheduler.ok()) << scheduler.status();
-    scheduler_ = *std::move(scheduler);
-  }
+  ShoalctlTest() { scheduler_ = StartScheduler(); }
 
   void AddServerAndJob() {
     const auto stub =

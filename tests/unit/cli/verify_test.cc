@@ -16,6 +16,7 @@
 #include "scheduler/scheduler.h"
 #include "shoal/v1/scheduler.grpc.pb.h"
 #include "tests/unit/cli/json_value.h"
+#include "tests/unit/cli/started_scheduler.h"
 
 namespace shoal::cli {
 namespace {
@@ -115,12 +116,7 @@ TEST(CompareDigests, WhatCanNotBeReadIsSaid) {
 class VerifyJobTest : public ::testing::Test {
  protected:
   VerifyJobTest() {
-    SchedulerConfig config;
-    config.listen = "127.0.0.1:0";
-    config.lease_ttl_ms = 600;
-    auto scheduler = Scheduler::Start(config);
-    EXPECT_TRUE(scheduler.ok()) << scheduler.status();
-    scheduler_ = *std::move(scheduler);
+    scheduler_ = StartScheduler(600);
     stub_ = v1::Scheduler::NewStub(grpc::CreateChannel(scheduler_->address(), grpc::InsecureChannelCredentials()));
     for (uint32_t rank = 0; rank < 2; ++rank) {
       v1::JoinJobRequest request;
